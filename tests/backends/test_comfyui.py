@@ -19,7 +19,7 @@ from tests.told import words
 
 
 async def test_progress_steps_and_previews_are_reported(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """If this failed people would wait without seeing anything happen."""
+    """People would wait without seeing anything happen."""
     reports: list[Progress] = []
     await comfy.run(SDXL, work(), reports.append)
     assert [report.step for report in reports if report.step and not report.preview] == [
@@ -33,7 +33,7 @@ async def test_progress_steps_and_previews_are_reported(fake: FakeComfyUI, comfy
 async def test_several_pictures_come_in_order_without_metadata(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """If this failed an album would be incomplete, or publish the workflow."""
+    """An album would be incomplete, or publish the workflow."""
     files = await drawn(comfy, attempt=work(SMALL.model_copy(update={"count": 3})))
     assert [file.name for file in files] == ["sdxl-1.png", "sdxl-2.png", "sdxl-3.png"]
     assert all(file.mime == "image/png" for file in files)
@@ -43,14 +43,14 @@ async def test_several_pictures_come_in_order_without_metadata(
 
 
 async def test_metadata_stays_where_the_operator_wants_it(fake: FakeComfyUI) -> None:
-    """If this failed the option would do nothing."""
+    """The option would do nothing."""
     backend = connect(fake, keep_metadata=True)
     assert b"a cat" in (await drawn(backend))[0].data
     await backend.aclose()
 
 
 async def test_each_attempt_writes_under_its_own_name(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """If this failed an identical request would be answered with an older file's name."""
+    """An identical request would be answered with an older file's name."""
     first, second = work(), work()
     await drawn(comfy, attempt=first)
     await drawn(comfy, attempt=second)
@@ -59,7 +59,7 @@ async def test_each_attempt_writes_under_its_own_name(fake: FakeComfyUI, comfy: 
 
 
 async def test_a_token_is_sent_on_every_way(fake: FakeComfyUI) -> None:
-    """If this failed a server behind a proxy could not be used."""
+    """A server behind a proxy could not be used."""
     backend = connect(fake, token="s3cret")
     await drawn(backend)
     assert {headers.get("Authorization") for headers in fake.headers_seen} == {"Bearer s3cret"}
@@ -67,7 +67,7 @@ async def test_a_token_is_sent_on_every_way(fake: FakeComfyUI) -> None:
 
 
 async def test_credentials_in_the_address_are_sent_on_every_way(fake: FakeComfyUI) -> None:
-    """If this failed a server behind a password could be asked, but not listened to."""
+    """A server behind a password could be asked, but not listened to."""
     url = fake.url.replace("http://", "http://me:s3cret@")
     backend = ComfyUI(BackendSpec(name="comfy", kind="comfyui", url=url))
     await drawn(backend)
@@ -77,7 +77,7 @@ async def test_credentials_in_the_address_are_sent_on_every_way(fake: FakeComfyU
 
 
 async def test_a_text_request_is_refused_in_a_sentence(comfy: ComfyUI) -> None:
-    """If this failed a chat sent to an image model would crash."""
+    """A chat sent to an image model would crash."""
     chat = Chat(messages=(ChatMessage(role="user", text="hi"),))
     with pytest.raises(Rejected, match="chat") as caught:
         await comfy.run(SDXL, Work(key=str(uuid4()), request=chat), ignore)
@@ -96,7 +96,7 @@ def photo(size: tuple[int, int] = (300, 200), kind: str = "JPEG") -> File:
 async def test_a_picture_is_uploaded_once_and_keeps_its_shape(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """If this failed photos would be stretched, or pile up on the server."""
+    """Photos would be stretched, or pile up on the server."""
     request = TextToImage(prompt="a", steps=1, strength=0.5)
     for _ in range(2):
         await drawn(comfy, attempt=work(request, photo()))
@@ -112,7 +112,7 @@ async def test_a_picture_is_uploaded_once_and_keeps_its_shape(
 async def test_what_is_no_picture_never_reaches_the_server(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """If this failed a text file would fail the job on the card, with the server's words."""
+    """A text file would fail the job on the card, with the server's words."""
     bad = File(name="x.png", mime="image/png", data=b"no picture at all")
     with pytest.raises(Rejected) as caught:
         await drawn(comfy, attempt=work(SMALL, bad))
@@ -126,7 +126,7 @@ async def test_what_is_no_picture_never_reaches_the_server(
 async def test_a_picture_is_made_larger_by_the_template_for_that(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """If this failed the button that enlarges a picture would draw another one, or fail."""
+    """The button that enlarges a picture would draw another one, or fail."""
     spec = replace(
         SDXL,
         name="lens",
@@ -146,7 +146,7 @@ async def test_a_picture_is_made_larger_by_the_template_for_that(
 
 
 async def test_loras_are_listed_and_found_by_their_names(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """If this failed people could not know what --lora takes, or would type a path."""
+    """People could not know what --lora takes, or would type a path."""
     assert await comfy.loras(SDXL) == ("ink",)
     attempt = work(SMALL.model_copy(update={"lora": "Ink"}))
     await drawn(comfy, attempt=attempt)

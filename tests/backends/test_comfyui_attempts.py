@@ -20,13 +20,13 @@ from tests.fakes.comfyui import FakeComfyUI
 async def test_a_job_ends_without_a_websocket(
     fake: FakeComfyUI, comfy: ComfyUI, fault: str
 ) -> None:
-    """If this failed a deaf socket or a proxy without websockets would hang every job."""
+    """A deaf socket or a proxy without websockets would hang every job."""
     setattr(fake.faults, fault, True)
     assert len(await drawn(comfy)) == 1
 
 
 async def test_a_job_ends_though_its_websocket_breaks(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """If this failed a lost connection in the middle would hang the job."""
+    """A lost connection in the middle would hang the job."""
     fake.faults.drop_socket_at_step = 2
     assert len(await drawn(comfy)) == 1
 
@@ -34,7 +34,7 @@ async def test_a_job_ends_though_its_websocket_breaks(fake: FakeComfyUI, comfy: 
 async def test_a_lost_websocket_is_replaced_and_progress_goes_on(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """If this failed a long job would look dead after one lost connection."""
+    """A long job would look dead after one lost connection."""
     fake.faults.drop_socket_at_step = 2
     fake.step_s = 0.02
     reports: list[Progress] = []
@@ -45,7 +45,7 @@ async def test_a_lost_websocket_is_replaced_and_progress_goes_on(
 async def test_a_silent_websocket_is_replaced(
     fake: FakeComfyUI, comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If this failed a half-open connection would stay deaf for the whole job."""
+    """A half-open connection would stay deaf for the whole job."""
     monkeypatch.setattr("backends.comfyui.watch.SILENCE_S", 0.5)
     fake.faults.deaf = True
     fake.step_s = 0.02
@@ -63,7 +63,7 @@ async def test_a_silent_websocket_is_replaced(
 async def test_what_waits_behind_others_at_the_server_says_so(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """If this failed people would read that theirs is drawn while another person's is."""
+    """People would read that theirs is drawn while another person's is."""
     fake.step_s = 0.02
     stranger = connect(fake)
     first, second = work(LONG), work(LONG)
@@ -92,7 +92,7 @@ async def _told(reports: list[Progress]) -> bool:
 
 
 async def test_events_before_the_answer_are_not_missed(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """If this failed a job that ends before its POST is answered would hang."""
+    """A job that ends before its POST is answered would hang."""
     fake.faults.answer_last = True
     reports: list[Progress] = []
     await comfy.run(SDXL, work(), reports.append)
@@ -104,7 +104,7 @@ async def test_events_before_the_answer_are_not_missed(fake: FakeComfyUI, comfy:
 
 
 async def test_a_lost_answer_does_not_make_a_second_job(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """If this failed one request would be drawn twice."""
+    """One request would be drawn twice."""
     fake.faults.lose_answers = 1
     attempt = work()
     assert len(await drawn(comfy, attempt=attempt)) == 1
@@ -114,7 +114,7 @@ async def test_a_lost_answer_does_not_make_a_second_job(fake: FakeComfyUI, comfy
 async def test_a_prompt_that_never_arrived_is_unavailable(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """If this failed a job would wait for ever for a prompt the server does not have."""
+    """A job would wait for ever for a prompt the server does not have."""
     fake.faults.drop_posts = 1
     with pytest.raises(Unavailable):
         await drawn(comfy)
@@ -123,14 +123,14 @@ async def test_a_prompt_that_never_arrived_is_unavailable(
 
 
 async def test_a_deleted_job_is_noticed(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """If this failed clearing the queue at the server's page would hang jobs for ever."""
+    """Clearing the queue at the server's page would hang jobs for ever."""
     fake.faults.vanish = 1
     with pytest.raises(Unavailable, match="does not know"):
         await drawn(comfy)
 
 
 async def test_a_restart_in_the_middle_is_noticed(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """If this failed a restarted server, healthy but forgetful, would hang the job."""
+    """A restarted server, healthy but forgetful, would hang the job."""
     attempt = work(LONG)
     run = asyncio.create_task(comfy.run(SDXL, attempt, ignore))
     await running(fake, attempt.key)
@@ -142,7 +142,7 @@ async def test_a_restart_in_the_middle_is_noticed(fake: FakeComfyUI, comfy: Comf
 
 
 async def test_a_running_attempt_is_watched_again(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """If this failed a crash of the bot would cost the work the server goes on with."""
+    """A crash of the bot would cost the work the server goes on with."""
     fake.step_s = 0.02
     attempt, reports = work(SMALL.model_copy(update={"steps": 20})), list[Progress]()
     crashed = connect(fake)
@@ -160,7 +160,7 @@ async def test_a_running_attempt_is_watched_again(fake: FakeComfyUI, comfy: Comf
 async def test_a_failed_attempt_fails_again_when_it_is_resumed(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """If this failed a job whose failure we slept through would count as unknown and run again."""
+    """A job whose failure we slept through would count as unknown and run again."""
     fake.faults.errors.append(("KSampler", "torch.OutOfMemoryError", "CUDA out of memory"))
     attempt = work()
     for call in (comfy.run, comfy.resume):
@@ -172,7 +172,7 @@ async def test_a_failed_attempt_fails_again_when_it_is_resumed(
 async def test_a_download_that_breaks_off_can_be_repeated(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """If this failed half a picture would be delivered, or a whole one drawn again."""
+    """Half a picture would be delivered, or a whole one drawn again."""
     fetch = await comfy.run(SDXL, work(), ignore)
     fake.faults.broken_files = True
     with pytest.raises(Unavailable):
@@ -196,7 +196,7 @@ async def test_a_download_that_breaks_off_can_be_repeated(
 async def test_of_a_servers_file_name_only_a_plain_ending_is_kept(
     comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch, told: str, name: str
 ) -> None:
-    """If this failed a server could name the files people get, with a path or hidden signs."""
+    """A server could name the files people get, with a path or hidden signs."""
 
     async def download(_: ServerFile) -> tuple[bytes, str]:
         return b"data", "image/png"
@@ -212,7 +212,7 @@ async def test_of_a_servers_file_name_only_a_plain_ending_is_kept(
 async def test_cancelling_a_waiting_prompt_leaves_the_running_one(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """If this failed cancelling would interrupt anyone who is being drawn."""
+    """Cancelling would interrupt anyone who is being drawn."""
     first, second = work(LONG), work(LONG)
     runs = [asyncio.create_task(comfy.run(SDXL, each, ignore)) for each in (first, second)]
     await running(fake, first.key)
@@ -235,7 +235,7 @@ async def test_cancelling_a_waiting_prompt_leaves_the_running_one(
 async def test_cancelling_while_the_prompt_is_sent_leaves_nothing_behind(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """If this failed a prompt accepted a moment after the cancel would run for no one."""
+    """A prompt accepted a moment after the cancel would run for no one."""
     fake.faults.answer_last = True
     attempt = work(LONG)
     run = asyncio.create_task(comfy.run(SDXL, attempt, ignore))
@@ -247,7 +247,7 @@ async def test_cancelling_while_the_prompt_is_sent_leaves_nothing_behind(
 
 
 async def test_stopping_goes_on_when_it_is_cancelled_too(fake: FakeComfyUI) -> None:
-    """If this failed an impatient stop of the bot would leave work running on the card."""
+    """An impatient stop of the bot would leave work running on the card."""
     backend, attempt = connect(fake), work(LONG)
     run = asyncio.create_task(backend.run(SDXL, attempt, ignore))
     await running(fake, attempt.key)
@@ -262,7 +262,7 @@ async def test_stopping_goes_on_when_it_is_cancelled_too(fake: FakeComfyUI) -> N
 async def test_cancelling_does_not_wait_for_a_server_that_hangs(
     fake: FakeComfyUI, comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If this failed a hanging server would hold up the bot's stop."""
+    """A hanging server would hold up the bot's stop."""
     monkeypatch.setattr("backends.comfyui.attempts.STOP_S", 0.1)
     attempt = work(LONG)
     run = asyncio.create_task(comfy.run(SDXL, attempt, ignore))
@@ -276,7 +276,7 @@ async def test_cancelling_does_not_wait_for_a_server_that_hangs(
 async def test_a_restart_of_one_moment_is_seen_through_a_proxy(
     fake: FakeComfyUI, comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If this failed a wedged server behind a proxy would stay out though it was restarted."""
+    """A wedged server behind a proxy would stay out though it was restarted."""
 
     async def held_by_the_proxy(_host: str, _port: int) -> None:
         await asyncio.get_running_loop().create_future()
@@ -305,7 +305,7 @@ async def test_a_restart_of_one_moment_is_seen_through_a_proxy(
 async def test_a_worker_that_hangs_takes_its_server_out(
     fake: FakeComfyUI, comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If this failed a wedged server with healthy HTTP would be sent job after job."""
+    """A wedged server with healthy HTTP would be sent job after job."""
     fake.faults.wedged = True
     attempt = work()
     run = asyncio.create_task(comfy.run(SDXL, attempt, ignore))

@@ -38,7 +38,7 @@ from tests.told import words
 async def test_a_failing_node_calls_for_the_right_reaction(
     fake: FakeComfyUI, comfy: ComfyUI, failure: tuple[str, str, str], error: type[BackendError]
 ) -> None:
-    """If this failed memory would not be freed, or a broken model be tried for ever."""
+    """Memory would not be freed, or a broken model be tried for ever."""
     fake.faults.errors.append(failure)
     with pytest.raises(error) as caught:
         await drawn(comfy)
@@ -51,7 +51,7 @@ async def test_a_failing_node_calls_for_the_right_reaction(
 async def test_a_lora_the_server_lacks_is_the_persons_mistake(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """If this failed a typing mistake would be reported as a broken model."""
+    """A typing mistake would be reported as a broken model."""
     with pytest.raises(Rejected) as caught:
         await drawn(comfy, attempt=work(SMALL.model_copy(update={"lora": "nope"})))
     assert words(caught.value) == "This server has no LoRA named nope; it has: ink."
@@ -63,7 +63,7 @@ async def test_a_lora_the_server_lacks_is_the_persons_mistake(
 async def test_a_checkpoint_the_server_lacks_is_the_operators_mistake(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """If this failed people would be told server paths, and jobs be tried again for nothing."""
+    """People would be told server paths, and jobs be tried again for nothing."""
     with pytest.raises(BadModel) as caught:
         await comfy.run(model("gone.safetensors"), work(), ignore)
     assert "gone.safetensors" in str(caught.value)
@@ -73,7 +73,7 @@ async def test_a_checkpoint_the_server_lacks_is_the_operators_mistake(
 async def test_a_template_with_a_broken_output_fails_at_once(
     fake: FakeComfyUI, comfy: ComfyUI, tmp_path: Path
 ) -> None:
-    """If this failed a prompt accepted in part would run for nothing."""
+    """A prompt accepted in part would run for nothing."""
     nodes = as_json(read_templates(SDXL).all[0].nodes)
     nodes["other"] = {"class_type": "PreviewImage", "inputs": {}}
     own = tmp_path / "own.json"
@@ -88,7 +88,7 @@ async def test_a_template_with_a_broken_output_fails_at_once(
 async def test_an_interrupt_by_somebody_else_is_tried_again(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """If this failed a job interrupted at the server's page would hang or fail for good."""
+    """A job interrupted at the server's page would hang or fail for good."""
     attempt = work(LONG)
     run = asyncio.create_task(comfy.run(SDXL, attempt, ignore))
     await running(fake, attempt.key)
@@ -103,7 +103,7 @@ async def test_an_interrupt_by_somebody_else_is_tried_again(
 async def test_garbage_is_never_more_than_a_failure(
     fake: FakeComfyUI, comfy: ComfyUI, path: str
 ) -> None:
-    """If this failed a proxy's error page would crash or hang anyone who asks."""
+    """A proxy's error page would crash or hang anyone who asks."""
     fake.faults.garbage = path
     for call in (drawn(comfy), comfy.probe(), comfy.discover(), comfy.loaded([SDXL])):
         try:

@@ -34,7 +34,7 @@ async def given(comfy: ComfyUI, *made: bytes, keep: bool = False) -> Output:
 
 
 async def test_a_film_comes_without_its_workflow(comfy: ComfyUI) -> None:
-    """If this failed prompts and paths would be published with every film."""
+    """Prompts and paths would be published with every film."""
     (made,) = (await given(comfy, film("mp4"))).files
     assert made.mime == "video/mp4"
     assert SECRET not in tags_of(made.data)
@@ -43,7 +43,7 @@ async def test_a_film_comes_without_its_workflow(comfy: ComfyUI) -> None:
 async def test_the_workflow_stays_where_the_operator_wants_it(
     comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If this failed the option would do nothing for films, or need what is not installed."""
+    """The option would do nothing for films, or need what is not installed."""
     monkeypatch.setattr(films.helper, "available", lambda: False)
     whole = film("mp4")
     output = await given(comfy, whole, MODEL_3D, keep=True)
@@ -54,7 +54,7 @@ async def test_the_workflow_stays_where_the_operator_wants_it(
 async def test_without_the_libraries_a_film_is_kept_back_with_a_sentence(
     comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If this failed films would be given out with the workflow, or vanish in silence."""
+    """Films would be given out with the workflow, or vanish in silence."""
     monkeypatch.setattr(films.helper, "available", lambda: False)
     output = await given(comfy, film("mp4"), PLANTED["PNG"]())
     assert [file.mime for file in output.files] == ["image/png"]
@@ -78,7 +78,7 @@ async def test_without_the_libraries_a_film_is_kept_back_with_a_sentence(
     ],
 )
 async def test_a_drawing_says_nothing_of_its_making(comfy: ComfyUI, hidden: str) -> None:
-    """If this failed a prompt with the right words would publish the graph it stands in."""
+    """A prompt with the right words would publish the graph it stands in."""
     shape = "<path d='M0 0'/>"
     drawing = f"<svg>{hidden.format(SECRET)}{shape}</svg>".encode()
     (made,) = (await given(comfy, drawing)).files
@@ -87,25 +87,25 @@ async def test_a_drawing_says_nothing_of_its_making(comfy: ComfyUI, hidden: str)
 
 @pytest.mark.parametrize("piece", ["<metadata>", "<metadata><![CDATA[x]]>", "<!--", "<a b='"])
 def test_a_drawing_that_is_cut_off_is_damaged_and_takes_no_time(piece: str) -> None:
-    """If this failed a graph would be published in half, or a server hold the bot up for minutes."""
+    """A graph would be published in half, or a server hold the bot up for minutes."""
     with pytest.raises(ValueError, match="cut off"):
         svg.clean(b"<svg>" + piece.encode() * 200_000)
 
 
 def test_words_about_drawings_are_no_drawing() -> None:
-    """If this failed an answer that mentions SVG would be damage."""
+    """An answer that mentions SVG would be damage."""
     assert not svg.is_drawing(b"begin with <svg and close it")
     assert svg.is_drawing(b"\xef\xbb\xbf<?xml version='1.0'?>\n<s:svg xmlns:s='x'/>")
 
 
 async def test_what_nobody_can_read_is_kept_back(comfy: ComfyUI) -> None:
-    """If this failed a 3D model would carry the prompt to everyone."""
+    """A 3D model would carry the prompt to everyone."""
     with pytest.raises(Rejected):
         await given(comfy, MODEL_3D)
 
 
 async def test_words_stay_and_a_drawings_notes_go(comfy: ComfyUI) -> None:
-    """If this failed a caption would be lost, or a drawing carry the workflow."""
+    """A caption would be lost, or a drawing carry the workflow."""
     output = await given(comfy, b"a cat on a mat", DRAWING, PLANTED["JPEG"]())
     words, drawing, picture = (file.data for file in output.files)
     assert words == b"a cat on a mat"

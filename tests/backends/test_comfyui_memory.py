@@ -23,7 +23,7 @@ PLAIN = TextToImage(prompt="a cat")
 
 
 async def test_loading_happens_once_and_leaves_no_file(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """If this failed every load would draw again and litter the server's output."""
+    """Every load would draw again and litter the server's output."""
     await comfy.load(SDXL)
     await comfy.load(SDXL)
     assert len(fake.ran) == 1
@@ -32,7 +32,7 @@ async def test_loading_happens_once_and_leaves_no_file(fake: FakeComfyUI, comfy:
 
 
 async def test_loading_what_was_freed_really_loads(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """If this failed the server's cache would answer a warm-up without loading anything."""
+    """The server's cache would answer a warm-up without loading anything."""
     for _ in range(2):
         await comfy.load(SDXL)
         assert fake.memory is not None
@@ -42,7 +42,7 @@ async def test_loading_what_was_freed_really_loads(fake: FakeComfyUI, comfy: Com
 
 
 async def test_what_is_loaded_follows_the_server(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """If this failed jobs would be sent to models that another person replaced."""
+    """Jobs would be sent to models that another person replaced."""
     other = replace(model("sub/dreams v2.ckpt"), name="dreams")
     both = [SDXL, other]
     assert await comfy.loaded(both) == frozenset()
@@ -115,7 +115,7 @@ async def test_a_model_without_a_file_is_known_to_be_there(
     tmp_path: Path,
     kind: Callable[[Path, str], ModelSpec],
 ) -> None:
-    """If this failed it would be warmed up for every request, and never freed for other servers."""
+    """It would be warmed up for every request, and never freed for other servers."""
     fox, owl = kind(tmp_path, "fox"), kind(tmp_path, "owl")
     models = [SDXL, fox, owl]
     await comfy.verify(fox)
@@ -136,7 +136,7 @@ async def test_a_model_without_a_file_is_known_to_be_there(
 async def test_seeds_stay_within_what_the_nodes_take(
     fake: FakeComfyUI, comfy: ComfyUI, tmp_path: Path
 ) -> None:
-    """If this failed most seeds would be refused by such nodes, and their models never load."""
+    """Most seeds would be refused by such nodes, and their models never load."""
     fox = without_a_name(tmp_path, "fox")
     seeds = [0, 7, 0xFFFFFF, 0xFFFFFF + 1, 2**32 - 1, 2**64 - 1]
     for seed in [*seeds, *seeds]:
@@ -150,7 +150,7 @@ async def test_seeds_stay_within_what_the_nodes_take(
 async def test_ranges_that_leave_no_seed_are_found_by_a_check(
     comfy: ComfyUI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If this failed `usher check` would pass a model that can draw nothing."""
+    """`usher check` would pass a model that can draw nothing."""
     fox = without_a_name(tmp_path, "fox")
     monkeypatch.setitem(NODES["Tint"], "color", ["INT", {"min": 2**60}])
     with pytest.raises(BadModel, match="no seed"):
@@ -158,7 +158,7 @@ async def test_ranges_that_leave_no_seed_are_found_by_a_check(
 
 
 async def test_what_loads_nothing_leaves_memory_alone(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """If this failed every picture made larger would cost two loads of a model."""
+    """Every picture made larger would cost two loads of a model."""
     lens = replace(
         SDXL,
         name="lens",
@@ -188,7 +188,7 @@ async def test_what_loads_nothing_leaves_memory_alone(fake: FakeComfyUI, comfy: 
 async def test_nothing_is_loaded_after_running_out_of_memory(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """If this failed the planner would count on a model that the server has thrown out."""
+    """The planner would count on a model that the server has thrown out."""
     fake.faults.errors.append(("KSampler", "torch.OutOfMemoryError", ""))
     with pytest.raises(OutOfMemory):
         await comfy.load(SDXL)
@@ -198,7 +198,7 @@ async def test_nothing_is_loaded_after_running_out_of_memory(
 async def test_unloading_waits_until_the_worker_has_done_it(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """If this failed the next model would be loaded into memory that is still full."""
+    """The next model would be loaded into memory that is still full."""
     stranger = connect(fake)
     run = asyncio.create_task(stranger.run(SDXL, attempt := work(LONG), ignore))
     await running(fake, attempt.key)

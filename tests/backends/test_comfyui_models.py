@@ -22,7 +22,7 @@ def model(*able: Capability, **options: JsonValue) -> ModelSpec:
 
 
 def test_a_shipped_template_brings_its_picture_variant_along() -> None:
-    """If this failed starting from a picture would need a second setting."""
+    """Starting from a picture would need a second setting."""
     templates = read_templates(model(TEXT, PICTURE, workflow="flux.json"))
     assert templates.plain
     assert templates.plain.name == "flux.json"
@@ -31,7 +31,7 @@ def test_a_shipped_template_brings_its_picture_variant_along() -> None:
 
 
 def test_a_model_takes_what_one_of_its_templates_takes() -> None:
-    """If this failed `--strength` would be refused although pictures can be started from."""
+    """`--strength` would be refused although pictures can be started from."""
     both = read_templates(model(TEXT, PICTURE, workflow="flux.json")).options
     plain = read_templates(model(TEXT, workflow="flux.json")).options
     assert both - plain == {"strength"}
@@ -55,7 +55,7 @@ def test_a_model_takes_what_one_of_its_templates_takes() -> None:
     ],
 )
 def test_wrong_options_are_refused_with_the_setting(spec: ModelSpec, says: str) -> None:
-    """If this failed the operator would not learn which line is wrong."""
+    """The operator would not learn which line is wrong."""
     with pytest.raises(BadModel, match=says):
         read_templates(spec)
 
@@ -71,12 +71,12 @@ def test_wrong_options_are_refused_with_the_setting(spec: ModelSpec, says: str) 
     ],
 )
 def test_a_lora_is_known_by_its_path_its_file_or_its_name(word: str, file: str) -> None:
-    """If this failed people would have to type folders and endings, slashes of Windows included."""
+    """People would have to type folders and endings, slashes of Windows included."""
     assert lora_named(word, LORAS) == file
 
 
 def test_an_unknown_lora_is_refused_with_the_nearest_names() -> None:
-    """If this failed a person would only learn that something is not in a list."""
+    """A person would only learn that something is not in a list."""
     with pytest.raises(Rejected) as near:
         lora_named("pixelart", LORAS)
     with pytest.raises(Rejected) as none:
@@ -86,7 +86,7 @@ def test_an_unknown_lora_is_refused_with_the_nearest_names() -> None:
 
 
 def test_an_operators_own_file_is_read(tmp_path: Path) -> None:
-    """If this failed only the shipped templates could be used."""
+    """Only the shipped templates could be used."""
     own = tmp_path / "own.json"
     with pytest.raises(BadModel, match="is not there"):
         read_templates(model(TEXT, workflow=str(own)))
@@ -103,7 +103,7 @@ def test_an_operators_own_file_is_read(tmp_path: Path) -> None:
 
 
 def test_a_missing_node_file_or_sampler_is_named() -> None:
-    """If this failed `usher check` would call a model fine that cannot run."""
+    """`usher check` would call a model fine that cannot run."""
     spec = model(TEXT, workflow="flux.json", values={"unet": "other.gguf", "sampler": "nope"})
     workflow = read_templates(spec).all[0]
     with pytest.raises(
@@ -121,12 +121,12 @@ def test_a_missing_node_file_or_sampler_is_named() -> None:
 
 @pytest.mark.parametrize("offered", [None, [], "x", {"CheckpointLoaderSimple": {"input": 5}}])
 def test_an_unreadable_offer_discovers_nothing(offered: JsonValue) -> None:
-    """If this failed a server that is no ComfyUI would crash the start."""
+    """A server that is no ComfyUI would crash the start."""
     assert discovered(offered, "b") == ()
 
 
 def test_a_checkpoint_that_a_configured_model_reads_is_taken() -> None:
-    """If this failed `discover: true` would offer a configured model a second time."""
+    """`discover: true` would offer a configured model a second time."""
     first, second = FILES["ckpt_name"]
     templates = read_templates(model(TEXT, workflow="sdxl.json", values={"checkpoint": first}))
     (found,) = discovered(object_info("CheckpointLoaderSimple"), "b", templates.checkpoints)
@@ -134,7 +134,7 @@ def test_a_checkpoint_that_a_configured_model_reads_is_taken() -> None:
 
 
 def test_discovered_models_have_names_that_can_be_typed() -> None:
-    """If this failed a checkpoint with blanks or a folder in its name could not be asked for."""
+    """A checkpoint with blanks or a folder in its name could not be asked for."""
     files: JsonValue = [
         "a b (1).safetensors",
         "x/sd.ckpt",
@@ -152,7 +152,7 @@ def test_discovered_models_have_names_that_can_be_typed() -> None:
 
 
 def test_a_loras_name_cannot_hide_signs_or_flood_a_message() -> None:
-    """If this failed a server could turn the bot's words around, or fill a chat."""
+    """A server could turn the bot's words around, or fill a chat."""
     files = ["ink.safetensors", "a\u202eb\x1b\n.safetensors", "x" * 5000]
     with pytest.raises(Rejected) as refused:
         lora_named("none", files)

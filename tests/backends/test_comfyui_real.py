@@ -104,7 +104,7 @@ def ignore(_: Progress) -> None:
 
 
 async def test_all_that_people_can_ask_for_is_drawn() -> None:
-    """If this failed the shipped templates would only work on the fake."""
+    """The shipped templates would only work on the fake."""
     port = free_port()
     async with served(port):
         backend = connect(port)
@@ -145,7 +145,7 @@ async def test_all_that_people_can_ask_for_is_drawn() -> None:
 
 
 async def test_a_kill_in_the_middle_loses_nothing_silently() -> None:
-    """If this failed a crashed server would hang its job, or be used with what it forgot."""
+    """A crashed server would hang its job, or be used with what it forgot."""
     port = free_port()
     backend = connect(port)
     async with served(port) as process:
@@ -168,7 +168,7 @@ async def test_a_kill_in_the_middle_loses_nothing_silently() -> None:
 
 
 async def test_what_we_left_running_is_watched_again() -> None:
-    """If this failed a crash of the bot would cost the work the server goes on with."""
+    """A crash of the bot would cost the work the server goes on with."""
     port = free_port()
     async with served(port):
         crashed, backend = connect(port), connect(port)

@@ -79,7 +79,7 @@ def progress(session: str, key: str, nodes: Graph) -> list[Progress]:
 
 @pytest.mark.parametrize("session", SESSIONS)
 def test_progress_only_ever_grows(session: str) -> None:
-    """If this failed people would see their picture go backwards."""
+    """People would see their picture go backwards."""
     for key, nodes in posted(session):
         fractions = [told.fraction or 0.0 for told in progress(session, key, nodes)]
         assert fractions
@@ -89,7 +89,7 @@ def test_progress_only_ever_grows(session: str) -> None:
 
 @pytest.mark.parametrize("session", SESSIONS)
 def test_only_the_attempts_own_end_ends_it(session: str) -> None:
-    """If this failed a job would be fetched before its history is written, or never."""
+    """A job would be fetched before its history is written, or never."""
     heard = messages(session)
     for key, _ in posted(session):
         assert sum(message.ends(key) for message in heard) == 1
@@ -97,7 +97,7 @@ def test_only_the_attempts_own_end_ends_it(session: str) -> None:
 
 
 def test_steps_of_the_sampler_are_told() -> None:
-    """If this failed the status message could not say "step 2/4"."""
+    """The status message could not say "step 2/4"."""
     for session in ("job_sd15_progress_previews_event4", "job_flux_dev"):
         key, nodes = posted(session)[0]
         steps = [told.step for told in progress(session, key, nodes) if told.step]
@@ -105,7 +105,7 @@ def test_steps_of_the_sampler_are_told() -> None:
 
 
 def test_labelled_previews_are_taken_and_others_dropped() -> None:
-    """If this failed people could be shown pieces of other people's pictures."""
+    """People could be shown pieces of other people's pictures."""
 
     def previews(session: str) -> list[bytes]:
         frames = [base64.b64decode(r["binary"]["b64"]) for r in rows(session) if "binary" in r]
@@ -123,13 +123,13 @@ def test_labelled_previews_are_taken_and_others_dropped() -> None:
 
 @given(frame=st.binary() | st.binary().map(lambda data: struct.pack(">II", 4, 9) + data))
 def test_any_frame_can_be_read(frame: bytes) -> None:
-    """If this failed a frame of a new kind would end the watch."""
+    """A frame of a new kind would end the watch."""
     assert read_preview(frame, KEY) is None
 
 
 @given(text=st.text() | st.recursive(st.none() | st.text(), st.lists).map(json.dumps))
 def test_any_message_can_be_read(text: str) -> None:
-    """If this failed a message of a new kind would end the watch."""
+    """A message of a new kind would end the watch."""
     assert read_message(text) is None
 
 
@@ -144,7 +144,7 @@ def history(session: str) -> tuple[str, Ended]:
 
 
 def test_kept_files_are_told_from_previews() -> None:
-    """If this failed people would get the preview, or nothing."""
+    """People would get the preview, or nothing."""
     _, ended = history("job_ok_saveimage_and_preview")
     assert [file.type for file in ended.files] == ["output"]
     assert ended.failure is None
@@ -152,12 +152,12 @@ def test_kept_files_are_told_from_previews() -> None:
 
 
 def test_an_interrupt_is_told_from_a_failure() -> None:
-    """If this failed a cancelled job would count as the model's failure."""
+    """A cancelled job would count as the model's failure."""
     assert history("job_interrupted")[1] == Ended(interrupted=True)
 
 
 def test_out_of_memory_is_told_from_other_failures() -> None:
-    """If this failed nothing would be unloaded, or all for a bad setting."""
+    """Nothing would be unloaded, or all for a bad setting."""
     for session, kind in (("job_error_oom", OutOfMemory), ("job_error_runtime", Rejected)):
         _, ended = history(session)
         assert ended.failure is not None
@@ -179,7 +179,7 @@ def test_out_of_memory_is_told_from_other_failures() -> None:
 def test_failures_of_a_node_call_for_the_right_reaction(
     kind: str, message: str, error: type[Exception]
 ) -> None:
-    """If this failed a sick server would go on failing jobs, or a bad job be tried for ever."""
+    """A sick server would go on failing jobs, or a bad job be tried for ever."""
     _, ended = history("job_error_runtime")
     assert ended.failure is not None
     failed = ended.failure.model_copy(update={"exception_type": kind, "exception_message": message})
@@ -193,7 +193,7 @@ def validation(case: str) -> Any:
 
 
 def test_refusals_are_blamed_on_the_configuration_or_on_the_request() -> None:
-    """If this failed people would be told to try again what can never work, and the other way."""
+    """People would be told to try again what can never work, and the other way."""
     nodes = graph(
         {
             "3": {"class_type": "KSampler", "inputs": {"steps": "{{steps:4}}", "cfg": 1000}},
@@ -218,7 +218,7 @@ def test_refusals_are_blamed_on_the_configuration_or_on_the_request() -> None:
 
 
 def test_a_prompt_accepted_in_part_is_noticed() -> None:
-    """If this failed a job with a broken output would wait for a picture that never comes."""
+    """A job with a broken output would wait for a picture that never comes."""
     assert accepted_in_part(validation("one good output, one bad"))
     assert not accepted_in_part({"prompt_id": KEY, "number": 1, "node_errors": {}})
     assert accepted_in_part("?")
@@ -240,7 +240,7 @@ JSON = st.recursive(
 
 @given(body=JSON)
 def test_no_answer_of_a_server_can_crash_us(body: Any) -> None:
-    """If this failed a broken server would end in a traceback instead of a retry."""
+    """A broken server would end in a traceback instead of a retry."""
     for read in (
         read_job,
         lambda value: read_queue(value, KEY),
@@ -259,7 +259,7 @@ def test_no_answer_of_a_server_can_crash_us(body: Any) -> None:
 
 
 def test_the_queue_tells_where_an_attempt_is() -> None:
-    """If this failed an old server's jobs would be taken for lost while they wait."""
+    """An old server's jobs would be taken for lost while they wait."""
     item: JsonValue = [3, KEY, {"1": {"class_type": "A", "inputs": {"x": "a.ckpt"}}}, {}, []]
     assert read_queue({"queue_running": [item], "queue_pending": []}, KEY) is Stage.RUNNING
     assert read_queue({"queue_running": [], "queue_pending": [item]}, KEY) is Stage.WAITING
@@ -270,7 +270,7 @@ def test_the_queue_tells_where_an_attempt_is() -> None:
 
 
 def test_what_counts_its_steps_takes_most_of_the_time() -> None:
-    """If this failed a person's own nodes would show an empty bar until they are done."""
+    """A person's own nodes would show an empty bar until they are done."""
     nodes = {
         "1": Node(class_type="Own", inputs={}),
         "2": Node(class_type="Save", inputs={"images": ["1", 0]}),
@@ -285,7 +285,7 @@ def test_what_counts_its_steps_takes_most_of_the_time() -> None:
 
 
 def test_names_of_files_are_given_as_the_server_wants_them() -> None:
-    """If this failed an uploaded picture would not be found by its graph."""
+    """An uploaded picture would not be found by its graph."""
     assert read_upload({"name": "a (1).png", "subfolder": "usher", "type": "input"}) == (
         "usher/a (1).png"
     )

@@ -64,7 +64,7 @@ def photo(size: tuple[int, int] = (300, 150)) -> File:
 
 
 async def test_size_count_and_steps_are_honoured() -> None:
-    """Otherwise the demo would show a bot that ignores its options."""
+    """The demo would show a bot that ignores its options."""
     reports: list[Progress] = []
     request = TextToImage(prompt="cat", width=320, height=192, count=2, steps=4)
     output = await made(demo(), request, report=reports.append)
@@ -86,13 +86,13 @@ async def test_the_same_prompt_and_seed_give_the_same_picture() -> None:
 
 
 async def test_several_pictures_of_one_request_differ() -> None:
-    """Otherwise a count of four would be four times the same."""
+    """A count of four would be four times the same."""
     request = TextToImage(prompt="cat", width=64, height=64, steps=3, count=4)
     assert len({file.data for file in (await made(demo(), request)).files}) == 4
 
 
 async def test_a_picture_to_start_from_is_used() -> None:
-    """Otherwise the demo would pretend to change a picture that it never looked at."""
+    """The demo would pretend to change a picture that it never looked at."""
     request = TextToImage(prompt="cat", steps=3, strength=0.0)
     output = await made(demo(), request, photo())
     result = image(output.files[0])
@@ -106,7 +106,7 @@ async def test_a_picture_to_start_from_is_used() -> None:
 async def test_more_work_takes_longer_and_a_lora_is_not_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Otherwise the demo would break the promises its status messages make."""
+    """The demo would break the promises its status messages make."""
     slept: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -127,7 +127,7 @@ async def test_more_work_takes_longer_and_a_lora_is_not_taken(
 
 
 async def test_every_picture_says_that_no_model_was_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise a person could take the stand-in for a model."""
+    """A person could take the stand-in for a model."""
     assert "no model" in HONEST_LINE
     size = (512, 512)
     with_line = Painting("cat", 1, size).finish()
@@ -137,7 +137,7 @@ async def test_every_picture_says_that_no_model_was_used(monkeypatch: pytest.Mon
 
 
 async def test_a_text_streams_and_says_that_no_model_was_used() -> None:
-    """Otherwise a person could take the stand-in for a model, or miss how streaming looks."""
+    """A person could take the stand-in for a model, or miss how streaming looks."""
     reports: list[Progress] = []
     output = await made(demo(), ask("Why is grass green?"), report=reports.append)
     assert "no language model was used" in output.text
@@ -149,7 +149,7 @@ async def test_a_text_streams_and_says_that_no_model_was_used() -> None:
 
 
 async def test_a_text_knows_its_conversation_and_its_pictures() -> None:
-    """Otherwise replies and attached pictures would seem to have no effect."""
+    """Replies and attached pictures would seem to have no effect."""
     turns = [("user", "one"), ("assistant", "two"), ("user", "three")]
     messages = tuple(ChatMessage.model_validate({"role": r, "text": t}) for r, t in turns)
     text = (await made(demo(), Chat(messages=messages), photo())).text
@@ -159,7 +159,7 @@ async def test_a_text_knows_its_conversation_and_its_pictures() -> None:
 
 
 async def test_times_are_those_of_the_options_or_of_the_model() -> None:
-    """Otherwise estimates in the demo would be wrong from the start."""
+    """Estimates in the demo would be wrong from the start."""
     slow = Demo(BackendSpec(name="d", kind="demo", options={"service_s": 8}))
     assert slow._step_s(MODEL, 20) == 0.4
     assert Demo(BackendSpec(name="d", kind="demo"))._step_s(MODEL, 5) == MODEL.service_s / 5
@@ -168,7 +168,7 @@ async def test_times_are_those_of_the_options_or_of_the_model() -> None:
 
 
 async def test_nothing_runs_that_is_not_loaded() -> None:
-    """Otherwise the demo would hide faults of the loader."""
+    """The demo would hide faults of the loader."""
     backend = demo()
     with pytest.raises(NotLoaded):
         await backend.run(MODEL, Work(key="k", request=ask("hi")), lambda _: None)
@@ -179,7 +179,7 @@ async def test_nothing_runs_that_is_not_loaded() -> None:
 
 
 async def test_faults_come_as_often_as_asked_and_repeat_by_key() -> None:
-    """Otherwise failures could not be tried, or a failing trial not repeated."""
+    """Failures could not be tried, or a failing trial not repeated."""
     request = TextToImage(prompt="x", width=64, height=64, steps=2)
     with pytest.raises(Unavailable):
         await made(demo(fail_rate=1), request)
@@ -199,7 +199,7 @@ async def test_faults_come_as_often_as_asked_and_repeat_by_key() -> None:
 
 
 async def test_one_load_serves_all_who_wait_for_it() -> None:
-    """Otherwise two first requests would load twice."""
+    """Two first requests would load twice."""
     backend = demo()
     await asyncio.gather(*(backend.load(MODEL) for _ in range(5)))
     assert backend._loads == 1
@@ -207,7 +207,7 @@ async def test_one_load_serves_all_who_wait_for_it() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"text", b"\x89PNG\r\n\x1a\nbroken"])
 async def test_a_file_that_is_no_picture_is_refused_with_a_sentence(data: bytes) -> None:
-    """Otherwise a stranger's file would crash the demo."""
+    """A stranger's file would crash the demo."""
     file = File(name="x", mime="image/png", data=data)
     with pytest.raises(Rejected) as caught:
         await made(demo(), TextToImage(prompt="x"), file)
@@ -215,7 +215,7 @@ async def test_a_file_that_is_no_picture_is_refused_with_a_sentence(data: bytes)
 
 
 async def test_a_pixel_bomb_costs_nothing() -> None:
-    """Otherwise a small file could take gigabytes of memory."""
+    """A small file could take gigabytes of memory."""
     buffer = io.BytesIO()
     Image.new("1", (8_000, 7_000)).save(buffer, "PNG")
     file = File(name="x.png", mime="image/png", data=buffer.getvalue())
@@ -226,7 +226,7 @@ async def test_a_pixel_bomb_costs_nothing() -> None:
 
 
 def test_wrong_options_are_named() -> None:
-    """Otherwise a misspelt option would silently do nothing."""
+    """A misspelt option would silently do nothing."""
     with pytest.raises(BadModel, match=r"backends\.d\.speed"):
         demo(speed=2)
     with pytest.raises(BadModel, match=r"models\.m\.fail_rate"):
@@ -238,7 +238,7 @@ def test_wrong_options_are_named() -> None:
 @settings(max_examples=25, deadline=None)
 @given(st.text(max_size=400), st.integers(64, 300), st.integers(64, 300))
 def test_any_prompt_can_be_painted(prompt: str, width: int, height: int) -> None:
-    """Otherwise a strange prompt, or a strange shape, would crash the demo."""
+    """A strange prompt, or a strange shape, would crash the demo."""
     painting = Painting(prompt, 1, (width, height))
     painting.paint(0, 1)
     assert painting.finish().size == (width, height)
@@ -246,5 +246,5 @@ def test_any_prompt_can_be_painted(prompt: str, width: int, height: int) -> None
 
 @given(st.text(max_size=400))
 def test_any_question_gets_an_honest_answer(question: str) -> None:
-    """Otherwise a strange question would crash the demo, or lose its notice."""
+    """A strange question would crash the demo, or lose its notice."""
     assert "no language model was used" in answer(ask(question))

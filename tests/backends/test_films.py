@@ -38,7 +38,7 @@ def file(data: bytes, name: str = "wan-1.bin") -> File:
 
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_the_workflow_leaves_a_film_and_all_that_is_seen_and_heard_stays(kind: str) -> None:
-    """If this failed prompts and paths would be published with every film."""
+    """Prompts and paths would be published with every film."""
     before = film(kind)
     after = clean(before, KINDS[kind].mime)
     assert mime_of(before) == mime_of(after) == KINDS[kind].mime
@@ -50,7 +50,7 @@ def test_the_workflow_leaves_a_film_and_all_that_is_seen_and_heard_stays(kind: s
 
 
 async def test_a_film_is_cleaned_in_a_process_of_its_own() -> None:
-    """If this failed a crafted film could end the bot."""
+    """A crafted film could end the bot."""
     before = film("mp4")
     after = await films.cleaned(before)
     assert SECRET in tags_of(before)
@@ -59,7 +59,7 @@ async def test_a_film_is_cleaned_in_a_process_of_its_own() -> None:
 
 
 def test_a_comment_leaves_the_headers_of_vorbis() -> None:
-    """If this failed a sound within a film would keep its words."""
+    """A sound within a film would keep its words."""
     first, comment, last = b"\x01vorbis" + bytes(23), b"\x03vorbis" + b"x" * 600, b"\x05vorbis"
     headers = b"\x02" + bytes([30]) + b"\xff\xff" + bytes([607 - 510]) + first + comment + last
     cleaned = without_comment(headers)
@@ -68,7 +68,7 @@ def test_a_comment_leaves_the_headers_of_vorbis() -> None:
 
 
 async def test_what_cannot_be_read_is_told() -> None:
-    """If this failed a broken film would be given out with all that is in it."""
+    """A broken film would be given out with all that is in it."""
     whole = film("mp4")
     for data in (b"\0\0\0\x18ftypmp42" + bytes(40), whole[:200], b"fLaC" + bytes(9)):
         with pytest.raises(films.FilmError):
@@ -79,7 +79,7 @@ async def test_what_cannot_be_read_is_told() -> None:
     st.lists(st.tuples(st.integers(0, len(SHORT) - 1), st.integers(0, 255)), min_size=1, max_size=6)
 )
 def test_a_damaged_film_is_cleaned_or_refused(damage: list[tuple[int, int]]) -> None:
-    """If this failed a damaged film would become a file of another kind, or end the process."""
+    """A damaged film would become a file of another kind, or end the process."""
     data = bytearray(SHORT)
     for at, value in damage:
         data[at] = value
@@ -94,7 +94,7 @@ def test_a_damaged_film_is_cleaned_or_refused(damage: list[tuple[int, int]]) -> 
 
 
 async def test_a_film_is_looked_at() -> None:
-    """If this failed chats would show a square of no length."""
+    """Chats would show a square of no length."""
     found = await films.looked_at(file(film("mp4")))
     assert (found.looks.width, found.looks.height) == (64, 48)
     assert found.looks.seconds == pytest.approx(0.75, abs=0.1)
@@ -104,7 +104,7 @@ async def test_a_film_is_looked_at() -> None:
 
 
 async def test_a_film_too_large_is_made_to_fit_and_plays() -> None:
-    """If this failed a film would never arrive."""
+    """A film would never arrive."""
     large = file(film("webm", size=(320, 240), frames=24), "wan-1.webm")
     limit = len(large.data) // 4
     small = await films.fitted(large, limit)
@@ -118,7 +118,7 @@ async def test_a_film_too_large_is_made_to_fit_and_plays() -> None:
 
 
 async def test_a_sound_too_large_is_made_to_fit() -> None:
-    """If this failed a song would never arrive."""
+    """A song would never arrive."""
     large = file(film("wav"), "song-1.wav")
     small = await films.fitted(large, len(large.data) // 4)
     assert (small.name, small.mime) == ("song-1.mp3", "audio/mpeg")
@@ -128,7 +128,7 @@ async def test_a_sound_too_large_is_made_to_fit() -> None:
 
 @pytest.mark.parametrize("kind", MOVES)
 async def test_a_moving_picture_becomes_a_film(kind: str) -> None:
-    """If this failed chats that know no such pictures would show the first one only."""
+    """Chats that know no such pictures would show the first one only."""
     before = PLANTED[kind](**MOVING)
     made = await films.fitted(file(before, "wan-1.webp"), 1_000_000)
     assert SECRET in words_of(before)
@@ -137,7 +137,7 @@ async def test_a_moving_picture_becomes_a_film(kind: str) -> None:
 
 
 async def test_what_cannot_fit_is_told_not_tried_for_ever() -> None:
-    """If this failed a delivery would never end."""
+    """A delivery would never end."""
     with pytest.raises(films.FilmError, match="fit"):
         await films.fitted(file(film("mp4")), 60)
 
@@ -153,7 +153,7 @@ async def test_what_cannot_fit_is_told_not_tried_for_ever() -> None:
 def test_a_plan_keeps_to_the_bytes(
     *, limit: int, seconds: float, width: int, height: int, fps: float, has_sound: bool
 ) -> None:
-    """If this failed a film would be encoded again and again, or distorted."""
+    """A film would be encoded again and again, or distorted."""
     plan = film_plan(
         limit=limit,
         seconds=seconds,
@@ -175,7 +175,7 @@ def test_a_plan_keeps_to_the_bytes(
 
 
 def test_a_sound_gets_the_best_rate_that_fits() -> None:
-    """If this failed a song would be worse than it must be, or not fit."""
+    """A song would be worse than it must be, or not fit."""
     assert sound_rate(limit=10_000_000, seconds=240, share=1.0) == 256_000
     assert sound_rate(limit=1_000_000, seconds=240, share=1.0) == 24_000
     assert sound_rate(limit=100_000, seconds=240, share=1.0) is None
@@ -210,7 +210,7 @@ async def stuck(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stuck]:
 
 
 async def test_a_film_that_takes_too_long_is_given_up(stuck: Stuck) -> None:
-    """If this failed one film would hold up all others."""
+    """One film would hold up all others."""
     order = Order(task=MediaTask.CLEAN, mime="video/mp4", size=4)
     with pytest.raises(films.FilmError, match="took over"):
         await helper.ask(order, b"film", wall_s=0.2)
@@ -218,7 +218,7 @@ async def test_a_film_that_takes_too_long_is_given_up(stuck: Stuck) -> None:
 
 
 async def test_the_process_ends_with_the_task_that_waits_for_it(stuck: Stuck) -> None:
-    """If this failed a stop would leave a process at work."""
+    """A stop would leave a process at work."""
     asking = asyncio.create_task(films.cleaned(b"\0\0\0\x18ftypmp42"))
     await stuck.one_there.wait()
     asking.cancel()
@@ -228,7 +228,7 @@ async def test_the_process_ends_with_the_task_that_waits_for_it(stuck: Stuck) ->
 
 @pytest.mark.skipif(os.name == "nt", reason="bounded by time alone there")
 async def test_the_process_is_bounded_and_knows_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If this failed a crafted film could take all memory, or read the bots' tokens."""
+    """A crafted film could take all memory, or read the bots' tokens."""
     monkeypatch.setenv("DISCORD_TOKEN", "secret")
     code = (
         "import os, resource as r; from backends.media.films import worker; worker._bound();"
@@ -245,13 +245,13 @@ async def test_the_process_is_bounded_and_knows_no_secret(monkeypatch: pytest.Mo
 
 @given(st.binary(max_size=60))
 def test_what_is_no_answer_is_known(line: bytes) -> None:
-    """If this failed a process that died in the middle would be the bot's own error."""
+    """A process that died in the middle would be the bot's own error."""
     with suppress(ValueError):
         Answer.read(line)
 
 
 async def test_without_the_libraries_films_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If this failed an installation without them would give out films as they came."""
+    """An installation without them would give out films as they came."""
     monkeypatch.setattr(helper, "available", lambda: False)
     with pytest.raises(films.NoFilms):
         await films.cleaned(b"\0\0\0\x18ftypmp42")

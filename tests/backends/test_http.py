@@ -43,7 +43,7 @@ async def serve() -> AsyncIterator[Serve]:
 
 
 async def test_json_goes_there_and_back(serve: Serve) -> None:
-    """If this failed no call with a body would reach a server."""
+    """No call with a body would reach a server."""
 
     async def echo(request: web.Request) -> web.Response:
         return web.json_response({"got": await request.json()})
@@ -56,7 +56,7 @@ async def test_json_goes_there_and_back(serve: Serve) -> None:
 
 
 async def test_a_body_that_may_not_go_never_arrives(serve: Serve) -> None:
-    """If this failed a server could work on what no one has written down."""
+    """A server could work on what no one has written down."""
     arrived: list[object] = []
 
     async def take(request: web.Request) -> web.Response:
@@ -75,7 +75,7 @@ async def test_a_body_that_may_not_go_never_arrives(serve: Serve) -> None:
 
 
 async def test_a_query_is_escaped_and_the_media_type_told(serve: Serve) -> None:
-    """If this failed files with odd names could not be fetched."""
+    """Files with odd names could not be fetched."""
 
     async def answer(request: web.Request) -> web.Response:
         return web.Response(text=request.query["name"], content_type="image/png")
@@ -86,7 +86,7 @@ async def test_a_query_is_escaped_and_the_media_type_told(serve: Serve) -> None:
 
 
 async def test_an_empty_answer_to_a_post_is_none(serve: Serve) -> None:
-    """If this failed ComfyUI's /free and /interrupt would count as garbage."""
+    """ComfyUI's /free and /interrupt would count as garbage."""
 
     async def empty(_: web.Request) -> web.Response:
         return web.Response()
@@ -108,7 +108,7 @@ async def test_an_empty_answer_to_a_post_is_none(serve: Serve) -> None:
 async def test_bad_status_tells_status_and_body(
     serve: Serve, status: int, kind: type[HttpRefused] | type[HttpFailed]
 ) -> None:
-    """If this failed a wrong request would be retried, or a server's hiccup fail a job."""
+    """A wrong request would be retried, or a server's hiccup fail a job."""
 
     async def answer(_: web.Request) -> web.Response:
         return web.Response(status=status, text="no such thing")
@@ -122,7 +122,7 @@ async def test_bad_status_tells_status_and_body(
 
 @pytest.mark.parametrize("text", ["", "<html>", "[" * 100_000, '{"a":', b"\xff\xfe"])
 async def test_garbage_is_unavailable(serve: Serve, text: str | bytes) -> None:
-    """If this failed a broken server would crash the caller instead of being retried."""
+    """A broken server would crash the caller instead of being retried."""
 
     async def answer(_: web.Request) -> web.Response:
         return web.Response(body=text)
@@ -132,7 +132,7 @@ async def test_garbage_is_unavailable(serve: Serve, text: str | bytes) -> None:
 
 
 async def test_a_body_beyond_the_limit_is_not_read(serve: Serve) -> None:
-    """If this failed a server could fill our memory."""
+    """A server could fill our memory."""
 
     async def flood(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -149,7 +149,7 @@ async def test_a_body_beyond_the_limit_is_not_read(serve: Serve) -> None:
 
 @pytest.mark.parametrize("coding", ["gzip", "gzip, gzip", "deflate", "br", "zstd", "X-GZIP"])
 async def test_a_compressed_answer_is_not_unpacked(serve: Serve, coding: str) -> None:
-    """If this failed a kilobyte of a server could fill our memory, whatever the limit says."""
+    """A kilobyte of a server could fill our memory, whatever the limit says."""
     bomb = gzip.compress(bytes(50_000_000))
     if coding == "gzip, gzip":
         bomb = gzip.compress(bomb)
@@ -175,7 +175,7 @@ async def test_a_compressed_answer_is_not_unpacked(serve: Serve, coding: str) ->
 
 
 async def test_a_dripping_answer_ends_by_the_timeout(serve: Serve) -> None:
-    """If this failed one byte now and then would keep a control call waiting for ever."""
+    """One byte now and then would keep a control call waiting for ever."""
 
     async def drip(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -189,7 +189,7 @@ async def test_a_dripping_answer_ends_by_the_timeout(serve: Serve) -> None:
 
 
 async def test_silence_in_a_transfer_is_unavailable(serve: Serve) -> None:
-    """If this failed a half-open connection would hang a download."""
+    """A half-open connection would hang a download."""
     over = asyncio.Event()
 
     async def silent(_: web.Request) -> web.Response:
@@ -206,7 +206,7 @@ async def test_silence_in_a_transfer_is_unavailable(serve: Serve) -> None:
 
 
 async def test_lines_split_at_line_feeds_only(serve: Serve) -> None:
-    """If this failed a text with a raw U+2028 would break its event in two."""
+    """A text with a raw U+2028 would break its event in two."""
     sent = 'data: "a\u2028b\x85c"\r\n\n' + "x" * 300_000 + "\nlast"
 
     async def stream(request: web.Request) -> web.StreamResponse:
@@ -223,7 +223,7 @@ async def test_lines_split_at_line_feeds_only(serve: Serve) -> None:
 
 
 async def test_a_stream_cut_in_the_middle_is_unavailable(serve: Serve) -> None:
-    """If this failed half an answer would pass for a whole one."""
+    """Half an answer would pass for a whole one."""
 
     async def cut(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -240,7 +240,7 @@ async def test_a_stream_cut_in_the_middle_is_unavailable(serve: Serve) -> None:
 
 
 async def test_an_upload_keeps_name_and_fields(serve: Serve) -> None:
-    """If this failed pictures to start from would not reach ComfyUI."""
+    """Pictures to start from would not reach ComfyUI."""
 
     async def take(request: web.Request) -> web.Response:
         form = await request.post()
@@ -259,7 +259,7 @@ async def test_an_upload_keeps_name_and_fields(serve: Serve) -> None:
 
 
 async def test_credentials_travel_as_a_header_and_appear_in_no_text(serve: Serve) -> None:
-    """If this failed a password in a server's address would end up in logs."""
+    """A password in a server's address would end up in logs."""
 
     async def answer(request: web.Request) -> web.Response:
         return web.Response(status=500, text=request.headers["Authorization"][:6])
@@ -274,7 +274,7 @@ async def test_credentials_travel_as_a_header_and_appear_in_no_text(serve: Serve
 
 
 async def test_nobody_there_is_unavailable(unused_tcp_port: int) -> None:
-    """If this failed a stopped server would crash its callers."""
+    """A stopped server would crash its callers."""
     http = Http(f"http://127.0.0.1:{unused_tcp_port}")
     with pytest.raises(Unavailable, match=r"^it cannot be reached \(ConnectError\)$"):
         await http.get_json("/x")
@@ -285,7 +285,7 @@ async def test_nobody_there_is_unavailable(unused_tcp_port: int) -> None:
     "url", ["", "localhost:8188", "ftp://a", "http://", "http://[", "http://a:b"]
 )
 def test_an_unusable_address_is_a_configuration_error(url: str) -> None:
-    """If this failed a mistyped address would only show when the first job runs."""
+    """A mistyped address would only show when the first job runs."""
     with pytest.raises(BadModel, match="url"):
         Http(url)
 
@@ -293,7 +293,7 @@ def test_an_unusable_address_is_a_configuration_error(url: str) -> None:
 async def test_certificates_are_read_once_however_many_servers_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Otherwise every start would spend most of its time on reading the same file again."""
+    """Every start would spend most of its time on reading the same file again."""
     read = 0
 
     def counted(**_: object) -> ssl.SSLContext:

@@ -10,7 +10,7 @@ from tests.fakes.llm import LoadFault, Model, serving
 
 
 async def test_a_copy_another_program_loaded_is_used_and_not_doubled() -> None:
-    """Otherwise every model would take its memory twice: a second load makes a second copy."""
+    """Every model would take its memory twice: a second load makes a second copy."""
     async with serving("lmstudio", [Model("alpha", copies=["alpha"])]) as server:
         async with connected(server) as backend:
             await backend.load(model())
@@ -20,7 +20,7 @@ async def test_a_copy_another_program_loaded_is_used_and_not_doubled() -> None:
 
 
 async def test_our_copy_goes_when_another_program_loaded_one_meanwhile() -> None:
-    """Otherwise two programs that load at the same time would leave two copies."""
+    """Two programs that load at the same time would leave two copies."""
     async with serving("lmstudio") as server, connected(server) as backend:
         server.load_faults.append(LoadFault.DUPLICATE)
         await backend.load(model())
@@ -28,7 +28,7 @@ async def test_our_copy_goes_when_another_program_loaded_one_meanwhile() -> None
 
 
 async def test_every_copy_is_unloaded_by_its_own_name() -> None:
-    """Otherwise `alpha:2` would stay and hold memory that counts as free."""
+    """`alpha:2` would stay and hold memory that counts as free."""
     copies = ["alpha", "alpha:2", "mine"]
     async with serving("lmstudio", [Model("alpha", copies=copies)]) as server:
         async with connected(server) as backend:
@@ -42,7 +42,7 @@ async def test_every_copy_is_unloaded_by_its_own_name() -> None:
 
 
 async def test_the_slots_of_a_copy_are_read_from_the_server() -> None:
-    """Otherwise more would be sent at once than it answers, and the rest would time out inside."""
+    """More would be sent at once than it answers, and the rest would time out inside."""
     async with serving("lmstudio") as server, connected(server) as backend:
         assert {spec.parallel for spec in await backend.discover()} == {4}
     async with serving("lmstudio-0.3") as server, connected(server) as backend:
@@ -50,7 +50,7 @@ async def test_the_slots_of_a_copy_are_read_from_the_server() -> None:
 
 
 async def test_hundreds_of_models_are_offered_with_one_call() -> None:
-    """Otherwise `discover: true` would be slow, or load something, on a large library."""
+    """`discover: true` would be slow, or load something, on a large library."""
     models = [Model(f"lab/model-{number}") for number in range(500)]
     async with serving("lmstudio", models) as server, connected(server) as backend:
         await backend.probe()
@@ -63,7 +63,7 @@ async def test_hundreds_of_models_are_offered_with_one_call() -> None:
 
 
 async def test_the_old_generation_loads_by_the_smallest_request() -> None:
-    """Otherwise 0.3 could not be loaded ahead, and its first request would be a person's."""
+    """0.3 could not be loaded ahead, and its first request would be a person's."""
     async with serving("lmstudio-0.3") as server, connected(server) as backend:
         await backend.load(model())
         assert [body["max_tokens"] for body in server.posted("/v1/chat/completions")] == [1]
@@ -72,7 +72,7 @@ async def test_the_old_generation_loads_by_the_smallest_request() -> None:
 
 
 async def test_the_old_generation_says_what_it_costs() -> None:
-    """Otherwise an operator would not learn why memory is never freed."""
+    """An operator would not learn why memory is never freed."""
     async with serving("lmstudio-0.3") as server, connected(server) as backend:
         info = await backend.probe()
         assert not backend.can_unload
@@ -86,7 +86,7 @@ async def test_the_old_generation_says_what_it_costs() -> None:
 async def test_the_memory_guardrail_and_a_crashed_load_ask_for_an_eviction(
     kind: str, fault: LoadFault
 ) -> None:
-    """Otherwise a load would be repeated at once, and each repeat crashes the engine again."""
+    """A load would be repeated at once, and each repeat crashes the engine again."""
     async with serving(kind) as server, connected(server) as backend:
         server.load_faults.append(fault)
         with pytest.raises(OutOfMemory):
@@ -95,7 +95,7 @@ async def test_the_memory_guardrail_and_a_crashed_load_ask_for_an_eviction(
 
 
 async def test_different_models_load_side_by_side() -> None:
-    """Otherwise one slow load would hold up every other model of the server."""
+    """One slow load would hold up every other model of the server."""
     async with serving("lmstudio") as server, connected(server) as backend:
         server.load_hold.clear()
         first = asyncio.create_task(backend.load(model("alpha")))
@@ -109,7 +109,7 @@ async def test_different_models_load_side_by_side() -> None:
 
 
 async def test_a_load_that_hangs_holds_up_only_its_own_model() -> None:
-    """Otherwise one stuck load would block answers of models that are ready."""
+    """One stuck load would block answers of models that are ready."""
     async with serving("lmstudio") as server, connected(server) as backend:
         await backend.load(model("beta"))
         server.load_faults.append(LoadFault.HANG)
@@ -122,7 +122,7 @@ async def test_a_load_that_hangs_holds_up_only_its_own_model() -> None:
 
 
 async def test_a_refused_token_is_told_even_with_status_200() -> None:
-    """Otherwise a server with a token would look like no LM Studio at all."""
+    """A server with a token would look like no LM Studio at all."""
     async with serving("lmstudio", token="right") as server, connected(server) as backend:
         for call in (backend.probe(), backend.load(model()), backend.loaded([model()])):
             with pytest.raises(Unavailable, match="token"):
@@ -130,7 +130,7 @@ async def test_a_refused_token_is_told_even_with_status_200() -> None:
 
 
 async def test_answers_at_the_same_time_do_not_mix() -> None:
-    """Otherwise one person would read another's answer."""
+    """One person would read another's answer."""
     async with serving("lmstudio") as server, connected(server) as backend:
         await backend.load(model())
         texts = await asyncio.gather(
@@ -141,7 +141,7 @@ async def test_answers_at_the_same_time_do_not_mix() -> None:
 
 
 async def test_a_server_that_dies_during_a_load_is_unavailable() -> None:
-    """Otherwise the loader would not know to wait for the server."""
+    """The loader would not know to wait for the server."""
     async with serving("lmstudio") as server, connected(server) as backend:
         server.load_faults.append(LoadFault.HANG)
         load = asyncio.create_task(backend.load(model()))

@@ -55,7 +55,7 @@ def host(gpu: str | None) -> HostSpec:
 
 
 async def test_a_card_is_measured_by_index_and_by_uuid() -> None:
-    """Otherwise a host would be planned with another card's memory."""
+    """A host would be planned with another card's memory."""
     probe = NvmlProbe(nvml=FakeNvml())
     assert await probe.free_mb(host("0")) == (24 * 1024, 20 * 1024)
     assert await probe.free_mb(host(UUID)) == (25 * 1024, 19 * 1024)
@@ -66,7 +66,7 @@ async def test_a_card_is_measured_by_index_and_by_uuid() -> None:
 async def test_without_a_driver_nothing_is_measured_and_it_is_said_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Otherwise a machine without a card would not start, or its log would fill."""
+    """A machine without a card would not start, or its log would fill."""
     nvml = FakeNvml()
     nvml.init_fault = pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
     probe = NvmlProbe(nvml=nvml)
@@ -78,7 +78,7 @@ async def test_without_a_driver_nothing_is_measured_and_it_is_said_once(
 
 
 async def test_an_unknown_card_does_not_disturb_the_others() -> None:
-    """Otherwise one wrong index in the configuration would blind every host."""
+    """One wrong index in the configuration would blind every host."""
     probe = NvmlProbe(nvml=FakeNvml())
     assert await probe.free_mb(host("7")) is None
     assert await probe.free_mb(host("0")) is not None
@@ -87,7 +87,7 @@ async def test_an_unknown_card_does_not_disturb_the_others() -> None:
 
 @pytest.mark.parametrize("fault", [pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED])
 async def test_a_card_that_was_lost_is_found_again(fault: int) -> None:
-    """Otherwise a card that came back would stay unmeasured until a restart."""
+    """A card that came back would stay unmeasured until a restart."""
     nvml = FakeNvml()
     probe = NvmlProbe(nvml=nvml)
     assert await probe.free_mb(host("0")) is not None
@@ -103,7 +103,7 @@ async def test_a_card_that_was_lost_is_found_again(fault: int) -> None:
 
 
 async def test_a_hung_driver_costs_one_timeout_and_one_thread() -> None:
-    """Otherwise a sick card would freeze the queue, or collect a thread at every look."""
+    """A sick card would freeze the queue, or collect a thread at every look."""
     nvml = FakeNvml()
     probe = NvmlProbe(nvml=nvml, timeout_s=60.0)
     assert await probe.free_mb(host("0")) is not None

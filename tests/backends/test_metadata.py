@@ -32,7 +32,7 @@ FILMS = [(kind, dict(MOVING)) for kind in MOVES]
 
 @pytest.mark.parametrize(("kind", "options"), STILL + FILMS)
 def test_words_leave_a_picture_and_the_pixels_stay(kind: str, options: dict[str, object]) -> None:
-    """If this failed prompts, paths and places would be published with every picture."""
+    """Prompts, paths and places would be published with every picture."""
     before = PLANTED[kind](**options)
     after = without_metadata(before)
     assert SECRET in words_of(before)
@@ -44,7 +44,7 @@ def test_words_leave_a_picture_and_the_pixels_stay(kind: str, options: dict[str,
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "AVIF"])
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_a_picture_stays_turned_as_it_was(kind: str, orientation: int) -> None:
-    """If this failed photos would lie on their side."""
+    """Photos would lie on their side."""
     before = PLANTED[kind](exif=exif(orientation))
     after = without_metadata(before)
     assert SECRET not in words_of(after)
@@ -55,7 +55,7 @@ def test_a_picture_stays_turned_as_it_was(kind: str, orientation: int) -> None:
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "AVIF"])
 def test_the_colours_of_a_profile_stay(kind: str) -> None:
-    """If this failed pictures of wide colours would look dull."""
+    """Pictures of wide colours would look dull."""
     after = without_metadata(PLANTED[kind]())
     with Image.open(io.BytesIO(after)) as image:
         kept = image.info["icc_profile"]
@@ -72,14 +72,14 @@ def test_the_colours_of_a_profile_stay(kind: str) -> None:
 
 
 def test_resolution_and_transparency_of_a_png_stay() -> None:
-    """If this failed prints would have another size."""
+    """Prints would have another size."""
     after = without_metadata(PLANTED["PNG"](dpi=(300, 300), icc_profile=None))
     with Image.open(io.BytesIO(after)) as image:
         assert image.info.keys() == {"dpi"}
 
 
 def test_a_gif_repeats_as_often_as_before() -> None:
-    """If this failed animations would stop after one turn."""
+    """Animations would stop after one turn."""
     after = without_metadata(PLANTED["GIF"](**MOVING, loop=0, duration=70))
     with Image.open(io.BytesIO(after)) as image:
         assert image.info["loop"] == 0
@@ -87,7 +87,7 @@ def test_a_gif_repeats_as_often_as_before() -> None:
 
 
 def test_a_phones_second_picture_and_film_leave_a_jpeg() -> None:
-    """If this failed a portrait would carry the picture before it was edited, or three seconds of sound."""
+    """A portrait would carry the picture before it was edited, or three seconds of sound."""
     before = saved(PICTURE, "MPO", save_all=True, append_images=[OTHER]) + b"ftypmp42" * 9
     after = without_metadata(before)
     with Image.open(io.BytesIO(after)) as image:
@@ -98,7 +98,7 @@ def test_a_phones_second_picture_and_film_leave_a_jpeg() -> None:
 
 
 def test_files_of_other_kinds_stay_as_they_are() -> None:
-    """If this failed a text node's file would be damaged."""
+    """A text node's file would be damaged."""
     for data in (b"", b"GIF8?a...", b"\xff\xfb", b"words"):
         assert without_metadata(data) == data
 
@@ -106,7 +106,7 @@ def test_files_of_other_kinds_stay_as_they_are() -> None:
 @pytest.mark.parametrize("kind", list(PLANTED))
 @given(cut=st.integers(45, 500))  # beyond the foreign boxes at the end of an AVIF
 def test_a_picture_that_is_cut_off_is_noticed(kind: str, cut: int) -> None:
-    """If this failed half a download would be delivered as a picture."""
+    """Half a download would be delivered as a picture."""
     whole = CLEAN[kind]
     data = whole[: max(12, len(whole) - cut)]
     with pytest.raises(ValueError, match="cut off"):
@@ -115,7 +115,7 @@ def test_a_picture_that_is_cut_off_is_noticed(kind: str, cut: int) -> None:
 
 @given(noise=st.binary(), flip=st.integers(0, 400))
 def test_any_bytes_can_be_read(noise: bytes, flip: int) -> None:
-    """If this failed a broken file would end in a traceback."""
+    """A broken file would end in a traceback."""
     starts = [each[:flip] for each in CLEAN.values()]
     starts += [b"", b"RIFF\0\0\0\0WEBPVP8X\0\0\0\0", b"\0\0\0\x10ftypavif\0\0\0\0\0\0\0\0"]
     for start in starts:
@@ -143,7 +143,7 @@ def _deep(kind: bytes, depth: int) -> bytes:
     ids=["nested", "many"],
 )
 def test_a_file_that_claims_too_much_costs_little(data: bytes) -> None:
-    """If this failed a few bytes would hold the process for minutes, or end it."""
+    """A few bytes would hold the process for minutes, or end it."""
     with pytest.raises(ValueError, match="cut off"):
         without_metadata(data)
 
@@ -164,5 +164,5 @@ def test_a_file_that_claims_too_much_costs_little(data: bytes) -> None:
     ],
 )
 def test_a_file_is_known_by_its_bytes(data: bytes, mime: str) -> None:
-    """If this failed a page could be sent where a film is expected."""
+    """A page could be sent where a film is expected."""
     assert mime_of(data) == mime

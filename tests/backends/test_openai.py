@@ -35,7 +35,7 @@ from tests.told import words
 
 @pytest.mark.parametrize("kind", ALL)
 async def test_a_model_is_found_loaded_and_asked_on_every_flavour(kind: str) -> None:
-    """Otherwise one of the supported servers could not be used at all."""
+    """One of the supported servers could not be used at all."""
     async with serving(kind) as server, connected(server) as backend:
         info = await backend.probe()
         assert info.description
@@ -49,7 +49,7 @@ async def test_a_model_is_found_loaded_and_asked_on_every_flavour(kind: str) -> 
 
 @pytest.mark.parametrize("kind", TOLD)
 async def test_loading_and_unloading_change_what_is_loaded(kind: str) -> None:
-    """Otherwise memory would be promised that is not free, or a job started on nothing."""
+    """Memory would be promised that is not free, or a job started on nothing."""
     async with serving(kind) as server, connected(server) as backend:
         assert await backend.loaded([model()]) == frozenset()
         await backend.load(model())
@@ -63,7 +63,7 @@ async def test_loading_and_unloading_change_what_is_loaded(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [*TOLD, "lmstudio-0.3"])
 async def test_concurrent_loads_make_one_copy(kind: str) -> None:
-    """Otherwise two first requests would take the memory twice."""
+    """Two first requests would take the memory twice."""
     async with serving(kind) as server, connected(server) as backend:
         async with asyncio.TaskGroup() as tasks:
             for _ in range(8):
@@ -74,7 +74,7 @@ async def test_concurrent_loads_make_one_copy(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [*TOLD, "lmstudio-0.3"])
 async def test_a_job_for_a_model_somebody_unloaded_loads_nothing_by_itself(kind: str) -> None:
-    """Otherwise a server would load behind the queue's back, over the memory budget."""
+    """A server would load behind the queue's back, over the memory budget."""
     async with serving(kind) as server, connected(server) as backend:
         await backend.load(model())
         server.models["alpha"].copies = []
@@ -85,7 +85,7 @@ async def test_a_job_for_a_model_somebody_unloaded_loads_nothing_by_itself(kind:
 
 @pytest.mark.parametrize("kind", [*TOLD, "lmstudio-0.3"])
 async def test_a_load_that_finds_no_memory_says_so(kind: str) -> None:
-    """Otherwise nothing would be evicted for it and it would fail for ever."""
+    """Nothing would be evicted for it and it would fail for ever."""
     async with serving(kind) as server, connected(server) as backend:
         server.load_faults.append(LoadFault.OOM)
         with pytest.raises(OutOfMemory):
@@ -97,7 +97,7 @@ async def test_a_load_that_finds_no_memory_says_so(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["llamacpp", "vllm", "lmstudio-0.3"])
 async def test_a_server_that_cannot_unload_says_so_to_the_admin(kind: str) -> None:
-    """Otherwise /unload would report memory as free that is not."""
+    """/unload would report memory as free that is not."""
     async with serving(kind) as server, connected(server) as backend:
         await backend.load(model())
         with pytest.raises(Rejected) as caught:
@@ -108,7 +108,7 @@ async def test_a_server_that_cannot_unload_says_so_to_the_admin(kind: str) -> No
 
 @pytest.mark.parametrize(("kept", "advised"), [(4, True), (0, False)])
 async def test_a_router_started_as_advised_is_not_advised_again(kept: int, advised: bool) -> None:
-    """Otherwise an operator who did what `usher check` says would look for a mistake."""
+    """An operator who did what `usher check` says would look for a mistake."""
     async with serving("llamacpp-router") as server, connected(server) as backend:
         server.max_instances = kept
         assert bool((await backend.probe()).notes) is advised
@@ -116,7 +116,7 @@ async def test_a_router_started_as_advised_is_not_advised_again(kept: int, advis
 
 @pytest.mark.parametrize("kind", ALL)
 async def test_an_unknown_model_is_a_fault_of_the_configuration(kind: str) -> None:
-    """Otherwise a typing error would be retried for ever, or answered by another model."""
+    """A typing error would be retried for ever, or answered by another model."""
     async with serving(kind) as server, connected(server) as backend:
         with pytest.raises(BadModel, match=r"models\.gamma\.model.*alpha"):
             await backend.verify(model("gamma"))
@@ -126,7 +126,7 @@ async def test_an_unknown_model_is_a_fault_of_the_configuration(kind: str) -> No
 
 @pytest.mark.parametrize("kind", [*TOLD, "lmstudio-0.3", "generic", "vllm"])
 async def test_every_model_that_writes_is_offered_under_a_name_people_can_type(kind: str) -> None:
-    """Otherwise `discover: true` would offer nothing usable."""
+    """`discover: true` would offer nothing usable."""
     models = [
         Model("acme/Writer-7B"),
         Model("acme/Seer", vision=True),
@@ -149,20 +149,20 @@ async def test_every_model_that_writes_is_offered_under_a_name_people_can_type(k
 
 @pytest.mark.parametrize("kind", [*TOLD, "lmstudio-0.3", "generic", "vllm"])
 async def test_a_configured_model_is_not_offered_again_under_its_servers_name(kind: str) -> None:
-    """Otherwise it would have two lines, count in memory twice, and be unloaded while it answers."""
+    """It would have two lines, count in memory twice, and be unloaded while it answers."""
     async with serving(kind) as server, connected(server) as backend:
         offered = {spec.name for spec in await backend.discover([model("helper", model="alpha")])}
         assert offered == ({"beta"} if len(server.models) > 1 else set())
 
 
 async def test_a_flavour_can_be_named_where_it_cannot_be_found_out() -> None:
-    """Otherwise a server behind a proxy that hides its own calls could not be used fully."""
+    """A server behind a proxy that hides its own calls could not be used fully."""
     async with serving("llamacpp") as server, connected(server, flavour="generic") as backend:
         assert await backend.loaded([model()]) is None
 
 
 async def test_a_server_that_becomes_another_one_is_noticed() -> None:
-    """Otherwise an updated server would be spoken to as the old one until a restart."""
+    """An updated server would be spoken to as the old one until a restart."""
     async with serving("lmstudio-0.3") as old, connected(old) as backend:
         assert "0.3" in (await backend.probe()).description
         port = old.port
@@ -175,7 +175,7 @@ async def test_a_server_that_becomes_another_one_is_noticed() -> None:
 
 
 async def test_something_else_at_the_address_is_told_from_a_text_server() -> None:
-    """Otherwise a wrong port would look like a server without models."""
+    """A wrong port would look like a server without models."""
     async with serving("llamaswap") as server:
         spec = BackendSpec(name="b", kind="lmstudio", url=server.url)
         backend = connect(spec)
@@ -188,7 +188,7 @@ async def test_something_else_at_the_address_is_told_from_a_text_server() -> Non
 
 
 async def test_progress_holds_the_whole_answer_so_far() -> None:
-    """Otherwise an edit would show the newest piece only."""
+    """An edit would show the newest piece only."""
     async with serving() as server, connected(server) as backend:
         await backend.load(model())
         server.hold.clear()
@@ -202,7 +202,7 @@ async def test_progress_holds_the_whole_answer_so_far() -> None:
 
 
 async def test_a_fast_answer_is_not_reported_token_by_token() -> None:
-    """Otherwise a server of a thousand tokens a second would flood the presenter."""
+    """A server of a thousand tokens a second would flood the presenter."""
     async with serving() as server, connected(server) as backend:
         await backend.load(model())
         server.words = ["word"] * 3000
@@ -213,7 +213,7 @@ async def test_a_fast_answer_is_not_reported_token_by_token() -> None:
 
 
 async def test_cancelling_closes_the_connection_and_stops_the_server() -> None:
-    """Otherwise a cancelled answer would hold its slot until it is written."""
+    """A cancelled answer would hold its slot until it is written."""
     async with serving() as server, connected(server) as backend:
         await backend.load(model())
         server.hold.clear()
@@ -228,7 +228,7 @@ async def test_cancelling_closes_the_connection_and_stops_the_server() -> None:
 
 @pytest.mark.parametrize("kind", ["lmstudio", "llamacpp-router", "ollama"])
 async def test_cancelling_a_load_ends_with_the_call(kind: str) -> None:
-    """Otherwise a load that hangs could not be given up."""
+    """A load that hangs could not be given up."""
     async with serving(kind) as server, connected(server) as backend:
         server.load_faults.append(LoadFault.HANG)
         task = asyncio.create_task(backend.load(model()))
@@ -242,7 +242,7 @@ async def test_cancelling_a_load_ends_with_the_call(kind: str) -> None:
 
 
 async def test_settings_of_the_model_and_of_the_request_reach_the_server() -> None:
-    """Otherwise an option would do nothing."""
+    """An option would do nothing."""
     async with serving() as server, connected(server) as backend:
         spec = model(
             "writer",
@@ -265,7 +265,7 @@ async def test_settings_of_the_model_and_of_the_request_reach_the_server() -> No
 
 @pytest.mark.parametrize("kind", ["lmstudio", "ollama", "llamacpp", "llamacpp-router", "vllm"])
 async def test_a_long_conversation_is_cut_to_the_context_the_server_tells(kind: str) -> None:
-    """Otherwise a conversation could not go on once it fills the model's context."""
+    """A conversation could not go on once it fills the model's context."""
     turns = [
         {"role": role, "text": f"{number} " * 700}
         for number in range(10)
@@ -302,7 +302,7 @@ async def test_pictures_arrive_as_small_jpeg_data(kind: str) -> None:
     "data", [b"", b"no picture", b"\x89PNG\r\n\x1a\n broken", picture().data[:60]]
 )
 async def test_a_file_that_is_no_picture_is_refused_with_a_sentence(data: bytes) -> None:
-    """Otherwise it would crash the attempt, or be retried for nothing."""
+    """It would crash the attempt, or be retried for nothing."""
     async with serving() as server, connected(server) as backend:
         await backend.load(model())
         with pytest.raises(Rejected) as caught:
@@ -316,7 +316,7 @@ async def test_a_file_that_is_no_picture_is_refused_with_a_sentence(data: bytes)
 
 
 async def test_a_drawing_is_not_asked_of_a_text_server() -> None:
-    """Otherwise a prompt for a picture would come back as prose."""
+    """A prompt for a picture would come back as prose."""
     async with serving() as server, connected(server) as backend:
         job = Work(key="k", request=TextToImage(prompt="x"))
         with pytest.raises(Rejected):
@@ -329,6 +329,6 @@ async def test_a_drawing_is_not_asked_of_a_text_server() -> None:
 
 
 async def test_an_answer_in_flight_is_unknown_after_a_restart_of_usher() -> None:
-    """Otherwise recovery would wait for an answer no server keeps."""
+    """Recovery would wait for an answer no server keeps."""
     async with serving() as server, connected(server) as backend:
         assert await backend.resume(model(), work(), lambda _: None) is None

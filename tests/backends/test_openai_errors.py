@@ -37,7 +37,7 @@ RECORDED = Path(__file__).parent / "recorded"
 def test_recorded_refusals_are_understood(
     server: str, name: str, kind: type[BackendError], problem: Problem | None
 ) -> None:
-    """Otherwise a real server's refusal would be retried, or told wrongly."""
+    """A real server's refusal would be retried, or told wrongly."""
     answer = json.loads((RECORDED / f"{server}.json").read_text())[name]
     error = classify(answer["status"], "".join(answer["chunks"]))
     assert type(error) is kind
@@ -83,14 +83,14 @@ NOTHING_LOADED = (
 def test_what_servers_say_becomes_the_right_reaction(
     status: int, body: object, kind: type[BackendError]
 ) -> None:
-    """Otherwise the queue would evict, retry or give up at the wrong time."""
+    """The queue would evict, retry or give up at the wrong time."""
     for form in (body, json.dumps(body)):
         error = classify(status, form)  # type: ignore[arg-type] # any JSON is one
         assert type(error) is kind
 
 
 def test_a_request_that_crashes_an_engine_is_charged() -> None:
-    """Otherwise one poisonous question could crash an engine for ever, free of charge."""
+    """One poisonous question could crash an engine for ever, free of charge."""
     error = classify(
         200, {"error": "The model has crashed. The model was unloaded. (Exit code: 6)"}
     )
@@ -99,19 +99,19 @@ def test_a_request_that_crashes_an_engine_is_charged() -> None:
 
 @given(st.integers(100, 599), st.recursive(st.none() | st.text() | st.integers(), st.lists))
 def test_any_answer_is_understood_somehow(status: int, body: object) -> None:
-    """Otherwise a strange error would become a crash of the bot."""
+    """A strange error would become a crash of the bot."""
     assert isinstance(classify(status, body), BackendError)  # type: ignore[arg-type]
 
 
 def test_what_reaches_the_log_is_short_and_harmless() -> None:
-    """Otherwise a server could flood the log, or write control characters into it."""
+    """A server could flood the log, or write control characters into it."""
     cause = str(classify(500, "\x1b[31m" + "x" * 100_000))
     assert len(cause) < 400
     assert "\x1b" not in cause
 
 
 def test_an_error_object_is_read_with_its_type_and_code() -> None:
-    """Otherwise errors whose message says nothing would not be distinguished."""
+    """Errors whose message says nothing would not be distinguished."""
     assert words_of({"error": {"message": "m", "type": "t", "code": 5}}) == "m t 5"
     assert words_of('{"error": "plain"}') == "plain"
     assert words_of("[not json") == "[not json"

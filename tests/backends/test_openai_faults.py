@@ -41,7 +41,7 @@ FAULTS: dict[Fault, type[BackendError]] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_each_fault_of_a_server_becomes_the_right_error(fault: Fault) -> None:
-    """Otherwise a job would be retried for nothing, failed too early, or delivered half."""
+    """A job would be retried for nothing, failed too early, or delivered half."""
     async with serving() as server, connected(server) as backend:
         await backend.load(model())
         server.faults.append(fault)
@@ -55,7 +55,7 @@ async def test_each_fault_of_a_server_becomes_the_right_error(fault: Fault) -> N
 
 
 async def test_an_answer_that_was_not_streamed_is_still_an_answer() -> None:
-    """Otherwise a server that ignores `stream` could not be used."""
+    """A server that ignores `stream` could not be used."""
     async with serving() as server, connected(server) as backend:
         await backend.load(model())
         server.faults.append(Fault.NOT_STREAMED)
@@ -64,7 +64,7 @@ async def test_an_answer_that_was_not_streamed_is_still_an_answer() -> None:
 
 @pytest.mark.parametrize("kind", ["lmstudio", "llamacpp", "llama-cpp-python", "generic"])
 async def test_a_question_longer_than_the_context_is_told_to_the_person(kind: str) -> None:
-    """Otherwise it would be retried for nothing and end in a riddle."""
+    """It would be retried for nothing and end in a riddle."""
     async with serving(kind) as server, connected(server) as backend:
         await backend.load(model())
         with pytest.raises(Rejected) as caught:
@@ -74,7 +74,7 @@ async def test_a_question_longer_than_the_context_is_told_to_the_person(kind: st
 
 @pytest.mark.parametrize("kind", ["lmstudio", "llamacpp"])
 async def test_a_picture_for_a_model_that_sees_nothing_is_told_to_the_person(kind: str) -> None:
-    """Otherwise llama.cpp's status 500 would look like a dead server."""
+    """Llama.cpp's status 500 would look like a dead server."""
     async with serving(kind) as server, connected(server) as backend:
         await backend.load(model())
         with pytest.raises(Rejected) as caught:
@@ -83,7 +83,7 @@ async def test_a_picture_for_a_model_that_sees_nothing_is_told_to_the_person(kin
 
 
 async def test_a_silent_connection_is_given_up_after_the_models_timeout() -> None:
-    """Otherwise a peer that vanished would hold a job for ever."""
+    """A peer that vanished would hold a job for ever."""
     async with serving() as server, connected(server) as backend:
         await backend.load(model())
         server.faults.append(Fault.HANG)
@@ -98,7 +98,7 @@ async def test_a_silent_connection_is_given_up_after_the_models_timeout() -> Non
 
 
 async def test_a_server_that_drips_without_answering_can_be_cancelled() -> None:
-    """Otherwise a server that sends comments for ever could not be given up."""
+    """A server that sends comments for ever could not be given up."""
     async with serving() as server, connected(server) as backend:
         await backend.load(model())
         server.faults.append(Fault.DRIP)
@@ -108,7 +108,7 @@ async def test_a_server_that_drips_without_answering_can_be_cancelled() -> None:
 
 
 async def test_a_server_that_is_away_is_unavailable_for_everything() -> None:
-    """Otherwise an outage would look like a fault of the job or of the configuration."""
+    """An outage would look like a fault of the job or of the configuration."""
     async with serving() as server, connected(server) as backend:
         await backend.load(model())
         await server.stop()
@@ -126,7 +126,7 @@ async def test_a_server_that_is_away_is_unavailable_for_everything() -> None:
 
 @pytest.mark.parametrize("kind", ["llamacpp", "vllm"])
 async def test_a_server_that_is_still_starting_is_unavailable_for_everything(kind: str) -> None:
-    """Otherwise a llama.cpp that reads its model would look like a fault of the configuration."""
+    """A llama.cpp that reads its model would look like a fault of the configuration."""
     async with serving(kind) as server, connected(server) as backend:
         server.starting = True
         for _ in range(2):
@@ -145,7 +145,7 @@ async def test_a_server_that_is_still_starting_is_unavailable_for_everything(kin
 
 
 async def test_a_restarted_server_has_forgotten_its_models() -> None:
-    """Otherwise the queue would go on as if they were in memory."""
+    """The queue would go on as if they were in memory."""
     async with serving() as server, connected(server) as backend:
         await backend.load(model())
         await server.restart()
@@ -160,7 +160,7 @@ async def test_a_restarted_server_has_forgotten_its_models() -> None:
 async def test_the_token_is_sent_and_its_refusal_explained_without_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Otherwise a wrong token would be a riddle, or end up in the log."""
+    """A wrong token would be a riddle, or end up in the log."""
     async with serving("lmstudio", token="sk-lm-right:secret") as server:
         async with connected(server, token="sk-lm-right:secret") as backend:
             await backend.load(model())
@@ -173,7 +173,7 @@ async def test_the_token_is_sent_and_its_refusal_explained_without_it(
 
 
 def test_a_setting_that_does_not_exist_is_named() -> None:
-    """Otherwise a misspelt setting would silently do nothing."""
+    """A misspelt setting would silently do nothing."""
     url = "http://127.0.0.1:9"
     with pytest.raises(BadModel, match=r"backends\.b\.flavor"):
         connect(BackendSpec(name="b", kind="openai", url=url, options={"flavor": "x"}))

@@ -103,7 +103,7 @@ async def answers(backend: OpenAI, name: str) -> str:
 async def test_a_server_killed_in_the_middle_of_an_answer_is_used_again(
     name: str, command: tuple[str, ...]
 ) -> None:
-    """Otherwise a crash of a text server would hang its job, or lose the server until a restart."""
+    """A crash of a text server would hang its job, or lose the server until a restart."""
     port = free_port()
     async with connected(port) as backend:
         async with running(port, *command) as process:
@@ -122,7 +122,7 @@ async def test_a_server_killed_in_the_middle_of_an_answer_is_used_again(
 
 @needs_llama
 async def test_a_router_whose_model_dies_goes_on() -> None:
-    """Otherwise one crashed model process would take the whole server out."""
+    """One crashed model process would take the whole server out."""
     port, name = free_port(), Path(GGUF).stem
     async with (
         running(port, SERVER, "--parallel", "2", "--models-dir", str(Path(GGUF).parent)) as process,

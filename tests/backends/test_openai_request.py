@@ -27,7 +27,7 @@ def say(role: str, text: str = "x") -> ChatMessage:
 def test_turns_always_alternate_and_begin_with_the_user(
     turns: list[ChatMessage], system: str
 ) -> None:
-    """Otherwise the templates of Gemma and Mistral would refuse the conversation."""
+    """The templates of Gemma and Mistral would refuse the conversation."""
     roles = [turn.role for turn in merged(turns, system)]
     if roles and roles[0] == "system":
         roles = roles[1:]
@@ -35,7 +35,7 @@ def test_turns_always_alternate_and_begin_with_the_user(
 
 
 def test_nothing_a_person_said_is_lost_by_merging() -> None:
-    """Otherwise two questions in a row would become one."""
+    """Two questions in a row would become one."""
     turns = merged([say("user", "a"), say("user", "b"), say("assistant", "c")], "be brief")
     assert [(turn.role, turn.text) for turn in turns] == [
         ("system", "be brief"),
@@ -48,7 +48,7 @@ def test_nothing_a_person_said_is_lost_by_merging() -> None:
 def test_the_newest_question_and_the_system_prompt_always_stay(
     turns: list[ChatMessage], context: int, max_tokens: int | None
 ) -> None:
-    """Otherwise a long conversation would lose what it is about, or its rules."""
+    """A long conversation would lose what it is about, or its rules."""
     before = merged(turns, "rules")
     after = within_context(before, context, max_tokens)
     assert after[0] == before[0]
@@ -58,7 +58,7 @@ def test_the_newest_question_and_the_system_prompt_always_stay(
 
 
 def test_the_oldest_turns_of_a_long_conversation_are_left_out() -> None:
-    """Otherwise an old conversation could not go on once it fills the context."""
+    """An old conversation could not go on once it fills the context."""
     turns = [
         say(role, f"{number} " * 300) for number in range(10) for role in ("user", "assistant")
     ]
@@ -69,7 +69,7 @@ def test_the_oldest_turns_of_a_long_conversation_are_left_out() -> None:
 
 
 async def test_a_request_that_names_a_picture_it_has_not_is_refused() -> None:
-    """Otherwise it would crash the attempt."""
+    """It would crash the attempt."""
     chat = Chat(messages=(ChatMessage(role="user", text="x", pictures=(1,)),))
     with pytest.raises(Rejected):
         await chat_body("m", chat, (), TextOptions())
@@ -87,13 +87,13 @@ async def test_a_request_that_names_a_picture_it_has_not_is_refused() -> None:
     ],
 )
 def test_names_are_short_unique_and_without_spaces(ids: list[str], names: list[str]) -> None:
-    """Otherwise a discovered model could not be named in a command."""
+    """A discovered model could not be named in a command."""
     assert catalog_names(ids) == names
 
 
 @given(st.lists(st.text(alphabet="aAb/-= \\:", max_size=6), max_size=12))
 def test_no_two_models_get_the_same_name(ids: list[str]) -> None:
-    """Otherwise one of them could not be asked for."""
+    """One of them could not be asked for."""
     names = catalog_names(ids)
     assert len(set(names)) == len(names) == len(ids)
     assert not any(" " in name or "=" in name for name in names)

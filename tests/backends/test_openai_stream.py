@@ -43,7 +43,7 @@ END = 'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}'
     ],
 )
 def test_recorded_streams_are_read_whole(server: str, text: str, finished: str) -> None:
-    """Otherwise an answer of a real server would be lost or mangled."""
+    """An answer of a real server would be lost or mangled."""
     reader = read(*"".join(recorded(server, "stream")).split("\n"))
     assert reader.text.startswith(text.lstrip())
     assert reader.finished == finished
@@ -52,14 +52,14 @@ def test_recorded_streams_are_read_whole(server: str, text: str, finished: str) 
 
 
 def test_a_chunk_of_usage_without_choices_is_no_answer_and_no_fault() -> None:
-    """Otherwise servers that add a usage chunk would break every answer."""
+    """Servers that add a usage chunk would break every answer."""
     reader = read(*"".join(recorded("llama-server", "stream_usage")).split("\n"))
     assert reader.finished == "length"
     assert reader.text.startswith("robot then over")
 
 
 def test_done_without_a_reason_is_not_the_end_of_an_answer() -> None:
-    """Otherwise an answer that another request interrupted would be delivered as whole."""
+    """An answer that another request interrupted would be delivered as whole."""
     reader = read(*"".join(recorded("llama-cpp-python", "parallel_0")).split("\n"))
     assert reader.ended
     assert reader.finished is None
@@ -75,20 +75,20 @@ def test_done_without_a_reason_is_not_the_end_of_an_answer() -> None:
     ],
 )
 def test_an_error_inside_an_answer_is_never_taken_for_text(line: str) -> None:
-    """Otherwise a person would get half an answer, or none, as if all were well."""
+    """A person would get half an answer, or none, as if all were well."""
     with pytest.raises(StreamError):
         read(line)
 
 
 @pytest.mark.parametrize("line", ["data: {", "data: nonsense", "data: [1]", 'data: {"choices":7}'])
 def test_garbage_is_a_fault_of_the_server(line: str) -> None:
-    """Otherwise a broken server would crash the attempt as if it were a bug of the bot."""
+    """A broken server would crash the attempt as if it were a bug of the bot."""
     with pytest.raises(Unavailable):
         read(line)
 
 
 def test_comments_events_and_null_content_are_passed_over() -> None:
-    """Otherwise pings and first chunks would end up in answers."""
+    """Pings and first chunks would end up in answers."""
     reader = AnswerReader()
     signs = [
         reader.feed(line)
@@ -108,14 +108,14 @@ def test_comments_events_and_null_content_are_passed_over() -> None:
 
 
 def test_a_whole_answer_in_several_lines_is_read_at_the_end() -> None:
-    """Otherwise a server that ignores `stream` would be taken for a broken one."""
+    """A server that ignores `stream` would be taken for a broken one."""
     body = {"model": "m", "choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]}
     reader = read(*json.dumps(body, indent=2).split("\n"))
     assert (reader.text, reader.finished, reader.model) == ("hi", "stop", "m")
 
 
 def test_an_endless_answer_is_stopped() -> None:
-    """Otherwise a model that repeats itself would fill the memory."""
+    """A model that repeats itself would fill the memory."""
     reader = AnswerReader()
     lines = 0
     while not reader.ended:
@@ -138,13 +138,13 @@ def test_an_endless_answer_is_stopped() -> None:
     ],
 )
 def test_thoughts_in_front_of_an_answer_are_folded_away(content: str, text: str) -> None:
-    """Otherwise people would read what a model mumbles, or miss what it says."""
+    """People would read what a model mumbles, or miss what it says."""
     assert without_thoughts(content) == text
 
 
 @pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
 def test_reasoning_under_both_names_is_folded_away_and_a_sign_of_progress(name: str) -> None:
-    """Otherwise a thinking model would look dead, or its thoughts would be shown."""
+    """A thinking model would look dead, or its thoughts would be shown."""
     reader = AnswerReader()
     assert reader.feed(event(**{name: "hm"}))
     assert reader.text == ""
@@ -155,7 +155,7 @@ def test_reasoning_under_both_names_is_folded_away_and_a_sign_of_progress(name: 
 
 @given(st.lists(st.text(min_size=1, max_size=8), max_size=30))
 def test_the_text_so_far_never_shows_a_thought(pieces: list[str]) -> None:
-    """Otherwise a thought would flash up while its block is still open."""
+    """A thought would flash up while its block is still open."""
     reader = AnswerReader()
     for piece in ["<thi", "nk>", *[piece.replace("<", "") for piece in pieces]]:
         reader.feed(event(content=piece))
@@ -164,14 +164,14 @@ def test_the_text_so_far_never_shows_a_thought(pieces: list[str]) -> None:
 
 @given(st.text(max_size=300))
 def test_any_line_is_read_or_refused(line: str) -> None:
-    """Otherwise bytes of a strange server could crash the attempt."""
+    """Bytes of a strange server could crash the attempt."""
     with suppress(Unavailable, StreamError):
         read(line)
 
 
 @given(st.lists(st.text(), max_size=20))
 def test_the_pieces_of_an_answer_make_the_answer(pieces: list[str]) -> None:
-    """Otherwise text would be lost between chunks."""
+    """Text would be lost between chunks."""
     whole = "".join(pieces)
     reader = read(*[event(content=piece) for piece in pieces], END)
     assert reader.text == without_thoughts(whole)

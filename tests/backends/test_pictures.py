@@ -23,7 +23,7 @@ def file(image: Image.Image, kind: str, **how: object) -> File:
 
 
 def test_transparency_becomes_white() -> None:
-    """Otherwise hidden colours would appear, or JPEG would refuse the picture."""
+    """Hidden colours would appear, or JPEG would refuse the picture."""
     for mode in ("RGBA", "LA", "P"):
         clear = Image.new("RGBA", (8, 8), (200, 0, 0, 0)).convert(mode)
         how = {"transparency": 0} if mode == "P" else {}
@@ -33,7 +33,7 @@ def test_transparency_becomes_white() -> None:
 
 
 def test_a_photo_is_turned_upright() -> None:
-    """Otherwise a phone's photo would lie on its side for the model."""
+    """A phone's photo would lie on its side for the model."""
     exif = Image.Exif()
     exif[0x0112] = 6  # turn by 90 degrees
     photo = file(Image.new("RGB", (30, 10)), "JPEG", exif=exif)
@@ -42,7 +42,7 @@ def test_a_photo_is_turned_upright() -> None:
 
 @pytest.mark.parametrize("mode", ["1", "L", "I;16", "CMYK", "P", "RGB"])
 def test_every_usual_kind_of_picture_can_be_encoded(mode: str) -> None:
-    """Otherwise a scan or a print file would crash an attempt."""
+    """A scan or a print file would crash an attempt."""
     kind = "JPEG" if mode == "CMYK" else "PNG"
     opened = open_picture(file(Image.new(mode, (12, 9)), kind))
     for data in (as_jpeg(opened), as_png(opened)):
@@ -55,7 +55,7 @@ def test_every_usual_kind_of_picture_can_be_encoded(mode: str) -> None:
 def test_nothing_beside_the_pixels_reaches_a_server(
     kind: str, encode: Callable[[Image.Image], bytes]
 ) -> None:
-    """Otherwise a comment in a photo would be read by anyone who runs the server."""
+    """A comment in a photo would be read by anyone who runs the server."""
     before = PLANTED[kind]()
     if kind == "AVIF":  # not taken from people
         with pytest.raises(Rejected):
@@ -69,7 +69,7 @@ def test_nothing_beside_the_pixels_reaches_a_server(
 
 
 def test_the_colours_of_a_profile_become_those_servers_expect() -> None:
-    """Otherwise a phone's photo would look dull to the model."""
+    """A phone's photo would look dull to the model."""
     wide = bytearray(ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes())
     at = wide.index(b"rXYZ")  # swap red and green: a profile no one can overlook
     (red, green) = (wide[at + 4 : at + 12], wide[wide.index(b"gXYZ") + 4 :][:8])
@@ -80,7 +80,7 @@ def test_the_colours_of_a_profile_become_those_servers_expect() -> None:
 
 
 def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded() -> None:
-    """Otherwise a small file could take gigabytes."""
+    """A small file could take gigabytes."""
     side = int(MAX_PIXELS**0.5) + 100
     for size in ((side, side), (20_000, 10_000)):
         with pytest.raises(Rejected) as caught:
@@ -92,7 +92,7 @@ def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded() -> None:
     st.binary(max_size=200), st.integers(0, 400), st.sampled_from(["PNG", "JPEG", "WEBP", "GIF"])
 )
 def test_broken_bytes_are_refused_and_nothing_else(noise: bytes, at: int, kind: str) -> None:
-    """Otherwise a stranger's file could crash the attempt with a bug's traceback."""
+    """A stranger's file could crash the attempt with a bug's traceback."""
     whole = file(Image.new("RGB", (16, 16), "red"), kind).data
     broken = whole[:at] + noise + whole[at + len(noise) :]
     with suppress(Rejected):

@@ -43,7 +43,7 @@ async def door() -> AsyncIterator[Doorkeeper]:
 
 
 async def test_a_server_nobody_can_reach_has_gone(door: Doorkeeper) -> None:
-    """If this failed a server that died before the call would be waited for."""
+    """A server that died before the call would be waited for."""
     await door.aclose()
     async with asyncio.timeout(60):
         await presence.gone("127.0.0.1", door.port)
@@ -52,7 +52,7 @@ async def test_a_server_nobody_can_reach_has_gone(door: Doorkeeper) -> None:
 async def test_a_silent_connection_may_end(
     door: Doorkeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If this failed each server that ends silent connections would seem to restart for ever."""
+    """Each server that ends silent connections would seem to restart for ever."""
     monkeypatch.setattr(presence, "AT_ONCE_S", 0.0)
     gone = asyncio.create_task(presence.gone("127.0.0.1", door.port))
     for _ in range(5):
@@ -68,7 +68,7 @@ async def test_a_silent_connection_may_end(
 async def test_a_forwarder_that_has_nobody_behind_it_shows_it(
     door: Doorkeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If this failed a restart behind a tunnel would not be seen."""
+    """A restart behind a tunnel would not be seen."""
     monkeypatch.setattr(presence, "AT_ONCE_S", 0.0)
     gone = asyncio.create_task(presence.gone("127.0.0.1", door.port))
     await door.end_next()
@@ -82,7 +82,7 @@ async def test_a_forwarder_that_has_nobody_behind_it_shows_it(
 async def test_a_server_that_never_holds_a_silent_connection_shows_nothing(
     door: Doorkeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If this failed a server that is wedged would be tried without a pause."""
+    """A server that is wedged would be tried without a pause."""
     monkeypatch.setattr(presence, "AT_ONCE_S", inf)
     monkeypatch.setattr(presence, "AGAIN_S", 0.0)
     gone = asyncio.create_task(presence.gone("127.0.0.1", door.port))

@@ -70,7 +70,7 @@ SHIPPED = [*DRAWING, *UPSCALING]
 
 @pytest.mark.parametrize("template", DRAWING, ids=lambda found: found.name)
 def test_shipped_templates_are_sound_on_the_server(template: Workflow) -> None:
-    """If this failed a template that Usher brings along would be refused by the server."""
+    """A template that Usher brings along would be refused by the server."""
     picture = "usher/a.png" if template.takes_picture else None
     request = TextToImage(prompt="a cat", width=1000, height=700, seed=SEED_MAX, count=2)
     everything = request.model_copy(update={"lora": "sub/ink.safetensors", "steps": 3})
@@ -86,7 +86,7 @@ def test_shipped_templates_are_sound_on_the_server(template: Workflow) -> None:
 
 @pytest.mark.parametrize("template", UPSCALING, ids=lambda found: found.name)
 def test_shipped_templates_enlarge_a_picture_on_the_server(template: Workflow) -> None:
-    """If this failed the button that makes a picture larger would end in a refusal."""
+    """The button that makes a picture larger would end in a refusal."""
     request = TextToImage(prompt="what it shows", seed=7, upscale=True)
     for graph in (
         fill(template, request, prefix="usher/1", picture="usher/a.png"),
@@ -100,7 +100,7 @@ def test_shipped_templates_enlarge_a_picture_on_the_server(template: Workflow) -
 
 
 def test_shipped_templates_honour_what_people_can_ask() -> None:
-    """If this failed an option would be refused by a model that could honour it."""
+    """An option would be refused by a model that could honour it."""
     common = {"width", "height", "steps", "seed", "count", "lora"}
     options = {template.name: template.options for template in DRAWING}
     assert options == {
@@ -113,7 +113,7 @@ def test_shipped_templates_honour_what_people_can_ask() -> None:
 
 
 def test_the_documentation_names_every_placeholder_and_template() -> None:
-    """If this failed operators could not find out what their workflows may hold."""
+    """Operators could not find out what their workflows may hold."""
     root = Path(__file__).parents[2]
     text = (root / "docs" / "workflows.md").read_text(encoding="utf-8")
     assert not [word for word in WORDS if f"`{{{{{word}}}}}`" not in text]
@@ -123,7 +123,7 @@ def test_the_documentation_names_every_placeholder_and_template() -> None:
 
 
 def test_numbers_stay_numbers_and_texts_are_joined() -> None:
-    """If this failed the server would get "20" steps or lose the template's own words."""
+    """The server would get "20" steps or lose the template's own words."""
     graph = fill(workflow(), TextToImage(prompt="a cat", seed=7), prefix="usher/1")
     assert graph["3"].inputs == {"seed": 7, "steps": 20}
     assert graph["2"].inputs["text"] == "a photo, a cat"
@@ -132,7 +132,7 @@ def test_numbers_stay_numbers_and_texts_are_joined() -> None:
 
 
 def test_the_operators_values_replace_the_templates_defaults() -> None:
-    """If this failed one template could not serve several checkpoints."""
+    """One template could not serve several checkpoints."""
     own = workflow(checkpoint="b.safetensors", steps=30)
     graph = fill(own, TextToImage(prompt="a"), prefix="p")
     assert graph["1"].inputs["ckpt_name"] == "b.safetensors"
@@ -142,7 +142,7 @@ def test_the_operators_values_replace_the_templates_defaults() -> None:
 
 @given(prompt=st.text(), seed=st.integers(0, SEED_MAX))
 def test_no_prompt_can_change_the_graph(prompt: str, seed: int) -> None:
-    """If this failed a person could run nodes or read files by what they type."""
+    """A person could run nodes or read files by what they type."""
     graph = as_json(fill(workflow(), TextToImage(prompt=prompt, seed=seed), prefix="p"))
     again = json.loads(json.dumps(graph))
     assert again == graph
@@ -165,7 +165,7 @@ def test_no_prompt_can_change_the_graph(prompt: str, seed: int) -> None:
 )
 @pytest.mark.parametrize("template", ["a photo, {{prompt}}", "{{prompt}}"], ids=["within", "whole"])
 def test_a_prompt_that_looks_like_json_stays_text(template: str, prompt: str) -> None:
-    """If this failed a person could link nodes to others, or add some, by what they type."""
+    """A person could link nodes to others, or add some, by what they type."""
     own = workflow(changed("2", text=template))
     request = TextToImage(prompt=prompt, seed=7)
     graph = json.loads(json.dumps(as_json(fill(own, request, prefix="p"))))
@@ -179,7 +179,7 @@ def test_a_prompt_that_looks_like_json_stays_text(template: str, prompt: str) ->
 
 
 def test_a_prompt_that_looks_like_a_placeholder_stays_text() -> None:
-    """If this failed people could read the operator's values through their prompts."""
+    """People could read the operator's values through their prompts."""
     graph = fill(workflow(), TextToImage(prompt="{{checkpoint}} {{seed}}"), prefix="p")
     assert graph["2"].inputs["text"] == "a photo, {{checkpoint}} {{seed}}"
 
@@ -202,7 +202,7 @@ def test_a_prompt_that_looks_like_a_placeholder_stays_text() -> None:
     ],
 )
 def test_files_that_are_no_workflow_are_refused_with_file_and_node(text: str, says: str) -> None:
-    """If this failed a wrong file would only show when a person's job fails."""
+    """A wrong file would only show when a person's job fails."""
     with pytest.raises(BadModel, match=f"own.json: .*{says}"):
         parse_workflow(text, name="own.json")
 
@@ -223,14 +223,14 @@ def test_files_that_are_no_workflow_are_refused_with_file_and_node(text: str, sa
     ],
 )
 def test_templates_that_cannot_work_are_refused(template: dict[str, Any], says: str) -> None:
-    """If this failed every job of the model would fail instead of the start."""
+    """Every job of the model would fail instead of the start."""
     with pytest.raises(BadModel, match=f"own.json: .*{says}"):
         workflow(template)
 
 
 @pytest.mark.parametrize("value", [None, [1], "{{prompt}}"])
 def test_values_must_be_plain(value: JsonValue) -> None:
-    """If this failed a value could smuggle links or placeholders into the graph."""
+    """A value could smuggle links or placeholders into the graph."""
     with pytest.raises(BadModel, match=r"values\.checkpoint"):
         workflow(checkpoint=value)
 
@@ -248,7 +248,7 @@ def test_values_must_be_plain(value: JsonValue) -> None:
 def test_options_without_a_place_are_refused_in_a_sentence(
     request_: TextToImage, says: str
 ) -> None:
-    """If this failed people would get something else than they asked for."""
+    """People would get something else than they asked for."""
     with pytest.raises(Rejected) as caught:
         fill(workflow(), request_, prefix="p")
     assert says in words(caught.value)
@@ -256,7 +256,7 @@ def test_options_without_a_place_are_refused_in_a_sentence(
 
 
 def test_a_picture_where_none_fits_and_the_other_way_round_are_refused() -> None:
-    """If this failed a picture to start from would silently be ignored."""
+    """A picture to start from would silently be ignored."""
     plain, picture = shipped("sdxl")
     with pytest.raises(Rejected, match="no_start"):
         fill(plain, TextToImage(prompt="a"), prefix="p", picture="a.png")
@@ -265,7 +265,7 @@ def test_a_picture_where_none_fits_and_the_other_way_round_are_refused() -> None
 
 
 def test_sizes_are_rounded_to_what_the_nodes_can_do() -> None:
-    """If this failed the server would fail, or draw another size than it says."""
+    """The server would fail, or draw another size than it says."""
     request = TextToImage(prompt="a", width=1003, height=1027)
     sdxl, flux = shipped("sdxl")[0], shipped("flux")[0]
     sized = fill(sdxl, request, prefix="p")["latent"].inputs
@@ -276,7 +276,7 @@ def test_sizes_are_rounded_to_what_the_nodes_can_do() -> None:
 
 
 def test_without_a_lora_its_loader_is_taken_out() -> None:
-    """If this failed a template with a LoRA slot could not be used without one."""
+    """A template with a LoRA slot could not be used without one."""
     sdxl = shipped("sdxl")[0]
     bare = fill(sdxl, TextToImage(prompt="a"), prefix="p")
     assert "lora" not in bare
@@ -288,7 +288,7 @@ def test_without_a_lora_its_loader_is_taken_out() -> None:
 
 
 def test_a_chain_of_lora_loaders_is_taken_out_whole() -> None:
-    """If this failed two slots would leave a link to a node that is gone."""
+    """Two slots would leave a link to a node that is gone."""
     slot = {"lora_name": "{{lora}}", "strength_model": 1}
     template = {
         **changed("3", model=["6", 0]),
@@ -301,7 +301,7 @@ def test_a_chain_of_lora_loaders_is_taken_out_whole() -> None:
 
 
 def test_a_warm_up_is_small_and_keeps_no_file() -> None:
-    """If this failed loading ahead would take as long as drawing, and litter the server."""
+    """Loading ahead would take as long as drawing, and litter the server."""
     graph = warm_up(shipped("sdxl")[0], seed=3, limits={})
     assert graph["latent"].inputs == {"width": 64, "height": 64, "batch_size": 1}
     assert graph["sampler"].inputs["steps"] == 1
@@ -310,7 +310,7 @@ def test_a_warm_up_is_small_and_keeps_no_file() -> None:
 
 
 def test_a_warm_up_is_as_small_as_the_server_allows() -> None:
-    """If this failed a model whose nodes want more than the least would never be loaded."""
+    """A model whose nodes want more than the least would never be loaded."""
     limits = {
         "width": NumberRange(500, 2048),
         "height": NumberRange(16),
@@ -322,7 +322,7 @@ def test_a_warm_up_is_as_small_as_the_server_allows() -> None:
 
 
 def test_blame_names_the_placeholders_of_an_input() -> None:
-    """If this failed the operator would be blamed for a person's mistake, or a person for theirs."""
+    """The operator would be blamed for a person's mistake, or a person for theirs."""
     own = workflow()
     assert blame(own, "3", "steps") == {"steps"}
     assert blame(own, "1", "ckpt_name") == frozenset()
@@ -333,7 +333,7 @@ def test_blame_names_the_placeholders_of_an_input() -> None:
     width=st.integers(1, 20_000), height=st.integers(1, 20_000), side=st.sampled_from([512, 1024])
 )
 def test_a_picture_keeps_its_shape_within_bounds(width: int, height: int, side: int) -> None:
-    """If this failed a large photo would be drawn at its full size and fill the card."""
+    """A large photo would be drawn at its full size and fill the card."""
     fitted = fit_size((width, height), (side, side))
     assert all(64 <= length <= 8192 for length in fitted)
     if 0.25 < width / height < 4:

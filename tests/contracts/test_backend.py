@@ -43,7 +43,7 @@ def whole(harness: Harness, output: Output) -> bool:
 
 
 async def test_options_that_cannot_work_are_refused_without_asking(harness: Harness) -> None:
-    """If this failed a wrong configuration would only show when a person's job fails."""
+    """A wrong configuration would only show when a person's job fails."""
     harness.backend.check(harness.model)
     if harness.unusable is None:
         pytest.skip("every option works here")
@@ -52,7 +52,7 @@ async def test_options_that_cannot_work_are_refused_without_asking(harness: Harn
 
 
 async def test_what_a_model_does_not_take_is_known_before_and_refused(harness: Harness) -> None:
-    """If this failed people would wait in line for an option the model ignores or refuses."""
+    """People would wait in line for an option the model ignores or refuses."""
     taken = harness.backend.options(harness.model)
     if not isinstance(harness.quick, TextToImage):
         assert taken == frozenset()
@@ -69,7 +69,7 @@ async def test_what_a_model_does_not_take_is_known_before_and_refused(harness: H
 
 
 async def test_every_lora_that_is_listed_can_be_asked_for(harness: Harness) -> None:
-    """If this failed people would be offered names that are then refused."""
+    """People would be offered names that are then refused."""
     names = await harness.backend.loras(harness.model)
     taken = harness.backend.options(harness.model)
     assert not names or taken is None or "lora" in taken
@@ -79,14 +79,14 @@ async def test_every_lora_that_is_listed_can_be_asked_for(harness: Harness) -> N
 
 
 async def test_the_server_says_who_it_is(harness: Harness) -> None:
-    """If this failed `usher check` and the health watch would have nothing to go by."""
+    """`usher check` and the health watch would have nothing to go by."""
     info = await harness.backend.probe()
     assert info.description
     assert info.free_mb is None or info.total_mb is None or info.free_mb <= info.total_mb
 
 
 async def test_a_model_the_server_lacks_is_found_out(harness: Harness) -> None:
-    """If this failed a missing model file would only show when a person's job fails."""
+    """A missing model file would only show when a person's job fails."""
     await harness.backend.verify(harness.model)
     if harness.absent is None:
         pytest.skip("the server lacks nothing")
@@ -96,7 +96,7 @@ async def test_a_model_the_server_lacks_is_found_out(harness: Harness) -> None:
 
 
 async def test_what_is_discovered_can_be_used(harness: Harness) -> None:
-    """If this failed `discover: true` would offer models that do not work."""
+    """`discover: true` would offer models that do not work."""
     found = await harness.backend.discover()
     assert len({model.name for model in found}) == len(found)
     for model in found[:3]:
@@ -105,7 +105,7 @@ async def test_what_is_discovered_can_be_used(harness: Harness) -> None:
 
 
 async def test_what_is_known_already_is_not_discovered_again(harness: Harness) -> None:
-    """If this failed a model would stand in two lines, and count in memory twice."""
+    """A model would stand in two lines, and count in memory twice."""
     found = await harness.backend.discover()
     for model in found[:3]:
         others = await harness.backend.discover([model])
@@ -113,7 +113,7 @@ async def test_what_is_known_already_is_not_discovered_again(harness: Harness) -
 
 
 async def test_a_run_reports_and_its_output_can_be_fetched_again(harness: Harness) -> None:
-    """If this failed a download that broke off would lose finished work."""
+    """A download that broke off would lose finished work."""
     reports: list[Progress] = []
     fetch = await harness.backend.run(harness.model, harness.work(), reports.append)
     assert not await harness.busy()
@@ -127,7 +127,7 @@ async def test_a_run_reports_and_its_output_can_be_fetched_again(harness: Harnes
 
 
 async def test_nothing_is_sent_before_it_is_written_down(harness: Harness) -> None:
-    """If this failed a power cut could leave work at a server that no one knows of."""
+    """A power cut could leave work at a server that no one knows of."""
     asked, written = asyncio.Event(), asyncio.Event()
 
     async def recorded() -> None:
@@ -147,7 +147,7 @@ async def test_nothing_is_sent_before_it_is_written_down(harness: Harness) -> No
 
 
 async def test_what_cannot_be_written_down_is_not_sent(harness: Harness) -> None:
-    """If this failed a server would draw what the queue gives to another one."""
+    """A server would draw what the queue gives to another one."""
 
     async def failing() -> None:
         await harness.backend.probe()
@@ -163,14 +163,14 @@ async def test_what_cannot_be_written_down_is_not_sent(harness: Harness) -> None
 
 
 async def test_runs_may_overlap(harness: Harness) -> None:
-    """If this failed answers could get mixed up between jobs."""
+    """Answers could get mixed up between jobs."""
     runs = [harness.backend.run(harness.model, harness.work(), ignore) for _ in range(3)]
     for fetch in await asyncio.gather(*runs):
         assert whole(harness, await fetch())
 
 
 async def test_a_cancelled_run_stops_on_the_server(harness: Harness) -> None:
-    """If this failed the card would go on drawing for a person who left."""
+    """The card would go on drawing for a person who left."""
     task = asyncio.create_task(harness.backend.run(harness.model, harness.long_work(), ignore))
     await until(harness.busy)
     task.cancel()
@@ -184,7 +184,7 @@ async def test_a_cancelled_run_stops_on_the_server(harness: Harness) -> None:
 
 
 async def test_a_cancelled_run_leaves_the_others_alone(harness: Harness) -> None:
-    """If this failed one person's cancel would end another's job."""
+    """One person's cancel would end another's job."""
     first = asyncio.create_task(harness.backend.run(harness.model, harness.long_work(), ignore))
     await until(harness.busy)
     second = asyncio.create_task(harness.backend.run(harness.model, harness.work(), ignore))
@@ -196,12 +196,12 @@ async def test_a_cancelled_run_leaves_the_others_alone(harness: Harness) -> None
 
 
 async def test_an_unknown_attempt_cannot_be_resumed(harness: Harness) -> None:
-    """If this failed a job would wait for ever for an attempt that never reached the server."""
+    """A job would wait for ever for an attempt that never reached the server."""
     assert await harness.backend.resume(harness.model, harness.work(), ignore) is None
 
 
 async def test_a_finished_attempt_is_resumed_where_the_server_remembers(harness: Harness) -> None:
-    """If this failed a crash would cost a second generation of finished work."""
+    """A crash would cost a second generation of finished work."""
     work = Work(key=str(uuid4()), request=harness.quick)
     output = await (await harness.backend.run(harness.model, work, ignore))()
     fetch = await harness.backend.resume(harness.model, work, ignore)
@@ -213,7 +213,7 @@ async def test_a_finished_attempt_is_resumed_where_the_server_remembers(harness:
 
 
 async def test_an_attempt_left_to_its_server_goes_on_and_is_found(harness: Harness) -> None:
-    """If this failed every stop of Usher would throw away what a server is drawing."""
+    """Every stop of Usher would throw away what a server is drawing."""
     work = harness.long_work()
     left = harness.backend.leave()
     task = asyncio.create_task(harness.backend.run(harness.model, work, ignore))
@@ -227,7 +227,7 @@ async def test_an_attempt_left_to_its_server_goes_on_and_is_found(harness: Harne
 
 
 async def test_an_attempt_that_was_stopped_is_none_to_go_on_with(harness: Harness) -> None:
-    """If this failed a stop would count as a failure of the job, and an old end as a new one."""
+    """A stop would count as a failure of the job, and an old end as a new one."""
     work = harness.long_work()
     task = asyncio.create_task(harness.backend.run(harness.model, work, ignore))
     await until(harness.busy)
@@ -243,7 +243,7 @@ async def test_an_attempt_that_was_stopped_is_none_to_go_on_with(harness: Harnes
 
 
 async def test_loading_and_unloading_tell_the_truth(harness: Harness) -> None:
-    """If this failed the memory budget would be planned with models that are not there."""
+    """The memory budget would be planned with models that are not there."""
     backend, model = harness.backend, harness.model
     await backend.load(model)
     await backend.load(model)
@@ -258,7 +258,7 @@ async def test_loading_and_unloading_tell_the_truth(harness: Harness) -> None:
 
 
 async def test_a_dead_server_is_unavailable(harness: Harness) -> None:
-    """If this failed a stopped server would crash or hang anyone who asks it."""
+    """A stopped server would crash or hang anyone who asks it."""
     if harness.die is None:
         pytest.skip("this server is not ours to kill")
     await harness.die()
@@ -274,7 +274,7 @@ async def test_a_dead_server_is_unavailable(harness: Harness) -> None:
 async def test_the_end_of_a_server_is_seen_though_nobody_asks_it(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If this failed a wedged server restarted between two looks would stay out for its pause."""
+    """A wedged server restarted between two looks would stay out for its pause."""
     monkeypatch.setattr(presence, "AGAIN_S", 0.1)
     gone = asyncio.create_task(harness.backend.gone())
     await harness.backend.probe()
@@ -291,7 +291,7 @@ async def test_the_end_of_a_server_is_seen_though_nobody_asks_it(
 
 
 async def test_a_server_that_dies_ends_its_run(harness: Harness) -> None:
-    """If this failed a crash of the server would leave its job running for ever."""
+    """A crash of the server would leave its job running for ever."""
     if harness.die is None:
         pytest.skip("this server is not ours to kill")
     run = asyncio.create_task(harness.backend.run(harness.model, harness.long_work(), ignore))
@@ -302,6 +302,6 @@ async def test_a_server_that_dies_ends_its_run(harness: Harness) -> None:
 
 
 async def test_closing_twice_is_fine(harness: Harness) -> None:
-    """If this failed an orderly stop after a failed start would end in a traceback."""
+    """An orderly stop after a failed start would end in a traceback."""
     await harness.backend.aclose()
     await harness.backend.aclose()

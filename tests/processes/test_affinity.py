@@ -37,6 +37,6 @@ def test_the_fifth_answer_comes_from_the_server_that_remembers(
 
 
 def test_without_servers_it_says_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
-    """If this failed a run of all benchmarks would end in a traceback."""
+    """A run of all benchmarks would end in a traceback."""
     affinity.main(["--json"])
     assert "addresses of two text servers" in capsys.readouterr().out

@@ -45,7 +45,7 @@ async def test_a_picture_is_taken_under_our_own_name(form: str) -> None:
 
 @pytest.mark.parametrize("form", ["PNG", "JPEG", "WEBP"])
 async def test_a_picture_is_kept_without_what_a_camera_wrote(form: str) -> None:
-    """Otherwise the place where a photo was taken would lie in the database."""
+    """The place where a photo was taken would lie in the database."""
     before = PLANTED[form](exif=exif(6))
     for after in ((await checked(before)).data, await bare(before)):
         assert SECRET in words_of(before)
@@ -56,7 +56,7 @@ async def test_a_picture_is_kept_without_what_a_camera_wrote(form: str) -> None:
 
 
 async def test_a_photo_of_several_pictures_is_one_picture() -> None:
-    """Otherwise a phone's portrait would end in an internal error."""
+    """A phone's portrait would end in an internal error."""
     out = io.BytesIO()
     Image.new("RGB", (40, 30)).save(
         out, "MPO", save_all=True, append_images=[Image.new("RGB", (40, 30), "red")]
@@ -65,7 +65,7 @@ async def test_a_photo_of_several_pictures_is_one_picture() -> None:
 
 
 async def test_of_a_damaged_picture_nothing_is_kept() -> None:
-    """Otherwise what it holds beside the pixels would be stored unseen."""
+    """What it holds beside the pixels would be stored unseen."""
     assert await bare(PLANTED["JPEG"]()[:400]) == b""
     assert await bare(b"plain words") == b"plain words"
 
