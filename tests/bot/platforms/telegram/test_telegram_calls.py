@@ -20,7 +20,7 @@ WAITING = Content(body=("⏳",), buttons=((CANCEL,),))
 
 
 async def test_a_command_reaches_the_handler_as_it_was_typed() -> None:
-    """Broken: the main job does not start on Telegram."""
+    """If this fails, the main job does not start on Telegram."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         asked = fake.person(7, "Ada", language="de").says("/image=flux=a cat")
@@ -33,7 +33,7 @@ async def test_a_command_reaches_the_handler_as_it_was_typed() -> None:
 
 
 async def test_only_what_is_meant_for_us_is_a_call() -> None:
-    """Broken: the bot answers other bots' commands, or everything people say to each other."""
+    """If this fails, the bot answers other bots' commands, or everything people say to each other."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         person, group = fake.person(7), fake.group()
@@ -59,7 +59,7 @@ async def test_only_what_is_meant_for_us_is_a_call() -> None:
 
 
 async def test_a_picture_alone_is_a_call_in_a_private_chat() -> None:
-    """Broken: anyone who just sends a picture is met with silence, or a group's pictures are read."""
+    """If this fails, anyone who just sends a picture is met with silence, or a group's pictures are read."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         person = fake.person(7)
@@ -72,7 +72,7 @@ async def test_a_picture_alone_is_a_call_in_a_private_chat() -> None:
 
 
 async def test_an_edited_message_is_not_a_second_job() -> None:
-    """Broken: correcting a typo queues the picture again."""
+    """If this fails, correcting a typo queues the picture again."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         message = fake.person(7).says("/image flux cta")
@@ -84,7 +84,7 @@ async def test_an_edited_message_is_not_a_second_job() -> None:
 
 
 async def test_a_reply_to_our_text_goes_on_talking() -> None:
-    """Broken: a conversation cannot be continued, or praise for a picture starts one in a group."""
+    """If this fails, a conversation cannot be continued, or praise for a picture starts one in a group."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:
         person, group = fake.person(7), fake.group()
@@ -100,7 +100,7 @@ async def test_a_reply_to_our_text_goes_on_talking() -> None:
 
 
 async def test_the_words_replied_to_come_along() -> None:
-    """Broken: a command beneath a person's message does not know what it is about."""
+    """If this fails, a command beneath a person's message does not know what it is about."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         group = fake.group()
@@ -113,7 +113,7 @@ async def test_the_words_replied_to_come_along() -> None:
 
 
 async def test_a_question_to_a_person_opens_their_keyboard() -> None:
-    """Broken: people do not see that the bot waits for a reply, or everyone's keyboard opens."""
+    """If this fails, people do not see that the bot waits for a reply, or everyone's keyboard opens."""
     asks = Content(body=("What shall I change?",), awaits=True, mention="7")
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
@@ -127,7 +127,7 @@ async def test_a_question_to_a_person_opens_their_keyboard() -> None:
 
 
 async def test_pictures_are_hidden_where_that_is_wished() -> None:
-    """Broken: in a chat that hides pictures, some are shown to everyone at once."""
+    """If this fails, in a chat that hides pictures, some are shown to everyone at once."""
     hidden = Content(body=("look",), files=(picture(),), spoiler=True)
     album = Content(body=("look",), files=(picture(), picture()), spoiler=True)
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
@@ -143,7 +143,7 @@ async def test_pictures_are_hidden_where_that_is_wished() -> None:
 
 
 async def test_a_command_that_replies_names_our_message_and_nobody_elses() -> None:
-    """Broken: "cancel this" or "upscale this" cannot know which one, or takes a stranger's."""
+    """If this fails, "cancel this" or "upscale this" cannot know which one, or takes a stranger's."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:
         person = fake.person(7)
@@ -156,7 +156,7 @@ async def test_a_command_that_replies_names_our_message_and_nobody_elses() -> No
 
 
 async def test_a_topic_is_answered_in_the_topic() -> None:
-    """Broken: an answer lands in another topic, or Telegram refuses it in the general one."""
+    """If this fails, an answer lands in another topic, or Telegram refuses it in the general one."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:
         forum = fake.group(-1002, forum=True)
@@ -173,7 +173,7 @@ async def test_a_topic_is_answered_in_the_topic() -> None:
 
 
 async def test_who_writes_for_a_group_has_nobodys_rights() -> None:
-    """Broken: an anonymous admin of any group acts as the same person, perhaps as our admin."""
+    """If this fails, an anonymous admin of any group acts as the same person, perhaps as our admin."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         fake.person(7).says("/preload flux", chat=fake.group(-1001), anonymous=True)
@@ -184,7 +184,7 @@ async def test_who_writes_for_a_group_has_nobodys_rights() -> None:
 
 
 async def test_a_crowd_is_served_at_the_same_time_and_each_person_in_order() -> None:
-    """Broken: one person's slow upload holds up everyone, or two wishes change places."""
+    """If this fails, one person's slow upload holds up everyone, or two wishes change places."""
     held = asyncio.Event()
 
     accepted = []
@@ -215,7 +215,7 @@ async def test_a_crowd_is_served_at_the_same_time_and_each_person_in_order() -> 
 
 
 async def test_a_photo_is_offered_in_its_largest_size() -> None:
-    """Broken: a picture to start from is a thumbnail, or cannot be fetched."""
+    """If this fails, a picture to start from is a thumbnail, or cannot be fetched."""
     handler = RecordingHandler()
     sent = picture(40, 30, "JPEG")
     async with FakeTelegram() as fake, running(fake, handler):
@@ -228,7 +228,7 @@ async def test_a_photo_is_offered_in_its_largest_size() -> None:
 
 
 async def test_a_picture_sent_as_a_document_or_replied_to_counts_too() -> None:
-    """Broken: only photos work, though documents are how people send pictures unharmed."""
+    """If this fails, only photos work, though documents are how people send pictures unharmed."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         person, data = fake.person(7), picture().data
@@ -249,7 +249,7 @@ async def test_a_picture_sent_as_a_document_or_replied_to_counts_too() -> None:
 
 
 async def test_a_file_larger_than_telegram_hands_out_is_refused_unread() -> None:
-    """Broken: 60 MB are asked for without use, or the person hears of an internal error."""
+    """If this fails, 60 MB are asked for without use, or the person hears of an internal error."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         large = FakeFile(
