@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
-THREATS = TEXT.partition("## What somebody could try")[2].partition("\n## ")[0]
+THREATS = TEXT.partition("## What an attacker could try")[2].partition("\n## ")[0]
 ROWS = [
     line
     for line in THREATS.splitlines()
