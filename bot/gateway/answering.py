@@ -42,17 +42,18 @@ Render = Callable[[Output], JsonValue]
 class Writer(Protocol):
     """Turns what a run has brought into events of one kind of stream."""
 
-    def opening(self) -> bytes:
-        """Return what goes out before the first piece."""
+    @property
+    def begun(self) -> bool:
+        """Whether a part of the answer has gone out, so that it cannot begin again."""
 
-    def pieces(self, chunks: list[str]) -> bytes:
-        """Return the events of further chunks of a server."""
+    def news(self, run: Run) -> bytes:
+        """Return the events of what is new since the last call; empty where nothing is."""
 
     def keeping(self) -> bytes:
         """Return an event that only keeps the client from giving up."""
 
-    def closing(self, output: Output, *, replay: bool) -> bytes:
-        """Return what ends a complete answer; with `replay`, all of it, for nothing went out."""
+    def closing(self, output: Output) -> bytes:
+        """Return what ends a complete answer, with all of it that has not gone out."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,38 +115,35 @@ class Answering:
         self, response: web.StreamResponse, run: Run, news: asyncio.Event, writer: Writer
     ) -> None:
         clock = asyncio.get_running_loop().time
-        sent, restarts = 0, run.restarts
+        restarts = run.restarts
         commented_at, chunk_at = -COMMENT_EVERY_S, clock()
         while True:
             news.clear()
             now = clock()
-            if sent and run.restarts != restarts:
+            if writer.begun and run.restarts != restarts:
                 await self._submitter.cancel(run.job.id)
                 await response.write(sse.data(BROKEN.body))
                 return
-            if len(run.chunks) > sent:
-                fresh = run.chunks[sent:]
-                data = writer.pieces(fresh) if sent else writer.opening() + writer.pieces(fresh)
-                sent += len(fresh)
+            if data := writer.news(run):
                 chunk_at = commented_at = now
                 await response.write(data)
             if run.job.state.final:
-                await response.write(await self._end(run.job, writer, replay=not sent))
+                await response.write(await self._end(run.job, writer))
                 return
             if now - commented_at >= COMMENT_EVERY_S:
                 commented_at = now
                 await response.write(sse.comment(place_of(run)))
-            if not sent and now - chunk_at >= CHUNK_EVERY_S:
+            if not writer.begun and now - chunk_at >= CHUNK_EVERY_S:
                 chunk_at = now
                 await response.write(writer.keeping())
             await wait(news, COMMENT_EVERY_S)
 
-    async def _end(self, job: Job, writer: Writer, *, replay: bool) -> bytes:
+    async def _end(self, job: Job, writer: Writer) -> bytes:
         try:
             output = await self._output(job)
         except ApiError as error:
             return sse.data(error.body)
-        return writer.closing(output, replay=replay)
+        return writer.closing(output)
 
     # ------------------------------------------------------------ whole
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from bot.gateway.answering import Answering, WaitLimits
 from bot.gateway.callers import Authentication
 from bot.gateway.chat_completions import ChatRoute
+from bot.gateway.image_generations import ImageRoute
 from bot.gateway.jobs.routes import JobRoutes
 from bot.gateway.models import ModelsRoute
 from bot.gateway.runs import Runs
@@ -34,6 +35,7 @@ class Settings:
 
     host: str = "127.0.0.1"
     port: int = 8081
+    url: str | None = None
     open: bool = False
     loopback: bool = True
     names: tuple[str, ...] = ()
@@ -79,12 +81,14 @@ class Gateway:
             models=lambda: tuple(queue.models.offer.catalog.models),
         )
         chat = ChatRoute(submitting=submitting, answering=self._answering)
+        images = ImageRoute(submitting=submitting, answering=self._answering, url=settings.url)
         models = ModelsRoute(queue=queue)
         jobs = JobRoutes(queue=queue, submitting=submitting, runs=self._runs)
         self._app = application(
             authentication,
             {
                 "POST /v1/chat/completions": chat,
+                "POST /v1/images/generations": images,
                 "GET /v1/models": models.all,
                 "GET /v1/models/{name}": models.one,
                 "POST /v1/jobs": jobs.submit,

@@ -50,6 +50,11 @@ class Submitting:
         """Accept a wish for a picture. Raises as `submit`."""
         return self._accepted(await self.admission.draw(_asking(request, caller), drawing))
 
+    def style(self, named: str | None) -> str | None:
+        """Return a style that was named; clients of OpenAI's send words of their own, such as "vivid"."""
+        styles = {name.casefold() for name in self.admission.styles}
+        return named if named is not None and named.casefold() in styles else None
+
     def _accepted(self, made: Job | Refusal) -> Job:
         if not isinstance(made, Job):
             raise refused(made, self.models(), self.clock.now())

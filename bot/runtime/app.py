@@ -228,6 +228,7 @@ class App:
         settings = Settings(
             host=api.host,
             port=api.port,
+            url=api.url,
             open=api.open,
             loopback=is_loopback(api.host),
             names=api.all_names(),

@@ -1,4 +1,4 @@
-"""Answers of chat completions in OpenAI's shapes: streamed chunk by chunk, and whole. Pure.
+"""Answers of chat completions in OpenAI's shapes: streamed chunk by chunk, and whole.
 
 A server names its own model and makes an id of its own; a client gets the same id, moment and model
 in every chunk, in the order that all clients accept: role first, then pieces, then the reason for
@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from bot.gateway import sse
+from bot.gateway.runs import Run
 from queueing.core.requests import Output
 
 Object = dict[str, Any]
@@ -60,33 +61,43 @@ class Heading:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class ChatStream:
     """Writes the events of a streamed answer; implements `bot.gateway.answering.Writer`."""
 
     heading: Heading
     usage: bool = False
+    sent: int = 0
 
-    def opening(self) -> bytes:
-        """Return the chunk that begins an answer."""
-        return self._event([_choice({"role": "assistant", "content": ""})])
+    @property
+    def begun(self) -> bool:
+        """Whether a chunk of the answer has gone out."""
+        return self.sent > 0
 
-    def pieces(self, chunks: Sequence[str]) -> bytes:
-        """Return a server's chunks under our heading."""
-        renamed = (self.heading.renamed(json.loads(chunk)) for chunk in chunks)
-        return b"".join(sse.data(chunk) for chunk in renamed if chunk is not None)
+    def news(self, run: Run) -> bytes:
+        """Return a server's new chunks under our heading, the role before the first of them."""
+        fresh = run.chunks[self.sent :]
+        if not fresh:
+            return b""
+        first = b"" if self.begun else self._opening()
+        self.sent += len(fresh)
+        renamed = (self.heading.renamed(json.loads(chunk)) for chunk in fresh)
+        return first + b"".join(sse.data(chunk) for chunk in renamed if chunk is not None)
 
     def keeping(self) -> bytes:
         """Return an empty chunk: LangChain gives up 120 s after the last one."""
         return self._event([])
 
-    def closing(self, output: Output, *, replay: bool) -> bytes:
-        """Return the end of the stream; with `replay`, the whole answer before it."""
+    def closing(self, output: Output) -> bytes:
+        """Return the end of the stream, and the whole answer where none of it has gone out."""
         answer = answer_of(output)
-        events = [self.opening(), self._all_of(answer)] if replay else []
+        events = [] if self.begun else [self._opening(), self._all_of(answer)]
         if self.usage:
             events.append(self._event([], usage=answer.get("usage") or NO_USAGE))
         return b"".join((*events, sse.DONE))
+
+    def _opening(self) -> bytes:
+        return self._event([_choice({"role": "assistant", "content": ""})])
 
     def _all_of(self, answer: Object) -> bytes:
         delta = {name: value for name, value in answer["message"].items() if value}

@@ -85,8 +85,7 @@ class Api:
         comments: list[str] = []
         async with self.session.post(f"{self.url}{path}", json={**body, "stream": True}) as answer:
             assert answer.status == 200, await answer.text()
-            async for raw in answer.content:
-                line = raw.decode().rstrip("\n")
+            for line in (await answer.text()).split("\n"):
                 if line.startswith(":"):
                     comments.append(line)
                 elif line.startswith("data: "):

@@ -1,0 +1,140 @@
+"""`POST /v1/images/generations`: what a client asks, and pictures in OpenAI's shapes. Pure."""
+
+import base64
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from bot.gateway import sse
+from bot.gateway.openai.records import NAME_LIMIT, ClientRecord
+from bot.gateway.runs import Run
+from bot.requests.drawing import PROMPT_LIMIT, DrawingOptions
+from queueing.core.requests import SEED_MAX, File, Output
+
+SIDE_LEAST, SIDE_MOST = 64, 8192
+_SIZE = re.compile(r"(\d{1,5})x(\d{1,5})", re.ASCII)
+NO_USAGE: dict[str, Any] = {
+    "input_tokens": 0,
+    "input_tokens_details": {"image_tokens": 0, "text_tokens": 0},
+    "output_tokens": 0,
+    "total_tokens": 0,
+}
+
+
+class ImageGeneration(ClientRecord):
+    """The request; `negative_prompt`, `seed`, `steps` and `style` are what local models take beside it.
+
+    `quality`, `background`, `moderation` and others of OpenAI's are left out.
+    """
+
+    prompt: str = Field(min_length=1, max_length=PROMPT_LIMIT)
+    model: str | None = Field(default=None, min_length=1, max_length=NAME_LIMIT)
+    n: int | None = Field(default=None, ge=1, le=4)
+    size: str | None = None
+    response_format: Literal["b64_json", "url"] | None = None
+    stream: bool | None = None
+    partial_images: int | None = Field(default=None, ge=0, le=3)
+    negative_prompt: str | None = Field(default=None, max_length=PROMPT_LIMIT)
+    seed: int | None = Field(default=None, ge=-1, le=SEED_MAX)
+    steps: int | None = Field(default=None, ge=1, le=200)
+    style: str | None = Field(default=None, max_length=NAME_LIMIT)
+
+    @field_validator("size")
+    @classmethod
+    def _possible(cls, size: str | None) -> str | None:
+        if size in {None, "", "auto"}:
+            return None
+        match = _SIZE.fullmatch(str(size))
+        if match is None or not all(
+            SIDE_LEAST <= int(side) <= SIDE_MOST for side in match.groups()
+        ):
+            raise ValueError("must be “auto”, or a size such as 1024x1024")
+        return size
+
+    @property
+    def sides(self) -> tuple[int, int] | None:
+        """Width and height in pixels, None for the usual ones."""
+        if self.size is None:
+            return None
+        width, height = self.size.split("x")
+        return int(width), int(height)
+
+    @property
+    def options(self) -> DrawingOptions:
+        """What was said of the picture beside its words."""
+        return DrawingOptions(
+            size=self.sides,
+            steps=self.steps,
+            seed=self.seed,
+            negative=self.negative_prompt or None,
+            count=self.n,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pictures:
+    """Puts the pictures of a job into an answer; `url` makes the address of each, where asked for."""
+
+    created: int
+    url: Callable[[int], str] | None = None
+
+    def whole(self, output: Output) -> dict[str, Any]:
+        """Return the answer to a call that does not stream."""
+        pictures = enumerate(output.files, start=1)
+        return {"created": self.created, "data": [self._one(n, file) for n, file in pictures]}
+
+    def _one(self, number: int, file: File) -> dict[str, Any]:
+        if self.url is not None:
+            return {"url": self.url(number)}
+        return {"b64_json": base64.b64encode(file.data).decode()}
+
+
+@dataclass(kw_only=True, slots=True)
+class PictureStream:
+    """Writes a picture that grows: some previews, evenly over the work, then the pictures.
+
+    Implements `bot.gateway.answering.Writer`.
+    """
+
+    created: int
+    size: str
+    previews: int
+    shown: int = 0
+
+    @property
+    def begun(self) -> bool:
+        """False: a preview is no part of the answer, which may begin again."""
+        return False
+
+    def news(self, run: Run) -> bytes:
+        """Return the next preview, once the work has come that far."""
+        preview, fraction = run.preview, run.fraction or 0.0
+        due = int(fraction * (self.previews + 1))
+        if preview is None or self.shown >= min(due, self.previews):
+            return b""
+        self.shown += 1
+        event = self._event("image_generation.partial_image", preview)
+        return sse.data({**event, "partial_image_index": self.shown - 1})
+
+    def keeping(self) -> bytes:
+        """Return a comment: these streams have no empty event."""
+        return b": usher\n\n"
+
+    def closing(self, output: Output) -> bytes:
+        """Return an event for each picture."""
+        events = (self._event("image_generation.completed", file) for file in output.files)
+        return b"".join(sse.data({**event, "usage": NO_USAGE}) for event in events)
+
+    def _event(self, kind: str, file: File) -> dict[str, Any]:
+        return {
+            "type": kind,
+            "b64_json": base64.b64encode(file.data).decode(),
+            "created_at": self.created,
+            "size": self.size,
+            "quality": "auto",
+            "background": "auto",
+            "output_format": file.mime.removeprefix("image/"),
+        }
