@@ -402,6 +402,26 @@ async def test_a_full_disk_stops_accepting_and_nothing_else(
     assert upkeep.damage(path) == []
 
 
+async def test_places_are_right_after_a_neighbour_found_the_disk_full(
+    database: SqliteDatabase,
+) -> None:
+    """A job that runs would be counted as waiting until the next start of the program."""
+    store = JobStore(database)
+    first, second = [await store.add(new(n), 1.0, limits=LIMITS) for n in (0, 1)]
+    await database.write(no_more_room)
+    started, refused = await asyncio.gather(
+        store.apply(first, JobEvent.START, 2.0),  # written before the one that does not fit
+        store.add(new(2, size=100_000), 2.0, limits=LIMITS),
+        return_exceptions=True,
+    )
+    assert isinstance(started, JobChanged)
+    assert isinstance(refused, NotAccepting)
+    assert await store.positions([first.id, second.id]) == {second.id: 1}
+    await database.write(room_again)
+    third = await store.add(new(3), 3.0, limits=LIMITS)
+    assert await store.positions([second.id, third.id]) == {second.id: 1, third.id: 2}
+
+
 async def test_the_last_of_a_disk_is_kept_for_what_was_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

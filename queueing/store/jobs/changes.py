@@ -63,12 +63,13 @@ class AdmissionCounters:
     """Counts kept by the writer so that no acceptance has to count rows.
 
     Dropped after a rollback and read again from the rows with the next change. `moves` are the
-    changes of place since they were last taken; they are true once the transaction is committed.
+    changes of place that are committed and not yet followed.
     """
 
     def __init__(self, is_short_of_disk: Callable[[], bool]) -> None:
         self._is_short_of_disk = is_short_of_disk
         self.moves: list[Move] = []
+        self._unsettled: list[Move] = []  # of the transaction that is open
         self._known = False
         self._last_id = 0
         # Plain dicts: a `Counter` calls Python for each key it does not have.
@@ -81,8 +82,13 @@ class AdmissionCounters:
     def forget(self) -> None:
         """Drop everything: the transaction it described was rolled back."""
         self._known = False
-        self.moves.clear()
+        self._unsettled.clear()
         self._charges.forget()
+
+    def settle(self, _: Connection) -> None:
+        """Keep the changes of place: their transaction is committed, whatever the next one does."""
+        self.moves += self._unsettled
+        self._unsettled.clear()
 
     def know(self, connection: Connection) -> None:
         """Count the rows, unless the counters are valid already."""
@@ -151,7 +157,7 @@ class AdmissionCounters:
         self._waiting[new.model] = self._waiting.get(new.model, 0) + 1
         self._open[owner], self._placed[owner] = unended + 1, placed
         job_id = self._last_id = self._last_id + 1
-        self.moves.append(Move(job_id, owner, line, seq))
+        self._unsettled.append(Move(job_id, owner, line, seq))
         job = accepted(new, job_id, seq, arrival.now)
         self._charges.charge(job)
         return job
@@ -179,7 +185,7 @@ class AdmissionCounters:
         connection.execute(queries.ENTER_LINE, (seq, job.id))
         if job.seq is None:
             self._placed[job.owner] += 1
-        self.moves.append(Move(job.id, job.owner, line, seq))
+        self._unsettled.append(Move(job.id, job.owner, line, seq))
         return replace(job, seq=seq, version=job.version + 1)
 
     # ------------------------------------------------------------ another request
@@ -204,7 +210,7 @@ class AdmissionCounters:
             rows = file_rows(job.id, replacement.files, after=there)
             connection.executemany(queries.INSERT_INPUT, rows)
         if job.seq is not None:  # to its own place, so that the line is read again
-            self.moves.append(Move(job.id, job.owner, (job.model, job.lane), job.seq))
+            self._unsettled.append(Move(job.id, job.owner, (job.model, job.lane), job.seq))
         changed = replace(job, request=replacement.request, reply_to=reply_to)
         return replace(changed, not_before=0.0, version=job.version + 1)
 
@@ -243,7 +249,7 @@ class AdmissionCounters:
         if waited or waits:
             self._waiting[after.model] = self._waiting.get(after.model, 0) + waits - waited
             line = (after.model, after.lane) if waits else None
-            self.moves.append(Move(after.id, after.owner, line, after.seq))
+            self._unsettled.append(Move(after.id, after.owner, line, after.seq))
         return self._end(connection, after) if after.state in FINAL else None
 
     def _end(self, connection: Connection, job: Job) -> str | None:
@@ -263,7 +269,7 @@ class AdmissionCounters:
         seq = self._next_place((model, lane))
         connection.execute(queries.ENTER_LINE, (seq, job_id))
         self._placed[owner] += 1
-        self.moves.append(Move(job_id, owner, (model, lane), seq))
+        self._unsettled.append(Move(job_id, owner, (model, lane), seq))
         return model
 
 

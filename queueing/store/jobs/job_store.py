@@ -5,7 +5,7 @@ the positions are `PositionIndex`'.
 """
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from queueing.core.errors import NotAccepting, StaleJob
@@ -13,7 +13,7 @@ from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent, NewJob
 from queueing.core.requests import Chat, File, Output, TextToImage
 from queueing.core.storage import Admission, Line, StartOrder
-from queueing.store.database import ChangeKind, Database, DiskFull
+from queueing.store.database import ChangeKind, Connection, Database, DiskFull, Item, Result
 from queueing.store.jobs.changes import (
     AdmissionCounters,
     Change,
@@ -44,17 +44,19 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
         self._places: PositionIndex | None = None
         self._loading = asyncio.Lock()
         self._heads = HeadCache()
-        self._accepting = ChangeKind(
-            run=self._counters.accept, committed=self._follow, undone=self._counters.forget
-        )
-        self._changing = ChangeKind(
-            run=self._counters.change, committed=self._follow, undone=self._counters.forget
-        )
-        self._moving = ChangeKind(
-            run=self._counters.move_first, committed=self._follow, undone=self._counters.forget
-        )
-        self._amending = ChangeKind(
-            run=self._counters.replace_request, committed=self._follow, undone=self._counters.forget
+        self._accepting = self._kind(self._counters.accept)
+        self._changing = self._kind(self._counters.change)
+        self._moving = self._kind(self._counters.move_first)
+        self._amending = self._kind(self._counters.replace_request)
+
+    def _kind(
+        self, run: Callable[[Connection, Sequence[Item]], Sequence[Result | Exception]]
+    ) -> ChangeKind[Item, Result]:
+        return ChangeKind(
+            run=run,
+            after=self._counters.settle,
+            committed=self._follow,
+            undone=self._counters.forget,
         )
 
     async def prepare(self) -> None:
