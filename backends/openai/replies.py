@@ -82,18 +82,18 @@ async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
     try:
         text, _ = await http.get_bytes(path, limit=JSON_LIMIT)
     except (HttpRefused, HttpFailed) as error:
-        _refuse_stranger(error.status, error.body)
+        _refuse_other(error.status, error.body)
         if error.status in BUSY:
             raise Unavailable(str(error)) from error
         return None
     try:
         return record.model_validate_json(text)
     except ValidationError:
-        _refuse_stranger(200, text[:ERROR_LIMIT].decode(errors="replace"))
+        _refuse_other(200, text[:ERROR_LIMIT].decode(errors="replace"))
         return None
 
 
-def _refuse_stranger(status: int, body: JsonValue) -> None:
+def _refuse_other(status: int, body: JsonValue) -> None:
     if wants_token(status, body):
         raise TokenRefused("the server refuses the token, or wants one (setting `token`)")
 

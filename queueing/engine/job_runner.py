@@ -270,7 +270,7 @@ class Processor:
     # ------------------------------------------------------------ outcomes
 
     async def _failed(self, job: Job, spec: ModelSpec, backend: str, error: Exception) -> None:
-        alone = self._notice(job, backend, error)
+        alone = self._note_error(job, backend, error)
         outcome = after_failure(
             job,
             error,
@@ -293,7 +293,7 @@ class Processor:
             suspect=outcome.suspect,
         )
 
-    def _notice(self, job: Job, backend: str, error: Exception) -> bool:
+    def _note_error(self, job: Job, backend: str, error: Exception) -> bool:
         """Record what an error means for its server; return whether the job ran alone."""
         match error:
             case Unavailable():

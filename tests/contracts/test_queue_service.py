@@ -110,16 +110,16 @@ def test_limits_hold_for_what_comes_at_once(there: Queues, scope: str, limits: A
     """Anyone who asks from two processes at the same moment would get twice their share."""
 
     async def scenario() -> None:
-        async with there.opened() as (door, _):
-            await door.admin.pause()
-            asked = (door.submitter.submit(new(), limits=limits) for _ in range(6))
+        async with there.opened() as (service, _):
+            await service.admin.pause()
+            asked = (service.submitter.submit(new(), limits=limits) for _ in range(6))
             answers = await asyncio.gather(*asked, return_exceptions=True)
             refused = [each for each in answers if isinstance(each, LimitReached)]
             assert [(each.scope, each.limit) for each in refused] == [(scope, 3)] * 3
             assert all((each.free_at is None) is (scope == "owner") for each in refused)
             accepted = [each for each in answers if isinstance(each, Job)]
-            assert await door.jobs.open_jobs("ada") == accepted
-            other = await door.submitter.submit(new(owner="eve"), limits=limits)
+            assert await service.jobs.open_jobs("ada") == accepted
+            other = await service.submitter.submit(new(owner="eve"), limits=limits)
             assert other.owner == "eve"
 
     run(scenario())
@@ -288,9 +288,9 @@ def test_progress_is_told_while_a_job_runs(there: Queues) -> None:
     """A finished picture would be covered by its own preview."""
 
     async def scenario() -> None:
-        async with there.opened() as (door, told):
-            (job,) = await ask(door, 1)
-            await ended(door, job)
+        async with there.opened() as (service, told):
+            (job,) = await ask(service, 1)
+            await ended(service, job)
         kinds = [
             each.event if isinstance(each, JobChanged) else "progress"
             for each in told

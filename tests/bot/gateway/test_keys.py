@@ -111,7 +111,7 @@ async def test_a_service_has_limits_of_its_own(tmp_path: Path) -> None:
 
 
 async def test_forgetting_a_person_ends_their_keys(tmp_path: Path) -> None:
-    """`/forget me` would leave a door open that no one remembers."""
+    """`/forget me` would leave an access that no one remembers."""
     async with running(tmp_path, CLOSED) as api:
         page = await page_of(api)
         key = await new_key(page)

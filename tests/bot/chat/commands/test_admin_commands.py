@@ -155,7 +155,7 @@ def test_many_calls_at_once_get_no_more_than_the_quota() -> None:
 def test_a_cleared_job_is_given_back() -> None:
     """People would pay for what an admin threw away."""
 
-    async def story(running: Bot) -> None:
+    async def scenario(running: Bot) -> None:
         await say(running, "/pause")
         await say(running, "/limit fake:1 --per-hour 1")
         await say(running, "/image flux cat", "fake:1")
@@ -164,7 +164,7 @@ def test_a_cleared_job_is_given_back() -> None:
         await say(running, "/image flux cat", "fake:1")
         assert len(await running.queue.jobs.open_jobs("fake:1")) == 1
 
-    assert "your jobs for this hour (1)" in in_bot(story)[-1]
+    assert "your jobs for this hour (1)" in in_bot(scenario)[-1]
 
 
 def test_a_lane_is_where_the_jobs_go() -> None:

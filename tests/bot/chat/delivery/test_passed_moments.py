@@ -59,7 +59,7 @@ class SlowChat(FakeChat):
 
 
 @dataclass
-class Story:
+class Scenario:
     """What is said of one job; another thing every few seconds."""
 
     job: Job
@@ -90,7 +90,7 @@ class Oracle:
     random: Random
     running: Bot
     share_told: float  # of changes
-    stories: dict[int, Story] = field(default_factory=dict)
+    stories: dict[int, Scenario] = field(default_factory=dict)
     calm: Calm = field(default_factory=Calm)
 
     async def standings(self, jobs: Sequence[Job]) -> Mapping[int, Standing]:
@@ -98,17 +98,17 @@ class Oracle:
         return {job.id: self._standing(job) for job in jobs}
 
     def _standing(self, job: Job) -> Standing:
-        story = self.stories.get(job.id)
-        if story is None:
+        scenario = self.stories.get(job.id)
+        if scenario is None:
             return Standing(job=job, shown="pending")
-        waits = story.job.state is JobState.PENDING
-        done = self._told((job.id, story.job.state, "done"), story.done_at)
-        named = self._told((job.id, story.reason, "named"), story.named_at)
-        reason = story.reason and replace(story.reason, until=named, turn_at=named)
+        waits = scenario.job.state is JobState.PENDING
+        done = self._told((job.id, scenario.job.state, "done"), scenario.done_at)
+        named = self._told((job.id, scenario.reason, "named"), scenario.named_at)
+        reason = scenario.reason and replace(scenario.reason, until=named, turn_at=named)
         return Standing(
-            job=story.job,
+            job=scenario.job,
             shown="pending",
-            position=story.position if waits else None,
+            position=scenario.position if waits else None,
             reason=reason if waits else None,
             done_at=done,
         )
@@ -118,15 +118,15 @@ class Oracle:
         told = self.calm.of(key, expected or None, self.running.clock.now())
         return None if told is None else told.at
 
-    async def live(self, story: Story) -> None:
+    async def live(self, scenario: Scenario) -> None:
         """Tell something else now and then; of some of it, an event speaks."""
         while True:
             await asyncio.sleep(self.random.uniform(0.2, 9.0))
-            state = story.job.state
-            story.turn(self.random, self.running.clock.now())
-            if story.job.state is not state:
+            state = scenario.job.state
+            scenario.turn(self.random, self.running.clock.now())
+            if scenario.job.state is not state:
                 event = JobEvent.START if state is JobState.PENDING else JobEvent.RETRY
-                self.running.presenter.on_event(JobChanged(job=story.job, event=event))
+                self.running.presenter.on_event(JobChanged(job=scenario.job, event=event))
             elif self.random.random() < self.share_told:
                 models = frozenset({"flux"})
                 turned = models if self.random.random() < 0.3 else frozenset()
@@ -184,12 +184,12 @@ async def told(seed: int, monkeypatch: pytest.MonkeyPatch) -> Watcher:
                 call = running.chat.call("/image flux cat", chat=chat, user="fake:1")
                 await running.gate.call(call)
         async with asyncio.TaskGroup() as tasks:
-            oracle.stories = {job.id: Story(job) for job in jobs}
-            lives = [tasks.create_task(oracle.live(each)) for each in oracle.stories.values()]
+            oracle.stories = {job.id: Scenario(job) for job in jobs}
+            runs = [tasks.create_task(oracle.live(each)) for each in oracle.stories.values()]
             for _ in range(int(LASTS_S / LOOK_S)):
                 await asyncio.sleep(LOOK_S)
                 watcher.look()
-            for life in lives:
+            for life in runs:
                 life.cancel()
     return watcher
 
