@@ -96,14 +96,7 @@ class Answering:
         self, request: web.Request, job: Job, writer: Writer, *, leave: bool
     ) -> web.StreamResponse:
         """Send an answer as it is written. With `leave`, hanging up does not end the job."""
-        response = web.StreamResponse(
-            headers={
-                "Content-Type": "text/event-stream; charset=utf-8",
-                "Cache-Control": "no-cache",
-                "X-Accel-Buffering": "no",  # nginx would keep events back until it has a page full
-                **headers_of(job),
-            }
-        )
+        response = web.StreamResponse(headers={**sse.HEADERS, **headers_of(job)})
         async with self._while_listening(job, leave=leave):
             await response.prepare(request)
             with self._runs.watch(job) as (run, news):

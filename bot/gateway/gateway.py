@@ -94,6 +94,7 @@ class Gateway:
                 "POST /v1/jobs": jobs.submit,
                 "GET /v1/jobs": jobs.listed,
                 "GET /v1/jobs/{job}": jobs.one,
+                "GET /v1/jobs/{job}/events": jobs.events,
                 "DELETE /v1/jobs/{job}": jobs.cancel,
                 "GET /v1/jobs/{job}/files/{number}": jobs.file,
                 "GET /v1/queue": jobs.lines,

@@ -8,6 +8,11 @@ import json
 
 from pydantic import JsonValue
 
+HEADERS = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-cache",
+    "X-Accel-Buffering": "no",  # nginx would keep events back until it has a page full
+}
 DONE = b"data: [DONE]\n\n"
 
 

@@ -7,10 +7,12 @@ from http import HTTPStatus
 from aiohttp import web
 from pydantic import ValidationError
 
+from bot.gateway import sse
 from bot.gateway.bodies import json_body
 from bot.gateway.callers import Caller
 from bot.gateway.chat_completions import passed_on_chat
 from bot.gateway.errors import ApiError, invalid
+from bot.gateway.jobs import events
 from bot.gateway.jobs.records import JOB_REQUESTS, JobList, JobView, PictureJob, View
 from bot.gateway.jobs.views import job_view, machine_list, newest_first, queue_view
 from bot.gateway.openai.chat import ChatCompletions
@@ -61,6 +63,17 @@ class JobRoutes:
             await self._until_final(job, wait_s)
             job = await self._own(request, caller)
         return _json(await self._view(job))
+
+    async def events(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Send what becomes of a job as it happens. Hanging up ends nothing."""
+        job = await self._own(request, caller)
+        response = web.StreamResponse(headers=sse.HEADERS)
+        await response.prepare(request)
+        with self.runs.watch(job) as (run, news):
+            await events.send(response, run, news)
+        await response.write(events.done(await self._view(run.job)))
+        await response.write_eof()
+        return response
 
     async def listed(self, request: web.Request, caller: Caller) -> web.Response:
         """Return the caller's jobs, newest first; with `state=open`, those that have not ended."""

@@ -177,3 +177,31 @@ async def test_numbers_of_a_query_are_checked(query: str, tmp_path: Path) -> Non
         job = await api.post("/jobs", DRAW, status=202)
         path = f"/jobs/{job['id']}?{query}" if query.startswith("wait") else f"/jobs?{query}"
         await api.get(path, status=400)
+
+
+async def test_events_tell_a_job_to_its_end(tmp_path: Path) -> None:
+    """A program would have to ask again and again."""
+    async with running(tmp_path) as api:
+        text = await api.post("/jobs", CHAT, status=202)
+        told = await api.events(f"/jobs/{text['id']}/events")
+        again = await api.events(f"/jobs/{text['id']}/events")
+        drawn = await api.post("/jobs", DRAW, status=202)
+        grown = await api.events(f"/jobs/{drawn['id']}/events")
+    said = "".join(event["text"] for event in told if event["type"] == "text")
+    assert said == told[-1]["job"]["text"]
+    states = [event["state"] for event in told if event["type"] == "state"]
+    assert states[-1] == "completed"
+    assert again[-1] == told[-1]
+    assert grown[-1]["type"] == "done"
+    assert grown[-1]["job"]["files"]
+
+
+async def test_nobody_hears_of_another_persons_job(tmp_path: Path) -> None:
+    """Previews would be watched by counting."""
+    async with running(tmp_path, CLOSED) as api:
+        page = await page_of(api)
+        mine, other = bearer(await new_key(page)), bearer(await new_key(page, "robot --service"))
+        job = await api.post("/jobs", DRAW, status=202, headers=mine)
+        url = f"{api.url}/jobs/{job['id']}/events"
+        async with api.session.get(url, headers=other) as answer:
+            assert answer.status == 404

@@ -79,6 +79,13 @@ class Api:
             assert answer.status == status
             return await answer.json()
 
+    async def events(self, path: str) -> list[Any]:
+        """Return the JSON of a stream's data lines."""
+        async with self.session.get(f"{self.url}{path}") as answer:
+            assert answer.status == 200
+            lines = (await answer.text()).split("\n")
+        return [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
+
     async def stream(self, path: str, body: Mapping[str, Any]) -> tuple[list[Any], list[str]]:
         """Return the JSON of a stream's data lines, and its comments; the end as "[DONE]"."""
         events: list[Any] = []

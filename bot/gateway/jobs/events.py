@@ -1,0 +1,89 @@
+"""`GET /v1/jobs/{id}/events`: what becomes of a job, as it happens, as server-sent events.
+
+Each event is a data line with a `type`: `state`, `place`, `progress`, `preview`, `text`, `done`. The
+newest state is told to a listener who comes late; a text is told from its beginning.
+"""
+
+import asyncio
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from aiohttp import web
+
+from bot.gateway import sse
+from bot.gateway.jobs.records import JobView
+from bot.gateway.runs import Run, wait
+from bot.gateway.waiting import place_of
+from queueing.core.jobs import JobState
+from queueing.core.requests import File
+
+PING_S = 15.0
+
+
+class JobEvents:
+    """Remembers what one listener was told of a run."""
+
+    def __init__(self) -> None:
+        self._state: JobState | None = None
+        self._place: dict[str, Any] = {}
+        self._fraction: float | None = None
+        self._preview: File | None = None
+        self._chunks = 0
+        self._restarts: int | None = None
+
+    def news(self, run: Run) -> Iterator[dict[str, Any]]:
+        """Yield what is new since the last call."""
+        if self._restarts not in {None, run.restarts}:
+            self._chunks = 0
+            yield {"type": "text", "text": "", "again": True}
+        self._restarts = run.restarts
+        if run.job.state is not self._state:
+            self._state = run.job.state
+            yield {"type": "state", "state": str(run.job.state)}
+        place = place_of(run)
+        if run.waits and place != self._place:
+            self._place = place
+            yield {"type": "place", **place}
+        if run.fraction != self._fraction:
+            self._fraction = run.fraction
+            yield {"type": "progress", "progress": run.fraction}
+        if run.preview is not None and run.preview is not self._preview:
+            self._preview = run.preview
+            data = base64.b64encode(run.preview.data).decode()
+            yield {"type": "preview", "mime": run.preview.mime, "b64_json": data}
+        yield from self._texts(run)
+
+    def _texts(self, run: Run) -> Iterator[dict[str, Any]]:
+        fresh, self._chunks = run.chunks[self._chunks :], len(run.chunks)
+        text = "".join(_text(json.loads(chunk)) for chunk in fresh)
+        if text:
+            yield {"type": "text", "text": text}
+
+
+def done(view: JobView) -> bytes:
+    """Return the last event, with the job as it ended."""
+    return sse.data({"type": "done", "job": view.model_dump(mode="json")})
+
+
+async def send(response: web.StreamResponse, run: Run, news: asyncio.Event) -> None:
+    """Send the events of a run until it has ended, with a comment where nothing happens for long."""
+    told = JobEvents()
+    while True:
+        news.clear()
+        if data := b"".join(sse.data(event) for event in told.news(run)):
+            await response.write(data)
+        if run.job.state.final:
+            return
+        await wait(news, PING_S)
+        if not news.is_set():
+            await response.write(b": usher\n\n")
+
+
+def _text(chunk: dict[str, Any]) -> str:
+    for choice in chunk.get("choices") or ():
+        said = (choice.get("delta") or {}).get("content") or choice.get("text")
+        if isinstance(said, str):
+            return said
+    return ""
