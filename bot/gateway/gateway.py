@@ -31,7 +31,10 @@ class CannotListen(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """Where the API is served, to whom, and how patient it is. `open` needs no key."""
+    """Where the API is served, to whom, and how patient it is. `open` needs no key.
+
+    `unwanted` are words that requests may not contain.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8081
@@ -41,6 +44,7 @@ class Settings:
     names: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     proxies: tuple[str, ...] = ()
+    unwanted: tuple[str, ...] = ()
     patience: WaitLimits = field(default_factory=WaitLimits)
 
 
@@ -79,6 +83,7 @@ class Gateway:
             admission=admission,
             clock=clock,
             models=lambda: tuple(queue.models.offer.catalog.models),
+            unwanted=settings.unwanted,
         )
         chat = ChatRoute(submitting=submitting, answering=self._answering)
         images = ImageRoute(submitting=submitting, answering=self._answering, url=settings.url)

@@ -25,11 +25,12 @@ RECENT_S = 300.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Submitting:
-    """Submits requests for callers."""
+    """Submits requests for callers. `unwanted` are words that they may not contain."""
 
     admission: AdmissionService
     clock: Clock
     models: Callable[[], Sequence[str]]
+    unwanted: tuple[str, ...] = ()
 
     async def submit(
         self,
@@ -43,12 +44,12 @@ class Submitting:
 
         With an `Idempotency-Key` it is the job of the call that came first under it.
         """
-        made = await self.admission.submit(_asking(request, caller), model, wanted, files)
+        made = await self.admission.submit(self._asking(request, caller), model, wanted, files)
         return self._accepted(made)
 
     async def draw(self, request: web.Request, caller: Caller, drawing: Drawing) -> Job:
         """Accept a wish for a picture. Raises as `submit`."""
-        return self._accepted(await self.admission.draw(_asking(request, caller), drawing))
+        return self._accepted(await self.admission.draw(self._asking(request, caller), drawing))
 
     def style(self, named: str | None) -> str | None:
         """Return a style that was named; clients of OpenAI's send words of their own, such as "vivid"."""
@@ -60,10 +61,10 @@ class Submitting:
             raise refused(made, self.models(), self.clock.now())
         return made
 
-
-def _asking(request: web.Request, caller: Caller) -> Asking:
-    key = _key(request.headers, caller)
-    return Asking(person=caller.person, key=key, reply_to=_origin(caller, key))
+    def _asking(self, request: web.Request, caller: Caller) -> Asking:
+        key = _key(request.headers, caller)
+        origin = _origin(caller, key)
+        return Asking(person=caller.person, key=key, unwanted=self.unwanted, reply_to=origin)
 
 
 def _key(headers: Mapping[str, str], caller: Caller) -> str:

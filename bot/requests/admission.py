@@ -74,7 +74,8 @@ class AdmissionService:
     ) -> Job | Refusal:
         """Accept a request as it is. `earlier` is the job that it repeats or continues."""
         new = self._going_on(asking, model, request, files, earlier)
-        return await self._answered(asking.key, self._submit(asking, new))
+        steps = self._submit(asking, new, continues=earlier is not None)
+        return await self._answered(asking.key, steps)
 
     async def add_pictures(
         self, asking: Asking, job: Job, pictures: tuple[File, ...], words: str
@@ -153,7 +154,7 @@ class AdmissionService:
         )
         request = Chat(messages=talk.turns)
         new = self._going_on(asking, model, request, talk.files, question.earlier)
-        return await self.limits.submit(asking, new)
+        return await self.limits.submit(asking, new, continues=True)
 
     def _text_model(self, person: Person, question: NewQuestion) -> str:
         """Return the model of the conversation or the person's usual one. Raises `Declined`."""
@@ -163,11 +164,11 @@ class AdmissionService:
         goes_on = model_of_conversation(catalog, person, earlier, able, replies=replies)
         return goes_on or self.usual_model(person, able)
 
-    async def _submit(self, asking: Asking, new: NewJob) -> Job:
+    async def _submit(self, asking: Asking, new: NewJob, *, continues: bool) -> Job:
         if isinstance(new.request, TextToImage) and new.request.upscale:
             for file in new.files:
                 await require_upscalable(file)
-        return await self.limits.submit(asking, new)
+        return await self.limits.submit(asking, new, continues=continues)
 
     async def _add_pictures(
         self, asking: Asking, job: Job, pictures: tuple[File, ...], words: str

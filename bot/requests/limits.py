@@ -58,9 +58,12 @@ class RequestLimits:
     received: Received
     clock: Clock
 
-    async def submit(self, asking: Asking, new: NewJob) -> Job:
-        """Accept a job in its person's lane. Raises `Declined` and `Refused`."""
-        self._require_allowed(asking, new.request)
+    async def submit(self, asking: Asking, new: NewJob, *, continues: bool = False) -> Job:
+        """Accept a job in its person's lane. Raises `Declined` and `Refused`.
+
+        `continues` says that a conversation was accepted before, but for its last turn.
+        """
+        self._require_allowed(asking, new.request, continues=continues)
         own = self.access.limits_of(asking.person, asking.rights)
         admission = Admission(
             max_open=own.open_per_person,
@@ -84,7 +87,7 @@ class RequestLimits:
 
         `files` join its own; what the job is told by becomes that of the asking.
         """
-        self._require_allowed(asking, request)
+        self._require_allowed(asking, request, continues=True)
         size = self._take_in(job.owner, files)
         try:
             replaced = await self.queue.submitter.replace_request(
@@ -98,12 +101,16 @@ class RequestLimits:
             raise Declined(NoLongerWaiting(job_id=job.id))
         return replaced
 
-    def _require_allowed(self, asking: Asking, request: TextToImage | Chat) -> None:
+    def _require_allowed(
+        self, asking: Asking, request: TextToImage | Chat, *, continues: bool
+    ) -> None:
         if (ban := ban_of(asking.person, self.clock.now())) is not None:
             raise Declined(ban)
         if not asking.unwanted:
             return
-        if (word := unwanted_word(asking.unwanted, said_in(request))) is not None:
+        if (
+            word := unwanted_word(asking.unwanted, said_in(request, continues=continues))
+        ) is not None:
             raise Declined(UnwantedWord(word=word))
 
     def _take_in(self, owner: str, files: tuple[File, ...]) -> int:

@@ -2,9 +2,11 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from queueing.core.requests import Chat, TextToImage
+from pydantic import JsonValue
+
+from queueing.core.requests import Chat, PassedOn, TextToImage
 
 
 def unwanted_word(words: Iterable[str], texts: Iterable[str | None]) -> str | None:
@@ -17,13 +19,31 @@ def unwanted_word(words: Iterable[str], texts: Iterable[str | None]) -> str | No
     return next((word for word in words if f" {_plain(word)} " in padded), None)
 
 
-def said_in(request: TextToImage | Chat) -> tuple[str | None, ...]:
-    """Return a person's new words; earlier turns of a conversation were checked before."""
+def said_in(request: TextToImage | Chat, *, continues: bool = False) -> tuple[str | None, ...]:
+    """Return what a person says in a request.
+
+    With `continues`, earlier turns of its conversation were looked at when they were said.
+    """
     match request:
         case TextToImage():
             return request.prompt, request.negative
+        case Chat(passed_on=PassedOn(body=body)):
+            return tuple(_texts(body))
         case Chat():
-            return (request.messages[-1].text,)
+            said = request.messages[-1:] if continues else request.messages
+            return tuple(message.text for message in said if message.role != "assistant")
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    """Yield every text of a program's request but what an assistant said in it."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
+    elif isinstance(value, dict) and value.get("role") != "assistant":
+        for each in value.values():
+            yield from _texts(each)
 
 
 def _plain(text: str) -> str:

@@ -225,6 +225,7 @@ class App:
         api = self._config.api
         if api is None:
             return None
+        everywhere = self._config.rooms.get("*")
         settings = Settings(
             host=api.host,
             port=api.port,
@@ -234,6 +235,7 @@ class App:
             names=api.all_names(),
             origins=api.cors,
             proxies=api.proxies,
+            unwanted=everywhere.words if everywhere else (),
             patience=WaitLimits(hold_s=api.hold_s, wait_s=api.wait_s),
         )
         return Gateway(

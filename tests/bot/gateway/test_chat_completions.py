@@ -293,6 +293,20 @@ async def test_the_limits_of_a_person_hold(tmp_path: Path) -> None:
         await asyncio.gather(asking, return_exceptions=True)
 
 
+async def test_words_that_are_unwanted_everywhere_are_so_here(tmp_path: Path) -> None:
+    """A program would be the way past a list of words, or hide one in an earlier turn."""
+    rules = CONFIG + 'rooms: {"*": {words: [snow crash]}}\n'
+    turns = [{"role": "user", "content": "Snow Crash?"}, {"role": "user", "content": "Go on."}]
+    async with running(tmp_path, rules) as api:
+        read = await api.post(
+            "/chat/completions", {"model": "llama", "messages": turns}, status=400
+        )
+        assert "snow crash" in read["error"]["message"]
+        read = await api.post("/jobs", {"model": "flux", "prompt": "snow crash"}, status=400)
+        assert "snow crash" in read["error"]["message"]
+        assert await api.open_jobs() == []
+
+
 async def test_the_answer_of_a_call_survives_a_restart(tmp_path: Path) -> None:
     """A finished answer would be generated twice."""
     headers = {"Idempotency-Key": "before"}
