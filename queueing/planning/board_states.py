@@ -140,6 +140,7 @@ class ModelState:
     reserved: Reservation | None = None
     oldest_at: float | None = None  # when its oldest startable job arrived, None without one
     waiting: int = 0  # how many jobs wait after what this plan starts
+    left_at: float = 0.0  # its last eviction anywhere
     usual_service_s: float = 0.0  # of a job, and of a load, before it is known where
     usual_load_s: float = 0.0
     load_work_s: float = 0.0  # what a copy could do in the time of a load
@@ -148,6 +149,7 @@ class ModelState:
 
     def __post_init__(self) -> None:
         """Count those who wait, and find the oldest and the usual times."""
+        self.left_at = self.view.left_at
         self.usual_service_s = _usual(self.view.service_s, DEFAULT_SERVICE_S)
         self.usual_load_s = _usual(self.view.load_s, DEFAULT_LOAD_S)
         self.load_work_s = self.usual_load_s * self.view.parallel

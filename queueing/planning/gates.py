@@ -49,7 +49,7 @@ def _crowding(board: Board) -> float:
 def waits_since(model: ModelState) -> float | None:
     """Return since when the model has waited for a copy; None when nothing startable waits."""
     oldest = model.oldest_at
-    return None if oldest is None else max(oldest, model.view.left_at)
+    return None if oldest is None else max(oldest, model.left_at)
 
 
 def due_at(board: Board, model: ModelState) -> float | None:

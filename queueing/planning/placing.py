@@ -81,7 +81,11 @@ def place_all(board: Board) -> list[ModelState]:
     if not _has_place(board, models):
         return models  # the usual case in a crowd: then their order changes nothing
     models.sort(key=lambda model: _urgency(board, model))
-    return [model for model in models if not place(board, model)]
+    return [
+        model
+        for model in models
+        if not ((model.reserved or openings(board)) and place(board, model))
+    ]
 
 
 def _is_wanted(board: Board, model: ModelState) -> bool:
@@ -107,7 +111,7 @@ def _due_at(board: Board, model: ModelState) -> float:
     """Return when a wanted model is overdue."""
     if model.oldest_at is None or (model.view.wanted_by_admin and unmet_preloads(board, model)):
         return 0.0
-    return max(model.oldest_at, model.view.left_at) + age_limit_s(board, model)
+    return max(model.oldest_at, model.left_at) + age_limit_s(board, model)
 
 
 def _urgency(board: Board, model: ModelState) -> tuple[bool, bool, float, int]:

@@ -48,7 +48,6 @@ def loading(board: Board, load: Load) -> CopyState:
 def loaded(copy: CopyState) -> None:
     """Note that a copy's load has ended."""
     host = copy.backend.host
-    copy.view = replace(copy.view, residency=Residency.READY)
     copy.residency = Residency.READY
     rest = [other for other in host.copies if other.residency is Residency.LOADING]
     host.loading = rest[-1] if rest else None
@@ -71,8 +70,7 @@ def _note_rest(backend: BackendState) -> None:
 
 def evicted(board: Board, model: str) -> None:
     """Note that a copy of a model has been evicted at this moment."""
-    state = board.models[model]
-    state.view = replace(state.view, left_at=board.now)
+    board.models[model].left_at = board.now
 
 
 def typical_s(model: ModelView | None, backend: str) -> float:
@@ -125,14 +123,19 @@ def world_of(
         origin,
         now=board.now,
         models={
-            name: replace(model.view, waiting=tuple(lane.view for lane in model.lanes))
+            name: replace(
+                model.view, left_at=model.left_at, waiting=tuple(lane.view for lane in model.lanes)
+            )
             for name, model in models.items()
         },
         backends={
             name: replace(backend.view, busy=backend.busy, alone=backend.alone)
             for name, backend in board.backends.items()
         },
-        copies=tuple(replace(copy.view, running=copy.running) for copy in board.copies.values()),
+        copies=tuple(
+            replace(copy.view, residency=copy.residency, running=copy.running)
+            for copy in board.copies.values()
+        ),
         reservations=reservations,
         lane_spent=spent,
     )
