@@ -76,7 +76,7 @@ async def test_size_count_and_steps_are_honoured() -> None:
 
 
 async def test_the_same_prompt_and_seed_give_the_same_picture() -> None:
-    """If this fails, "again" and "vary" could not be tried in the demo."""
+    """The buttons "again" and "vary" could not be tried in the demo."""
     request = TextToImage(prompt="cat", width=64, height=64, steps=5, seed=7)
     first = (await made(demo(), request)).files[0].data
     assert (await made(demo(), request)).files[0].data == first

@@ -284,7 +284,7 @@ async def test_a_long_conversation_is_cut_to_the_context_the_server_tells(kind: 
 
 @pytest.mark.parametrize("kind", ["PNG", "WEBP", "JPEG", "GIF"])
 async def test_pictures_arrive_as_small_jpeg_data(kind: str) -> None:
-    """If this fails, LM Studio refuses them (it takes no WebP), or a photo fills the context."""
+    """LM Studio would refuse them (it takes no WebP), or a photo would fill the context."""
     async with serving("lmstudio", [Model("alpha", vision=True)]) as server:
         async with connected(server) as backend:
             await backend.load(model())

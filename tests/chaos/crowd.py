@@ -107,7 +107,7 @@ def replies(request: Asked) -> list[Seen]:
 
 
 def results(request: Asked, number_of: NumberOf) -> list[Seen]:
-    """Return the messages that show a result, anyone who's it is, in answer to a request."""
+    """Return the messages that show a result, whichever owner it has, in answer to a request."""
     return [message for message in replies(request) if number_of(message) is not None]
 
 

@@ -84,7 +84,7 @@ async def test_a_retried_job_keeps_its_place_and_pauses(store: Store) -> None:
 async def test_a_job_with_another_request_starts_at_once_and_keeps_its_place(
     store: Store, reopen: Open
 ) -> None:
-    """If this fails, an improved prompt costs its job the place in line, or is not drawn."""
+    """An improved prompt would cost its job the place in line, or not be drawn."""
     held = await add(store, new(delay_s=10.0))
     younger = await add(store)
     (line,) = await store.lines(NOW, per_line=4)
@@ -105,7 +105,7 @@ async def test_a_job_with_another_request_starts_at_once_and_keeps_its_place(
 
 
 async def test_further_inputs_join_those_of_a_job_that_never_started(store: Store) -> None:
-    """If this fails, the second picture of an album is lost, or takes the place of the first."""
+    """The second picture of an album would be lost, or take the place of the first."""
     first, second = [File(name=f"{n}.png", mime="image/png", data=b"%d" % n) for n in (1, 2)]
     job = await add(store, replace(new(), files=(first,)))
     amended = await store.replace_request(job.id, job.request, files=(second,), reply_to="both")
@@ -118,7 +118,7 @@ async def test_further_inputs_join_those_of_a_job_that_never_started(store: Stor
 
 
 async def test_only_a_job_that_never_started_gets_another_request(store: Store) -> None:
-    """If this fails, a picture is drawn from one prompt and shown with another."""
+    """A picture would be drawn from one prompt and shown with another."""
     job = await start(store, await add(store))
     other = TextToImage(prompt="dog")
     assert await store.replace_request(job.id, other) is None
@@ -132,7 +132,7 @@ async def test_only_a_job_that_never_started_gets_another_request(store: Store) 
 
 
 async def test_a_job_of_the_overflow_can_get_another_request(store: Store) -> None:
-    """If this fails, enhancement lets a person pass their own earlier jobs."""
+    """Enhancement would let a person pass their own earlier jobs."""
     one_in_line = Admission(max_in_line=1)
     first, second, third = [
         await store.add(new(delay_s=9.0), NOW, limits=one_in_line) for _ in range(3)

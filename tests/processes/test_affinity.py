@@ -14,7 +14,7 @@ SLOW_S = 0.02
 def test_the_fifth_answer_comes_from_the_server_that_remembers(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """If this fails, no one can see what the rule brings on their own servers."""
+    """No one could see what the rule brings on their own servers."""
 
     async def servers() -> None:
         first, second = (FakeLlm("llamacpp", [Model("llama")]) for _ in range(2))

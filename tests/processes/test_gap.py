@@ -8,7 +8,7 @@ from benchmarks import gap
 
 
 def test_the_gap_is_measured_beside_a_plain_loop(capsys: pytest.CaptureFixture[str]) -> None:
-    """If this fails, no one can check how busy a server is kept."""
+    """No one could check how busy a server is kept."""
     gap.main(["--json", "--jobs", "6"])
     figures = json.loads(capsys.readouterr().out)
     assert figures["jobs"] == 6

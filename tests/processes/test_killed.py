@@ -159,7 +159,7 @@ async def drawing(comfy: str) -> str:
 
 
 async def test_a_picture_that_still_runs_is_watched_again(bot: Bot, comfy: str) -> None:
-    """If this fails, a crash of the bot throws away what ComfyUI is drawing, or draws it twice."""
+    """A crash of the bot would throw away what ComfyUI is drawing, or draw it twice."""
     await ask(bot, "/image sdxl --steps 150 a cat")
     key = await drawing(comfy)
     await set_faults(comfy, step_s=1.0)  # a start may take long on a busy machine
@@ -175,7 +175,7 @@ async def test_a_picture_that_still_runs_is_watched_again(bot: Bot, comfy: str) 
 
 
 async def test_a_picture_that_finished_meanwhile_is_fetched(bot: Bot, comfy: str) -> None:
-    """If this fails, what ComfyUI finished while the bot was dead is lost, or drawn again."""
+    """Work that ComfyUI finished while the bot was dead would be lost, or drawn again."""
     await ask(bot, "/image sdxl --steps 150 a cat")
     key = await drawing(comfy)
     await bot.kill()
@@ -193,7 +193,7 @@ async def test_a_picture_that_finished_meanwhile_is_fetched(bot: Bot, comfy: str
 async def test_a_picture_its_server_has_forgotten_is_drawn_again(
     tmp_path: Path, studio: str
 ) -> None:
-    """If this fails, a power cut of bot and ComfyUI together loses a picture."""
+    """A power cut of bot and ComfyUI together would lose a picture."""
     port = str(port_of(asyncio.get_running_loop()))
     async with serving("comfyui", "--step-s", "0.25", "--port", port) as comfy:
         bot = Bot(tmp_path, comfy, studio)
@@ -209,7 +209,7 @@ async def test_a_picture_its_server_has_forgotten_is_drawn_again(
 
 
 async def test_a_text_starts_again(bot: Bot, studio: str) -> None:
-    """If this fails, a crash of the bot leaves half an answer for ever."""
+    """A crash of the bot would leave half an answer for ever."""
     await ask(bot, "/ask qwen hello")
 
     async def answering() -> bool:
@@ -233,7 +233,7 @@ def _no_long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_question_that_kills_its_server_is_given_up_and_its_neighbours_are_answered(
     tmp_path: Path,
 ) -> None:
-    """If this fails, one poisonous request takes the server down for ever, with everyone's work."""
+    """One poisonous request would take the server down for ever, with everyone's work."""
     options = ("--size", "qwen=4000", "--step-s", "0.2", "--dies-of", "poison")
     async with respawning("lmstudio", *options) as studio:
         host = HostSpec(
@@ -254,7 +254,7 @@ async def test_a_question_that_kills_its_server_is_given_up_and_its_neighbours_a
 async def test_a_picture_that_kills_its_server_is_given_up_and_the_line_goes_on(
     tmp_path: Path,
 ) -> None:
-    """If this fails, the line of a model ends at the first request its server cannot survive."""
+    """The line of a model would end at the first request its server cannot survive."""
     async with respawning("comfyui", "--step-s", "0.02", "--dies-of", "poison") as comfy:
         host = HostSpec(name="gpu", vram_mb=24_000, backends=(backend("comfyui", "comfy", comfy),))
         async with installation(tmp_path, [host], [image_model("sdxl", "comfy")]) as running:

@@ -85,7 +85,7 @@ def ooms(card: SharedCard) -> list[str]:
 async def test_two_servers_of_one_card_take_turns(
     tmp_path: Path, card: SharedCard, *, measured: bool
 ) -> None:
-    """If this fails, ComfyUI and LM Studio on one card crash each other, or cut answers short."""
+    """ComfyUI and LM Studio on one card would crash each other, or cut answers short."""
     memory = FileProbe(card) if measured else None
     async with two_servers(tmp_path, qwen_mb=12_000, qwen_believed_mb=12_000, memory=memory) as (
         running,
@@ -109,7 +109,7 @@ async def test_two_servers_of_one_card_take_turns(
 async def test_a_load_that_runs_out_of_memory_is_tried_on_an_emptied_card(
     tmp_path: Path, card: SharedCard
 ) -> None:
-    """If this fails, a model larger than believed can never be loaded beside another."""
+    """A model larger than believed could never be loaded beside another."""
     async with two_servers(tmp_path, qwen_mb=12_000, qwen_believed_mb=4_000, memory=None) as (
         running,
         comfy,
@@ -125,7 +125,7 @@ async def test_a_load_that_runs_out_of_memory_is_tried_on_an_emptied_card(
 async def test_another_program_on_the_card_shrinks_the_budget_and_nothing_fails(
     tmp_path: Path, card: SharedCard
 ) -> None:
-    """If this fails, a game on the card makes people's jobs fail instead of wait."""
+    """A game on the card would make people's jobs fail instead of wait."""
     async with two_servers(
         tmp_path, qwen_mb=12_000, qwen_believed_mb=12_000, memory=FileProbe(card)
     ) as (running, _, _):

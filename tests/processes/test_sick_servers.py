@@ -80,7 +80,7 @@ def is_up(running: Installation, name: str) -> bool:
 
 @pytest.mark.parametrize("loaded", [True, False], ids=["while it ran jobs", "before its load"])
 async def test_jobs_of_a_wedged_server_go_elsewhere(tmp_path: Path, *, loaded: bool) -> None:
-    """If this fails, a hung worker with healthy HTTP swallows the jobs of everyone."""
+    """A hung worker with healthy HTTP would swallow the jobs of everyone."""
     async with servers(tmp_path, 2) as (running, (wedged, healthy)):
         await until(lambda: is_up(running, "c1") and is_up(running, "c2"))
         if loaded:
@@ -96,7 +96,7 @@ async def test_jobs_of_a_wedged_server_go_elsewhere(tmp_path: Path, *, loaded: b
 async def test_jobs_of_the_only_server_wait_while_it_is_wedged_and_go_on_after_its_restart(
     tmp_path: Path,
 ) -> None:
-    """If this fails, a restart of ComfyUI does not help, or its jobs fail instead of waiting."""
+    """A restart of ComfyUI would not help, or its jobs would fail instead of waiting."""
     async with servers(tmp_path, 1, max_attempts=10) as (running, (url,)):
         await running.done(image("sdxl"))
         await set_faults(url, wedged=True)
@@ -113,7 +113,7 @@ async def test_jobs_of_the_only_server_wait_while_it_is_wedged_and_go_on_after_i
 async def test_a_server_that_answers_late_is_taken_out_and_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If this fails, people wait for a server that is not really there, or for ever after it is."""
+    """People would wait for a server that is not really there, or for ever after it is."""
     async with servers(tmp_path, 1) as (running, (url,)):
         await running.done(image("sdxl"))
         await set_faults(url, hang="/system_stats")
@@ -129,7 +129,7 @@ async def test_a_server_that_answers_late_is_taken_out_and_taken_back(
 
 
 async def test_a_server_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
-    """If this fails, jobs fail because a server was restarted."""
+    """Jobs would fail because a server was restarted."""
     async with servers(tmp_path, 1) as (running, (url,)):
         await running.done(image("sdxl"))
         await set_faults(url, step_s=1.0)  # until it dies
@@ -145,7 +145,7 @@ async def test_a_server_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
 
 
 async def test_a_deaf_websocket_costs_no_picture(tmp_path: Path) -> None:
-    """If this fails, a proxy that swallows websockets makes every picture time out."""
+    """A proxy that swallows websockets would make every picture time out."""
     async with servers(tmp_path, 1, timeouts=Timeouts()) as (running, (url,)):
         await set_faults(url, deaf=True)
         ended = await running.done(image("sdxl"), image("sdxl"))

@@ -34,11 +34,11 @@ def given_up_at(*signs: tuple[float, Progress]) -> float:
 
 
 def test_a_server_that_never_begins_is_told_from_one_that_falls_silent() -> None:
-    """If this fails, a server whose worker is stuck gets one job after the other."""
+    """A server whose worker is stuck would get one job after the other."""
     assert given_up_at() == pytest.approx(10.0)
 
 
 def test_others_that_come_first_are_no_beginning_but_a_sign_of_life() -> None:
-    """If this fails, what waits behind others at its server is given up, or never."""
+    """A job behind others at its server would be given up, or never be."""
     behind = [(8.0, Progress(ahead=ahead)) for ahead in (3, 2, 1)]
     assert given_up_at(*behind) == pytest.approx(34.0)

@@ -56,7 +56,7 @@ class Scene:
 
 
 def test_what_is_in_memory_or_on_its_way_is_at_hand() -> None:
-    """If this fails, prompts stay as they are although the text model has nothing to do."""
+    """Prompts would stay as they are although the text model has nothing to do."""
 
     async def scenario() -> None:
         assert Scene().holds(FLUX, QWEN).answers()
@@ -84,7 +84,7 @@ def test_what_is_in_memory_or_on_its_way_is_at_hand() -> None:
 def test_a_load_for_a_prompt_takes_nobodys_room_or_turn(
     text: ModelSpec, held: list[ModelSpec], wanted: Collection[str], *, fits: bool
 ) -> None:
-    """If this fails, a picture, or another person's, waits for a load it did not ask for."""
+    """A picture, or another person's, would wait for a load it did not ask for."""
 
     async def scenario() -> None:
         assert Scene(text).holds(*held).answers(*wanted) is fits
@@ -93,7 +93,7 @@ def test_a_load_for_a_prompt_takes_nobodys_room_or_turn(
 
 
 def test_what_leaves_pauses_or_is_away_is_not_at_hand() -> None:
-    """If this fails, pictures are held for answers that cannot come."""
+    """Pictures would be held for answers that cannot come."""
 
     async def scenario() -> None:
         leaving = Scene().holds(QWEN)
@@ -114,7 +114,7 @@ def test_what_leaves_pauses_or_is_away_is_not_at_hand() -> None:
 
 
 def test_a_server_that_keeps_one_model_is_not_asked_for_another() -> None:
-    """If this fails, a text server swaps its only model for a prompt."""
+    """A text server would swap its only model for a prompt."""
     servers = tuple(replace(spec, max_models=1) for spec in GPU.backends)
     other = replace(QWEN, name="sdxl")
 

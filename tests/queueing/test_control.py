@@ -52,7 +52,7 @@ def prompts(installation: Installation, server: str = "comfy") -> list[str]:
 
 
 def test_a_paused_model_says_so_and_promises_no_time() -> None:
-    """If this fails, people are promised a time that no one knows."""
+    """People would be promised a time that no one knows."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -78,7 +78,7 @@ def test_a_paused_model_says_so_and_promises_no_time() -> None:
 
 
 def test_people_are_told_at_once_that_their_line_is_paused() -> None:
-    """If this fails, status messages count down to a start that does not come."""
+    """Status messages would count down to a start that does not come."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -95,7 +95,7 @@ def test_people_are_told_at_once_that_their_line_is_paused() -> None:
 
 
 def test_a_host_that_is_paused_while_it_loads_ends_its_load_and_starts_nothing() -> None:
-    """If this fails, a pause cuts a load short, or the loaded model begins to work all the same."""
+    """A pause would cut a load short, or the loaded model would begin to work all the same."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -112,7 +112,7 @@ def test_a_host_that_is_paused_while_it_loads_ends_its_load_and_starts_nothing()
 
 
 def test_a_pause_before_the_queue_runs_adds_to_those_of_the_last_run(tmp_path: Path) -> None:
-    """If this fails, a command that comes early resumes everything that was paused."""
+    """A command that comes early would resume everything that was paused."""
 
     async def scenario() -> None:
         installation = two_hosts(url=f"sqlite:///{tmp_path}/usher.db")
@@ -131,7 +131,7 @@ def test_a_pause_before_the_queue_runs_adds_to_those_of_the_last_run(tmp_path: P
 
 
 def test_a_pause_that_cannot_be_stored_does_not_take_effect() -> None:
-    """If this fails, an admin is told of an error while the machines stand still."""
+    """An admin would read of an error while the machines stand still."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -156,7 +156,7 @@ def test_a_pause_that_cannot_be_stored_does_not_take_effect() -> None:
     ],
 )
 def test_an_unknown_host_is_refused(act: Callable[[JobQueue], Awaitable[object]]) -> None:
-    """If this fails, a typing error is stored and never found again."""
+    """A typing error would be stored and never found again."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -174,7 +174,7 @@ def test_an_unknown_host_is_refused(act: Callable[[JobQueue], Awaitable[object]]
 
 
 def test_draining_waits_for_a_load_under_way_and_for_every_job() -> None:
-    """If this fails, the memory that was promised is taken a moment later."""
+    """The memory that was promised would be taken a moment later."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -197,7 +197,7 @@ def test_draining_waits_for_a_load_under_way_and_for_every_job() -> None:
 
 
 def test_two_admins_who_drain_one_host_are_both_told() -> None:
-    """If this fails, the second one waits for ever."""
+    """The second one would wait for ever."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -213,7 +213,7 @@ def test_two_admins_who_drain_one_host_are_both_told() -> None:
 
 
 def test_a_drain_says_when_a_server_may_still_hold_memory() -> None:
-    """If this fails, a person starts a game on a card that is full."""
+    """A person would start a game on a card that is full."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -230,7 +230,7 @@ def test_a_drain_says_when_a_server_may_still_hold_memory() -> None:
 
 
 def test_a_drain_names_what_must_be_unloaded_by_hand() -> None:
-    """If this fails, an old LM Studio keeps its model, and we say that it has not."""
+    """An old LM Studio would keep its model, and be reported as having done so wrongly."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -255,7 +255,7 @@ def test_a_drain_names_what_must_be_unloaded_by_hand() -> None:
 
 
 def test_a_preload_right_after_the_start_waits_for_the_first_look() -> None:
-    """If this fails, an admin reads "comfy is down: None" of a server that is well."""
+    """An admin would read "comfy is down: None" of a server that is well."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -267,7 +267,7 @@ def test_a_preload_right_after_the_start_waits_for_the_first_look() -> None:
 
 
 def test_a_preload_on_a_dead_server_fails_as_soon_as_that_is_known() -> None:
-    """If this fails, an admin waits for ever for a server that is off."""
+    """An admin would wait for ever for a server that is off."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -292,7 +292,7 @@ def test_a_preload_on_a_dead_server_fails_as_soon_as_that_is_known() -> None:
     ],
 )
 def test_a_failed_preload_says_why_without_internals(error: Exception, says: What) -> None:
-    """If this fails, an admin reads a traceback, or the wish stays and loads in a circle."""
+    """An admin would read a traceback, or the request would stay and load in a circle."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -309,7 +309,7 @@ def test_a_failed_preload_says_why_without_internals(error: Exception, says: Wha
 
 
 def test_a_preload_that_found_no_room_ends_when_the_model_is_to_be_unloaded() -> None:
-    """If this fails, its message says for ever that the model is about to be loaded."""
+    """Its message would say for ever that the model is about to be loaded."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -329,7 +329,7 @@ def test_a_preload_that_found_no_room_ends_when_the_model_is_to_be_unloaded() ->
 
 
 def test_a_preload_avoids_paused_hosts_and_models() -> None:
-    """If this fails, a preload waits for ever, or takes back a card a person was given."""
+    """A preload would wait for ever, or take back a card a person was given."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -352,7 +352,7 @@ def test_a_preload_avoids_paused_hosts_and_models() -> None:
 
 
 def test_one_persons_flood_waits_in_the_overflow_and_enters_job_by_job() -> None:
-    """If this fails, one person's ten jobs stand before everyone else's first."""
+    """One person's ten jobs would stand before everyone else's first."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -385,7 +385,7 @@ def test_one_persons_flood_waits_in_the_overflow_and_enters_job_by_job() -> None
 
 
 def test_a_person_is_told_when_a_job_leaves_their_overflow() -> None:
-    """If this fails, a message says "waiting behind your other jobs" of a job that stands in line."""
+    """A message would say "waiting behind your other jobs" of a job that stands in line."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -412,7 +412,7 @@ def test_a_person_is_told_when_a_job_leaves_their_overflow() -> None:
 
 
 def test_lanes_share_a_model_by_their_weights_and_none_starves() -> None:
-    """If this fails, a lane costs nothing and gives nothing, or shuts the others out."""
+    """A lane would cost nothing and give nothing, or shut the others out."""
 
     async def scenario() -> None:
         installation = Installation.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
@@ -434,7 +434,7 @@ def test_lanes_share_a_model_by_their_weights_and_none_starves() -> None:
 
 
 def test_a_job_moved_out_of_the_overflow_runs_next() -> None:
-    """If this fails, an admin's word holds only for those who are in line already."""
+    """An admin's limit would hold only for jobs that are in line already."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -460,7 +460,7 @@ def test_a_job_moved_out_of_the_overflow_runs_next() -> None:
 
 
 def test_options_are_those_of_every_server_that_may_run_the_model() -> None:
-    """If this fails, an option works or not by the chance of where a job runs."""
+    """An option would work or not by the chance of where a job runs."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -480,7 +480,7 @@ def test_options_are_those_of_every_server_that_may_run_the_model() -> None:
 
 
 def test_a_job_is_forgotten_with_what_was_made_for_it() -> None:
-    """If this fails, the prompt of a deleted picture stays behind in its enhancement."""
+    """The prompt of a deleted picture would stay behind in its enhancement."""
 
     async def scenario() -> None:
         installation = two_hosts()
@@ -517,7 +517,7 @@ def test_a_job_is_forgotten_with_what_was_made_for_it() -> None:
 
 
 def test_a_running_job_is_forgotten_without_a_trace_on_its_server() -> None:
-    """If this fails, a server draws on for a person who is gone, or its late end crashes us."""
+    """A server would keep drawing for a person who is gone, or its late end would crash the bot."""
 
     async def scenario() -> None:
         installation = two_hosts()

@@ -49,7 +49,7 @@ def make(clock: HandClock) -> Fleet:
 
 
 def test_memory_counts_from_the_start_of_a_load_to_the_end_of_an_unload(fleet: Fleet) -> None:
-    """If this fails, two loads meet on one card."""
+    """Two loads would meet on one card."""
     fleet.loading(FLUX, "comfy", expected_s=10.0)
     assert [(c.residency, c.vram_mb) for c in fleet.copies] == [(Residency.LOADING, 8000)]
     fleet.ready(FLUX, "comfy")
@@ -60,7 +60,7 @@ def test_memory_counts_from_the_start_of_a_load_to_the_end_of_an_unload(fleet: F
 
 
 def test_an_eviction_is_dated_and_a_failed_load_is_none(fleet: Fleet, clock: HandClock) -> None:
-    """If this fails, the age gate counts from the wrong moment."""
+    """The age gate would count from the wrong moment."""
     fleet.loading(FLUX, "comfy", expected_s=10.0)
     fleet.gone("flux", "comfy")
     assert fleet.left_at("flux") == 0.0
@@ -70,13 +70,13 @@ def test_an_eviction_is_dated_and_a_failed_load_is_none(fleet: Fleet, clock: Han
 
 
 def test_a_desktop_fits_into_the_margin(fleet: Fleet) -> None:
-    """If this fails, a model that just fits is never loaded because a browser is open."""
+    """A model that just fits would never be loaded because a browser is open."""
     fleet.measured("gpu", 24000, 24000 - 2000)
     assert fleet.usable_mb("gpu") == 19200
 
 
 def test_a_game_shrinks_the_budget_and_its_end_restores_it(fleet: Fleet) -> None:
-    """If this fails, loads collide with what other programs hold."""
+    """Loads would collide with what other programs hold."""
     fleet.measured("gpu", 24000, 24000 - 12400)
     assert fleet.usable_mb("gpu") == 19200 - 10000
     fleet.measured("gpu", 24000, 24000)
@@ -95,7 +95,7 @@ def test_a_game_shrinks_the_budget_and_its_end_restores_it(fleet: Fleet) -> None
 def test_a_part_of_a_card_is_compared_with_that_part(
     clock: HandClock, total_mb: int, free_mb: int, usable_mb: int
 ) -> None:
-    """If this fails, nothing ever runs for a person who gives us 8 of 24 GB."""
+    """Nothing would ever run for a person who gives Usher 8 of 24 GB."""
     part = HostSpec(name="gpu", vram_mb=8_000, backends=CARD.backends, margin=1.0)
     fleet = Fleet(Catalog([FLUX], [part]), {}, clock)
     fleet.measured("gpu", total_mb, free_mb)
@@ -103,14 +103,14 @@ def test_a_part_of_a_card_is_compared_with_that_part(
 
 
 def test_what_our_own_models_take_is_not_counted_twice(fleet: Fleet) -> None:
-    """If this fails, every load shrinks the budget for the next one."""
+    """Every load would shrink the budget for the next one."""
     fleet.ready(FLUX, "comfy")
     fleet.measured("gpu", 24000, 24000 - 8000)
     assert fleet.usable_mb("gpu") == 19200
 
 
 def test_a_running_jobs_own_needs_are_not_taken_for_another_program(fleet: Fleet) -> None:
-    """If this fails, a large picture gets its neighbours evicted."""
+    """A large picture would get its neighbours evicted."""
     fleet.loading(FLUX, "comfy", expected_s=10.0)
     fleet.measured("gpu", 24000, 0)
     assert fleet.usable_mb("gpu") == 19200
@@ -118,27 +118,27 @@ def test_a_running_jobs_own_needs_are_not_taken_for_another_program(fleet: Fleet
 
 @given(free_mb=st.integers(min_value=0, max_value=30000))
 def test_the_usable_memory_never_exceeds_the_budget(free_mb: int) -> None:
-    """If this fails, a wrong measurement overfills a card."""
+    """A wrong measurement would overfill a card."""
     fleet = make(HandClock())
     fleet.measured("gpu", 24000, free_mb)
     assert 0 <= fleet.usable_mb("gpu") <= CARD.usable_mb
 
 
 def test_a_learned_size_only_grows(fleet: Fleet) -> None:
-    """If this fails, a lucky measurement overfills the card the next time."""
+    """A lucky measurement would overfill the card the next time."""
     fleet.budget.learn("flux", 9000)
     fleet.budget.learn("flux", 5000)
     assert fleet.vram_mb(FLUX) == 9000
 
 
 def test_a_model_that_takes_nothing_is_not_one_of_unknown_size(fleet: Fleet) -> None:
-    """If this fails, a model on the processor empties the card for itself."""
+    """A model on the processor would empty the card for itself."""
     assert fleet.vram_mb(replace(FLUX, vram_mb=0)) == 0
     assert fleet.vram_mb(replace(FLUX, vram_mb=None)) == CARD.usable_mb
 
 
 def test_failed_loads_in_a_row_pause_ever_longer(fleet: Fleet, clock: HandClock) -> None:
-    """If this fails, a broken model is loaded in a tight loop."""
+    """A broken model would be loaded in a tight loop."""
     pauses = []
     for count in (1, 2, 3):
         assert fleet.load_failures.failed("flux") == count
@@ -147,7 +147,7 @@ def test_failed_loads_in_a_row_pause_ever_longer(fleet: Fleet, clock: HandClock)
 
 
 def test_a_copy_that_lasts_ends_the_row_of_failures(fleet: Fleet, clock: HandClock) -> None:
-    """If this fails, one failure a month adds up to jobs that fail at once."""
+    """One failure a month would add up to jobs that fail at once."""
     fleet.load_failures.failed("flux")
     fleet.ready(FLUX, "comfy")
     assert fleet.load_failures.failed("flux") == 2, "it did not last"
@@ -159,7 +159,7 @@ def test_a_copy_that_lasts_ends_the_row_of_failures(fleet: Fleet, clock: HandClo
 def test_a_copy_lost_right_after_its_load_counts_as_a_failed_load(
     fleet: Fleet, clock: HandClock
 ) -> None:
-    """If this fails, two owners of one card load in turns for ever."""
+    """Two owners of one card would load in turns for ever."""
     fleet.ready(FLUX, "comfy")
     fleet.lost("flux", "comfy")
     assert fleet.load_failures.of("flux").count == 1
@@ -173,7 +173,7 @@ def test_a_copy_lost_right_after_its_load_counts_as_a_failed_load(
 def test_answers_do_not_heal_a_wedged_server_before_its_pause(
     fleet: Fleet, clock: HandClock
 ) -> None:
-    """If this fails, a server that never runs anything is given job after job."""
+    """A server that never runs anything would be given job after job."""
     fleet.health.up("comfy", ANSWER)
     fleet.health.wedged("comfy", "nothing ran")
     fleet.health.up("comfy", ANSWER)
@@ -193,7 +193,7 @@ def test_answers_do_not_heal_a_wedged_server_before_its_pause(
 def test_since_tells_when_a_server_went_not_when_it_was_last_asked(
     fleet: Fleet, clock: HandClock
 ) -> None:
-    """If this fails, people read that a server went offline a moment ago, for hours."""
+    """People would read that a server went offline a moment ago, for hours."""
     fleet.health.up("comfy", ANSWER)
     clock.moment = 2000.0
     fleet.health.down("comfy", "refused")
@@ -203,7 +203,7 @@ def test_since_tells_when_a_server_went_not_when_it_was_last_asked(
 
 
 def test_every_change_wakes_the_router(clock: HandClock) -> None:
-    """If this fails, something that could start waits for the next tick."""
+    """A job that could start would wait for the next tick."""
     woken = asyncio.Event()
     server = FakeServer("comfy", Card(total_mb=24000, budget_mb=19200))
     fleet = Fleet(Catalog([FLUX], [CARD]), {"comfy": FakeBackend(server)}, clock, woken.set)

@@ -246,7 +246,7 @@ def test_a_server_is_busy_until_the_last_of_its_copies_has_come_or_gone() -> Non
 
 
 def test_a_forecast_gets_on_at_moments_of_today() -> None:
-    """If this fails, whom it expects at a moment has not come by then, and it looks there 500 times."""
+    """A forecast would look 500 times at a moment for which no arrival is due."""
     today = 1_790_000_000.0
     for rate in (0.0137, 0.111, 0.37, 1.7):
         asked = ModelView(name="flux", vram_mb=1, backends=("b1",), rate_per_s=rate)

@@ -19,7 +19,7 @@ def one_model(**fields: Any) -> Installation:
 
 
 def test_a_server_that_is_away_is_shown_and_comes_back_by_itself() -> None:
-    """If this fails, an operator must restart the bot after every restart of a server."""
+    """An operator would have to restart the bot after every restart of a server."""
 
     async def scenario() -> None:
         installation = one_model()
@@ -45,7 +45,7 @@ def test_a_server_that_is_away_is_shown_and_comes_back_by_itself() -> None:
 def test_a_server_that_is_away_at_the_start_is_logged_once_and_its_return(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """If this fails, an operator looks for the reason in a log that says nothing."""
+    """An operator would look for the reason in a log that says nothing."""
     caplog.set_level("INFO", "queueing.engine.backend_health")
 
     async def scenario() -> None:
@@ -70,7 +70,7 @@ def test_a_server_that_is_away_at_the_start_is_logged_once_and_its_return(
 
 
 def test_no_end_is_promised_of_work_on_a_server_that_does_not_answer() -> None:
-    """If this fails, people watch a moment go by while their server is frozen."""
+    """People would watch a moment go by while their server is frozen."""
 
     async def scenario() -> None:
         installation = one_model()
@@ -92,7 +92,7 @@ def test_no_end_is_promised_of_work_on_a_server_that_does_not_answer() -> None:
 
 
 def test_a_dead_server_is_noticed_at_once_and_asked_again_soon() -> None:
-    """If this fails, jobs are sent to a dead server, or wait long after it is back."""
+    """Jobs would be sent to a dead server, or wait long after it is back."""
 
     async def scenario() -> None:
         installation = one_model()
@@ -111,7 +111,7 @@ def test_a_dead_server_is_noticed_at_once_and_asked_again_soon() -> None:
 
 
 def test_a_server_that_accepts_work_and_never_runs_it_is_taken_out() -> None:
-    """If this fails, a wedged server with healthy HTTP swallows one job after the other."""
+    """A wedged server with healthy HTTP would swallow one job after the other."""
 
     async def scenario() -> None:
         installation = Installation.of(
@@ -134,7 +134,7 @@ def test_a_server_that_accepts_work_and_never_runs_it_is_taken_out() -> None:
 
 
 def test_a_wedged_server_is_tried_again_after_growing_pauses() -> None:
-    """If this fails, a server taken out by mistake never comes back without a restart."""
+    """A server taken out by mistake would never come back without a restart."""
 
     async def scenario() -> None:
         installation = one_model(timeouts=Timeouts(first_s=30.0))
@@ -154,7 +154,7 @@ def test_a_wedged_server_is_tried_again_after_growing_pauses() -> None:
 
 @pytest.mark.parametrize("wedges", [1, 4])
 def test_a_restart_between_two_looks_ends_the_pause_of_a_wedged_server(wedges: int) -> None:
-    """If this fails, its line waits for up to half an hour although a person restarted it."""
+    """Its line would wait for up to half an hour although a person restarted it."""
 
     async def scenario() -> None:
         installation = one_model(timeouts=Timeouts(first_s=30.0), max_attempts=10)
@@ -178,7 +178,7 @@ def test_a_restart_between_two_looks_ends_the_pause_of_a_wedged_server(wedges: i
 def test_a_watch_that_fails_leaves_a_wedged_server_its_pause(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If this fails, a fault in one backend stops the whole queue."""
+    """A fault in one backend would stop the whole queue."""
 
     async def fault(_backend: FakeBackend) -> None:
         raise ZeroDivisionError
@@ -201,7 +201,7 @@ def test_a_watch_that_fails_leaves_a_wedged_server_its_pause(
 
 
 def test_a_model_evicted_by_somebody_else_is_noticed() -> None:
-    """If this fails, `/models` shows for hours what is not in memory any more."""
+    """`/models` would show for hours what is no longer in memory."""
 
     async def scenario() -> None:
         installation = one_model()
@@ -218,7 +218,7 @@ def test_a_model_evicted_by_somebody_else_is_noticed() -> None:
 
 
 def test_a_model_loaded_by_somebody_else_is_used() -> None:
-    """If this fails, a model an operator loaded by hand is loaded a second time."""
+    """A model an operator loaded by hand would be loaded a second time."""
 
     async def scenario() -> None:
         installation = one_model()
@@ -236,7 +236,7 @@ def test_a_model_loaded_by_somebody_else_is_used() -> None:
 
 
 def test_an_old_answer_about_memory_changes_nothing() -> None:
-    """If this fails, a model that has just been loaded is forgotten and loaded again."""
+    """A model that has just been loaded would be forgotten and loaded again."""
 
     async def scenario() -> None:
         installation = one_model()
@@ -253,7 +253,7 @@ def test_an_old_answer_about_memory_changes_nothing() -> None:
 
 
 def test_memory_other_programs_hold_makes_jobs_wait_with_that_reason() -> None:
-    """If this fails, a game on the card makes every load fail, or its jobs."""
+    """A game on the card would make every load fail, or its jobs."""
 
     async def scenario() -> None:
         installation = Installation.of([image_model("flux", vram_mb=16000)], [host("gpu", "comfy")])
@@ -274,7 +274,7 @@ def test_memory_other_programs_hold_makes_jobs_wait_with_that_reason() -> None:
 
 
 def test_idle_copies_make_way_for_other_programs() -> None:
-    """If this fails, idle models keep the card full while a person's game stutters."""
+    """Idle models would keep the card full while a person's game stutters."""
 
     async def scenario() -> None:
         installation = Installation.of(
@@ -296,7 +296,7 @@ def test_idle_copies_make_way_for_other_programs() -> None:
 
 
 def test_a_servers_own_figures_serve_where_the_card_is_elsewhere() -> None:
-    """If this fails, a remote card's memory is never looked at."""
+    """A remote card's memory would never be looked at."""
 
     async def scenario() -> None:
         installation = Installation.of([image_model("flux", vram_mb=16000)], [host("gpu", "comfy")])
@@ -311,7 +311,7 @@ def test_a_servers_own_figures_serve_where_the_card_is_elsewhere() -> None:
 
 
 def test_a_server_gone_for_good_frees_its_card_for_its_neighbours() -> None:
-    """If this fails, a crashed ComfyUI keeps a card's memory from the LM Studio beside it."""
+    """A crashed ComfyUI would keep a card's memory from the LM Studio beside it."""
 
     async def scenario() -> None:
         installation = Installation.of(

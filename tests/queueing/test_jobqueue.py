@@ -29,7 +29,7 @@ def two_models() -> Installation:
 
 
 def test_a_job_is_loaded_for_run_and_completed() -> None:
-    """If this fails, nothing works: accept, load, start, complete, in that order."""
+    """Nothing would work: accept, load, start, complete, in that order."""
 
     async def scenario() -> None:
         installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
@@ -52,7 +52,7 @@ def test_a_job_is_loaded_for_run_and_completed() -> None:
 
 
 def test_an_unknown_model_is_refused_with_the_nearest_names() -> None:
-    """If this fails, a typing error becomes a job that no one can run."""
+    """A typing error would become a job that no one can run."""
 
     async def scenario() -> None:
         installation = two_models()
@@ -66,7 +66,7 @@ def test_an_unknown_model_is_refused_with_the_nearest_names() -> None:
 
 
 def test_a_request_with_pictures_needs_a_model_that_can_see() -> None:
-    """If this fails, pictures are sent to models that ignore or choke on them."""
+    """Pictures would be sent to models that ignore or choke on them."""
 
     async def scenario() -> None:
         text_only = replace(image_model("llm"), capabilities=frozenset({Capability.TEXT_TO_TEXT}))
@@ -88,7 +88,7 @@ def test_a_request_with_pictures_needs_a_model_that_can_see() -> None:
 
 
 def test_a_model_no_host_can_hold_is_refused() -> None:
-    """If this fails, a job waits for ever for memory that does not exist."""
+    """A job would wait for ever for memory that does not exist."""
 
     async def scenario() -> None:
         installation = Installation.of([image_model("huge", vram_mb=80000)], [host("gpu", "comfy")])
@@ -100,7 +100,7 @@ def test_a_model_no_host_can_hold_is_refused() -> None:
 
 
 def test_an_alias_names_the_same_line() -> None:
-    """If this fails, one model has two lines and order between them is lost."""
+    """One model would have two lines, and the order between them would be lost."""
 
     async def scenario() -> None:
         installation = Installation.of(
@@ -114,7 +114,7 @@ def test_an_alias_names_the_same_line() -> None:
 
 
 def test_a_redelivered_request_is_the_job_it_made_before() -> None:
-    """If this fails, a chat platform's second delivery draws a second picture."""
+    """A chat platform's second delivery would draw a second picture."""
 
     async def scenario() -> None:
         installation = two_models()
@@ -128,7 +128,7 @@ def test_a_redelivered_request_is_the_job_it_made_before() -> None:
 
 
 def test_a_models_own_limit_bounds_its_line() -> None:
-    """If this fails, a line grows without end although the configuration bounds it."""
+    """A line would grow without end although the configuration bounds it."""
 
     async def scenario() -> None:
         installation = Installation.of([image_model("flux", max_waiting=2)], [host("gpu", "comfy")])
@@ -144,7 +144,7 @@ def test_a_models_own_limit_bounds_its_line() -> None:
 
 
 def test_a_discovered_model_can_be_used_at_once_and_replaces_none() -> None:
-    """If this fails, models a server gains need a restart, or overwrite configured ones."""
+    """Models a server gains would need a restart, or overwrite configured ones."""
 
     async def scenario() -> None:
         installation = two_models()
@@ -167,7 +167,7 @@ def test_a_discovered_model_can_be_used_at_once_and_replaces_none() -> None:
 
 
 def test_a_waiting_job_can_be_cancelled() -> None:
-    """If this fails, people cannot take back what has not begun."""
+    """People could not take back what has not begun."""
 
     async def scenario() -> None:
         installation = two_models()
@@ -186,7 +186,7 @@ def test_a_waiting_job_can_be_cancelled() -> None:
 
 @pytest.mark.parametrize("offloads", [False, True])
 def test_a_model_larger_than_every_card_is_taken_where_a_server_offloads(*, offloads: bool) -> None:
-    """If this fails, a job waits for ever for room there will never be, or is refused for nothing."""
+    """A job would wait for ever for space there will never be, or be refused for nothing."""
 
     async def scenario() -> None:
         gpu = host("gpu", "comfy", vram_mb=8000)
@@ -205,7 +205,7 @@ def test_a_model_larger_than_every_card_is_taken_where_a_server_offloads(*, offl
 
 
 def test_a_job_that_is_slower_than_usual_promises_a_later_end() -> None:
-    """If this fails, a first large picture is "done now" for minutes, and so are those behind it."""
+    """A first large picture would be "done now" for minutes, and so would those behind it."""
 
     async def scenario() -> None:
         installation = Installation.of(
@@ -232,7 +232,7 @@ def test_a_job_that_is_slower_than_usual_promises_a_later_end() -> None:
 
 
 def test_a_moment_in_which_a_job_starts_hides_no_promise_afterwards() -> None:
-    """If this fails, anyone who asks as a job starts sees no time, and so does all the line for a while."""
+    """A person asking as a job starts would see no time, and so would the line for a while."""
 
     async def scenario() -> None:
         installation = Installation.of([image_model("flux", service_s=5.0)], [host("gpu", "comfy")])
@@ -259,7 +259,7 @@ def test_a_moment_in_which_a_job_starts_hides_no_promise_afterwards() -> None:
 
 
 def test_cancelling_a_running_job_stops_the_server_and_frees_the_slot() -> None:
-    """If this fails, a card goes on drawing what no one wants while others wait."""
+    """A card would keep drawing what no one wants while others wait."""
 
     async def scenario() -> None:
         installation = Installation.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
@@ -281,7 +281,7 @@ def test_cancelling_a_running_job_stops_the_server_and_frees_the_slot() -> None:
 
 @pytest.mark.parametrize("turns", range(12))
 def test_a_cancel_that_meets_the_start_leaves_nothing_running(turns: int) -> None:
-    """If this fails, a cancel at the wrong moment leaves a server at work for no one."""
+    """A cancel at the wrong moment would leave a server at work for no one."""
 
     async def scenario() -> None:
         installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
@@ -305,7 +305,7 @@ def test_a_cancel_that_meets_the_start_leaves_nothing_running(turns: int) -> Non
 
 
 def test_a_cancel_that_comes_too_late_returns_the_completed_job() -> None:
-    """If this fails, a finished picture is thrown away, or the person is told a lie."""
+    """A finished picture would be thrown away, or the person would be told a lie."""
 
     async def scenario() -> None:
         installation = two_models()
@@ -321,7 +321,7 @@ def test_a_cancel_that_comes_too_late_returns_the_completed_job() -> None:
 
 
 def test_a_waiting_person_sees_position_state_reason_and_time() -> None:
-    """If this fails, the status message lies about whose turn it is, or why it takes so long."""
+    """The status message would lie about whose turn it is, or why it takes so long."""
 
     async def scenario() -> None:
         installation = two_models()
@@ -356,7 +356,7 @@ def test_a_waiting_person_sees_position_state_reason_and_time() -> None:
 
 
 def test_a_job_in_the_overflow_has_no_place_in_line() -> None:
-    """If this fails, one person's tenth job looks as if it were next."""
+    """One person's tenth job would look as if it were next."""
 
     async def scenario() -> None:
         installation = two_models()
@@ -372,7 +372,7 @@ def test_a_job_in_the_overflow_has_no_place_in_line() -> None:
 
 
 def test_people_in_a_line_hear_that_a_job_of_an_overflow_has_entered_it() -> None:
-    """If this fails, they go on reading a time that a further job has made untrue."""
+    """People would go on reading a time that a further job has made untrue."""
 
     async def scenario() -> None:
         installation = two_models()
@@ -395,7 +395,7 @@ def test_people_in_a_line_hear_that_a_job_of_an_overflow_has_entered_it() -> Non
 
 
 def test_a_job_that_left_its_line_just_now_has_no_place_and_breaks_nobody_elses() -> None:
-    """If this fails, one message that is a moment behind keeps all others from being brought up to date."""
+    """One message that is a moment behind would keep all others from being updated."""
 
     async def scenario() -> None:
         installation = two_models()
@@ -416,7 +416,7 @@ def test_a_job_that_left_its_line_just_now_has_no_place_and_breaks_nobody_elses(
 
 
 def test_listeners_learn_when_a_line_moves() -> None:
-    """If this fails, status messages show yesterday's position."""
+    """Status messages would show yesterday's position."""
 
     async def scenario() -> None:
         installation = two_models()
@@ -434,7 +434,7 @@ def test_listeners_learn_when_a_line_moves() -> None:
 
 
 def test_a_listener_that_fails_harms_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
-    """If this fails, one bug in the presenter stops the queue."""
+    """One bug in the presenter would stop the queue."""
 
     async def scenario() -> None:
         installation = two_models()
@@ -452,7 +452,7 @@ def test_a_listener_that_fails_harms_nobody_else(caplog: pytest.LogCaptureFixtur
 
 
 def test_models_and_backends_tell_what_is_where() -> None:
-    """If this fails, `/models` and `/queue` show another installation than this one."""
+    """`/models` and `/queue` would show another installation than this one."""
 
     async def scenario() -> None:
         installation = two_models()
@@ -479,7 +479,7 @@ def test_models_and_backends_tell_what_is_where() -> None:
 
 
 async def test_the_same_works_with_threads_and_a_real_clock(tmp_path: Path) -> None:
-    """If this fails, the simulations prove nothing about the program people run."""
+    """The simulations would prove nothing about the program people run."""
     installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
     server = installation.servers["comfy"]
     server.load_s = server.service_s = 0.01

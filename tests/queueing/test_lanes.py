@@ -52,7 +52,7 @@ def started(
 def test_places_are_the_order_in_which_jobs_start(
     counts: dict[str, int], weights: dict[str, int], slots: int
 ) -> None:
-    """If this fails, two people are told the same place, or one with a greater one starts first."""
+    """Two people would be shown the same place, or one with a greater one would start first."""
     rules, left = Rules(lane_weights=weights), dict(counts)
     spent: Spent = {}
     shown = places(counts, spent, rules)
@@ -70,7 +70,7 @@ def test_places_are_the_order_in_which_jobs_start(
 def test_a_place_rises_only_when_somebody_arrives_and_goes_first(
     weights: dict[str, int], moves: list[str]
 ) -> None:
-    """If this fails, a person is pushed back although no one came, or by one who came later in line."""
+    """A person would be pushed back although no one came, or by a later one in line."""
     rules = Rules(lane_weights=weights)
     spent: Spent = {}
     line: dict[str, list[int]] = {lane: [] for lane in LANES}

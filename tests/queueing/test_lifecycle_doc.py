@@ -11,7 +11,7 @@ END = re.compile(r"^\s+(\w+) --> \[\*\]$", re.MULTILINE)
 
 
 def test_the_diagram_shows_every_change_of_state_and_no_other() -> None:
-    """If this fails, the diagram tells newcomers of changes that do not exist, or hides some."""
+    """The diagram would show newcomers changes that do not exist, or hide some."""
     drawn = {
         (JobState(source), JobEvent(event.lower()), JobState(target))
         for source, target, event in ARROW.findall(PAGE.read_text(encoding="utf-8"))
@@ -25,12 +25,12 @@ def test_the_diagram_shows_every_change_of_state_and_no_other() -> None:
 
 
 def test_the_diagram_ends_in_the_final_states() -> None:
-    """If this fails, the diagram calls a state final that is not, or the other way round."""
+    """The diagram would call a state final that is not, or the other way round."""
     assert {JobState(name) for name in END.findall(PAGE.read_text(encoding="utf-8"))} == FINAL
 
 
 def test_the_page_explains_every_event() -> None:
-    """If this fails, an event is drawn and never explained."""
+    """An event would be drawn and never explained."""
     text = PAGE.read_text(encoding="utf-8")
     for event in JobEvent:
         assert f"| `{event.name}` |" in text

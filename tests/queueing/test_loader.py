@@ -40,7 +40,7 @@ def one_after_another(errors: Sequence[Exception | None]) -> Callable[[], Except
 
 
 def test_all_who_wait_share_one_load() -> None:
-    """If this fails, each waiting job loads a copy of its own."""
+    """Each waiting job would load a copy of its own."""
 
     async def scenario() -> None:
         installation = two_models()
@@ -57,7 +57,7 @@ def test_all_who_wait_share_one_load() -> None:
 
 
 def test_a_load_waits_until_the_memory_is_really_free() -> None:
-    """If this fails, a load begins while the last model's memory is still taken, and crashes."""
+    """A load would begin while the last model's memory is still taken, and crash."""
 
     async def scenario() -> None:
         installation = two_models()
@@ -79,7 +79,7 @@ def test_a_load_waits_until_the_memory_is_really_free() -> None:
 
 
 def test_out_of_memory_empties_the_card_and_tries_once_more() -> None:
-    """If this fails, a fragmented card fails loads that would fit an empty one."""
+    """A fragmented card would fail loads that would fit an empty one."""
 
     async def scenario() -> None:
         installation = Installation.of(
@@ -101,7 +101,7 @@ def test_out_of_memory_empties_the_card_and_tries_once_more() -> None:
 
 
 def test_a_load_that_keeps_failing_fails_its_jobs_after_growing_pauses() -> None:
-    """If this fails, a broken model crashes its server in a tight loop, or its jobs wait for ever."""
+    """A broken model would crash its server in a tight loop, or its jobs would wait for ever."""
 
     async def scenario() -> None:
         installation = two_models()
@@ -128,7 +128,7 @@ def test_a_load_that_keeps_failing_fails_its_jobs_after_growing_pauses() -> None
 
 
 def test_a_load_that_never_ends_is_given_up_and_leaves_no_ghost() -> None:
-    """If this fails, memory stays taken by a copy no one knows of."""
+    """Memory would stay taken by a copy no one knows of."""
 
     async def scenario() -> None:
         installation = Installation.of(
@@ -152,7 +152,7 @@ def test_a_load_that_never_ends_is_given_up_and_leaves_no_ghost() -> None:
 
 
 def test_a_backend_that_cannot_serve_a_model_is_not_asked_again() -> None:
-    """If this fails, one wrong setting keeps a model from the host where it would work."""
+    """One wrong setting would keep a model from the host where it would work."""
 
     async def scenario() -> None:
         installation = Installation.of(
@@ -172,7 +172,7 @@ def test_a_backend_that_cannot_serve_a_model_is_not_asked_again() -> None:
 
 
 def test_a_model_that_works_nowhere_is_refused_from_then_on() -> None:
-    """If this fails, people wait for a model whose configuration can never work."""
+    """People would wait for a model whose configuration can never work."""
 
     async def scenario() -> None:
         installation = two_models()
@@ -187,7 +187,7 @@ def test_a_model_that_works_nowhere_is_refused_from_then_on() -> None:
 
 
 def test_a_model_of_unknown_size_has_a_card_alone_until_it_was_measured() -> None:
-    """If this fails, `vram_mb: auto` overfills the card, or keeps it empty for ever."""
+    """`vram_mb: auto` would overfill the card, or keep it empty for ever."""
 
     async def scenario() -> None:
         installation = Installation.of(
@@ -213,7 +213,7 @@ def test_a_model_of_unknown_size_has_a_card_alone_until_it_was_measured() -> Non
 
 
 def test_a_load_waits_for_a_database_that_cannot_note_it() -> None:
-    """If this fails, a crash during a load leaves memory taken that no restart knows of."""
+    """A crash during a load would leave memory taken that no restart knows of."""
 
     async def scenario() -> None:
         installation = two_models()
@@ -231,7 +231,7 @@ def test_a_load_waits_for_a_database_that_cannot_note_it() -> None:
 
 
 def test_what_could_not_work_is_tried_again_after_a_while() -> None:
-    """If this fails, mending a server's files means restarting the bot as well."""
+    """Repairing a server's files would mean restarting the bot as well."""
 
     async def scenario() -> None:
         installation = two_models()
@@ -251,7 +251,7 @@ def test_what_could_not_work_is_tried_again_after_a_while() -> None:
 
 
 def test_a_preloaded_model_stays_and_the_caller_learns_where_it_is() -> None:
-    """If this fails, an admin's preload is evicted by the next job of another model."""
+    """An admin's preload would be evicted by the next job of another model."""
 
     async def scenario() -> None:
         installation = two_models()
@@ -271,7 +271,7 @@ def test_a_preloaded_model_stays_and_the_caller_learns_where_it_is() -> None:
 
 
 def test_what_a_server_keeps_for_ever_is_named_and_nothing_is_promised() -> None:
-    """If this fails, people read of a running job that will end, hour after hour."""
+    """People would read of a running job that will end, hour after hour."""
 
     async def scenario() -> None:
         installation = Installation.of(
@@ -300,7 +300,7 @@ def test_what_a_server_keeps_for_ever_is_named_and_nothing_is_promised() -> None
 
 
 def test_a_preload_that_fails_says_so_and_leaves_no_pin() -> None:
-    """If this fails, an admin is told nothing, or a broken model is loaded for ever."""
+    """An admin would be told nothing, or a broken model would be loaded for ever."""
 
     async def scenario() -> None:
         installation = two_models()
@@ -320,7 +320,7 @@ def test_a_preload_that_fails_says_so_and_leaves_no_pin() -> None:
 
 
 def test_unloading_a_busy_model_waits_for_its_job_and_starts_no_other() -> None:
-    """If this fails, `/unload` cuts a person's picture short, or never happens on a busy model."""
+    """`/unload` would cut a person's picture short, or never happen on a busy model."""
 
     async def scenario() -> None:
         installation = two_models()
@@ -342,7 +342,7 @@ def test_unloading_a_busy_model_waits_for_its_job_and_starts_no_other() -> None:
 
 
 def test_an_unload_that_frees_everything_spares_running_neighbours() -> None:
-    """If this fails, freeing one ComfyUI model kills another one's running picture."""
+    """Freeing one ComfyUI model would kill another one's running picture."""
 
     async def scenario() -> None:
         installation = Installation.of(
@@ -367,7 +367,7 @@ def test_an_unload_that_frees_everything_spares_running_neighbours() -> None:
 
 
 def test_a_model_that_loads_nothing_evicts_nothing_and_is_always_there() -> None:
-    """If this fails, every picture made larger costs two loads of the model that drew it."""
+    """Every enlarged picture would cost two loads of the model that drew it."""
 
     async def scenario() -> None:
         gpu = host("gpu", "comfy", serial=True)

@@ -22,7 +22,7 @@ def shared(*copies: Copy, up: bool = True) -> World:
 
 
 def test_a_line_that_did_not_move_is_named_when_one_on_its_hosts_did() -> None:
-    """If this fails, a promise stands unchanged while the model that holds the card gets more work."""
+    """A promise would stand unchanged while the model that holds the card gets more work."""
     told = news(shared(), shared(), {"flux"}, ())
     assert told is not None
     assert told.models == {"flux"}
@@ -31,7 +31,7 @@ def test_a_line_that_did_not_move_is_named_when_one_on_its_hosts_did() -> None:
 
 
 def test_the_end_of_a_load_turns_every_line_on_that_host() -> None:
-    """If this fails, "is being loaded first" stands after the load has ended or failed."""
+    """The words "is being loaded first" would stand after the load has ended or failed."""
     coming = copy("flux", residency=Residency.LOADING)
     for after in (shared(copy("flux")), shared()):
         told = news(shared(coming), after, (), ())
@@ -40,7 +40,7 @@ def test_the_end_of_a_load_turns_every_line_on_that_host() -> None:
 
 
 def test_a_server_that_goes_or_returns_turns_the_lines_it_serves() -> None:
-    """If this fails, a moment stands although the server that was to keep it is away."""
+    """A moment would stand although the server that was to keep it is away."""
     for before, after in ((shared(), shared(up=False)), (shared(up=False), shared())):
         told = news(before, after, (), ())
         assert told is not None
@@ -48,5 +48,5 @@ def test_a_server_that_goes_or_returns_turns_the_lines_it_serves() -> None:
 
 
 def test_nothing_is_told_where_nothing_happened() -> None:
-    """If this fails, every tick of the router costs an edit of every message."""
+    """Every tick of the router would cost an edit of every message."""
     assert news(shared(copy("flux")), shared(copy("flux")), (), ()) is None

@@ -45,7 +45,7 @@ def places(standings: Mapping[int, Standing], model: str) -> list[tuple[int, int
 
 @pytest.mark.parametrize("seed", range(12))
 def test_places_are_one_order_and_jobs_start_in_it(seed: int) -> None:
-    """If this fails, three people are #1 of one line, or a later one starts first."""
+    """Three people would be #1 of one line, or a later one would start first."""
 
     async def scenario() -> None:
         rng = random.Random(seed)
@@ -78,7 +78,7 @@ def check_starts(world: Installation, line: list[int], model: str) -> None:
 
 
 def test_somebody_with_precedence_raises_a_place_and_is_counted() -> None:
-    """If this fails, a place rises and nothing says why."""
+    """A place would rise and nothing would say why."""
 
     async def scenario() -> None:
         world = Installation.of([image_model("flux")], [host("gpu", "comfy")])

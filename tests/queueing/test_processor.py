@@ -42,7 +42,7 @@ def fates(**by_prompt: list[Fate]) -> Callable[[Work], Fate]:
 
 
 def test_the_next_job_runs_while_the_last_ones_output_is_fetched() -> None:
-    """If this fails, the card idles during every download."""
+    """The card would idle during every download."""
 
     async def scenario() -> None:
         installation = Installation.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
@@ -63,7 +63,7 @@ def test_the_next_job_runs_while_the_last_ones_output_is_fetched() -> None:
 
 
 def test_a_lost_connection_while_fetching_does_not_draw_again() -> None:
-    """If this fails, a hiccup after ten minutes of work throws the work away."""
+    """A lost connection after ten minutes of work would throw the work away."""
 
     async def scenario() -> None:
         installation = one_model()
@@ -78,7 +78,7 @@ def test_a_lost_connection_while_fetching_does_not_draw_again() -> None:
 
 
 def test_a_refusal_of_the_server_is_told_to_the_person() -> None:
-    """If this fails, people read internals, or nothing, when a server refuses their request."""
+    """People would read internals, or nothing, when a server refuses their request."""
 
     async def scenario() -> None:
         installation = one_model()
@@ -95,7 +95,7 @@ def test_a_refusal_of_the_server_is_told_to_the_person() -> None:
 
 
 def test_a_fault_of_ours_fails_one_job_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
-    """If this fails, one bug in an adapter stops the bot for everyone."""
+    """One bug in an adapter would stop the bot for everyone."""
 
     async def scenario() -> None:
         installation = one_model()
@@ -120,7 +120,7 @@ def test_a_fault_of_ours_fails_one_job_and_nothing_else(caplog: pytest.LogCaptur
     ],
 )
 def test_a_server_that_falls_silent_is_given_up(timeouts: Timeouts, longest_s: float) -> None:
-    """If this fails, a hanging server keeps a job and its slot for ever."""
+    """A hanging server would keep a job and its slot for ever."""
 
     async def scenario() -> None:
         installation = one_model(timeouts=timeouts, max_attempts=1)
@@ -139,7 +139,7 @@ def test_a_server_that_falls_silent_is_given_up(timeouts: Timeouts, longest_s: f
 
 
 def test_signs_of_progress_keep_a_long_job_alive() -> None:
-    """If this fails, every job longer than the idle limit is killed however well it goes."""
+    """Every job longer than the idle limit would be killed however well it goes."""
 
     async def scenario() -> None:
         installation = one_model(timeouts=Timeouts(first_s=30.0, idle_s=20.0, total_s=None))
@@ -155,7 +155,7 @@ def test_signs_of_progress_keep_a_long_job_alive() -> None:
 
 
 def test_a_model_somebody_else_unloaded_is_loaded_again_and_the_job_keeps_its_attempt() -> None:
-    """If this fails, people pay for what another program does to the card."""
+    """People would pay for what another program does to the card."""
 
     async def scenario() -> None:
         installation = one_model()
@@ -172,7 +172,7 @@ def test_a_model_somebody_else_unloaded_is_loaded_again_and_the_job_keeps_its_at
 
 
 def test_out_of_memory_while_running_makes_room_before_the_next_attempt() -> None:
-    """If this fails, the same job meets the same full card until its attempts are used up."""
+    """The same job would meet the same full card until its attempts are used up."""
 
     async def scenario() -> None:
         installation = Installation.of(
@@ -195,7 +195,7 @@ def test_out_of_memory_while_running_makes_room_before_the_next_attempt() -> Non
 
 
 def test_one_killer_among_three_is_found_and_the_others_pay_nothing() -> None:
-    """If this fails, a job that crashes its server takes its neighbours' attempts with it."""
+    """A job that crashes its server would take its neighbours' attempts with it."""
 
     async def scenario() -> None:
         installation = one_model(parallel=4)
@@ -221,7 +221,7 @@ def test_one_killer_among_three_is_found_and_the_others_pay_nothing() -> None:
 
 
 def test_a_killer_takes_no_attempt_of_the_job_whose_result_is_being_fetched() -> None:
-    """If this fails, anyone who is drawn before a request that kills the server fails with it."""
+    """Jobs drawn before a request that kills the server would fail with it."""
 
     async def scenario() -> None:
         installation = Installation.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
@@ -239,7 +239,7 @@ def test_a_killer_takes_no_attempt_of_the_job_whose_result_is_being_fetched() ->
 
 
 def test_a_dead_servers_jobs_run_elsewhere() -> None:
-    """If this fails, everyone waits for one machine although another could do the work."""
+    """Everyone would wait for one machine although another could do the work."""
 
     async def scenario() -> None:
         installation = Installation.of(
@@ -257,7 +257,7 @@ def test_a_dead_servers_jobs_run_elsewhere() -> None:
 
 
 def test_a_broken_connection_to_a_living_server_does_not_draw_twice() -> None:
-    """If this fails, work a server still does for a suspect is sent to it a second time."""
+    """Work a server still does for a suspect would be sent to it a second time."""
 
     async def scenario() -> None:
         installation = one_model(parallel=2)
@@ -282,7 +282,7 @@ def test_a_broken_connection_to_a_living_server_does_not_draw_twice() -> None:
 
 
 def test_finished_work_waits_for_a_full_disk(caplog: pytest.LogCaptureFixture) -> None:
-    """If this fails, a full disk throws away pictures people waited for."""
+    """A full disk would throw away pictures people waited for."""
 
     async def scenario() -> None:
         installation = one_model()
@@ -303,7 +303,7 @@ def test_finished_work_waits_for_a_full_disk(caplog: pytest.LogCaptureFixture) -
 
 
 def test_a_stop_is_not_held_up_by_a_broken_database() -> None:
-    """If this fails, the bot cannot be stopped while its disk is full."""
+    """The bot could not be stopped while its disk is full."""
 
     async def scenario() -> None:
         installation = one_model()

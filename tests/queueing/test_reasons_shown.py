@@ -66,7 +66,7 @@ def check_same(reason: Reason, status: ModelStatus) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_what_a_reason_names_as_first_does_come_first(seed: int) -> None:
-    """If this fails, "flux is busy until its running job ends" stands while jobs of flux begin and end."""
+    """The reason "flux is busy until its running job ends" would stand while jobs of flux begin and end."""
     told: list[tuple[float, Reason]] = []
     world = installation()
 

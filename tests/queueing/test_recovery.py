@@ -69,7 +69,7 @@ async def end_of(queue: JobQueue, job_id: int, **within: float) -> Job:
 
 
 def test_waiting_jobs_keep_their_order_over_a_restart(tmp_path: Path) -> None:
-    """If this fails, a restart lets late comers pass those who waited."""
+    """A restart would let late comers pass those who waited."""
 
     async def scenario() -> None:
         installation = installation_in(tmp_path)
@@ -88,7 +88,7 @@ def test_waiting_jobs_keep_their_order_over_a_restart(tmp_path: Path) -> None:
 
 
 def test_a_job_that_still_runs_is_watched_again(tmp_path: Path) -> None:
-    """If this fails, a crash of the bot throws away what a server is drawing."""
+    """A crash of the bot would throw away what a server is drawing."""
 
     async def scenario() -> None:
         installation, job_id = await left_running(tmp_path, service_s=100.0)
@@ -105,7 +105,7 @@ def test_a_job_that_still_runs_is_watched_again(tmp_path: Path) -> None:
 
 
 def test_what_finished_while_we_were_away_is_fetched_and_reported(tmp_path: Path) -> None:
-    """If this fails, a picture that is done is drawn again, or never delivered."""
+    """A picture that is done would be drawn again, or never delivered."""
 
     async def scenario() -> None:
         installation, job_id = await left_running(tmp_path)
@@ -124,7 +124,7 @@ def test_what_finished_while_we_were_away_is_fetched_and_reported(tmp_path: Path
 
 
 def test_a_job_the_server_has_forgotten_runs_again(tmp_path: Path) -> None:
-    """If this fails, a job is lost when bot and server restart together."""
+    """A job would be lost when bot and server restart together."""
 
     async def scenario() -> None:
         installation, job_id = await left_running(tmp_path)
@@ -151,7 +151,7 @@ async def bring_everything_down(installation: Installation, job_id: int, times: 
 
 
 def test_a_job_is_not_blamed_for_our_restarts(tmp_path: Path) -> None:
-    """If this fails, a few restarts in a row fail anyone who's request ran, and its work is lost."""
+    """A few restarts in a row would fail the running request, and its work would be lost."""
 
     async def scenario() -> None:
         installation = installation_in(tmp_path)
@@ -165,7 +165,7 @@ def test_a_job_is_not_blamed_for_our_restarts(tmp_path: Path) -> None:
 
 
 def test_a_job_that_ends_with_every_run_of_ours_fails_some_day(tmp_path: Path) -> None:
-    """If this fails, a job that brings everything down does so at every restart, for ever."""
+    """A job that brings everything down would do so at every restart, for ever."""
 
     async def scenario() -> None:
         installation = installation_in(tmp_path)
@@ -180,7 +180,7 @@ def test_a_job_that_ends_with_every_run_of_ours_fails_some_day(tmp_path: Path) -
 
 
 def test_a_recovered_job_occupies_its_slot(tmp_path: Path) -> None:
-    """If this fails, a restart sends a second job to a server that does one thing at a time."""
+    """A restart would send a second job to a server that does one thing at a time."""
 
     async def scenario() -> None:
         installation = installation_in(tmp_path)
@@ -198,7 +198,7 @@ def test_a_recovered_job_occupies_its_slot(tmp_path: Path) -> None:
 
 
 def test_a_model_that_is_loaded_already_is_not_loaded_again(tmp_path: Path) -> None:
-    """If this fails, every restart costs each model a load, or fills the card twice."""
+    """Every restart would cost each model a load, or fill the card twice."""
 
     async def scenario() -> None:
         installation = installation_in(tmp_path)
@@ -246,7 +246,7 @@ def test_a_server_that_only_forgot_is_no_failed_load(tmp_path: Path) -> None:
 
 
 def test_a_load_cut_off_by_a_kill_does_not_overfill_the_card(tmp_path: Path) -> None:
-    """If this fails, a load that goes on after a crash and the next one meet on one card."""
+    """A load that continues after a crash and the next one would meet on one card."""
 
     async def scenario() -> None:
         installation = installation_in(tmp_path)
@@ -263,7 +263,7 @@ def test_a_load_cut_off_by_a_kill_does_not_overfill_the_card(tmp_path: Path) -> 
 
 
 def test_pins_survive_a_restart(tmp_path: Path) -> None:
-    """If this fails, what an admin preloaded is gone after the next update of the bot."""
+    """Models an admin preloaded would be gone after the next update of the bot."""
 
     async def scenario() -> None:
         installation = installation_in(tmp_path)
@@ -280,7 +280,7 @@ def test_pins_survive_a_restart(tmp_path: Path) -> None:
 
 
 def test_a_model_configured_to_be_preloaded_is_loaded_and_pinned() -> None:
-    """If this fails, `preload: true` does nothing."""
+    """`preload: true` would do nothing."""
 
     async def scenario() -> None:
         installation = Installation.of([image_model("eye", preload=True)], [host("gpu", "comfy")])
@@ -293,7 +293,7 @@ def test_a_model_configured_to_be_preloaded_is_loaded_and_pinned() -> None:
 
 
 def test_learned_times_survive_a_restart(tmp_path: Path) -> None:
-    """If this fails, every restart makes the shown times wrong again."""
+    """Every restart would make the shown times wrong again."""
 
     async def scenario() -> None:
         installation = installation_in(tmp_path)
@@ -311,7 +311,7 @@ def test_learned_times_survive_a_restart(tmp_path: Path) -> None:
 
 
 def test_a_learned_size_survives_a_restart_until_it_is_measured_again(tmp_path: Path) -> None:
-    """If this fails, a model of unknown size takes a card alone again after every restart."""
+    """A model of unknown size would take a card alone again after every restart."""
 
     async def scenario() -> None:
         models = [image_model("flux", vram_mb=None), image_model("sdxl")]
@@ -339,7 +339,7 @@ def test_a_learned_size_survives_a_restart_until_it_is_measured_again(tmp_path: 
 
 
 def test_a_job_cancelled_as_we_died_does_not_run_on(tmp_path: Path) -> None:
-    """If this fails, a server draws for no one while others wait for it."""
+    """A server would draw for no one while others wait for it."""
 
     async def scenario() -> None:
         installation, job_id = await left_running(tmp_path, service_s=500.0)
@@ -361,7 +361,7 @@ def test_a_job_cancelled_as_we_died_does_not_run_on(tmp_path: Path) -> None:
 def test_jobs_of_a_model_that_left_the_configuration_say_so_and_go_on_when_it_is_back(
     tmp_path: Path,
 ) -> None:
-    """If this fails, people wait for a model that is gone and are not told why."""
+    """People would wait for a model that is gone and not learn why."""
 
     async def scenario() -> None:
         installation = installation_in(tmp_path)
@@ -385,7 +385,7 @@ def test_jobs_of_a_model_that_left_the_configuration_say_so_and_go_on_when_it_is
 
 
 def test_a_stop_waits_for_jobs_that_end_in_time(tmp_path: Path) -> None:
-    """If this fails, every stop wastes the last seconds of nearly finished work."""
+    """Every stop would waste the last seconds of nearly finished work."""
 
     async def scenario() -> None:
         installation = installation_in(tmp_path)
@@ -414,7 +414,7 @@ async def stopped_while_running(installation: Installation, *, times: int = 1) -
 
 @pytest.mark.parametrize("stops", [1, 3])
 def test_a_stop_leaves_long_jobs_to_their_server(tmp_path: Path, stops: int) -> None:
-    """If this fails, every stop and start of the bot begins long pictures again."""
+    """Every stop and start of the bot would begin long pictures again."""
 
     async def scenario() -> None:
         installation = installation_in(tmp_path)
@@ -433,7 +433,7 @@ def test_a_stop_leaves_long_jobs_to_their_server(tmp_path: Path, stops: int) -> 
 
 
 def test_a_stop_in_the_middle_of_a_start_leaves_jobs_to_their_server(tmp_path: Path) -> None:
-    """If this fails, two restarts in a row throw away what a server is drawing."""
+    """Two restarts in a row would throw away what a server is drawing."""
 
     async def scenario() -> None:
         installation = installation_in(tmp_path)
@@ -452,7 +452,7 @@ def test_a_stop_in_the_middle_of_a_start_leaves_jobs_to_their_server(tmp_path: P
 
 
 def test_a_stop_returns_jobs_to_their_place_where_servers_keep_nothing(tmp_path: Path) -> None:
-    """If this fails, stopping the bot costs people their place, an attempt or the job."""
+    """Stopping the bot would cost people their place, an attempt or the job."""
 
     async def scenario() -> None:
         installation = installation_in(tmp_path)
@@ -470,7 +470,7 @@ def test_a_stop_returns_jobs_to_their_place_where_servers_keep_nothing(tmp_path:
 
 
 def test_a_job_cancelled_while_the_bot_is_away_is_stopped_on_its_server(tmp_path: Path) -> None:
-    """If this fails, a server draws to its end what no one wants any more."""
+    """A server would finish drawing what no one wants any more."""
 
     async def scenario() -> None:
         installation = installation_in(tmp_path)
@@ -485,7 +485,7 @@ def test_a_job_cancelled_while_the_bot_is_away_is_stopped_on_its_server(tmp_path
 
 
 def test_what_a_server_finished_during_a_stop_is_fetched_by_the_next_start(tmp_path: Path) -> None:
-    """If this fails, a restart in the wrong second draws a finished picture again."""
+    """A restart in the wrong second would draw a finished picture again."""
 
     async def scenario() -> None:
         installation = installation_in(tmp_path, grace_s=0.1)
@@ -502,7 +502,7 @@ def test_what_a_server_finished_during_a_stop_is_fetched_by_the_next_start(tmp_p
 
 
 def test_what_is_asked_during_a_stop_waits_for_the_next_start(tmp_path: Path) -> None:
-    """If this fails, a request made in the wrong second is refused, begun and cut off, or lost."""
+    """A request made in the wrong second would be refused, begun and cut off, or lost."""
 
     async def scenario() -> None:
         installation = installation_in(tmp_path)

@@ -54,37 +54,37 @@ JOB = Job(
 
 @pytest.mark.parametrize("error", [Rejected("no"), BadModel("models.flux.workflow")])
 def test_a_refused_request_fails_at_once(error: BackendError) -> None:
-    """If this fails, a request that can never work keeps a card busy."""
+    """A request that can never work would keep a card busy."""
     assert isinstance(after_failure(JOB, error, SPEC, NOW), Fail)
 
 
 def test_the_servers_own_sentence_reaches_the_person() -> None:
-    """If this fails, people read a general text where the server's adapter knew better."""
+    """People would read a general text where the server's adapter knew better."""
     error = Rejected("cause", problem=problem(What.TOO_LARGE))
     assert after_failure(JOB, error, SPEC, NOW) == Fail(problem=problem(What.TOO_LARGE))
 
 
 def test_a_fault_of_ours_is_not_shown_to_people() -> None:
-    """If this fails, internals of the bot are posted in a chat, or a bug is tried for ever."""
+    """Internals of the bot would be posted in a chat, or a bug would be tried for ever."""
     assert after_failure(JOB, KeyError("secret"), SPEC, NOW) == Fail(problem=problem(What.BUG))
 
 
 @pytest.mark.parametrize("error", [OutOfMemory("oom"), BackendError("garbage"), TimeoutError()])
 def test_what_may_work_next_time_is_tried_after_a_pause(error: Exception) -> None:
-    """If this fails, one hiccup of a server ends a job."""
+    """One hiccup of a server would end a job."""
     assert after_failure(JOB, error, SPEC, NOW) == Retry(not_before=NOW + pause_s(1))
 
 
 @pytest.mark.parametrize("error", [OutOfMemory("oom"), Unavailable("gone"), TimeoutError()])
 def test_the_last_attempt_ends_the_job_and_says_how_often_it_was_tried(error: Exception) -> None:
-    """If this fails, a job is tried for ever, or people do not learn that it was tried."""
+    """A job would be tried for ever, or people would not learn that it was tried."""
     outcome = after_failure(replace(JOB, attempt=3), error, SPEC, NOW)
     assert isinstance(outcome, Fail)
     assert outcome.problem.attempts == 3
 
 
 def test_a_job_alone_on_a_dying_server_is_charged_and_suspected() -> None:
-    """If this fails, a job that kills its server does so for ever."""
+    """A job that kills its server would do so for ever."""
     outcome = after_failure(JOB, Unavailable("gone"), SPEC, NOW, alone=True)
     assert isinstance(outcome, Retry)
     assert outcome.charged
@@ -92,24 +92,24 @@ def test_a_job_alone_on_a_dying_server_is_charged_and_suspected() -> None:
 
 
 def test_jobs_that_ran_together_are_suspected_but_not_charged() -> None:
-    """If this fails, a job pays with its attempts for what its neighbour did."""
+    """A job would pay with its attempts for what its neighbour did."""
     last = replace(JOB, attempt=3)
     outcome = after_failure(last, Unavailable("gone"), SPEC, NOW, alone=False)
     assert outcome == Retry(not_before=NOW, charged=False, suspect=True)
 
 
 def test_a_model_unloaded_by_somebody_else_costs_no_attempt() -> None:
-    """If this fails, jobs fail because another program wanted the card."""
+    """Jobs would fail because another program wanted the card."""
     outcome = after_failure(replace(JOB, attempt=3), NotLoaded("gone"), SPEC, NOW)
     assert outcome == Retry(not_before=NOW, charged=False, suspect=False)
 
 
 def test_a_model_that_never_stays_loaded_fails_its_jobs_in_the_end() -> None:
-    """If this fails, two programs load and unload in turns for ever."""
+    """Two programs would load and unload in turns for ever."""
     assert isinstance(after_failure(JOB, NotLoaded("gone"), SPEC, NOW, lost_in_a_row=3), Fail)
 
 
 @given(failures=st.integers(min_value=1, max_value=10_000))
 def test_pauses_grow_and_are_bounded(failures: int) -> None:
-    """If this fails, a broken server is asked in a tight loop, or a job waits for days."""
+    """A broken server would be asked in a tight loop, or a job would wait for days."""
     assert 0 < pause_s(failures) <= pause_s(failures + 1) <= LONGEST_PAUSE_S

@@ -35,7 +35,7 @@ async def flaky_store() -> FlakyStore:
     "call", ["lines", "apply", "inputs", "note_residency", "learn", "open_jobs"]
 )
 def test_a_failing_database_stops_nothing_for_good(call: str) -> None:
-    """If this fails, a database that was full for a minute means a restart by hand."""
+    """A database that was full for a minute would mean a restart by hand."""
 
     async def scenario() -> None:
         installation = one_model()
@@ -56,7 +56,7 @@ def test_a_failing_database_stops_nothing_for_good(call: str) -> None:
 def test_a_fault_in_the_planner_stops_nothing_for_good(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """If this fails, one odd world stops the bot for everyone."""
+    """One odd world would stop the bot for everyone."""
     worlds = []
 
     def sometimes(world: World) -> Plan:
@@ -78,7 +78,7 @@ def test_a_fault_in_the_planner_stops_nothing_for_good(
 
 
 def test_an_idle_queue_rests() -> None:
-    """If this fails, the bot burns a processor while no one asks for anything."""
+    """The bot would burn a processor while no one asks for anything."""
 
     async def scenario() -> None:
         installation = one_model()
@@ -98,7 +98,7 @@ def test_an_idle_queue_rests() -> None:
 
 
 def test_a_burst_starts_as_far_as_there_are_slots_in_one_moment() -> None:
-    """If this fails, slots stand empty while jobs of their model wait."""
+    """Slots would stand empty while jobs of their model wait."""
 
     async def scenario() -> None:
         models = [replace(image_model("llm"), parallel=20)]
@@ -184,7 +184,7 @@ def test_a_job_that_has_started_is_shown_as_waiting_no_longer() -> None:
 def test_an_old_answer_of_the_store_starts_nothing_twice(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """If this fails, a job that runs is started again, and its slot is counted once too few."""
+    """A running job would be started again, and its slot counted once too few."""
 
     class Forgetful(FlakyStore):
         """Shows a line once more as it was before its last start."""
@@ -226,7 +226,7 @@ def test_an_old_answer_of_the_store_starts_nothing_twice(
 
 
 def test_a_ready_model_does_not_wait_for_another_ones_load() -> None:
-    """If this fails, one person's cold model makes everyone wait."""
+    """One person's cold model would make everyone wait."""
 
     async def scenario() -> None:
         installation = Installation.of(
@@ -247,7 +247,7 @@ def test_a_ready_model_does_not_wait_for_another_ones_load() -> None:
 
 
 def test_two_servers_on_one_card_take_turns() -> None:
-    """If this fails, a picture and an answer are cut short or crash for want of memory."""
+    """A picture and an answer would be cut short or crash for want of memory."""
 
     async def scenario() -> None:
         installation = Installation.of(
@@ -275,7 +275,7 @@ def test_two_servers_on_one_card_take_turns() -> None:
 
 
 def test_the_log_says_once_why_a_model_waits(caplog: pytest.LogCaptureFixture) -> None:
-    """If this fails, an operator cannot see why people wait, or the log drowns in repetitions."""
+    """An operator could not see why people wait, or the log would drown in repetitions."""
 
     async def scenario() -> None:
         installation = one_model()

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:R
 
 @pytest.mark.parametrize("seed", range(12))
 def test_every_job_ends_once_whatever_happens(seed: int, tmp_path: Path) -> None:
-    """If this fails, a job is lost, done twice, out of order or stuck; the seed repeats it."""
+    """A job would be lost, done twice, out of order or stuck; the seed repeats it."""
     print(f"seed {seed}")
     run(Chaos(seed=seed, folder=tmp_path).run())
 
@@ -21,14 +21,14 @@ def test_every_job_ends_once_whatever_happens(seed: int, tmp_path: Path) -> None
 # In the last two an orderly stop finds an admin's drain waiting for a picture that is left to run.
 @pytest.mark.parametrize("seed", [*range(200, 208), 1003, 1058])
 def test_admins_may_stop_and_move_what_they_like(seed: int, tmp_path: Path) -> None:
-    """If this fails, a pause, a drain or a moved job loses work or leaves the queue stuck."""
+    """A pause, a drain or a moved job would lose work or leave the queue stuck."""
     print(f"seed {seed}")
     run(Chaos(seed=seed, folder=tmp_path, acts=40).run())
 
 
 @pytest.mark.parametrize("seed", range(100, 106))
 def test_finished_work_is_not_done_again_after_a_kill(seed: int, tmp_path: Path) -> None:
-    """If this fails, a restart throws away pictures that servers have finished or nearly so."""
+    """A restart would throw away pictures that servers have finished or nearly so."""
     print(f"seed {seed}")
     chaos = Chaos(seed=seed, folder=tmp_path, kills=6, how_often=0.0, disasters=0)
     run(chaos.run())

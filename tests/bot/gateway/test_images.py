@@ -38,7 +38,7 @@ async def test_an_address_is_given_where_it_is_asked_for(tmp_path: Path) -> None
 
 
 async def test_a_picture_grows_before_it_is_done(tmp_path: Path) -> None:
-    """Somebody would look at nothing for minutes."""
+    """A person would look at nothing for minutes."""
     async with running(tmp_path) as api:
         asked = {**CAT, "partial_images": 2}
         events, comments = await api.stream("/images/generations", asked)

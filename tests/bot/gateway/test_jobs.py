@@ -104,7 +104,7 @@ async def test_a_long_poll_ends_with_its_time(tmp_path: Path) -> None:
 
 
 async def test_another_persons_job_is_none(tmp_path: Path) -> None:
-    """Anybody could read anybody's pictures by counting."""
+    """Anyone could read anyone's pictures by counting."""
     async with running(tmp_path, CLOSED) as api:
         page = await page_of(api)
         mine, other = bearer(await new_key(page)), bearer(await new_key(page, "robot --service"))

@@ -116,7 +116,7 @@ def test_a_file_that_is_no_use_is_refused_in_one_sentence(
 
 
 async def test_telegram_brings_the_text_files_of_a_question() -> None:
-    """If this fails, a file sent to the bot, or replied to, is passed over."""
+    """A file sent to the bot, or replied to, would be ignored."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         person = fake.person(7)
@@ -133,7 +133,7 @@ async def test_telegram_brings_the_text_files_of_a_question() -> None:
 
 
 async def test_discord_brings_the_text_files_of_a_question() -> None:
-    """If this fails, a long message, which Discord itself sends as a file, is passed over."""
+    """A long message, which Discord itself sends as a file, would be ignored."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, on_discord(fake, handler):
         person = fake.person(7)

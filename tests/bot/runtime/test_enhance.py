@@ -74,7 +74,7 @@ def drawn(an_installation: Installation) -> list[tuple[float, str]]:
 
 
 def test_a_prompt_is_improved_drawn_and_shown_with_the_original() -> None:
-    """If this fails, enhancement does nothing, or people do not see what was made of their words."""
+    """Enhancement would do nothing, or people would not see what became of their words."""
     gpu = installation()
 
     async def scenario() -> None:
@@ -93,7 +93,7 @@ def test_a_prompt_is_improved_drawn_and_shown_with_the_original() -> None:
 
 @pytest.mark.parametrize("words", ["/image flux --raw a cat", "/image sdxl a cat"])
 def test_what_was_not_asked_to_be_improved_stays_as_written(words: str) -> None:
-    """If this fails, --raw means nothing, or models without `enhance` get other prompts."""
+    """--raw would mean nothing, or models without `enhance` would get other prompts."""
     gpu = installation(resident="qwen")
 
     async def scenario() -> None:
@@ -107,7 +107,7 @@ def test_what_was_not_asked_to_be_improved_stays_as_written(words: str) -> None:
 
 
 def test_no_swap_is_made_for_a_prompt() -> None:
-    """If this fails, a picture waits for models to be swapped, which no one asked for."""
+    """A picture would wait for models to be swapped, which no one asked for."""
     gpu = installation(resident="flux", text_mb=10000)
     at, prompt = the_one_drawn(gpu)
     assert prompt == "a cat"
@@ -117,7 +117,7 @@ def test_no_swap_is_made_for_a_prompt() -> None:
 
 
 def test_a_text_model_that_fits_beside_everything_is_loaded_for_a_prompt() -> None:
-    """If this fails, enhancement never begins after a restart, until a person asks something."""
+    """Enhancement would never begin after a restart, until a person asks something."""
     gpu = installation(resident="flux")
     at, prompt = the_one_drawn(gpu)
     assert prompt == BETTER
@@ -125,7 +125,7 @@ def test_a_text_model_that_fits_beside_everything_is_loaded_for_a_prompt() -> No
 
 
 def test_a_late_answer_is_not_waited_for() -> None:
-    """If this fails, a slow text model holds pictures back for longer than ten seconds."""
+    """A slow text model would hold pictures back for longer than ten seconds."""
     gpu = installation()
     gpu.servers["studio"].service_s = 500.0
 
@@ -143,7 +143,7 @@ def test_a_late_answer_is_not_waited_for() -> None:
 
 
 def test_a_failed_enhancement_lets_the_picture_go_at_once() -> None:
-    """If this fails, a picture waits out its hold for an answer that cannot come any more."""
+    """A picture would wait out its delay for an answer that can no longer come."""
     gpu = installation()
     gpu.servers["studio"].fates = lambda _: Fate(service_s=1.0, error=ValueError("no"))
     at, prompt = the_one_drawn(gpu)
@@ -152,7 +152,7 @@ def test_a_failed_enhancement_lets_the_picture_go_at_once() -> None:
 
 
 def test_younger_pictures_pass_one_whose_prompt_is_improved_and_it_is_next_then() -> None:
-    """If this fails, enhancement blocks the line, or costs a picture its place in it."""
+    """Enhancement would block the line, or cost a picture its place in it."""
     gpu = installation()
     gpu.servers["studio"].service_s = 4.0
     gpu.servers["comfy"].service_s = 5.0
@@ -169,7 +169,7 @@ def test_younger_pictures_pass_one_whose_prompt_is_improved_and_it_is_next_then(
 
 
 def test_a_cancelled_picture_takes_its_question_with_it() -> None:
-    """If this fails, text servers go on with prompts for pictures that no one wants any more."""
+    """Text servers would continue with prompts for pictures that are no longer wanted."""
     gpu = installation()
     gpu.servers["studio"].service_s = 9.0
 
@@ -187,7 +187,7 @@ def test_a_cancelled_picture_takes_its_question_with_it() -> None:
 
 
 def test_the_question_counts_against_nobodys_limits() -> None:
-    """If this fails, a person with room for one job is refused their next one."""
+    """A person with room for one job would be refused their next one."""
     gpu = installation()
 
     async def scenario() -> None:
@@ -201,7 +201,7 @@ def test_the_question_counts_against_nobodys_limits() -> None:
 
 
 def test_a_forgotten_picture_takes_its_question_with_it() -> None:
-    """If this fails, a person's words stay in the question about them, whatever was promised."""
+    """A person's words would stay in the question about them, whatever was promised."""
     gpu = installation()
     gpu.servers["studio"].service_s = 8.0
 
@@ -231,7 +231,7 @@ def test_a_forgotten_picture_takes_its_question_with_it() -> None:
 
 
 def test_words_a_chat_does_not_want_are_not_put_into_a_prompt() -> None:
-    """If this fails, a text model brings in what people of that chat may not ask for."""
+    """A text model could bring in what people of that chat may not ask for."""
     gpu = installation()
     chat_settings = ChatSettingsTable(by_key={"*": ChatSettings(words=("result",))})
 
@@ -272,7 +272,7 @@ async def left_behind(gpu: Installation, *, state: JobState) -> None:
 def test_a_crash_between_the_two_loses_neither(
     tmp_path: Path, state: JobState, away_s: float
 ) -> None:
-    """If this fails, a crash during enhancement loses a picture, or leaves its question for ever."""
+    """A crash during enhancement would lose a picture, or leave its question for ever."""
     gpu = installation(f"sqlite:///{tmp_path}/usher.db")
 
     async def scenario() -> Job:
@@ -327,7 +327,7 @@ def test_a_call_repeated_after_a_crash_is_seen_through_once(
     ],
 )
 def test_only_what_can_be_a_prompt_becomes_one(answer: str, prompt: str) -> None:
-    """If this fails, quotation marks are drawn, or a rambling answer replaces a person's words."""
+    """Quotation marks would be drawn, or a rambling answer would replace a person's words."""
     request = TextToImage(prompt="a cat", seed=7)
     better = enhancement.improved(request, answer)
     assert (better.prompt, better.seed) == (prompt, 7)

@@ -16,7 +16,7 @@ EDITS = "/channels/*/messages/*"
 
 
 async def test_the_end_of_an_old_message_comes_as_a_fresh_one(tmp_path: Path) -> None:
-    """If this fails, after an hour in line the result is refused (30046) and comes minutes late."""
+    """After an hour in line the result would be refused (30046) and come minutes late."""
     go_on = asyncio.Event()
     async with FakeDiscord() as fake, usher(fake, tmp_path, go_on=go_on) as parts:
         call = await fake.person(7).slash("image", model="flux", prompt="cat")
@@ -33,7 +33,7 @@ async def test_the_end_of_an_old_message_comes_as_a_fresh_one(tmp_path: Path) ->
 
 
 async def test_the_end_of_a_deleted_message_comes_as_a_fresh_one(tmp_path: Path) -> None:
-    """If this fails, a moderator who tidies up takes a person's picture away."""
+    """A moderator who tidies up would take a person's picture away."""
     go_on = asyncio.Event()
     async with FakeDiscord() as fake, usher(fake, tmp_path, go_on=go_on):
         call = await fake.person(7).slash("image", model="flux", prompt="cat")
@@ -47,7 +47,7 @@ async def test_the_end_of_a_deleted_message_comes_as_a_fresh_one(tmp_path: Path)
 async def test_a_channel_closed_to_us_gets_its_result_when_somebody_calls_again(
     tmp_path: Path,
 ) -> None:
-    """If this fails, a result made while the bot was shut out is lost, or comes an hour late."""
+    """A result made while the bot was shut out would be lost, or come an hour late."""
     go_on = asyncio.Event()
     async with FakeDiscord() as fake, usher(fake, tmp_path, go_on=go_on) as parts:
         person = fake.person(7)
@@ -69,7 +69,7 @@ def refused_in_words(requests: Sequence[Seen]) -> bool:
 
 
 async def test_a_busy_channel_answers_every_call_in_time(tmp_path: Path) -> None:
-    """If this fails, in a busy channel the third caller is left without an answer for three seconds."""
+    """In a busy channel the third caller would be left without an answer for three seconds."""
     limits = Limits()
     async with FakeDiscord(limits=limits) as fake, usher(fake, tmp_path, picture_s=1.0):
         calls = [
@@ -87,7 +87,7 @@ async def test_a_busy_channel_answers_every_call_in_time(tmp_path: Path) -> None
 async def test_a_call_whose_first_answer_is_refused_gets_it_all_the_same(
     name: str, given: dict[str, Any], tmp_path: Path
 ) -> None:
-    """If this fails, "The application did not respond", and below it a message no one can place."""
+    """People would read "The application did not respond", and below it an unrelated message."""
     async with FakeDiscord() as fake, usher(fake, tmp_path, go_on=asyncio.Event()):
         fake.fail("POST", "/interactions/*/*/callback", status=429, retry_after=0.3)
         sent = await fake.person(7).slash(name, **given)

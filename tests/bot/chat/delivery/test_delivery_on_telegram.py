@@ -13,7 +13,7 @@ def done(message: FakeMessage) -> bool:
 
 
 async def test_a_group_that_becomes_a_supergroup_gets_its_result_there(tmp_path: Path) -> None:
-    """If this fails, the old notation of a group swallows what was waited for in it."""
+    """The old notation of a group would swallow what was waited for in it."""
     go_on = asyncio.Event()
     async with FakeTelegram() as fake, usher(fake, tmp_path, go_on=go_on) as parts:
         group = fake.group(-5)
@@ -30,7 +30,7 @@ async def test_a_group_that_becomes_a_supergroup_gets_its_result_there(tmp_path:
 async def test_somebody_who_unblocks_the_bot_gets_the_result_with_the_next_call(
     tmp_path: Path,
 ) -> None:
-    """If this fails, a result made while the bot was blocked is lost, or comes an hour late."""
+    """A result made while the bot was blocked would be lost, or come an hour late."""
     go_on = asyncio.Event()
     async with FakeTelegram() as fake, usher(fake, tmp_path, go_on=go_on) as parts:
         person = fake.person(7)
@@ -48,7 +48,7 @@ async def test_somebody_who_unblocks_the_bot_gets_the_result_with_the_next_call(
 
 
 async def test_a_message_somebody_deleted_ends_as_a_fresh_one(tmp_path: Path) -> None:
-    """If this fails, who tidies up loses the picture."""
+    """A person who tidies up would lose the picture."""
     go_on = asyncio.Event()
     async with FakeTelegram() as fake, usher(fake, tmp_path, go_on=go_on):
         person = fake.person(7)
@@ -61,7 +61,7 @@ async def test_a_message_somebody_deleted_ends_as_a_fresh_one(tmp_path: Path) ->
 
 
 async def test_a_group_without_the_right_to_pictures_gets_words(tmp_path: Path) -> None:
-    """If this fails, the message says "drawing" for a day and then for ever."""
+    """The message would say "drawing" for a day and then for ever."""
     async with FakeTelegram() as fake, usher(fake, tmp_path) as parts:
         group = fake.group()
         refusal = "Bad Request: not enough rights to send photos to the chat"
@@ -75,7 +75,7 @@ async def test_a_group_without_the_right_to_pictures_gets_words(tmp_path: Path) 
 
 
 async def test_a_busy_group_stays_within_its_minute(tmp_path: Path) -> None:
-    """If this fails, a group of busy people is answered with penalties instead of pictures."""
+    """A group of busy people would be answered with penalties instead of pictures."""
     limits = Limits()
     async with FakeTelegram(limits=limits) as fake, usher(fake, tmp_path, picture_s=1.0):
         group = fake.group()

@@ -55,7 +55,7 @@ async def drawn(fake: FakeDiscord, count: int) -> DiscordMessage:
 
 
 async def test_a_result_on_discord_is_edited_varied_enlarged_and_deleted(tmp_path: Path) -> None:
-    """If this fails, what stands under a picture does nothing on Discord, or only until a restart."""
+    """The buttons under a picture would do nothing on Discord, or only until a restart."""
     async with FakeDiscord() as fake:
         person, stranger = fake.person(7, "Ada"), fake.person(8)
         async with on_discord(fake, tmp_path, CONFIG + DISCORD):
@@ -86,7 +86,7 @@ async def test_a_result_on_discord_is_edited_varied_enlarged_and_deleted(tmp_pat
 
 
 async def test_the_menu_of_a_message_on_discord_asks_about_its_words(tmp_path: Path) -> None:
-    """If this fails, the menus are there and lead nowhere."""
+    """The menus would be there and lead nowhere."""
     async with FakeDiscord() as fake, on_discord(fake, tmp_path, CONFIG + DISCORD):
         person = fake.person(7, "Ada")
         written = fake.person(8, "Bob").write("GPU stands for something.")
@@ -106,7 +106,7 @@ async def test_the_menu_of_a_message_on_discord_asks_about_its_words(tmp_path: P
 
 
 async def test_a_result_on_telegram_is_edited_by_a_reply_and_deleted(tmp_path: Path) -> None:
-    """If this fails, what stands under a picture does nothing on Telegram, or only until a restart."""
+    """The buttons under a picture would do nothing on Telegram, or only until a restart."""
 
     def results() -> list[TelegramMessage]:
         return [each for each in person.chat.from_bot if each.file and len(each.buttons) > 1]

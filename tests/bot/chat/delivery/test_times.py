@@ -37,7 +37,7 @@ async def a_standing() -> Standing:
     ],
 )
 def test_a_moment_says_how_sure_it_is(spread_s: float | None, words: str) -> None:
-    """If this fails, a guess is shown as if it were a timetable."""
+    """A guess would be shown as if it were a timetable."""
     standing = replace(run(a_standing()), done_spread_s=spread_s, reason=None)
     assert plain(waiting(standing, "en")).endswith(words)
     assert ("±" in plain(waiting(standing, "en"))) == bool(words)

@@ -20,7 +20,7 @@ RETRY = Button(command="retry", job_id=12, label="Try again")
 
 
 async def test_a_button_of_before_a_restart_still_works() -> None:
-    """If this fails, buttons on old messages say "This interaction failed" after a restart."""
+    """Buttons on old messages would say "This interaction failed" after a restart."""
     async with FakeDiscord() as fake:
         async with running(fake, RecordingHandler()) as chat:
             ref = await chat.send("100", Content(body=("⏳",), buttons=((CANCEL, RETRY),)))
@@ -41,7 +41,7 @@ async def test_a_button_of_before_a_restart_still_works() -> None:
 
 
 async def test_a_button_without_an_answer_is_confirmed_silently() -> None:
-    """If this fails, a pressed button keeps spinning and ends in "This interaction failed"."""
+    """A pressed button would keep spinning and end in "This interaction failed"."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler) as chat:
         await chat.send("100", Content(body=("⏳",), buttons=((CANCEL,),)))
@@ -53,7 +53,7 @@ async def test_a_button_without_an_answer_is_confirmed_silently() -> None:
 
 
 async def test_a_button_is_answered_in_private_even_after_it_was_confirmed() -> None:
-    """If this fails, "only the owner may press this" replaces the message for everyone, or is lost."""
+    """The refusal "only the owner may press this" would replace the message for everyone, or be lost."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler) as chat:
         await chat.send("100", Content(body=("⏳",), buttons=((CANCEL,),)))
@@ -68,7 +68,7 @@ async def test_a_button_is_answered_in_private_even_after_it_was_confirmed() -> 
 
 
 async def test_a_button_of_another_age_is_confirmed_and_forgotten() -> None:
-    """If this fails, an id this version does not know crashes a handler or reaches a command."""
+    """An id this version does not know would crash a handler or reach a command."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler) as chat:
         await chat.send("100", Content(body=("⏳",), buttons=((CANCEL,),)))
@@ -80,7 +80,7 @@ async def test_a_button_of_another_age_is_confirmed_and_forgotten() -> None:
 
 
 async def test_messages_with_buttons_leave_nothing_in_memory() -> None:
-    """If this fails, every status message of the past months is kept by the library, and memory grows."""
+    """The library would keep every status message of the past months, and memory would grow."""
     content = Content(body=("⏳",), buttons=((CANCEL,),))
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler) as chat:
@@ -93,7 +93,7 @@ async def test_messages_with_buttons_leave_nothing_in_memory() -> None:
 
 
 async def test_a_crowd_is_answered_at_once() -> None:
-    """If this fails, calls wait for each other, and the last ones miss Discord's three seconds."""
+    """Calls would wait for each other, and the last ones would miss Discord's three seconds."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         calls = [await fake.person(number).slash("queue") for number in range(1, 101)]
@@ -109,7 +109,7 @@ async def test_a_crowd_is_answered_at_once() -> None:
 
 
 async def test_an_edit_makes_a_message_show_this_and_nothing_else() -> None:
-    """If this fails, old buttons or files stay under a result, or the picture is missing."""
+    """Old buttons or files would stay under a result, or the picture would be missing."""
     async with FakeDiscord() as fake, running(fake, RecordingHandler()) as chat:
         ref = await chat.send("100", Content(body=("⏳",), buttons=((CANCEL,),)))
         await chat.edit(ref, Content(body=("cat",), files=(PICTURE, PICTURE)))
@@ -124,7 +124,7 @@ async def test_an_edit_makes_a_message_show_this_and_nothing_else() -> None:
 
 
 async def test_the_same_nonce_posts_once() -> None:
-    """If this fails, a result sent again after a crash shows twice."""
+    """A result sent again after a crash would show twice."""
     nonce = "a nonce that is far longer than Discord takes"
     async with FakeDiscord() as fake, running(fake, RecordingHandler()) as chat:
         first = await chat.send("100", says("result"), nonce=nonce)
@@ -135,7 +135,7 @@ async def test_the_same_nonce_posts_once() -> None:
 
 
 async def test_only_the_mentioned_person_is_notified() -> None:
-    """If this fails, a prompt or an answer notifies everyone, or the ping notifies no one."""
+    """A prompt or an answer would notify everyone, or the ping would notify no one."""
     bait = "@everyone <@8> <@&9> @here"
     async with FakeDiscord() as fake, running(fake, RecordingHandler()) as chat:
         await chat.send("100", Content(body=(bait, Markdown(bait))))
@@ -147,7 +147,7 @@ async def test_only_the_mentioned_person_is_notified() -> None:
 
 
 async def test_a_reply_quotes_without_notifying_and_survives_a_deleted_message() -> None:
-    """If this fails, a ping fails because the message it replies to is gone."""
+    """A ping would fail because the message it replies to is gone."""
     async with FakeDiscord() as fake, running(fake, RecordingHandler()) as chat:
         status = await chat.send("100", says("picture"))
         await chat.send("100", says("ready ↑"), reply_to=status)
@@ -159,14 +159,14 @@ async def test_a_reply_quotes_without_notifying_and_survives_a_deleted_message()
 
 
 async def test_a_moment_is_a_live_countdown() -> None:
-    """If this fails, waiting times stand still between edits."""
+    """Waiting times would stand still between edits."""
     async with FakeDiscord() as fake, running(fake, RecordingHandler()) as chat:
         await chat.send("100", Content(body=("ready ", Moment(1_800_000_000.7))))
         assert fake.channel().messages[0].content == "ready <t:1800000000:R>"
 
 
 async def test_links_are_never_unfolded() -> None:
-    """If this fails, an address in a prompt or an answer makes Discord fetch and show a page."""
+    """An address in a prompt or an answer would make Discord fetch and show a page."""
     async with FakeDiscord() as fake, running(fake, RecordingHandler()) as chat:
         await chat.send("100", says("see https://example.org/a_b"))
         [message] = fake.channel().messages
@@ -178,7 +178,7 @@ async def test_links_are_never_unfolded() -> None:
 
 
 async def test_check_says_as_whom_without_opening_the_gateway() -> None:
-    """If this fails, `usher check` cannot tell a good token from a bad one."""
+    """`usher check` could not tell a good token from a bad one."""
     async with FakeDiscord() as fake:
         said = await Discord(fake.token).check()
         with pytest.raises(ChatRefused):
@@ -191,7 +191,7 @@ async def test_check_says_as_whom_without_opening_the_gateway() -> None:
 
 
 async def test_a_wrong_token_ends_the_platform_with_a_clear_error() -> None:
-    """If this fails, a wrong token is tried for ever, until Discord blocks the address."""
+    """A wrong token would be tried for ever, until Discord blocks the address."""
     async with FakeDiscord() as fake:
         with pytest.raises(ChatRefused, match="token"):
             await Discord("wrong").run(RecordingHandler())
@@ -199,13 +199,13 @@ async def test_a_wrong_token_ends_the_platform_with_a_clear_error() -> None:
 
 
 async def test_no_privileged_intent_is_asked_for() -> None:
-    """If this fails, the bot needs a switch in the portal, and reads messages it has no need of."""
+    """The bot would need a switch in the portal, and read messages it has no need of."""
     async with FakeDiscord() as fake, running(fake, RecordingHandler()):
         assert [each["intents"] for each in fake.gateway.identified] == [1 | 1 << 9 | 1 << 12]
 
 
 async def test_a_lost_connection_is_resumed() -> None:
-    """If this fails, after Discord closes the socket, commands never arrive again."""
+    """After Discord closes the socket, commands would never arrive again."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         await fake.gateway.disconnect()
@@ -216,7 +216,7 @@ async def test_a_lost_connection_is_resumed() -> None:
 
 
 async def test_nothing_is_sent_while_the_bot_is_not_up() -> None:
-    """If this fails, a send before the start or after the stop is lost without an error."""
+    """A send before the start or after the stop would be lost without an error."""
     async with FakeDiscord() as fake:
         chat = Discord(fake.token)
         with pytest.raises(ChatUnavailable) as failure:
@@ -229,7 +229,7 @@ async def test_nothing_is_sent_while_the_bot_is_not_up() -> None:
 
 
 async def test_the_token_is_in_no_log_line(caplog: pytest.LogCaptureFixture) -> None:
-    """If this fails, anyone who reads a debug log owns the bot."""
+    """Any reader of a debug log would own the bot."""
     caplog.set_level("DEBUG")
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler) as chat:

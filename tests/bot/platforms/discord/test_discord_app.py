@@ -43,7 +43,7 @@ def done(message: FakeMessage | None) -> bool:
 
 
 async def test_the_real_commands_are_ones_discord_takes() -> None:
-    """If this fails, a new command or option breaks Discord's rules and none are registered any more."""
+    """A new command or option would break Discord's rules, and none would be registered."""
     async with FakeDiscord() as fake:
         chat = Discord(fake.token, describe=describe)
         async with running(fake, RecordingHandler(commands=COMMANDS), chat):
@@ -67,7 +67,7 @@ async def test_the_real_commands_are_ones_discord_takes() -> None:
 
 
 async def test_a_picture_is_asked_for_and_delivered_in_one_message(tmp_path: Path) -> None:
-    """If this fails, the main job does not work on Discord."""
+    """The main job would not work on Discord."""
     async with FakeDiscord() as fake, usher(fake, tmp_path):
         person = fake.person(7, "Ada")
         call = await person.slash("image", model="flux", prompt="a *cat* @everyone")
@@ -82,7 +82,7 @@ async def test_a_picture_is_asked_for_and_delivered_in_one_message(tmp_path: Pat
 
 
 async def test_jobs_wait_in_line_and_one_is_cancelled_by_its_button(tmp_path: Path) -> None:
-    """If this fails, positions are not shown, or the button cancels another job."""
+    """Positions would not be shown, or the button would cancel another job."""
     go_on = asyncio.Event()
     async with FakeDiscord() as fake, usher(fake, tmp_path, go_on=go_on):
         person = fake.person(7, "Ada")
@@ -106,7 +106,7 @@ async def test_jobs_wait_in_line_and_one_is_cancelled_by_its_button(tmp_path: Pa
 async def test_work_goes_on_after_a_restart_in_the_same_message(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """If this fails, a restart loses a waiting job, its message or its button."""
+    """A restart would lose a waiting job, its message or its button."""
     async with FakeDiscord() as fake:
         person = fake.person(7, "Ada")
         async with usher(fake, tmp_path):
@@ -125,7 +125,7 @@ async def test_work_goes_on_after_a_restart_in_the_same_message(
 
 
 async def test_an_answer_streams_and_admins_alone_may_preload(tmp_path: Path) -> None:
-    """If this fails, texts do not arrive, or anyone may move models about."""
+    """Texts would not arrive, or anyone could move models about."""
     async with FakeDiscord() as fake, usher(fake, tmp_path):
         call = await fake.person(7).slash("ask", model="llama", prompt="why?")
         refused = await fake.person(7).slash("preload", model="flux")

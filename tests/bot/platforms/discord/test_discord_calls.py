@@ -29,7 +29,7 @@ async def called_with(sent: FakeFile, person: Person, handler: RecordingHandler)
 
 
 async def test_a_slash_command_becomes_a_call_with_typed_options() -> None:
-    """If this fails, a command typed on Discord does not arrive, or with options of a wrong type."""
+    """A command typed on Discord would not arrive, or with options of a wrong type."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7, "Ada", locale="de")
@@ -53,7 +53,7 @@ async def test_a_slash_command_becomes_a_call_with_typed_options() -> None:
 
 
 async def test_a_flag_with_a_hyphen_keeps_its_name() -> None:
-    """If this fails, an option such as no-enhance is lost, because Python has no such identifier."""
+    """An option such as no-enhance would be lost, because Python has no such identifier."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         options: dict[str, Any] = {"prompt": "cat", "no-enhance": True}
@@ -64,7 +64,7 @@ async def test_a_flag_with_a_hyphen_keeps_its_name() -> None:
 
 
 async def test_a_direct_message_is_no_group_and_stays_so_after_a_restart() -> None:
-    """If this fails, private chats are paced and spoken to like groups."""
+    """Private chats would be paced and addressed like groups."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler) as chat:
         person = fake.person(7)
@@ -80,7 +80,7 @@ async def test_a_direct_message_is_no_group_and_stays_so_after_a_restart() -> No
 
 
 async def test_roles_arrive_as_ids() -> None:
-    """If this fails, permissions by role do not work on Discord."""
+    """Permissions by role would not work on Discord."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake:
         person = fake.person(7)
@@ -93,7 +93,7 @@ async def test_roles_arrive_as_ids() -> None:
 
 
 async def test_an_attached_picture_is_downloaded_when_it_is_read() -> None:
-    """If this fails, a person's picture does not reach the model, or its type is wrong."""
+    """A person's picture would not reach the model, or its type would be wrong."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7)
@@ -106,7 +106,7 @@ async def test_an_attached_picture_is_downloaded_when_it_is_read() -> None:
 
 
 async def test_an_attachment_larger_than_it_said_is_not_taken_into_memory() -> None:
-    """If this fails, a huge file fills the memory, whatever size was announced."""
+    """A huge file would fill the memory, whatever size was announced."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7)
@@ -118,7 +118,7 @@ async def test_an_attachment_larger_than_it_said_is_not_taken_into_memory() -> N
 
 
 async def test_an_attachment_is_fetched_from_its_own_address_only() -> None:
-    """If this fails, a redirect makes the bot fetch addresses inside its operator's network."""
+    """A redirect would make the bot fetch addresses inside its operator's network."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7)
@@ -131,7 +131,7 @@ async def test_an_attachment_is_fetched_from_its_own_address_only() -> None:
 
 
 async def test_an_attachment_whose_address_expired_is_an_error_of_the_chat() -> None:
-    """If this fails, a dead link crashes a command instead of being said."""
+    """A dead link would crash a command instead of being reported."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7)
@@ -143,7 +143,7 @@ async def test_an_attachment_whose_address_expired_is_an_error_of_the_chat() -> 
 
 
 async def test_names_are_completed_while_typing() -> None:
-    """If this fails, model names are not offered, or more than Discord takes."""
+    """Model names would not be offered, or more than Discord accepts."""
     handler = RecordingHandler(models=[f"model-{number:02d}" for number in range(40)] + ["m" * 101])
     async with FakeDiscord() as fake, running(fake, handler):
         offered = await fake.person(7).complete("image", "model", "model")
@@ -152,7 +152,7 @@ async def test_names_are_completed_while_typing() -> None:
 
 
 async def test_commands_are_registered_with_ranges_choices_and_help() -> None:
-    """If this fails, Discord's menu lacks options, bounds, help or the hint at admins."""
+    """Discord's menu would lack options, bounds, help or the hint at admins."""
 
     def describe(key: str, language: str) -> str:
         return f"{key} auf Deutsch" if language == "de" else f"{key} in English"
@@ -177,7 +177,7 @@ async def test_commands_are_registered_with_ranges_choices_and_help() -> None:
 
 
 async def test_unchanged_commands_are_registered_once() -> None:
-    """If this fails, every restart spends some of the 200 registrations Discord allows in a day."""
+    """Every restart would spend some of the 200 registrations Discord allows in a day."""
     notes = NotesInMemory()
     async with FakeDiscord() as fake:
         for _start in range(2):
@@ -191,7 +191,7 @@ async def test_unchanged_commands_are_registered_once() -> None:
 
 
 async def test_a_command_from_an_old_menu_is_refused_in_words() -> None:
-    """If this fails, after an update people get "the application did not respond" without a reason."""
+    """After an update people would get "the application did not respond" without a reason."""
     handler = RecordingHandler(commands=RecordingHandler().commands[:1])
     async with FakeDiscord() as fake, running(fake, handler):
         fake.rest.commands.append({"id": "9", "name": "draw", "options": []})
@@ -202,7 +202,7 @@ async def test_a_command_from_an_old_menu_is_refused_in_words() -> None:
 
 
 async def test_typing_into_an_old_menu_is_no_call() -> None:
-    """If this fails, a half-typed option of a command that is gone is carried out."""
+    """A half-typed option of a command that is gone would be carried out."""
     handler = RecordingHandler(commands=RecordingHandler().commands[:1])
     async with FakeDiscord() as fake, running(fake, handler):
         option = {"name": "what", "type": 3, "autocomplete": True}
@@ -216,7 +216,7 @@ async def test_typing_into_an_old_menu_is_no_call() -> None:
 
 
 async def test_the_first_answer_is_a_message_that_the_bot_edits_by_its_own_token() -> None:
-    """If this fails, a status message cannot be edited once the interaction's fifteen minutes are over."""
+    """A status message could not be edited once the interaction's fifteen minutes are over."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler) as chat:
         await fake.person(7).slash("image", prompt="cat")
@@ -232,7 +232,7 @@ async def test_the_first_answer_is_a_message_that_the_bot_edits_by_its_own_token
 
 
 async def test_a_private_answer_is_seen_by_the_caller_alone() -> None:
-    """If this fails, a refusal meant for one person is read by everyone."""
+    """A refusal meant for one person would be read by everyone."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7)
@@ -245,7 +245,7 @@ async def test_a_private_answer_is_seen_by_the_caller_alone() -> None:
 
 
 async def test_an_answer_with_files_confirms_first_because_uploads_take_time() -> None:
-    """If this fails, a picture sent over a slow line misses Discord's three seconds and is lost."""
+    """A picture sent over a slow line would miss Discord's three seconds and be lost."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         call_sent = await fake.person(7).slash("queue")

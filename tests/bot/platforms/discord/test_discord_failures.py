@@ -60,7 +60,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("hurried")
 async def test_a_call_that_is_slow_to_answer_is_confirmed_and_answered_later() -> None:
-    """If this fails, a busy database makes Discord say that the application did not respond."""
+    """A busy database would make Discord say that the application did not respond."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler) as chat:
         sent = await fake.person(7).slash("image", prompt="cat")
@@ -77,7 +77,7 @@ async def test_a_call_that_is_slow_to_answer_is_confirmed_and_answered_later() -
 
 @pytest.mark.usefixtures("hurried")
 async def test_links_of_a_late_answer_are_not_unfolded() -> None:
-    """If this fails, an address in an answer that took its time makes Discord fetch and show a page."""
+    """An address in a slow answer would make Discord fetch and show a page."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         sent = await fake.person(7).slash("image", prompt="cat")
@@ -91,7 +91,7 @@ async def test_links_of_a_late_answer_are_not_unfolded() -> None:
 
 @pytest.mark.usefixtures("hurried")
 async def test_a_late_private_answer_is_not_shown_to_everybody() -> None:
-    """If this fails, a refusal replaces the public "thinking…" and everyone reads it."""
+    """A refusal would replace the public "thinking…", and everyone would read it."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7)
@@ -104,7 +104,7 @@ async def test_a_late_private_answer_is_not_shown_to_everybody() -> None:
 
 
 async def test_an_answer_after_discords_three_seconds_becomes_an_ordinary_message() -> None:
-    """If this fails, an accepted job has no status message because the first answer came too late."""
+    """An accepted job would have no status message because the first answer came too late."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler) as chat:
         await fake.person(7).slash("image", prompt="cat")
@@ -117,7 +117,7 @@ async def test_an_answer_after_discords_three_seconds_becomes_an_ordinary_messag
 
 
 async def test_a_private_answer_that_is_too_late_goes_to_direct_messages() -> None:
-    """If this fails, a private word is posted into the channel, or lost."""
+    """A private text would be posted into the channel, or lost."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7)
@@ -131,7 +131,7 @@ async def test_a_private_answer_that_is_too_late_goes_to_direct_messages() -> No
 
 @pytest.mark.usefixtures("hurried")
 async def test_an_answer_after_fifteen_minutes_becomes_an_ordinary_message() -> None:
-    """If this fails, a command that worked for long (a load) can no longer say that it is done."""
+    """A command that worked for long (a load) could no longer say that it is done."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         sent = await fake.person(7).slash("preload", model="flux")
@@ -146,7 +146,7 @@ async def test_an_answer_after_fifteen_minutes_becomes_an_ordinary_message() -> 
 async def test_a_first_answer_whose_confirmation_was_lost_is_not_shown_twice(
     how: dict[str, Any],
 ) -> None:
-    """If this fails, a hiccup between us and Discord doubles the status message, or loses its reference."""
+    """A lost connection to Discord would double the status message, or lose its reference."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler) as chat:
         fake.fail("POST", CALLBACK, acting=True, **how)
@@ -161,7 +161,7 @@ async def test_a_first_answer_whose_confirmation_was_lost_is_not_shown_twice(
 async def test_a_broken_handler_does_not_end_the_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """If this fails, one bug in one command takes the whole platform down."""
+    """One bug in one command would take the whole platform down."""
 
     async def broken(_call: Invocation) -> None:
         raise ZeroDivisionError
@@ -181,7 +181,7 @@ async def test_a_broken_handler_does_not_end_the_connection(
 
 
 async def test_a_limit_is_said_at_once_instead_of_slept_through() -> None:
-    """If this fails, an edit blocks its chat and then shows a text that is no longer true."""
+    """An edit would block its chat and then show a text that is no longer true."""
     async with bot_with_message() as (fake, chat, ref):
         fake.fail("PATCH", MESSAGE, status=429, retry_after=17.5)
         with pytest.raises(SlowDown) as failure:
@@ -193,7 +193,7 @@ async def test_a_limit_is_said_at_once_instead_of_slept_through() -> None:
 
 
 async def test_edits_of_an_old_message_pause_for_long() -> None:
-    """If this fails, messages over an hour old are edited into one refusal after another."""
+    """Messages over an hour old would be edited into one refusal after another."""
     async with bot_with_message(limits=Limits(old_message=(1, 20.0))) as (fake, chat, ref):
         fake.later(3700)
         await chat.edit(ref, says("#2"))
@@ -206,7 +206,7 @@ async def test_edits_of_an_old_message_pause_for_long() -> None:
 
 
 async def test_the_fakes_limit_on_a_channel_is_met_as_slow_down() -> None:
-    """If this fails, a sixth edit in five seconds is neither refused by the fake nor said to the caller."""
+    """A sixth edit in five seconds would neither be refused by the fake nor reported."""
     async with bot_with_message(limits=Limits()) as (fake, chat, ref):
         for number in range(5):
             await chat.edit(ref, says(f"#{number}"))
@@ -217,7 +217,7 @@ async def test_the_fakes_limit_on_a_channel_is_met_as_slow_down() -> None:
 
 
 async def test_announced_limits_are_kept_without_a_refusal() -> None:
-    """If this fails, the library does not wait for the window Discord announced, and collects 429s."""
+    """The library would not wait for the window Discord announced, and collect 429s."""
     limits = Limits(per_channel=(1, 0.1))
     async with bot_with_message(limits=limits, announce_limits=True) as (fake, chat, ref):
         for number in range(3):
@@ -227,14 +227,14 @@ async def test_announced_limits_are_kept_without_a_refusal() -> None:
 
 
 async def test_a_limit_on_the_whole_bot_is_waited_out() -> None:
-    """If this fails, a global limit is reported for one chat only, and the others run into it."""
+    """A global limit would be reported for one chat only, and the others would run into it."""
     async with bot_with_message(limits=Limits(overall=(1, 0.1))) as (fake, chat, ref):
         await asyncio.gather(chat.edit(ref, says("#2")), chat.send("100", says("x")))
         assert fake.channel().messages[0].shown == "#2"
 
 
 async def test_cloudflares_page_is_a_limit_too() -> None:
-    """If this fails, a ban page is taken for a refused content and the result is given up."""
+    """A ban page would be taken for a refused content, and the result given up."""
     async with bot_with_message() as (fake, chat, ref):
         fake.fail("PATCH", MESSAGE, status=429, page="<html>error 1015</html>")
         with pytest.raises(SlowDown):
@@ -263,7 +263,7 @@ async def test_cloudflares_page_is_a_limit_too() -> None:
 async def test_each_refusal_of_discords_has_its_reaction(
     status: int, code: int, error: type[ChatError]
 ) -> None:
-    """If this fails, the bot repeats what never works, or gives up what would."""
+    """The bot would repeat what never works, or give up what would."""
     async with bot_with_message() as (fake, chat, ref):
         fake.fail("PATCH", MESSAGE, status=status, code=code)
         with pytest.raises(ChatError) as failure:
@@ -272,7 +272,7 @@ async def test_each_refusal_of_discords_has_its_reaction(
 
 
 async def test_a_deleted_message_is_gone() -> None:
-    """If this fails, a status message that an admin deleted is edited for ever."""
+    """A status message that an admin deleted would be edited for ever."""
     async with bot_with_message() as (fake, chat, ref):
         fake.channel().all_messages.clear()
         with pytest.raises(MessageGone):
@@ -280,7 +280,7 @@ async def test_a_deleted_message_is_gone() -> None:
 
 
 async def test_a_server_that_removed_the_bot_is_gone() -> None:
-    """If this fails, a kicked bot keeps asking until Discord blocks its address."""
+    """A kicked bot would keep asking until Discord blocks its address."""
     async with bot_with_message() as (fake, chat, ref):
         fake.kick()
         with pytest.raises(ChatGone):
@@ -290,7 +290,7 @@ async def test_a_server_that_removed_the_bot_is_gone() -> None:
 
 
 async def test_an_archived_thread_is_opened_for_the_result() -> None:
-    """If this fails, a result never appears because its thread fell asleep while it waited."""
+    """A result would never appear because its thread was archived while it waited."""
     async with FakeDiscord() as fake:
         thread = fake.add_channel(300, thread=True)
         async with running(fake, RecordingHandler()) as chat:
@@ -301,7 +301,7 @@ async def test_an_archived_thread_is_opened_for_the_result() -> None:
 
 
 async def test_a_locked_thread_is_gone() -> None:
-    """If this fails, a thread no one may open is tried without end."""
+    """A thread no one may open would be tried without end."""
     async with FakeDiscord() as fake:
         thread = fake.add_channel(300, thread=True)
         async with running(fake, RecordingHandler()) as chat:
@@ -313,7 +313,7 @@ async def test_a_locked_thread_is_gone() -> None:
 
 
 async def test_without_leave_to_read_history_a_reply_becomes_a_plain_message() -> None:
-    """If this fails, a ping is lost in channels where the bot may not read the history."""
+    """A ping would be lost in channels where the bot may not read the history."""
     async with bot_with_message() as (fake, chat, ref):
         fake.fail("POST", MESSAGES, status=403, code=160002)
         await chat.send("100", says("ready"), reply_to=ref)
@@ -321,7 +321,7 @@ async def test_without_leave_to_read_history_a_reply_becomes_a_plain_message() -
 
 
 async def test_a_file_that_is_too_large_is_said() -> None:
-    """If this fails, the layer above never learns that it must make the picture smaller."""
+    """The layer above would never learn that it must make the picture smaller."""
     big = File(name="big.png", mime="image/png", data=b"x" * (10 * 2**20 + 1))
     async with bot_with_message() as (_fake, chat, ref):
         with pytest.raises(TooLarge):
@@ -330,7 +330,7 @@ async def test_a_file_that_is_too_large_is_said() -> None:
 
 @pytest.mark.parametrize(("tier", "mebibytes"), [(0, 10), (1, 10), (2, 50), (3, 100)])
 async def test_a_boosted_server_takes_larger_files(tier: int, mebibytes: int) -> None:
-    """If this fails, a film is made worse, though the server would take it as it is."""
+    """A film would be made worse, though the server would take it as it is."""
     async with FakeDiscord() as fake:
         fake.rest.tier = tier
         async with running(fake, RecordingHandler()) as chat:
@@ -350,7 +350,7 @@ async def test_a_boosted_server_takes_larger_files(tier: int, mebibytes: int) ->
 
 
 async def test_a_send_whose_answer_is_lost_is_unclear() -> None:
-    """If this fails, a message that may have been posted is posted again blindly."""
+    """A message that may have been posted would be posted again blindly."""
     async with bot_with_message() as (fake, chat, _ref):
         fake.fail("POST", MESSAGES, drop=True, acting=True)
         with pytest.raises(ChatUnavailable) as failure:
@@ -362,7 +362,7 @@ async def test_a_send_whose_answer_is_lost_is_unclear() -> None:
 
 
 async def test_a_repeat_inside_the_library_posts_once() -> None:
-    """If this fails, a 502 that came after the message was made leaves two of them."""
+    """A 502 that came after the message was made would leave two of them."""
     async with bot_with_message() as (fake, chat, _ref):
         fake.fail("POST", MESSAGES, status=502, acting=True)
         await chat.send("100", says("result"))
@@ -370,7 +370,7 @@ async def test_a_repeat_inside_the_library_posts_once() -> None:
 
 
 async def test_an_edit_does_not_wait_out_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If this fails, an edit hangs in the library's own retries and then sends an old text."""
+    """An edit would hang in the library's own retries and then send an old text."""
     async with bot_with_message() as (fake, chat, ref):
         fake.fail("PATCH", MESSAGE, status=502, times=100)
         runs_out(monkeypatch, discord_module, "REQUEST_TIMEOUT_S")
@@ -380,7 +380,7 @@ async def test_an_edit_does_not_wait_out_an_outage(monkeypatch: pytest.MonkeyPat
 
 
 async def test_an_outage_at_the_start_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If this fails, a bot started while Discord is down never comes up."""
+    """A bot started while Discord is down would never come up."""
     monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
     async with FakeDiscord() as fake:
         fake.fail("GET", "/users/@me", status=503, times=3)
@@ -392,7 +392,7 @@ async def test_an_outage_at_the_start_is_tried_again(monkeypatch: pytest.MonkeyP
 async def test_an_event_nobody_understands_does_not_end_the_platform(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """If this fails, one odd event from Discord takes the bot away until a person restarts it."""
+    """One odd event from Discord would take the bot away until a person restarts it."""
     monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
@@ -405,7 +405,7 @@ async def test_an_event_nobody_understands_does_not_end_the_platform(
 
 
 def test_pauses_between_starts_grow() -> None:
-    """If this fails, a crash loop identifies 1000 times a day, and Discord resets the token."""
+    """A crash loop would identify 1000 times a day, and Discord would reset the token."""
     pauses_s = list(islice(discord_module.restart_pauses_s(), 150))
     assert pauses_s[:9] == [5, 10, 20, 40, 80, 160, 320, 600, 600]
     assert sum(pauses_s) > 86400
@@ -414,7 +414,7 @@ def test_pauses_between_starts_grow() -> None:
 async def test_commands_that_discord_refuses_leave_the_bot_running(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """If this fails, a refused registration takes the whole platform down, or goes unnoticed."""
+    """A refused registration would take the whole platform down, or go unnoticed."""
     async with FakeDiscord() as fake:
         fake.fail("PUT", "/applications/*/commands", status=400, code=50035)
         async with running(fake, RecordingHandler()) as chat:
@@ -423,7 +423,7 @@ async def test_commands_that_discord_refuses_leave_the_bot_running(
 
 
 async def test_a_reset_token_ends_the_platform(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If this fails, after the owner reset the token the bot asks for ever."""
+    """After the owner reset the token, the bot would ask for ever."""
     monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
     async with FakeDiscord() as fake:
         chat = Discord(fake.token)
@@ -437,7 +437,7 @@ async def test_a_reset_token_ends_the_platform(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("code", [4012, 4013, 4014])
 async def test_a_connection_closed_for_good_says_what_to_do(code: int) -> None:
-    """If this fails, the same line every ten minutes for ever, and no one knows what to do about it."""
+    """The log would repeat a line every ten minutes for ever, without saying what to do."""
     async with FakeDiscord() as fake:
         task = asyncio.create_task(Discord(fake.token).run(RecordingHandler()))
         await fake.connected()
@@ -449,7 +449,7 @@ async def test_a_connection_closed_for_good_says_what_to_do(code: int) -> None:
 async def test_a_bot_that_outgrew_its_connections_gets_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """If this fails, from 2500 servers on, Discord closes the one connection again and again."""
+    """From 2500 servers on, Discord would close the one connection again and again."""
     monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
     monkeypatch.setattr(client_module.Client, "before_identify_hook", _at_once)
     handler = RecordingHandler()
@@ -468,7 +468,7 @@ async def test_a_bot_that_outgrew_its_connections_gets_more(
 async def test_too_few_connections_that_stay_too_few_are_told_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """If this fails, 4011 is logged every ten minutes for ever without a hint."""
+    """4011 would be logged every ten minutes for ever without a hint."""
     monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
     async with FakeDiscord() as fake:
         fake.gateway.too_few = 1
@@ -494,7 +494,7 @@ async def _at_once(*_: object, **__: object) -> None:
 async def test_a_refused_first_answer_is_deferred_in_time_and_given_afterwards(
     how: dict[str, Any], error: type[ChatError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If this fails, "The application did not respond", and an unrelated message a second later."""
+    """People would read "The application did not respond", and a second later something else."""
     refused = asyncio.Event()
     confirm = calls_module.InteractionReply._confirm_in_time
 
@@ -519,7 +519,7 @@ async def test_a_refused_first_answer_is_deferred_in_time_and_given_afterwards(
 
 
 async def test_a_deferral_that_is_refused_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If this fails, one 429 in the wrong moment, and the call is lost after three seconds."""
+    """One 429 at the wrong moment would lose the call after three seconds."""
     monkeypatch.setattr(calls_module, "CONFIRM_AFTER_S", 0.0)
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
@@ -531,7 +531,7 @@ async def test_a_deferral_that_is_refused_is_tried_again(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("acting", [False, True])
 async def test_a_first_answer_that_is_cut_off_may_be_repeated(acting: bool) -> None:
-    """If this fails, the answer stands twice, or not at all."""
+    """The answer would appear twice, or not at all."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         fake.fail("POST", CALLBACK, drop=True, acting=acting, times=2)
@@ -547,7 +547,7 @@ async def test_a_first_answer_that_is_cut_off_may_be_repeated(acting: bool) -> N
 
 
 async def test_commands_that_vanished_are_put_back_at_the_next_start() -> None:
-    """If this fails, another program with this token took the commands away, and no one can call any."""
+    """Commands removed by another program with this token could not be called by anyone."""
     notes = NotesInMemory()
     async with FakeDiscord() as fake:
         async with running(fake, RecordingHandler(), Discord(fake.token, notes=notes)):
@@ -559,7 +559,7 @@ async def test_commands_that_vanished_are_put_back_at_the_next_start() -> None:
 
 
 async def test_a_check_names_the_commands_discord_does_not_have() -> None:
-    """If this fails, `usher check` says that all is well while no one sees a command."""
+    """`usher check` would say that all is well while no one sees a command."""
     async with FakeDiscord() as fake:
         chat = Discord(fake.token, commands=COMMANDS)
         assert "none of the commands" in await chat.check()

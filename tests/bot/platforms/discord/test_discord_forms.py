@@ -43,7 +43,7 @@ async def showing(call: Invocation) -> None:
 
 
 async def test_a_button_opens_a_form_whose_values_come_back_as_a_call() -> None:
-    """If this fails, no one can change a request on Discord, or the answer goes to another job."""
+    """No one could change a request on Discord, or the answer would go to another job."""
     async with FakeDiscord() as fake, running(fake, handler(then=showing)) as chat:
         person = fake.person(7)
         ref = await chat.send("100", WITH_EDIT)
@@ -65,7 +65,7 @@ async def test_a_button_opens_a_form_whose_values_come_back_as_a_call() -> None:
 
 
 async def test_a_press_that_opens_a_form_is_not_confirmed_before_it() -> None:
-    """If this fails, Discord takes a form only as the first answer, so the press would do nothing."""
+    """The press would do nothing, since Discord takes a form only as the first answer."""
     waiting = asyncio.Event()
 
     async def late(call: Invocation) -> None:
@@ -86,7 +86,7 @@ async def test_a_press_that_opens_a_form_is_not_confirmed_before_it() -> None:
 
 
 async def test_the_menu_of_a_message_brings_its_words_and_files() -> None:
-    """If this fails, "Describe" on a picture a person posted reaches no command, or without the picture."""
+    """The menu entry "Describe" on a person's picture would reach no command, or without the picture."""
     noting = handler()
     async with FakeDiscord() as fake, running(fake, noting):
         person = fake.person(7)
@@ -104,7 +104,7 @@ async def test_the_menu_of_a_message_brings_its_words_and_files() -> None:
 
 
 async def test_the_menu_of_our_own_message_tells_which_it_is() -> None:
-    """If this fails, "Vary" on a result does not know what it was drawn from."""
+    """The button "Vary" on a result would not know what it was drawn from."""
     noting = handler()
     async with FakeDiscord() as fake, running(fake, noting) as chat:
         ref = await chat.send("100", WITH_EDIT)
@@ -115,7 +115,7 @@ async def test_the_menu_of_our_own_message_tells_which_it_is() -> None:
 
 
 async def test_a_hidden_picture_is_marked_as_such_when_sent_and_when_edited() -> None:
-    """If this fails, a chat that wants pictures hidden shows them to everyone."""
+    """A chat that wants pictures hidden would show them to everyone."""
     hidden = Content(body=("a cat",), files=(PICTURE,), spoiler=True)
     async with FakeDiscord() as fake, running(fake, handler()) as chat:
         await chat.send("100", hidden)

@@ -17,7 +17,7 @@ def answered(message: FakeMessage | None) -> bool:
 
 
 async def test_a_mention_asks_and_a_reply_to_the_answer_goes_on(tmp_path: Path) -> None:
-    """If this fails, on Discord no one can hold a conversation, only ask single questions."""
+    """No one could hold a conversation on Discord, only ask single questions."""
     async with FakeDiscord() as fake, usher(fake, tmp_path) as parts:
         person, channel = fake.person(7, "Ada"), fake.channel()
         question = await person.says(f"{ME} why?")
@@ -35,7 +35,7 @@ async def test_a_mention_asks_and_a_reply_to_the_answer_goes_on(tmp_path: Path) 
 
 
 async def test_a_slash_commands_answer_is_continued_by_reply_and_mention(tmp_path: Path) -> None:
-    """If this fails, Discord keeps the words of such a reply to itself, and a mention does not help."""
+    """Discord would withhold the words of such a reply, and a mention would not help."""
     async with FakeDiscord() as fake, usher(fake, tmp_path) as parts:
         person, channel = fake.person(7), fake.channel()
         call = await person.slash("ask", model="llama", prompt="why?")
@@ -51,7 +51,7 @@ async def test_a_slash_commands_answer_is_continued_by_reply_and_mention(tmp_pat
 
 
 async def test_a_direct_message_asks_without_a_command(tmp_path: Path) -> None:
-    """If this fails, anyone who just writes to the bot is met with silence."""
+    """Anyone who just writes to the bot would be met with silence."""
     async with FakeDiscord() as fake, usher(fake, tmp_path):
         person = fake.person(7)
         await person.says("why?", in_channel=person.direct)
@@ -60,7 +60,7 @@ async def test_a_direct_message_asks_without_a_command(tmp_path: Path) -> None:
 
 
 async def test_what_is_not_meant_for_the_bot_is_passed_over() -> None:
-    """If this fails, the bot answers strangers' talk, or people who comment on a picture."""
+    """The bot would answer other people's talk, or comments on a picture."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7)
@@ -84,7 +84,7 @@ async def test_what_is_not_meant_for_the_bot_is_passed_over() -> None:
 
 
 async def test_the_bare_name_asks_for_help_and_a_picture_for_its_description() -> None:
-    """If this fails, the first thing a newcomer tries is answered by a complaint about a missing text."""
+    """The first thing a newcomer tries would be answered by a complaint about a missing text."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7)
@@ -101,7 +101,7 @@ async def test_the_bare_name_asks_for_help_and_a_picture_for_its_description() -
 
 
 async def test_a_mention_is_understood_on_simcord() -> None:
-    """If this fails, on a Discord that is not our own fake a mention is not heard."""
+    """On a Discord that is not our own fake, a mention would not be received."""
     handler = RecordingHandler()
     async with simulated(handler) as (env, _chat):
         guild = env.create_guild()

@@ -52,7 +52,7 @@ HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud80
 
 @given(TEXTS)
 def test_a_persons_words_are_shown_as_they_are(text: str) -> None:
-    """If this fails, a prompt mentions people, hides links, or is shown with other signs than typed."""
+    """A prompt would mention people, hide links, or be shown with other signs than typed."""
     shown, formats = walk(literal(text))
     assert formats == []
     assert shown == HIDDEN.sub("", text)
@@ -60,18 +60,18 @@ def test_a_persons_words_are_shown_as_they_are(text: str) -> None:
 
 @given(BODIES, st.integers(1, 400))
 def test_no_text_is_ever_longer_than_the_limit(body: Body, most: int) -> None:
-    """If this fails, Discord refuses a status message because escaping made it too long."""
+    """Discord would refuse a status message because escaping made it too long."""
     assert utf16_length(fit(body, most)) <= most
 
 
 @given(BODIES)
 def test_what_fits_is_not_cut(body: Body) -> None:
-    """If this fails, words are lost although there was room for them."""
+    """Words would be lost although there was room for them."""
     assert fit(body, 10_000) == "".join(fit((part,), 10_000) for part in body)
 
 
 def test_a_long_prompt_gives_way_to_the_place_in_line() -> None:
-    """If this fails, a prompt full of signs pushes position and time out of the message."""
+    """A prompt full of signs would push position and time out of the message."""
     text = text_of(Content(body=("#3 in line, ready ", Moment(5), " · ", "*" * 1900, " · flux")))
     assert text.startswith("#3 in line, ready <t:5:R> · ")
     assert text.endswith("… · flux")
@@ -85,21 +85,21 @@ def test_a_moment_in_a_sentence_is_a_time_of_day_and_one_that_is_not_sure_says_s
 
 
 def test_a_cut_answer_closes_its_code_block() -> None:
-    """If this fails, everything after a cut answer is shown as code."""
+    """Everything after a cut answer would be shown as code."""
     text = fit((Markdown("```py\n" + "x = 1\n" * 500), " · flux"), TEXT_MOST)
     assert text.endswith("\n``` · flux")
     assert TEXT_MOST - 20 <= utf16_length(text) <= TEXT_MOST
 
 
 def test_emoji_count_as_the_two_units_they_are() -> None:
-    """If this fails, a text of emoji is too long for Discord, or cut in the middle of one."""
+    """A text of emoji would be too long for Discord, or cut in the middle of one."""
     text = fit(("😀" * 1500,), TEXT_MOST)
     assert set(text) == {"😀", "…"}
     assert TEXT_MOST - 10 <= utf16_length(text) <= TEXT_MOST
 
 
 def test_the_answer_of_a_model_keeps_its_formatting() -> None:
-    """If this fails, answers are full of backslashes."""
+    """Answers would be full of backslashes."""
     answer = "**bold** and `code`\n\n- a list"
     assert fit((Markdown(answer),), TEXT_MOST) == answer
 
@@ -109,7 +109,7 @@ def test_the_answer_of_a_model_keeps_its_formatting() -> None:
     ["", "job:12", "job::cancel", "job:12:", "job:x:cancel", "vote:12:cancel", "job:1:a b"],
 )
 def test_other_ids_than_ours_are_no_press(custom_id: str) -> None:
-    """If this fails, a forged or foreign button reaches a command."""
+    """A forged or foreign button would reach a command."""
     assert pressed(custom_id) is None
 
 
@@ -121,7 +121,7 @@ def test_other_ids_than_ours_are_no_press(custom_id: str) -> None:
 async def test_a_button_carries_its_command_and_job(
     job_id: int, command: str, number: int | None
 ) -> None:
-    """If this fails, a press acts on another job, or an id is longer than Discord takes."""
+    """A press would act on another job, or an id would be longer than Discord accepts."""
     view = view_of([[Button(command=command, job_id=job_id, label="x" * 200, number=number)]])
     assert view is not None
     [row] = view.to_components()
@@ -133,6 +133,6 @@ async def test_a_button_carries_its_command_and_job(
 
 
 def test_no_answer_turns_our_words_around() -> None:
-    """If this fails, a model that is talked into it shows the words after its answer backwards."""
+    """A model talked into it could show the words after its answer backwards."""
     body = (Markdown("a\u202egnp\u2066b"), " by flux")
     assert text_of(Content(body=body)) == "agnpb by flux"

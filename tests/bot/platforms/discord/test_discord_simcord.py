@@ -29,7 +29,7 @@ async def simulated(handler: RecordingHandler) -> AsyncIterator[tuple[simcord.En
 
 
 async def test_a_slash_command_gets_a_status_message_that_becomes_the_result() -> None:
-    """If this fails, on a Discord that is not our own fake the main job does not work."""
+    """On a Discord that is not our own fake, the main job would not work."""
     refs: list[MessageRef | None] = []
 
     async def place(call: Invocation) -> None:
@@ -58,7 +58,7 @@ async def test_a_slash_command_gets_a_status_message_that_becomes_the_result() -
 
 
 async def test_model_names_are_completed() -> None:
-    """If this fails, nothing is offered while a person types a model's name."""
+    """Nothing would be offered while a person types a model's name."""
     async with simulated(RecordingHandler()) as (env, _chat):
         guild = env.create_guild()
         channel = guild.create_text_channel("pictures")
@@ -68,7 +68,7 @@ async def test_model_names_are_completed() -> None:
 
 
 async def test_a_button_works_after_a_restart_and_answers_in_private() -> None:
-    """If this fails, old messages' buttons are dead, or their answers are read by everyone."""
+    """Old messages' buttons would be dead, or everyone would read their answers."""
 
     async def refuse(call: Invocation) -> None:
         await call.respond(says("Only the owner can do that."), True)
@@ -92,7 +92,7 @@ async def test_a_button_works_after_a_restart_and_answers_in_private() -> None:
 
 
 async def test_a_message_in_a_channel_the_bot_cannot_write_to_is_gone() -> None:
-    """If this fails, missing permissions are repeated for ever."""
+    """Missing permissions would be retried for ever."""
     async with simulated(RecordingHandler()) as (env, chat):
         env.create_guild().create_text_channel("pictures")
         env.inject_error("POST", "/channels/*/messages", status=403, code=50013)

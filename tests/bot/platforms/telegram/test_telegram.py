@@ -21,7 +21,7 @@ TEXT_FILE = File(name="answer.md", mime="text/markdown", data=b"# all of it")
 
 
 async def test_an_answer_is_a_reply_that_is_edited_into_a_picture() -> None:
-    """If this fails, a status message cannot become the result."""
+    """A status message could not become the result."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:
         asked = fake.person(7).says("/image cat")
@@ -45,7 +45,7 @@ async def test_an_answer_is_a_reply_that_is_edited_into_a_picture() -> None:
 
 
 async def test_the_same_edit_twice_changes_nothing_and_is_no_failure() -> None:
-    """If this fails, a result repeated after a crash counts as undeliverable."""
+    """A result repeated after a crash would count as undeliverable."""
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
         ref = await chat.send("7", WAITING)
@@ -59,7 +59,7 @@ async def test_the_same_edit_twice_changes_nothing_and_is_no_failure() -> None:
 
 
 async def test_a_message_is_deleted_once_and_for_all() -> None:
-    """If this fails, deleting what is gone already is an error."""
+    """Deleting what is gone already would be an error."""
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
         ref = await chat.send("7", says("secret"))
@@ -79,7 +79,7 @@ async def test_a_message_is_deleted_once_and_for_all() -> None:
     ids=["too wide", "too narrow", "text", "broken"],
 )
 async def test_what_cannot_be_shown_as_a_photo_comes_as_a_document(file: File) -> None:
-    """If this fails, an unusual picture is refused and never delivered."""
+    """An unusual picture would be refused and never delivered."""
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
         ref = await chat.send("7", WAITING)
@@ -92,7 +92,7 @@ async def test_what_cannot_be_shown_as_a_photo_comes_as_a_document(file: File) -
 
 
 async def test_a_photo_telegram_cannot_read_comes_as_a_document() -> None:
-    """If this fails, a picture that only Telegram finds fault with is never delivered."""
+    """A picture that only Telegram finds fault with would never be delivered."""
     content = Content(body=("done",), files=(picture(),))
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
@@ -105,7 +105,7 @@ async def test_a_photo_telegram_cannot_read_comes_as_a_document() -> None:
 
 
 async def test_several_pictures_come_as_an_album_with_the_buttons_beneath() -> None:
-    """If this fails, only the first picture arrives, or an album is refused for its buttons."""
+    """Only the first picture would arrive, or an album would be refused for its buttons."""
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         person = fake.person(7)
         asked = person.says("hello")
@@ -127,7 +127,7 @@ async def test_several_pictures_come_as_an_album_with_the_buttons_beneath() -> N
 
 
 async def test_a_reply_survives_a_deleted_message() -> None:
-    """If this fails, a ping fails because the message it replies to is gone."""
+    """A ping would fail because the message it replies to is gone."""
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
         status = await chat.send("7", says("picture"))
@@ -137,7 +137,7 @@ async def test_a_reply_survives_a_deleted_message() -> None:
 
 
 async def test_links_are_never_unfolded() -> None:
-    """If this fails, an address in a prompt or an answer makes Telegram fetch and show a page."""
+    """An address in a prompt or an answer would make Telegram fetch and show a page."""
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
         ref = await chat.send("7", says("see https://example.org"))
@@ -147,7 +147,7 @@ async def test_links_are_never_unfolded() -> None:
 
 
 async def test_only_the_mentioned_person_is_notified() -> None:
-    """If this fails, a prompt or an answer notifies people, or the ping notifies no one."""
+    """A prompt or an answer would notify people, or the ping would notify no one."""
     bait = "@somebody @usher_test_bot"
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         group = fake.group()
@@ -160,7 +160,7 @@ async def test_only_the_mentioned_person_is_notified() -> None:
 
 
 async def test_a_button_of_before_a_restart_still_works() -> None:
-    """If this fails, buttons on old messages do nothing after a restart."""
+    """Buttons on old messages would do nothing after a restart."""
     async with FakeTelegram() as fake:
         group = fake.group()
         async with running(fake, RecordingHandler()) as chat:
@@ -178,7 +178,7 @@ async def test_a_button_of_before_a_restart_still_works() -> None:
 
 
 async def test_a_short_private_word_to_a_press_is_an_alert() -> None:
-    """If this fails, "only the owner may press this" is written into the group for everyone."""
+    """The refusal "only the owner may press this" would be written into the group for everyone."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:
         group = fake.group()
@@ -191,7 +191,7 @@ async def test_a_short_private_word_to_a_press_is_an_alert() -> None:
 
 
 async def test_a_long_word_to_a_press_is_a_message() -> None:
-    """If this fails, an answer longer than an alert is cut or refused."""
+    """An answer longer than an alert would be cut or refused."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:
         group = fake.group()
@@ -208,7 +208,7 @@ async def test_a_long_word_to_a_press_is_a_message() -> None:
 
 
 async def test_a_private_word_that_comes_too_late_is_a_message() -> None:
-    """If this fails, what a slow command has to say to a press is lost."""
+    """A slow command's answer to a press would be lost."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:
         group = fake.group()
@@ -220,7 +220,7 @@ async def test_a_private_word_that_comes_too_late_is_a_message() -> None:
 
 
 async def test_a_button_of_another_age_is_confirmed_and_forgotten() -> None:
-    """If this fails, data this version does not know crashes a handler, or the button spins for ever."""
+    """Data this version does not know would crash a handler, or the button would spin for ever."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:
         fake.person(7)
@@ -234,7 +234,7 @@ async def test_a_button_of_another_age_is_confirmed_and_forgotten() -> None:
 
 
 async def test_the_menu_lists_what_a_person_may_call() -> None:
-    """If this fails, people see no commands, or admin commands they cannot use."""
+    """People would see no commands, or admin commands they cannot use."""
     async with FakeTelegram() as fake:
         fake.person(1)
         describe = {"en": "Draw", "de": "Zeichnen"}
@@ -249,7 +249,7 @@ async def test_the_menu_lists_what_a_person_may_call() -> None:
 
 
 async def test_check_says_as_whom_without_taking_updates() -> None:
-    """If this fails, `usher check` cannot tell a good token from a bad one, or eats commands."""
+    """`usher check` could not tell a good token from a bad one, or would eat commands."""
     async with FakeTelegram() as fake:
         assert "@usher_test_bot" in await telegram(fake).check()
         fake.token = "1:wrong"
@@ -267,7 +267,7 @@ async def test_check_says_as_whom_without_taking_updates() -> None:
 
 
 async def test_nothing_is_sent_while_the_bot_is_not_up() -> None:
-    """If this fails, a send before the start or after the stop is lost without an error."""
+    """A send before the start or after the stop would be lost without an error."""
     async with FakeTelegram() as fake:
         fake.person(7)
         chat = telegram(fake)

@@ -30,7 +30,7 @@ def shows(person: Person, *captions: str, chat: FakeChat | None = None, album: s
 
 
 async def test_the_parts_of_an_album_are_one_call_with_all_pictures() -> None:
-    """If this fails, of two photos one reaches the model, and the other is dropped without a word."""
+    """One of two photos would be dropped without a word."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         person = fake.person(7)
@@ -47,7 +47,7 @@ async def test_the_parts_of_an_album_are_one_call_with_all_pictures() -> None:
 
 
 async def test_an_album_is_confirmed_when_it_is_durable_and_not_before() -> None:
-    """If this fails, a crash while an album is gathered, or between two of its parts, loses pictures."""
+    """A crash while an album is gathered, or between two of its parts, would lose pictures."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake:
         person = fake.person(7)
@@ -65,7 +65,7 @@ async def test_an_album_is_confirmed_when_it_is_durable_and_not_before() -> None
 
 
 async def test_a_killed_bot_hands_an_album_on_again_under_the_same_key() -> None:
-    """If this fails, a crash before the confirmation makes two jobs of one album, or none."""
+    """A crash before the confirmation would make two jobs of one album, or none."""
     stuck = asyncio.Event()
 
     async def dies(_call: Invocation) -> None:
@@ -88,7 +88,7 @@ async def test_a_killed_bot_hands_an_album_on_again_under_the_same_key() -> None
 
 
 async def test_a_late_part_names_the_album_it_belongs_to() -> None:
-    """If this fails, a slow upload is described by itself, or answered as if it were the whole album."""
+    """A slow upload would be described by itself, or answered as if it were the whole album."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         person = fake.person(7)
@@ -101,7 +101,7 @@ async def test_a_late_part_names_the_album_it_belongs_to() -> None:
 
 
 async def test_an_album_in_a_group_is_for_us_where_it_says_so() -> None:
-    """If this fails, pictures people show each other are described, or those sent to us are not seen."""
+    """Pictures people show each other would be described, or those sent to the bot missed."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:
         person, group = fake.person(7), fake.group()
@@ -232,7 +232,7 @@ def test_an_album_for_a_command_that_takes_one_picture_is_refused(line: str) -> 
 
 
 async def test_an_album_and_its_late_part_survive_restarts(tmp_path: Path) -> None:
-    """If this fails, a stop between two pictures loses one of them, or asks about the other alone."""
+    """A stop between two pictures would lose one of them, or ask about the other alone."""
     async with FakeTelegram() as fake:
         person = fake.person(7)
         async with usher(fake, tmp_path):

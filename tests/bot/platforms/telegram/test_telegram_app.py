@@ -50,7 +50,7 @@ def ended(message: FakeMessage) -> bool:
 
 
 async def test_a_picture_is_asked_for_and_delivered_in_one_message(tmp_path: Path) -> None:
-    """If this fails, the main job does not work on Telegram."""
+    """The main job would not work on Telegram."""
     async with FakeTelegram(limits=Limits()) as fake, usher(fake, tmp_path):
         person = fake.person(7, "Ada")
         person.says("/image flux a *cat* @somebody")
@@ -66,7 +66,7 @@ async def test_a_picture_is_asked_for_and_delivered_in_one_message(tmp_path: Pat
 
 
 async def test_jobs_wait_in_line_and_one_is_cancelled_by_its_button(tmp_path: Path) -> None:
-    """If this fails, positions are not shown, or the button cancels another job."""
+    """Positions would not be shown, or the button would cancel another job."""
     go_on = asyncio.Event()
     async with FakeTelegram() as fake, usher(fake, tmp_path, go_on=go_on):
         group = fake.group(-1001)
@@ -90,7 +90,7 @@ async def test_jobs_wait_in_line_and_one_is_cancelled_by_its_button(tmp_path: Pa
 async def test_work_goes_on_after_a_restart_in_the_same_message(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """If this fails, a restart loses a waiting job or its message, or runs a redelivered request twice."""
+    """A restart would lose a waiting job or its message, or run a redelivered request twice."""
     async with FakeTelegram() as fake:
         person = fake.person(7, "Ada")
         async with usher(fake, tmp_path, go_on=asyncio.Event()):
@@ -109,7 +109,7 @@ async def test_work_goes_on_after_a_restart_in_the_same_message(
 
 
 async def test_an_answer_streams_and_is_continued_by_a_reply(tmp_path: Path) -> None:
-    """If this fails, texts do not arrive, or a reply to an answer begins from nothing."""
+    """Texts would not arrive, or a reply to an answer would begin from nothing."""
     async with FakeTelegram() as fake, usher(fake, tmp_path) as parts:
         person = fake.person(7)
         first = person.says("/ask llama why?")
@@ -126,7 +126,7 @@ async def test_an_answer_streams_and_is_continued_by_a_reply(tmp_path: Path) -> 
 
 
 async def test_a_picture_is_changed_by_a_reply_to_the_question_for_it(tmp_path: Path) -> None:
-    """If this fails, where Discord opens a form, people on Telegram cannot say what to change."""
+    """Where Discord opens a form, people on Telegram could not say what to change."""
     async with FakeTelegram() as fake, usher(fake, tmp_path) as parts:
         person, group = fake.person(7), fake.group()
         first = person.says("/image flux cat", chat=group)
@@ -149,7 +149,7 @@ async def test_a_picture_is_changed_by_a_reply_to_the_question_for_it(tmp_path: 
 
 
 async def test_admins_alone_may_preload(tmp_path: Path) -> None:
-    """If this fails, anyone may move models about, or an anonymous admin of some group may."""
+    """Anyone could move models about, or an anonymous admin of some group could."""
     async with FakeTelegram() as fake, usher(fake, tmp_path):
         group, admin = fake.group(), fake.person(1)
         refused = [
@@ -166,7 +166,7 @@ async def test_admins_alone_may_preload(tmp_path: Path) -> None:
 
 
 async def test_a_photo_with_a_caption_is_the_picture_to_look_at(tmp_path: Path) -> None:
-    """If this fails, a command in a photo's caption does nothing, or comes without the photo."""
+    """A command in a photo's caption would do nothing, or come without the photo."""
     async with FakeTelegram() as fake, usher(fake, tmp_path) as parts:
         person = fake.person(7)
         person.says("/ask llama what is this?", photo=picture(kind="JPEG").data)
@@ -179,7 +179,7 @@ async def test_a_photo_with_a_caption_is_the_picture_to_look_at(tmp_path: Path) 
 
 
 async def test_a_photo_is_called_by_no_name_that_nobody_gave_it(tmp_path: Path) -> None:
-    """If this fails, a person who sent two photos reads of "photo.jpg, photo.jpg"."""
+    """A person who sent two photos would read of "photo.jpg, photo.jpg"."""
     async with FakeTelegram() as fake, usher(fake, tmp_path):
         person = fake.person(7)
         person.says("/queue", photo=picture(kind="JPEG").data)
@@ -188,7 +188,7 @@ async def test_a_photo_is_called_by_no_name_that_nobody_gave_it(tmp_path: Path) 
 
 
 async def test_check_tells_whether_the_token_works(tmp_path: Path) -> None:
-    """If this fails, `usher check` passes over Telegram, or prints the token with what is wrong."""
+    """`usher check` would skip Telegram, or print the token with what is wrong."""
     async with FakeTelegram() as fake:
         environ = {"TELEGRAM_TOKEN": fake.token, "TELEGRAM_API": fake.url}
         config = configuration.parse(CONFIG.replace("PICTURE_S", "1"), environ, folder=tmp_path)

@@ -20,7 +20,7 @@ WAITING = Content(body=("⏳",), buttons=((CANCEL,),))
 
 
 async def test_a_command_reaches_the_handler_as_it_was_typed() -> None:
-    """If this fails, the main job does not start on Telegram."""
+    """The main job would not start on Telegram."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         asked = fake.person(7, "Ada", language="de").says("/image=flux=a cat")
@@ -33,7 +33,7 @@ async def test_a_command_reaches_the_handler_as_it_was_typed() -> None:
 
 
 async def test_only_what_is_meant_for_us_is_a_call() -> None:
-    """If this fails, the bot answers other bots' commands, or everything people say to each other."""
+    """The bot would answer other bots' commands, or everything people say to each other."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         person, group = fake.person(7), fake.group()
@@ -59,7 +59,7 @@ async def test_only_what_is_meant_for_us_is_a_call() -> None:
 
 
 async def test_a_picture_alone_is_a_call_in_a_private_chat() -> None:
-    """If this fails, anyone who just sends a picture is met with silence, or a group's pictures are read."""
+    """A person who just sends a picture would get no answer, or a group's pictures would be read."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         person = fake.person(7)
@@ -72,7 +72,7 @@ async def test_a_picture_alone_is_a_call_in_a_private_chat() -> None:
 
 
 async def test_an_edited_message_is_not_a_second_job() -> None:
-    """If this fails, correcting a typo queues the picture again."""
+    """Correcting a typo would queue the picture again."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         message = fake.person(7).says("/image flux cta")
@@ -84,7 +84,7 @@ async def test_an_edited_message_is_not_a_second_job() -> None:
 
 
 async def test_a_reply_to_our_text_goes_on_talking() -> None:
-    """If this fails, a conversation cannot be continued, or praise for a picture starts one in a group."""
+    """A conversation could not be continued, or praise for a picture would start one in a group."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:
         person, group = fake.person(7), fake.group()
@@ -100,7 +100,7 @@ async def test_a_reply_to_our_text_goes_on_talking() -> None:
 
 
 async def test_the_words_replied_to_come_along() -> None:
-    """If this fails, a command beneath a person's message does not know what it is about."""
+    """A command beneath a person's message would not know what it is about."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         group = fake.group()
@@ -113,7 +113,7 @@ async def test_the_words_replied_to_come_along() -> None:
 
 
 async def test_a_question_to_a_person_opens_their_keyboard() -> None:
-    """If this fails, people do not see that the bot waits for a reply, or everyone's keyboard opens."""
+    """People would not see that the bot waits for a reply, or everyone's keyboard would open."""
     asks = Content(body=("What shall I change?",), awaits=True, mention="7")
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
@@ -127,7 +127,7 @@ async def test_a_question_to_a_person_opens_their_keyboard() -> None:
 
 
 async def test_pictures_are_hidden_where_that_is_wished() -> None:
-    """If this fails, in a chat that hides pictures, some are shown to everyone at once."""
+    """A chat that hides pictures would show some to everyone at once."""
     hidden = Content(body=("look",), files=(picture(),), spoiler=True)
     album = Content(body=("look",), files=(picture(), picture()), spoiler=True)
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
@@ -143,7 +143,7 @@ async def test_pictures_are_hidden_where_that_is_wished() -> None:
 
 
 async def test_a_command_that_replies_names_our_message_and_nobody_elses() -> None:
-    """If this fails, "cancel this" or "upscale this" cannot know which one, or takes a stranger's."""
+    """The words "cancel this" or "upscale this" could not know which one, or would take another person's."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:
         person = fake.person(7)
@@ -156,7 +156,7 @@ async def test_a_command_that_replies_names_our_message_and_nobody_elses() -> No
 
 
 async def test_a_topic_is_answered_in_the_topic() -> None:
-    """If this fails, an answer lands in another topic, or Telegram refuses it in the general one."""
+    """An answer would land in another topic, or Telegram would refuse it in the general one."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:
         forum = fake.group(-1002, forum=True)
@@ -173,7 +173,7 @@ async def test_a_topic_is_answered_in_the_topic() -> None:
 
 
 async def test_who_writes_for_a_group_has_nobodys_rights() -> None:
-    """If this fails, an anonymous admin of any group acts as the same person, perhaps as our admin."""
+    """An anonymous admin of any group would act as the same person, perhaps as our admin."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         fake.person(7).says("/preload flux", chat=fake.group(-1001), anonymous=True)
@@ -184,7 +184,7 @@ async def test_who_writes_for_a_group_has_nobodys_rights() -> None:
 
 
 async def test_a_crowd_is_served_at_the_same_time_and_each_person_in_order() -> None:
-    """If this fails, one person's slow upload holds up everyone, or two wishes change places."""
+    """One person's slow upload would hold up everyone, or two requests would change places."""
     held = asyncio.Event()
 
     accepted = []
@@ -215,7 +215,7 @@ async def test_a_crowd_is_served_at_the_same_time_and_each_person_in_order() -> 
 
 
 async def test_a_photo_is_offered_in_its_largest_size() -> None:
-    """If this fails, a picture to start from is a thumbnail, or cannot be fetched."""
+    """A picture to start from would be a thumbnail, or could not be fetched."""
     handler = RecordingHandler()
     sent = picture(40, 30, "JPEG")
     async with FakeTelegram() as fake, running(fake, handler):
@@ -228,7 +228,7 @@ async def test_a_photo_is_offered_in_its_largest_size() -> None:
 
 
 async def test_a_picture_sent_as_a_document_or_replied_to_counts_too() -> None:
-    """If this fails, only photos work, though documents are how people send pictures unharmed."""
+    """Only photos would work, though documents are how people send pictures unchanged."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         person, data = fake.person(7), picture().data
@@ -249,7 +249,7 @@ async def test_a_picture_sent_as_a_document_or_replied_to_counts_too() -> None:
 
 
 async def test_a_file_larger_than_telegram_hands_out_is_refused_unread() -> None:
-    """If this fails, 60 MB are asked for without use, or the person hears of an internal error."""
+    """60 MB would be requested without use, or the person would see an internal error."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         large = FakeFile(

@@ -39,12 +39,12 @@ def read(text: str) -> TypedCommand | None:
     ],
 )
 def test_a_command_and_its_text_are_told_apart(text: str, command: str, rest: str) -> None:
-    """If this fails, a way of typing that people use loses its model or its prompt."""
+    """A way of typing that people use would lose its model or its prompt."""
     assert read(text) == TypedCommand(command=command, addressee=None, text=rest)
 
 
 def test_the_addressed_bot_is_named() -> None:
-    """If this fails, a command for another bot is taken for ours."""
+    """A command for another bot would be taken for ours."""
     assert read("/image@Usher_Bot=flux=cat") == TypedCommand(
         command="image", addressee="usher_bot", text="flux cat"
     )
@@ -52,14 +52,14 @@ def test_the_addressed_bot_is_named() -> None:
 
 @pytest.mark.parametrize("text", ["a cat", "see /image cat", "https://a.org/image", "", "/"])
 def test_a_command_later_in_a_text_is_none(text: str) -> None:
-    """If this fails, people who talk about a command start it."""
+    """People who talk about a command would start it."""
     assert read(text) is None
 
 
 @given(model=st.from_regex(r"[a-z][\w.:/-]{0,20}", fullmatch=True), prompt=st.text(max_size=80))
 @example(model="flux", prompt="🐈=🐕")
 def test_both_forms_mean_the_same(model: str, prompt: str) -> None:
-    """If this fails, the form with equals signs arrives differently from the one with spaces."""
+    """The form with equals signs would arrive differently from the one with spaces."""
     words = prompt.strip()
     with_signs, with_spaces = read(f"/image={model}={words}"), read(f"/image {model} {words}")
     assert with_signs is not None
@@ -69,14 +69,14 @@ def test_both_forms_mean_the_same(model: str, prompt: str) -> None:
 
 @given(st.text())
 def test_any_text_after_a_command_is_kept_whole(text: str) -> None:
-    """If this fails, signs outside of the basic plane shift what is read, or a strange text fails."""
+    """Characters outside the basic plane would shift what is read, or a strange text would fail."""
     found = read(f"/ask {text}")
     assert found is not None
     assert found.text == text.strip()
 
 
 def test_the_menu_is_one_that_telegram_takes() -> None:
-    """If this fails, one command with a wrong name or help makes Telegram refuse the whole menu."""
+    """One command with a wrong name or help would make Telegram refuse the whole menu."""
     everybodys = menu(COMMANDS, describe, "en", admin=False)
     admins = menu(COMMANDS, describe, "de", admin=True)
     assert {each.command for each in admins} == {each.name for each in COMMANDS if not each.hidden}

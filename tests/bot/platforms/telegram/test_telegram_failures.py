@@ -51,7 +51,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_an_update_is_confirmed_only_when_it_is_durable() -> None:
-    """If this fails, a crash between receiving and storing loses a person's wish."""
+    """A crash between receiving and storing would lose a person's request."""
     held = asyncio.Event()
 
     async def hold(_call: Invocation) -> None:
@@ -75,7 +75,7 @@ async def test_an_update_is_confirmed_only_when_it_is_durable() -> None:
 
 
 async def test_an_update_that_comes_twice_has_the_same_key() -> None:
-    """If this fails, a redelivered update makes a second job."""
+    """A redelivered update would make a second job."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         fake.person(7).repeats(fake.person(7).says("/image cat"))
@@ -84,7 +84,7 @@ async def test_an_update_that_comes_twice_has_the_same_key() -> None:
 
 
 async def test_a_number_that_begins_anew_loses_nothing() -> None:
-    """If this fails, after a quiet week Telegram counts from a lower number, and commands are skipped."""
+    """After a quiet week Telegram would count from a lower number, and commands be skipped."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         fake.person(7).says("/queue")
@@ -100,7 +100,7 @@ async def test_a_number_that_begins_anew_loses_nothing() -> None:
 
 
 async def test_many_waiting_updates_are_all_served() -> None:
-    """If this fails, what people asked for during an outage is served in part only."""
+    """Requests made during an outage would be served only in part."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake:
         for number in range(250):
@@ -115,7 +115,7 @@ async def test_many_waiting_updates_are_all_served() -> None:
 
 
 async def test_an_update_nobody_can_read_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
-    """If this fails, one update of a kind the library cannot read keeps all later ones away for ever."""
+    """One update the library cannot read would keep all later ones away for ever."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         fake.api.updates.append({"update_id": 5_000_001, "message": {"message_id": "?"}})
@@ -130,7 +130,7 @@ async def test_an_update_nobody_can_read_is_passed_over(caplog: pytest.LogCaptur
 async def test_a_broken_handler_does_not_end_the_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """If this fails, one bug in one command takes the whole platform down, or comes again for ever."""
+    """One bug in one command would take the whole platform down, or come again for ever."""
 
     async def broken(_call: Invocation) -> None:
         raise ZeroDivisionError
@@ -160,7 +160,7 @@ async def test_a_broken_handler_does_not_end_the_connection(
     ids=["bad gateway", "no json", "a list", "conflict", "too many", "drop"],
 )
 async def test_receiving_goes_on_after_an_outage(how: dict[str, Any]) -> None:
-    """If this fails, after one failed request the bot hears no one any more."""
+    """After one failed request the bot would receive nothing any more."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake:
         fake.fail("getMe", times=3, status=502)
@@ -174,12 +174,12 @@ async def test_receiving_goes_on_after_an_outage(how: dict[str, Any]) -> None:
 
 
 def test_pauses_grow_and_end() -> None:
-    """If this fails, a bot without a network asks Telegram without pause, or not for hours."""
+    """A bot without a network would ask Telegram without pause, or not for hours."""
     assert list(islice(telegram_updates.pauses_s(), 8)) == [1, 2, 4, 8, 16, 32, 60, 60]
 
 
 async def test_a_wrong_token_ends_the_platform_with_a_clear_error() -> None:
-    """If this fails, a wrong token is tried for ever, and no one is told."""
+    """A wrong token would be tried for ever, and no one would be told."""
     async with FakeTelegram(token="1:wrong") as fake:
         chat = telegram(fake)
         fake.api.token = "2:right"
@@ -189,7 +189,7 @@ async def test_a_wrong_token_ends_the_platform_with_a_clear_error() -> None:
 
 
 async def test_a_token_revoked_while_running_ends_the_platform() -> None:
-    """If this fails, after a revoked token the bot asks for ever."""
+    """After a revoked token the bot would ask for ever."""
     async with FakeTelegram() as fake:
         fake.fail("getUpdates", status=401, text="Unauthorized")
         with pytest.raises(ChatRefused):
@@ -200,7 +200,7 @@ async def test_a_token_revoked_while_running_ends_the_platform() -> None:
 
 
 async def test_a_limit_is_said_at_once_instead_of_slept_through() -> None:
-    """If this fails, an edit blocks its chat and then shows a text that is no longer true."""
+    """An edit would block its chat and then show a text that is no longer true."""
     async with bot_with_message() as (fake, chat, ref):
         parameters = {"retry_after": 217}
         fake.fail("editMessageText", status=429, text="Too Many Requests", parameters=parameters)
@@ -212,7 +212,7 @@ async def test_a_limit_is_said_at_once_instead_of_slept_through() -> None:
 
 
 async def test_the_fakes_limits_are_met_as_slow_down() -> None:
-    """If this fails, what Telegram refuses as too much is neither refused by the fake nor said."""
+    """A request that Telegram limits would neither be refused by the fake nor reported."""
     limits = Limits()
     async with bot_with_message(limits=limits) as (fake, chat, ref):
         for number in range(19):
@@ -256,7 +256,7 @@ REFUSALS: list[tuple[int, str, type[ChatError]]] = [
 async def test_each_refusal_says_how_to_react(
     status: int, text: str, kind: type[ChatError]
 ) -> None:
-    """If this fails, a dead chat is tried for ever, or one deleted message gives a whole chat up."""
+    """A dead chat would be tried for ever, or one deleted message would give a whole chat up."""
     async with bot_with_message() as (fake, chat, ref):
         for method, call in (
             ("editMessageText", chat.edit(ref, says("new"))),
@@ -270,7 +270,7 @@ async def test_each_refusal_says_how_to_react(
 
 
 async def test_a_group_that_moved_says_where_to() -> None:
-    """If this fails, a group that became a supergroup never sees its results."""
+    """A group that became a supergroup would never see its results."""
     async with bot_with_message() as (fake, chat, ref):
         fake.migrate(fake.group(), -1009)
         with pytest.raises(ChatMoved) as failure:
@@ -284,7 +284,7 @@ async def test_a_group_that_moved_says_where_to() -> None:
 
 
 async def test_a_kicked_bot_is_told_so() -> None:
-    """If this fails, jobs of a group that removed the bot are tried for ever."""
+    """Jobs of a group that removed the bot would be tried for ever."""
     async with bot_with_message() as (fake, chat, ref):
         fake.kick(fake.group())
         for call in (chat.edit(ref, says("x")), chat.send("-1001", says("x")), chat.delete(ref)):
@@ -293,7 +293,7 @@ async def test_a_kicked_bot_is_told_so() -> None:
 
 
 async def test_a_deleted_message_is_gone() -> None:
-    """If this fails, a status message that a person deleted keeps its job's end from being shown."""
+    """A status message that a person deleted would keep its job's end from being shown."""
     async with bot_with_message() as (fake, chat, ref):
         fake.group().messages.clear()
         for content in (says("x"), Content(files=(picture(),))):
@@ -302,7 +302,7 @@ async def test_a_deleted_message_is_gone() -> None:
 
 
 async def test_a_message_too_old_to_delete_is_said() -> None:
-    """If this fails, a person is told that a message is deleted which everyone still sees."""
+    """A person would read that a message is deleted which everyone still sees."""
     async with bot_with_message() as (fake, chat, ref):
         fake.later(49 * 3600)
         with pytest.raises(ContentRefused):
@@ -310,7 +310,7 @@ async def test_a_message_too_old_to_delete_is_said() -> None:
 
 
 async def test_formatting_that_is_refused_is_left_out() -> None:
-    """If this fails, an answer is lost because Telegram does not like one of its entities."""
+    """An answer would be lost because Telegram does not like one of its entities."""
     styled = Content(body=(Markdown("**new**"),))
     text = "Bad Request: can't parse entities: unsupported type"
     async with bot_with_message() as (fake, chat, ref):
@@ -322,7 +322,7 @@ async def test_formatting_that_is_refused_is_left_out() -> None:
 
 
 async def test_code_that_loses_its_formatting_mentions_nobody() -> None:
-    """If this fails, what was code is searched for mentions when Telegram refuses the formatting."""
+    """Code would be searched for mentions when Telegram refuses the formatting."""
     code = Content(body=(Markdown("`@durov`"),))
     text = "Bad Request: can't parse entities: unsupported type"
     async with bot_with_message() as (fake, chat, ref):
@@ -347,7 +347,7 @@ async def test_code_that_loses_its_formatting_mentions_nobody() -> None:
     ids=["drop", "502", "no json", "no answer"],
 )
 async def test_a_send_whose_answer_was_lost_is_never_repeated(how: dict[str, Any]) -> None:
-    """If this fails, a hiccup between us and Telegram posts a result twice."""
+    """A lost connection to Telegram would post a result twice."""
     async with bot_with_message() as (fake, chat, _):
         fake.fail("sendMessage", acting=True, **how)
         with pytest.raises(ChatUnavailable) as failure:
@@ -357,7 +357,7 @@ async def test_a_send_whose_answer_was_lost_is_never_repeated(how: dict[str, Any
 
 
 async def test_a_send_that_times_out_is_unclear(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If this fails, a slow Telegram makes the bot post twice, or wait for ever."""
+    """A slow Telegram would make the bot post twice, or wait for ever."""
     async with bot_with_message() as (fake, chat, ref):
         request = chat._connected().request
         assert isinstance(request, telegram_updates.Request)
@@ -374,7 +374,7 @@ async def test_a_send_that_times_out_is_unclear(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_a_send_that_never_left_may_be_repeated() -> None:
-    """If this fails, while Telegram cannot be reached, results are given up as perhaps delivered."""
+    """While Telegram cannot be reached, results would be given up as perhaps delivered."""
     fake = FakeTelegram()
     async with fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
@@ -393,7 +393,7 @@ async def test_a_telegram_that_cannot_be_reached_is_told_in_words() -> None:
 
 
 async def test_an_album_is_not_repeated_for_what_comes_after_it() -> None:
-    """If this fails, when the buttons beneath an album are refused, the album is posted again and again."""
+    """When the buttons beneath an album are refused, the album would be posted repeatedly."""
     button = Button(command="again", job_id=1, label="Again")
     content = Content(files=(picture(), picture()), body=("two",), buttons=((button,),))
     async with bot_with_message() as (fake, chat, _):
@@ -410,7 +410,7 @@ async def test_an_album_is_not_repeated_for_what_comes_after_it() -> None:
 
 
 async def test_the_token_is_in_no_log_line(caplog: pytest.LogCaptureFixture) -> None:
-    """If this fails, anyone who reads a debug log owns the bot."""
+    """Any reader of a debug log would own the bot."""
     caplog.set_level("DEBUG")
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:

@@ -80,14 +80,14 @@ def stretches(message: OutgoingTelegram) -> Said:
     ],
 )
 def test_markdown_becomes_entities(markdown: str, text: str, said: Said) -> None:
-    """If this fails, an answer shows its marks, loses words, or formats what was not meant."""
+    """An answer would show its marks, lose words, or format what was not meant."""
     message = shown(Markdown(markdown))
     assert message.text == text
     assert stretches(message) == said
 
 
 def test_a_code_block_keeps_its_language_and_a_link_its_address() -> None:
-    """If this fails, code is not coloured, or a link leads elsewhere."""
+    """Code would not be coloured, or a link would lead elsewhere."""
     message = shown(Markdown("```py\nx\n```\n[here](https://example.org/a_(b)?c=*d*)"))
     code, link = message.entities
     assert code.language == "py"
@@ -95,14 +95,14 @@ def test_a_code_block_keeps_its_language_and_a_link_its_address() -> None:
 
 
 def test_plain_text_is_shown_literally() -> None:
-    """If this fails, a prompt is read as formatting."""
+    """A prompt would be read as formatting."""
     prompt = "**a** `b` [c](https://d.org) <b>e</b> _f_"
     assert shown(prompt) == OutgoingTelegram(text=prompt, entities=[], keyboard=None)
 
 
 @pytest.mark.parametrize("part", ["@somebody and @you", Markdown("**@somebody** and @you")])
 def test_nobody_is_mentioned_by_accident(part: Part) -> None:
-    """If this fails, a prompt or an answer notifies people."""
+    """A prompt or an answer would notify people."""
     text = shown(part).text
     assert "@s" not in text
     assert "@y" not in text
@@ -137,7 +137,7 @@ def found_by_telegram(message: OutgoingTelegram) -> list[str]:
     ids=["twice", "turned around", "a line beneath", "a new digit", "entity 101", "open fence"],
 )
 def test_no_trick_makes_a_mention(text: str) -> None:
-    """If this fails, a model that is talked into it, or a name, calls people who are not there."""
+    """A model talked into it, or a name, could call people who are not there."""
     assert found_by_telegram(shown(Markdown(text))) == []
     assert found_by_telegram(shown(text)) == []
 
@@ -153,7 +153,7 @@ def test_no_trick_makes_a_mention(text: str) -> None:
 def test_nothing_that_is_cut_or_bare_mentions_anybody(
     text: str, most: int, formatted: bool
 ) -> None:
-    """If this fails, a mention comes about where a long answer is cut, or sent without its formatting."""
+    """A mention could appear where a long answer is cut, or sent without its formatting."""
     for part in (text, Markdown(text)):
         content = Content(body=(part, " ▌"))
         message = outgoing(content, group=False, most=most, formatted=formatted)
@@ -162,14 +162,14 @@ def test_nothing_that_is_cut_or_bare_mentions_anybody(
 
 
 def test_code_and_addresses_of_mail_keep_their_signs() -> None:
-    """If this fails, code copied out of an answer does not run, an address cannot be copied."""
+    """Code copied out of an answer would not run, or an address could not be copied."""
     text = "```\n@decorator\n```\n`@x` a@b.org"
     message = shown(Markdown(text))
     assert message.text == "@decorator\n@x a@b.org"
 
 
 def test_a_moment_is_shown_in_the_readers_own_time() -> None:
-    """If this fails, people read times of another country, and countdowns stand still."""
+    """People would read times of another country, and countdowns would stand still."""
     message = shown("ready ", Moment(1_700_000_000.9, before="at "), "!")
     assert message.text == "ready at 22:13 UTC!"
     [entity] = message.entities
@@ -191,7 +191,7 @@ def test_a_moment_in_a_sentence_is_a_time_of_day_and_one_that_is_not_sure_says_s
 
 
 def test_the_mentioned_person_is_notified_in_a_group_only() -> None:
-    """If this fails, a ping in a group notifies no one, or the wrong text is a link."""
+    """A ping in a group would notify no one, or the wrong text would be a link."""
     content = Content(body=("Ready: your picture",), mention="7")
     [entity] = outgoing(content, group=True).entities
     assert (entity.type, entity.offset, entity.length) == ("text_mention", 0, 6)
@@ -203,7 +203,7 @@ def test_the_mentioned_person_is_notified_in_a_group_only() -> None:
 
 
 def test_the_longest_part_gives_way() -> None:
-    """If this fails, a long prompt hides where a job stands, or a message is refused as too long."""
+    """A long prompt would hide where a job stands, or a message be refused as too long."""
     message = shown("⏳ #3 · ", "🐈" * 5000, " · ready ", Moment(0))
     assert utf16_length(message.text) <= TEXT_MOST
     assert utf16_length(message.text) >= TEXT_MOST - 1
@@ -227,7 +227,7 @@ _MARKS = st.text(alphabet="ab \n*_~`[]()!#>\\@🐈-1.:/ht", max_size=120)
 @example([Markdown("***a** b*")], False)
 @example([Markdown("*a **b* c**")], False)
 def test_whatever_is_written_telegram_takes_it(parts: list[Part], group: bool) -> None:
-    """If this fails, an answer that is valid for no one keeps a result from being delivered."""
+    """An answer that is valid for no one would keep a result from being delivered."""
     message = outgoing(Content(body=tuple(parts), mention="7"), group=group)
     assert utf16_length(message.text) <= TEXT_MOST
     assert len(message.entities) <= ENTITIES_MOST
@@ -236,7 +236,7 @@ def test_whatever_is_written_telegram_takes_it(parts: list[Part], group: bool) -
 
 @given(st.lists(_MARKS.map(Markdown), min_size=1, max_size=3), st.integers(1, 60))
 def test_a_cut_text_is_whole(parts: list[Part], most: int) -> None:
-    """If this fails, cutting a formatted answer leaves an entity in the air or half a character."""
+    """Cutting a formatted answer would leave a stray entity or half a character."""
     message = outgoing(Content(body=tuple(parts)), group=False, most=most)
     assert utf16_length(message.text) <= most
     _check_entities(message)
@@ -259,7 +259,7 @@ def _check_entities(message: OutgoingTelegram) -> None:
 
 @given(_MARKS)
 def test_no_word_of_an_answer_is_lost(markdown: str) -> None:
-    """If this fails, a mark that was none takes words with it."""
+    """A character that is no mark would take words with it."""
     kept = [sign for sign in markdown if sign in "ab🐈1"]
     read = [sign for sign in styled(markdown).text if sign in "ab🐈1"]
     if "](" not in markdown and "```" not in markdown and "~~~" not in markdown:
@@ -268,19 +268,19 @@ def test_no_word_of_an_answer_is_lost(markdown: str) -> None:
 
 @pytest.mark.parametrize("sign", ["*", "_", "`", "[", "**a ", "`a``b", "[a](", "~~", "\\", "- *"])
 def test_a_hostile_answer_is_read_in_time(sign: str) -> None:
-    """If this fails, an answer made of marks blocks the whole bot for minutes."""
+    """An answer made of marks would block the whole bot for minutes."""
     text = sign * (200_000 // len(sign))
     assert len(styled(text).text) <= len(text)
 
 
 @pytest.mark.parametrize("data", ["", "cancel", "cancel:", "cancel:x", "a b:1", "x:1:2:3", "c:²"])
 def test_a_button_of_another_age_is_not_read(data: str) -> None:
-    """If this fails, data of an earlier version or of no one reaches a command."""
+    """Data of an earlier version or of no one would reach a command."""
     assert pressed(data) is None
 
 
 def test_a_button_carries_all_it_needs() -> None:
-    """If this fails, buttons on old messages do nothing after a restart."""
+    """Buttons on old messages would do nothing after a restart."""
     row = (Button(command="cancel", job_id=10**17, label="x", danger=True),)
     second = Button(command="upscale", job_id=12, label="U2", number=2)
     keyboard = shown("x", buttons=((), row)).keyboard
