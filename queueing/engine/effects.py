@@ -9,7 +9,7 @@ class Effects(Protocol):
     """Hands on what has happened, to all who are concerned; neither call blocks or raises."""
 
     def publish(self, event: Event) -> None:
-        """Tell of a change that is committed, or of progress."""
+        """Publish a committed change, or progress."""
 
     def fleet_changed(self) -> None:
         """Have everything looked at again that depends on memory, servers or what runs."""

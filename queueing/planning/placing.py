@@ -98,7 +98,7 @@ def _is_wanted(board: Board, model: ModelState) -> bool:
 
 
 def _has_place(board: Board, models: Sequence[ModelState]) -> bool:
-    """Tell whether any of the wanted models may find room now."""
+    """Return whether any of the wanted models may fit now."""
     if any(model.reserved is not None and _kept(board, model.reserved, model) for model in models):
         return True
     open_to_all = openings(board)

@@ -94,7 +94,7 @@ def has_slot(copy: CopyState) -> bool:
 
 
 def serves(copy: CopyState, job: Job, now: float) -> bool:
-    """Tell whether a copy starts a job that comes: it is ready, its server works, no gate is closed."""
+    """Return whether a copy starts an arriving job: it is ready, its server works, no gate is closed."""
     backend, gate = copy.backend, copy.gate
     if copy.residency is not Residency.READY or not backend.usable or backend.alone:
         return False
