@@ -53,13 +53,13 @@ class CheckFailed(Exception):
 async def report(config: Config, *, try_s: float = TRY_S) -> int:
     """Print what works and what does not.
 
-    Returns 0 when everything does, 1 when the file names no chat, otherwise 2.
+    Returns 0 when everything does, 1 when the file names neither a chat nor the API, otherwise 2.
     """
     findings = await try_everything(config, try_s=try_s)
     print(harmless(Redactor(config.secrets())(table(findings))))
     broken = sum(finding.works is False for finding in findings)
     print(f"\n{broken} of {len(findings)} failed." if broken else "\nEverything works.")
-    if not config.chats.any():
+    if not config.is_reached:
         return 1
     return 2 if broken else 0
 

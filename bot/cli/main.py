@@ -75,7 +75,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     config = _loaded(arguments.config)
-    if not config.chats.any():
+    if not config.is_reached:
         raise ConfigError(
             (f"{arguments.config}: chats: none is set, so no request could reach the bot",)
         )

@@ -73,6 +73,11 @@ class Config(Section):
         """Return the database's address in the store's form."""
         return f"sqlite:///{self.database.as_posix()}"
 
+    @property
+    def is_reached(self) -> bool:
+        """Whether anybody can ask for anything: over a chat or the HTTP API."""
+        return self.chats.any() or self.api is not None
+
     def secrets(self) -> frozenset[str]:
         """Return every value that must stay secret: tokens, and passwords within addresses."""
         return frozenset(_secrets(self))

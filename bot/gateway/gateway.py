@@ -20,8 +20,12 @@ from bot.queue.service import QueueService
 from bot.requests.admission import AdmissionService
 from bot.serving.address import Clients
 from bot.serving.listener import Listener
+from bot.serving.open_files import open_files
+from bot.serving.visits import ConnectionLimits
 from queueing.core.ports import Clock
 
+CALLS_MOST = 4000
+KEPT_BACK = 640  # files for the page, the chats, the servers and the database
 log = logging.getLogger(__name__)
 
 
@@ -110,7 +114,9 @@ class Gateway:
 
     async def run(self) -> None:
         """Serve until cancelled. Raises `CannotListen`."""
-        listener = Listener(self._app, clients=self._clients, cancels=True)
+        listener = Listener(
+            self._app, clients=self._clients, limits=_limits(self._settings), cancels=True
+        )
         try:
             await self._listen(listener)
             async with asyncio.TaskGroup() as tasks:
@@ -130,3 +136,13 @@ class Gateway:
             why = os.strerror(error.errno) if error.errno else str(error)
             raise CannotListen(f"cannot listen on {host}:{self._settings.port}: {why}") from error
         log.info("the API is at http://%s:%d/v1", host, self.port)
+
+
+def _limits(settings: Settings) -> ConnectionLimits:
+    """Return how many calls may be open: what the page, the chats and the servers leave.
+
+    One person may have all of them, because a program opens hundreds at once.
+    """
+    overall = max(64, min(CALLS_MOST, open_files() - KEPT_BACK))
+    strangers = overall if settings.open else max(1, overall // 2)
+    return ConnectionLimits(overall=overall, strangers=strangers, person=overall)

@@ -9,6 +9,7 @@ from aiohttp.typedefs import Handler
 
 from bot.gateway.callers import Authentication, Caller
 from bot.gateway.errors import ApiError
+from bot.serving.listener import NAME
 from queueing.core.errors import StoreError
 
 log = logging.getLogger(__name__)
@@ -45,17 +46,21 @@ def application(authentication: Authentication, routes: Mapping[str, Route]) -> 
             log.exception("%s %s: stopped by a bug", request.method, request.path)
             return error_response(BUG)
 
-    def called(route: Route) -> Handler:
-        async def handle(request: web.Request) -> web.StreamResponse:
-            return await route(request, await authentication.caller(request))
-
-        return handle
-
     app = web.Application(middlewares=[in_openais_words])
     for name, route in routes.items():
         method, path = name.split(" ")
-        app.router.add_route(method, path, called(route))
+        app.router.add_route(method, path, _called(route, authentication))
     return app
+
+
+def _called(route: Route, authentication: Authentication) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        caller = await authentication.caller(request)
+        if (name := request.get(NAME)) is not None:
+            name(caller.user)
+        return await route(request, caller)
+
+    return handle
 
 
 def error_response(error: ApiError) -> web.Response:

@@ -28,6 +28,8 @@ _PAUSE_S = 1.0  # after the system ran out of handles
 
 _log = logging.getLogger(__name__)
 
+NAME: web.RequestKey[Callable[[str], None]] = web.RequestKey("name")
+"""Under it a request carries a function that says whose it is, for a caller known later than `who`."""
 Who = Callable[[web.Request], str | None]
 
 
@@ -46,7 +48,7 @@ class Listener:
         *,
         who: Who = lambda _request: None,
         clients: Clients | None = None,
-        max_connections: int | None = None,
+        limits: ConnectionLimits | None = None,
         silent_s: float = SILENT_S,
         cancels: bool = False,
     ) -> None:
@@ -62,7 +64,7 @@ class Listener:
         )
         self._who = who
         self._clients = clients or Clients()
-        self._room = ConnectionLimits.of(max_connections or room_for_connections())
+        self._room = limits or ConnectionLimits.of(room_for_connections())
         self._silent_s = silent_s
         self._visits: dict[asyncio.BaseProtocol, Visit] = {}
         self._timers: dict[Visit, asyncio.TimerHandle] = {}
@@ -150,6 +152,7 @@ class Listener:
         self._cancel_timer(visit)
         visit.busy += 1
         self._name(visit, self._who(request))
+        request[NAME] = lambda person: self._name(visit, person)
         try:
             return await handler(request)
         finally:

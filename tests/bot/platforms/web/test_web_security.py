@@ -29,6 +29,7 @@ from bot.platforms.web.wire import MAX_FILES, MAX_UPLOAD
 from bot.serving.bucket import Bucket
 from bot.serving.hosts import host_allowed
 from bot.serving.listener import Listener
+from bot.serving.visits import ConnectionLimits
 from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import Tab, picture, running, tab
 from tests.fakes.command_handler import ScriptedHandler
@@ -424,7 +425,7 @@ async def test_connections_without_end_are_ended(handler: ScriptedHandler) -> No
     """Strangers could use up all file handles, and the chats and servers would be cut off too."""
     app = web.Application()
     app.router.add_get("/", _hello)
-    listener = Listener(app, max_connections=20)
+    listener = Listener(app, limits=ConnectionLimits.of(20))
     port = await listener.open("127.0.0.1", 0)
     opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(60)]
     async with asyncio.timeout(60):

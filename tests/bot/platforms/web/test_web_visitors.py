@@ -140,7 +140,7 @@ def _owner(request: web.Request) -> str | None:
 
 async def test_the_owner_gets_in_beside_strangers_of_the_same_address() -> None:
     """One stranger with 520 connections kept the owner off the page for as long as they liked."""
-    async with listening(max_connections=20) as visitors:
+    async with listening(limits=ConnectionLimits.of(20)) as visitors:
         for said in (b"", REQUEST % b"", b"GET / HTTP/1.1\r\nX-Slow:"):
             await visitors.come(30, said)
             assert await visitors.owner_is_answered()
@@ -148,7 +148,7 @@ async def test_the_owner_gets_in_beside_strangers_of_the_same_address() -> None:
 
 async def test_strangers_do_not_end_what_the_owner_has_open() -> None:
     """The owner's page would be disconnected by everyone who comes."""
-    async with listening(max_connections=12) as visitors:
+    async with listening(limits=ConnectionLimits.of(12)) as visitors:
         reader, writer = await asyncio.open_connection("127.0.0.1", visitors.port)
         writer.write(REQUEST % COOKIE)
         await reader.readuntil(b"hello")
@@ -161,7 +161,7 @@ async def test_strangers_do_not_end_what_the_owner_has_open() -> None:
 
 async def test_a_person_does_not_take_all_connections() -> None:
     """One invited person could keep the others out."""
-    async with listening(max_connections=12) as visitors:
+    async with listening(limits=ConnectionLimits.of(12)) as visitors:
         await visitors.come(12, REQUEST % COOKIE)
         first, _ = visitors.open[0]
         with contextlib.suppress(ConnectionError):
