@@ -19,7 +19,7 @@ from bot.gateway.errors import ApiError
 from bot.gateway.outcomes import BROKEN, gone, problem_of, too_late
 from bot.gateway.runs import Run, Runs, wait
 from bot.gateway.waiting import place_of
-from bot.queue.jobs import JobReader
+from bot.queue.jobs import OutputReader
 from bot.queue.submitting import JobSubmitter
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Output
@@ -68,10 +68,10 @@ class Answering:
     """Sends the answers of jobs to their callers."""
 
     def __init__(
-        self, runs: Runs, jobs: JobReader, submitter: JobSubmitter, patience: WaitLimits
+        self, runs: Runs, outputs: OutputReader, submitter: JobSubmitter, patience: WaitLimits
     ) -> None:
         self._runs = runs
-        self._jobs = jobs
+        self._outputs = outputs
         self._submitter = submitter
         self._patience = patience
         self._tasks: asyncio.TaskGroup | None = None
@@ -188,7 +188,7 @@ class Answering:
         """Return what a job that has ended produced. Raises `ApiError`."""
         if job.state is not JobState.COMPLETED:
             raise problem_of(job)
-        output = await self._jobs.output(job)
+        output = await self._outputs.output(job)
         if output is None:
             raise gone(job)
         return output

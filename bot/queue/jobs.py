@@ -6,7 +6,17 @@ from queueing.core.jobs import Job
 from queueing.core.requests import File, Output
 
 
-class JobReader(Protocol):
+class OutputReader(Protocol):
+    """Reads what jobs produced."""
+
+    async def output(self, job: Job) -> Output | None:
+        """Return what a completed job produced, None after retention removed it.
+
+        Raises `StoreError`.
+        """
+
+
+class JobReader(OutputReader, Protocol):
     """Reads stored jobs. Every call raises `StoreError` when the database fails."""
 
     async def get(self, job_id: int) -> Job | None:
@@ -27,6 +37,3 @@ class JobReader(Protocol):
 
     async def inputs(self, job: Job) -> tuple[File, ...]:
         """Return the files the job was accepted with."""
-
-    async def output(self, job: Job) -> Output | None:
-        """Return what a completed job produced, None after retention removed it."""

@@ -29,7 +29,7 @@ from bot.chat.delivery.status_message import StatusMessage
 from bot.chat.records.message_records import MessageRecords
 from bot.chat.texts import join, plain, status, word
 from bot.queue.deliveries import Deliveries
-from bot.queue.models import ModelReader
+from bot.queue.models import OfferReader
 from bot.queue.status import QueueStatus
 from queueing.core.jobs import JobState
 from queueing.core.ports import Clock
@@ -45,7 +45,7 @@ class Editor:
         self,
         *,
         deliveries: Deliveries,
-        models: ModelReader,
+        models: OfferReader,
         status: QueueStatus,
         records: MessageRecords,
         platforms: Mapping[str, ChatPlatform],

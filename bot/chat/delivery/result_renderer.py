@@ -18,8 +18,8 @@ from bot.chat.texts import join, plain, say, status
 from bot.chat.texts.buttons import abilities_of
 from bot.chat.texts.problems import told
 from bot.chat.texts.split import pages, utf16_length
-from bot.queue.jobs import JobReader
-from bot.queue.models import ModelReader
+from bot.queue.jobs import OutputReader
+from bot.queue.models import OfferReader
 from bot.requests.images import dimensions
 from queueing.core.jobs import Job, JobState
 from queueing.core.problems import Problem
@@ -60,12 +60,12 @@ class ResultRenderer:
 
     def __init__(
         self,
-        jobs: JobReader,
-        models: ModelReader,
+        outputs: OutputReader,
+        models: OfferReader,
         chat_settings: ChatSettingsTable,
         originals: OriginalHints | None = None,
     ) -> None:
-        self._jobs = jobs
+        self._outputs = outputs
         self._models = models
         self._chat_settings = chat_settings
         self._originals = originals or OriginalHints()
@@ -111,7 +111,7 @@ class ResultRenderer:
             case JobState.CANCELLED:
                 stopped = status.cancelled(job, language, written)
                 return self._render_text(stopped, written, limits, language)
-        output = await self._jobs.output(job)
+        output = await self._outputs.output(job)
         if output is None:
             body = say(language, "status.gone", job=job.id)
             return RenderedResult(content=Content(body=body))

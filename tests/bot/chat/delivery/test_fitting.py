@@ -8,19 +8,15 @@ from PIL import Image
 
 from backends.media import films
 from backends.media.metadata.kinds import mime_of
-from bot.chat.api.base import ChatLimits, Invocation
+from bot.chat.api.base import ChatLimits
 from bot.chat.api.chat_settings import ChatSettings, ChatSettingsTable
-from bot.chat.api.origin import Origin
 from bot.chat.delivery.fitting import fitted
-from bot.chat.delivery.result_renderer import ResultRenderer
 from bot.chat.texts import CATALOGUES, buttons, plain
 from bot.chat.texts.buttons import Abilities
-from queueing.core.jobs import Job, JobState
 from queueing.core.requests import File, Output
 from tests.backends.planted import MOVING, PLANTED
+from tests.bot.chat.delivery.rendering import completed, origin, renderer
 from tests.fakes.chat import LIMITS
-from tests.simulation.bot_installation import Bot, bot
-from tests.simulation.installation import Installation, host, image_model
 
 pytest.importorskip("av", reason="films and sound need usher-bot[media]")
 
@@ -98,31 +94,11 @@ async def test_without_the_libraries_what_fits_goes_as_it_is(
     assert await fitted(whole, replace(TELEGRAM, upload=100)) is None
 
 
-async def _ended(running: Bot) -> tuple[Invocation, Job]:
-    """Return a call for a picture and its job as if it were done."""
-    call = running.chat.call("/image flux a cat")
-    assert isinstance(call, Invocation)
-    await running.gate.call(call)
-    (job,) = await running.queue.jobs.open_jobs()
-    return call, replace(job, state=JobState.COMPLETED, finished_at=9.0)
-
-
 async def test_a_film_has_no_buttons_for_pictures_and_is_hidden_as_they_are() -> None:
     """Upscale under a film would be refused, and an unwanted film be shown at once."""
-    async with bot(Installation.of([image_model("flux")], [host("gpu-1", "comfy")])) as running:
-        call, ended = await _ended(running)
-        renderer = ResultRenderer(
-            running.queue.jobs,
-            running.queue.models,
-            ChatSettingsTable(by_key={"fake:1": ChatSettings(spoiler=True)}),
-        )
-        output = Output(files=(file(film("mp4")),))
-
-        async def kept(job: Job) -> Output:
-            return output
-
-        running.queue.jobs.output = kept  # type: ignore[method-assign]
-        rendered = await renderer.render(ended, Origin.of(call, "en"), LIMITS)
+    output, ended = Output(files=(file(film("mp4")),)), completed()
+    hides = ChatSettingsTable(by_key={"fake:1": ChatSettings(spoiler=True)})
+    rendered = await renderer(output, hides).render(ended, origin(), LIMITS)
     assert rendered.content.files == output.files
     assert rendered.content.spoiler
     names = {button.command for row in rendered.content.buttons for button in row}
@@ -132,20 +108,13 @@ async def test_a_film_has_no_buttons_for_pictures_and_is_hidden_as_they_are() ->
 
 async def test_what_was_left_out_is_counted_in_good_grammar() -> None:
     """One file "are" larger."""
-    async with bot(Installation.of([image_model("flux")], [host("gpu-1", "comfy")])) as running:
-        call, ended = await _ended(running)
-        for count, said in ((1, "1 file is too large"), (2, "2 files are too large")):
-            lost = File(name="a.zip", mime="application/zip", data=bytes(2000))
-
-            async def kept(job: Job, many: int = count, one: File = lost) -> Output:
-                return Output(files=(one,) * many)
-
-            running.queue.jobs.output = kept  # type: ignore[method-assign]
-            limits = replace(LIMITS, upload=100)
-            rendered = await ResultRenderer(
-                running.queue.jobs, running.queue.models, ChatSettingsTable()
-            ).render(ended, Origin.of(call, "en"), limits)
-            assert said in plain(rendered.content.body)
+    for count, said in ((1, "1 file is too large"), (2, "2 files are too large")):
+        lost = File(name="a.zip", mime="application/zip", data=bytes(2000))
+        limits = replace(LIMITS, upload=100)
+        rendered = await renderer(Output(files=(lost,) * count)).render(
+            completed(), origin(), limits
+        )
+        assert said in plain(rendered.content.body)
     assert "1 Datei ist" in CATALOGUES["de"]["result.file_left_out"]
 
 
@@ -165,14 +134,8 @@ async def test_what_was_changed_is_said_as_it_is(made: str, limits: ChatLimits, 
     large = io.BytesIO()
     Image.effect_noise((200, 160), 60).save(large, "PNG")
     data = {"L": large.getvalue(), "S": PLANTED["PNG"](), "M": PLANTED["WEBP"](**MOVING)}
-    async with bot(Installation.of([image_model("flux")], [host("gpu-1", "comfy")])) as running:
-        call = running.chat.call("/image flux a cat")
-        assert isinstance(call, Invocation)
-        await running.gate.call(call)
-        (job,) = await running.queue.jobs.open_jobs()
-        renderer = ResultRenderer(running.queue.jobs, running.queue.models, ChatSettingsTable())
-        fitting, note = await renderer._fit_files(
-            job, tuple(file(data[each]) for each in made), limits, "en"
-        )
+    fitting, note = await renderer()._fit_files(
+        completed(), tuple(file(data[each]) for each in made), limits, "en"
+    )
     assert len(fitting) == len(made)
     assert plain(note) == said
