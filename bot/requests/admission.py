@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field, replace
 
 from bot.people.users import Person
-from bot.queue.service import QueueService
+from bot.queue.jobs import JobReader
+from bot.queue.models import ModelReader
+from bot.queue.submitting import JobSubmitter
 from bot.requests import enhancement
 from bot.requests.conversation import PICTURES, Talk, continued, remembered_by, room_chars
 from bot.requests.drawing import (
@@ -50,7 +52,9 @@ class NewQuestion:
 class AdmissionService:
     """Accepts requests for people. `styles` and `defaults` are the operator's."""
 
-    queue: QueueService
+    submitter: JobSubmitter
+    jobs: JobReader
+    models: ModelReader
     limits: RequestLimits
     styles: Mapping[str, Style] = field(default_factory=dict)
     defaults: Defaults = field(default_factory=Defaults)
@@ -88,17 +92,17 @@ class AdmissionService:
 
         It counts against no one's limits.
         """
-        spec = self.queue.models.offer.catalog.find(picture.model)
+        spec = self.models.offer.catalog.find(picture.model)
         request = picture.request
         if spec is None or spec.enhance is None or not isinstance(request, TextToImage):
             return None
         new = enhancement.question(picture, request, spec.enhance)
-        steps = self.queue.submitter.submit(new, limits=Admission())
+        steps = self.submitter.submit(new, limits=Admission())
         return await self._answered(new.key, steps)
 
     def usual_model(self, person: Person, capability: Capability) -> str:
         """Return the model used when a request names none. Raises `Declined` when none is able."""
-        return usual_model(self.queue.models.offer.catalog, self.defaults, person, capability)
+        return usual_model(self.models.offer.catalog, self.defaults, person, capability)
 
     async def _answered(self, key: str | None, steps: Awaitable[Job]) -> Job | Refusal:
         """Return the result of the steps; a request accepted before is never refused afterwards."""
@@ -108,7 +112,7 @@ class AdmissionService:
             refusal = declined.refusal
         except Refused as refused:
             refusal = refused
-        accepted = None if key is None else await self.queue.jobs.find(key)
+        accepted = None if key is None else await self.jobs.find(key)
         return accepted or refusal
 
     # ------------------------------------------------------------ what is asked for
@@ -118,19 +122,19 @@ class AdmissionService:
         if drawing.options.strength is not None and not drawing.files:
             raise Declined(NoPicture())
         style = self._style(asking.person, drawing.style)
-        catalog, person, files = self.queue.models.offer.catalog, asking.person, drawing.files
+        catalog, person, files = self.models.offer.catalog, asking.person, drawing.files
         able = Capability.IMAGE_TO_IMAGE if files else Capability.TEXT_TO_IMAGE
         named = drawing.model or model_of_style(catalog, style, able)
         named = named or self.usual_model(person, able)
         model = catalog.require(named, able).name
-        takes = self.queue.models.offer.options_of(model)
+        takes = self.models.offer.options_of(model)
         require_taken(drawing.options, model, takes)
         request = drawn(drawing, style, person.size, takes)
         delay_s = 0.0
         if not drawing.raw:
             has_picture = bool(files)
             delay_s = await enhancement.delay_s(
-                self.queue.models, model, request, has_picture=has_picture
+                self.models, model, request, has_picture=has_picture
             )
         new = _new(asking, model, request, files, delay_s=delay_s)
         return await self.limits.submit(asking, new)
@@ -142,7 +146,7 @@ class AdmissionService:
         return self.styles[style_name(self.styles, named)]
 
     async def _ask(self, asking: Asking, question: NewQuestion) -> Job:
-        catalog, asked = self.queue.models.offer.catalog, question.talk
+        catalog, asked = self.models.offer.catalog, question.talk
         model = question.model or self._text_model(asking.person, question)
         spec = catalog.find(model)
         talk = continued(
@@ -158,7 +162,7 @@ class AdmissionService:
 
     def _text_model(self, person: Person, question: NewQuestion) -> str:
         """Return the model of the conversation or the person's usual one. Raises `Declined`."""
-        catalog = self.queue.models.offer.catalog
+        catalog = self.models.offer.catalog
         able = Capability.VISION if question.talk.files else Capability.TEXT_TO_TEXT
         earlier, replies = question.earlier, question.replies
         goes_on = model_of_conversation(catalog, person, earlier, able, replies=replies)
@@ -179,7 +183,7 @@ class AdmissionService:
         *before, last = request.messages
         if (count := len(last.pictures) + len(pictures)) > PICTURES:
             raise Declined(TooManyPictures(count=count, limit=PICTURES))
-        there = len(await self.queue.jobs.inputs(job))
+        there = len(await self.jobs.inputs(job))
         shown = (*last.pictures, *range(there, there + len(pictures)))
         text = "\n".join(filter(None, (last.text, words)))
         asked = last.model_copy(update={"text": text, "pictures": shown})
@@ -190,11 +194,11 @@ class AdmissionService:
         """Return the conversation up to a job's answer; a stopped answer has said nothing."""
         if job is None or not isinstance(job.request, Chat):
             return Talk()
-        output = await self.queue.jobs.output(job)
+        output = await self.jobs.output(job)
         said = job.request.messages
         if output is not None:
             said = (*said, ChatMessage(role="assistant", text=output.text))
-        return Talk(turns=said, files=await self.queue.jobs.inputs(job))
+        return Talk(turns=said, files=await self.jobs.inputs(job))
 
     def _going_on(
         self,
@@ -208,7 +212,7 @@ class AdmissionService:
         new = _new(asking, model, request, files)
         if earlier is None:
             return new
-        spec = self.queue.models.offer.catalog.find(model)
+        spec = self.models.offer.catalog.find(model)
         return replace(new, remembered_by=remembered_by(earlier, spec))
 
 

@@ -5,7 +5,10 @@ from dataclasses import dataclass, replace
 from bot.people.access import Access
 from bot.people.received import Received
 from bot.people.users import Person
-from bot.queue.service import QueueService
+from bot.queue.jobs import JobReader
+from bot.queue.models import OfferReader
+from bot.queue.status import QueueStatus
+from bot.queue.submitting import JobSubmitter
 from bot.requests.refusals import (
     Banned,
     Declined,
@@ -53,7 +56,10 @@ class RequestLimits:
     and the jobs of an hour are counted in the transaction that accepts.
     """
 
-    queue: QueueService
+    submitter: JobSubmitter
+    jobs: JobReader
+    models: OfferReader
+    status: QueueStatus
     access: Access
     received: Received
     clock: Clock
@@ -72,7 +78,7 @@ class RequestLimits:
         )
         size = self._take_in(new.owner, new.files)
         try:
-            return await self.queue.submitter.submit(replace(new, lane=own.lane), limits=admission)
+            return await self.submitter.submit(replace(new, lane=own.lane), limits=admission)
         except LimitReached as reached:
             self.received.take_back(new.owner, size)
             raise Declined(await self._limit(new, reached)) from None
@@ -90,7 +96,7 @@ class RequestLimits:
         self._require_allowed(asking, request, continues=True)
         size = self._take_in(job.owner, files)
         try:
-            replaced = await self.queue.submitter.replace_request(
+            replaced = await self.submitter.replace_request(
                 job.id, request, files=files, reply_to=asking.reply_to
             )
         except QueueError:
@@ -134,7 +140,7 @@ class RequestLimits:
 
     async def _line_full(self, new: NewJob, limit: int) -> LineFull:
         """Return the refusal of a full line, with when a tenth of it will have been done."""
-        name = self.queue.models.offer.catalog.named(new.model).name
+        name = self.models.offer.catalog.named(new.model).name
         done_at = self._next_done_at(name)
         if done_at is None and await self._ends(new.owner):  # the line may be that new
             done_at = self._next_done_at(name)
@@ -146,12 +152,12 @@ class RequestLimits:
 
     def _next_done_at(self, model: str) -> float | None:
         """Return when a job of the model accepted now would be done."""
-        status = next(each for each in self.queue.status.snapshot().models if each.name == model)
+        status = next(each for each in self.status.snapshot().models if each.name == model)
         return status.next_done_at
 
     async def _ends(self, owner: str) -> list[float]:
         """Return when open jobs of a person should end, for those with an estimate."""
-        standings = await self.queue.status.standings(await self.queue.jobs.open_jobs(owner))
+        standings = await self.status.standings(await self.jobs.open_jobs(owner))
         known = (each for each in standings.values() if not is_open_ended(each.reason))
         return [each.done_at for each in known if each.done_at is not None]
 

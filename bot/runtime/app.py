@@ -178,7 +178,15 @@ class App:
             originals=OriginalHints(stored.links, on_page=self._config.chats.web is not None),
             busy_after_s=self._config.limits.busy_after_s,
         )
-        enhancer = Enhancer(queue, context.admission, self._clock, chat_settings)
+        enhancer = Enhancer(
+            submitter=queue.submitter,
+            jobs=queue.jobs,
+            deliveries=queue.deliveries,
+            erasure=queue.erasure,
+            admission=context.admission,
+            clock=self._clock,
+            chat_settings=chat_settings,
+        )
         queue.events.subscribe(presenter.on_event)
         queue.events.subscribe(enhancer.on_event)
         return BotParts(
@@ -314,9 +322,14 @@ class App:
     def _admission(self, queue: JobQueue) -> AdmissionService:
         defaults = self._config.defaults
         return AdmissionService(
-            queue=queue,
+            submitter=queue.submitter,
+            jobs=queue.jobs,
+            models=queue.models,
             limits=RequestLimits(
-                queue=queue,
+                submitter=queue.submitter,
+                jobs=queue.jobs,
+                models=queue.models,
+                status=queue.status,
                 access=self._access,
                 received=Received(self._config.limits.files_per_hour_mb, self._clock),
                 clock=self._clock,

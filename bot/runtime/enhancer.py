@@ -12,7 +12,10 @@ from pydantic import ValidationError
 
 from bot.chat.api.chat_settings import ChatSettingsTable
 from bot.chat.api.origin import Origin
-from bot.queue.service import QueueService
+from bot.queue.deliveries import Deliveries
+from bot.queue.erasure import JobEraser
+from bot.queue.jobs import JobReader
+from bot.queue.submitting import JobSubmitter
 from bot.requests.admission import AdmissionService
 from bot.requests.enhancement import OWNER, improved
 from bot.requests.unwanted import said_in, unwanted_word
@@ -30,12 +33,19 @@ class Enhancer:
 
     def __init__(
         self,
-        queue: QueueService,
+        *,
+        submitter: JobSubmitter,
+        jobs: JobReader,
+        deliveries: Deliveries,
+        erasure: JobEraser,
         admission: AdmissionService,
         clock: Clock,
         chat_settings: ChatSettingsTable,
     ) -> None:
-        self._queue = queue
+        self._submitter = submitter
+        self._jobs = jobs
+        self._deliveries = deliveries
+        self._erasure = erasure
         self._admission = admission
         self._clock = clock
         self._chat_settings = chat_settings
@@ -64,7 +74,7 @@ class Enhancer:
     async def run(self) -> None:
         """Serve until cancelled; begins with what an earlier run left behind."""
         async with asyncio.TaskGroup() as tasks:
-            left = await self._queue.deliveries.unacknowledged(OWNER)
+            left = await self._deliveries.unacknowledged(OWNER)
             for question in left:
                 tasks.create_task(self._guarded(self._resume(question), question))
             # A call that was not confirmed to its chat before a crash is handed over once more.
@@ -87,7 +97,7 @@ class Enhancer:
 
     async def _resume(self, question: Job) -> None:
         """Resume a question of an earlier run, whatever has become of its picture."""
-        picture = await self._queue.jobs.get(question.parent or 0)
+        picture = await self._jobs.get(question.parent or 0)
         if picture is None or picture.state is not JobState.PENDING or picture.attempt:
             await self._end(question)
         else:
@@ -99,17 +109,17 @@ class Enhancer:
             await self._see_through(picture, asked)
         elif asked is not None:
             log.info("job %d: its prompt stays as it is: %s", picture.id, asked)
-            await self._queue.submitter.replace_request(picture.id, picture.request)
+            await self._submitter.replace_request(picture.id, picture.request)
 
     async def _see_through(self, picture: Job, asked: Job) -> None:
         """Wait for the answer as long as the picture may be delayed, then release the picture."""
         await self._ended(picture, asked)
-        current = await self._queue.jobs.get(asked.id) or asked
+        current = await self._jobs.get(asked.id) or asked
         request = picture.request
         if current.state is JobState.COMPLETED and isinstance(request, TextToImage):
-            output = await self._queue.jobs.output(current)
+            output = await self._jobs.output(current)
             request = self._acceptable(picture, improved(request, output.text if output else ""))
-        amended = await self._queue.submitter.replace_request(picture.id, request)
+        amended = await self._submitter.replace_request(picture.id, request)
         if amended is not None and request != picture.request:
             log.info("job %d: its prompt was improved by job %d", picture.id, asked.id)
         await self._end(current)
@@ -130,7 +140,7 @@ class Enhancer:
         try:
             async with asyncio.timeout(max(0.0, picture.not_before - self._clock.now())):
                 for job_id in (picture.id, asked.id):  # it may have ended before this listened
-                    current = await self._queue.jobs.get(job_id)
+                    current = await self._jobs.get(job_id)
                     if current is None or current.state.final:
                         return
                 await end
@@ -141,10 +151,10 @@ class Enhancer:
 
     async def _end(self, asked: Job) -> None:
         """End a question that is no longer needed; that of a forgotten picture is deleted with it."""
-        ended = await self._queue.submitter.cancel(asked.id)
-        await self._queue.deliveries.acknowledge(ended or asked)
-        if await self._queue.jobs.get(asked.parent or 0) is None:
-            await self._queue.erasure.forget(OWNER, frozenset({asked.id}))
+        ended = await self._submitter.cancel(asked.id)
+        await self._deliveries.acknowledge(ended or asked)
+        if await self._jobs.get(asked.parent or 0) is None:
+            await self._erasure.forget(OWNER, frozenset({asked.id}))
 
 
 def _resolve(end: asyncio.Future[None]) -> None:

@@ -78,9 +78,14 @@ async def bot(
         context = Context(
             queue=asked,
             admission=AdmissionService(
-                queue=asked,
+                submitter=asked.submitter,
+                jobs=asked.jobs,
+                models=asked.models,
                 limits=RequestLimits(
-                    queue=asked,
+                    submitter=asked.submitter,
+                    jobs=asked.jobs,
+                    models=asked.models,
+                    status=asked.status,
                     access=access,
                     received=Received(files_per_hour_mb, clock),
                     clock=clock,
@@ -105,7 +110,15 @@ async def bot(
             work=partial(work, context),
             chat_settings=chat_settings,
         )
-        enhancer = Enhancer(asked, context.admission, clock, chat_settings or ChatSettingsTable())
+        enhancer = Enhancer(
+            submitter=asked.submitter,
+            jobs=asked.jobs,
+            deliveries=asked.deliveries,
+            erasure=asked.erasure,
+            admission=context.admission,
+            clock=clock,
+            chat_settings=context.chat_settings,
+        )
         asked.events.subscribe(presenter.on_event)
         asked.events.subscribe(enhancer.on_event)
         serving = [

@@ -74,9 +74,14 @@ def _service(
 ) -> AdmissionService:
     clock = VirtualClock()
     return AdmissionService(
-        queue=queue,
+        submitter=queue.submitter,
+        jobs=queue.jobs,
+        models=queue.models,
         limits=RequestLimits(
-            queue=queue,
+            submitter=queue.submitter,
+            jobs=queue.jobs,
+            models=queue.models,
+            status=queue.status,
             access=Access((), limits or PersonLimits()),
             received=Received(files_mb, clock),
             clock=clock,
@@ -122,7 +127,7 @@ def test_calls_at_once_through_two_services_exceed_no_limit(
                     for number, key in enumerate(keys)
                 )
             )
-            return outcomes, await both[0].queue.jobs.open_jobs(ADA.user)
+            return outcomes, await both[0].jobs.open_jobs(ADA.user)
 
     outcomes, jobs = run(play())
     allowed = most_open if quota is None else min(quota, most_open)
