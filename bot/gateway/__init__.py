@@ -1,1 +1,1 @@
-"""The HTTP API: the same lines, limits and promises for programs."""
+"""The HTTP API: gives programs the same queues, limits and promises as people."""

@@ -1,7 +1,7 @@
-"""How a job's answer goes out: as it is written, or whole once it is there.
+"""Sends the answer of a job: as it is written, or whole once it is complete.
 
-A call that waits keeps its client: a stream sends comments with the place in line, a call that does
-not stream holds its headers back as long as its status can still change, and then sends white space.
+Waiting must not make a client give up. A stream sends comments with the place in line. A call that
+does not stream delays its headers while its status can still change, and then sends white space.
 """
 
 import asyncio
@@ -25,35 +25,35 @@ from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Output
 
 COMMENT_EVERY_S = 5.0
-"""A comment no oftener than that while a call waits; clients' time-outs are longer."""
+"""The shortest time between two comments while a call waits; clients time out later."""
 CHUNK_EVERY_S = 100.0
-"""LangChain's async streams give up after 120 s without a chunk, whatever comments come."""
+"""LangChain's async streams give up after 120 s without a chunk, even if comments arrive."""
 SPACE_EVERY_S = 15.0
 AGAIN_S = 10.0
-"""How long the job of a broken call waits for its caller: SDKs repeat within 8 s."""
+"""How long the job of a broken call waits for its caller: SDKs retry within 8 s."""
 PATIENCE_MARGIN_S = 5.0
-"""How long before a client gives up its answer's headers go out."""
+"""How long before a client's time-out the headers are sent."""
 
 
 Render = Callable[[Output], JsonValue]
-"""Makes the body of an answer of what a job produced."""
+"""Makes the body of an answer from the output of a job."""
 
 
 class Writer(Protocol):
-    """Turns what a run has brought into events of one kind of stream."""
+    """Turns the progress of a run into the events of one kind of stream."""
 
     @property
     def begun(self) -> bool:
-        """Whether a part of the answer has gone out, so that it cannot begin again."""
+        """Whether part of the answer has been sent, so that it cannot start over."""
 
     def news(self, run: Run) -> bytes:
-        """Return the events of what is new since the last call; empty where nothing is."""
+        """Return events for everything new since the last call; empty if there is nothing."""
 
     def keeping(self) -> bytes:
         """Return an event that only keeps the client from giving up."""
 
     def closing(self, output: Output) -> bytes:
-        """Return what ends a complete answer, with all of it that has not gone out."""
+        """Return the end of a complete answer, with all parts that have not been sent."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,7 +78,7 @@ class Answering:
         self._stopping = False
 
     async def run(self) -> None:
-        """Own what goes on after its caller has left, until cancelled."""
+        """Own the work that continues after its caller has left, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             try:
@@ -87,7 +87,7 @@ class Answering:
                 self._tasks = None
 
     def stop(self) -> None:
-        """Take no cancelled call for a hung-up one from now on: the bot stops."""
+        """Stop treating cancelled calls as hung up, because the bot is stopping."""
         self._stopping = True
 
     # ------------------------------------------------------------ as it is written
@@ -143,7 +143,7 @@ class Answering:
     async def whole(
         self, request: web.Request, job: Job, render: Render, *, leave: bool
     ) -> web.StreamResponse:
-        """Send an answer once it is there. Raises `ApiError` while a status can still be sent."""
+        """Send an answer once it is complete. Raises `ApiError` while the status is unsent."""
         began = asyncio.get_running_loop().time()
         ends = began + self._wait_s(request)
         async with self._while_listening(job, leave=leave, again_s=_comes_again_s(request)):
@@ -159,7 +159,7 @@ class Answering:
     async def _with_spaces(
         self, request: web.Request, run: Run, news: asyncio.Event, render: Render, ends: float
     ) -> web.StreamResponse:
-        """Keep a call alive with white space; a failure can only be told in the body from here on."""
+        """Keep a call alive with white space; from here on, only the body can report a failure."""
         response = web.StreamResponse(
             headers={"Content-Type": "application/json", **headers_of(run.job)}
         )
@@ -199,7 +199,7 @@ class Answering:
     async def _while_listening(
         self, job: Job, *, leave: bool, again_s: float = 0.0
     ) -> AsyncIterator[None]:
-        """End the job when its caller hangs up, `again_s` later where they may come again."""
+        """End the job when its caller hangs up, after `again_s` if they may call again."""
         try:
             yield
         except (asyncio.CancelledError, ConnectionResetError):
@@ -228,5 +228,5 @@ def _clients_patience_s(request: web.Request) -> float:
 
 
 def _comes_again_s(request: web.Request) -> float:
-    """Return how soon a client repeats a broken call: SDKs within 8 s, others never."""
+    """Return how long a client may take to retry a broken call: 0 unless it is an SDK."""
     return AGAIN_S if "x-stainless-retry-count" in request.headers else 0.0

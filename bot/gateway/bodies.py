@@ -1,4 +1,4 @@
-"""Bodies of requests: bounded before they are read, and JSON only where they say so."""
+"""Reads the bodies of requests: of limited size, and only if they are declared as JSON."""
 
 from http import HTTPStatus
 
@@ -6,17 +6,17 @@ from aiohttp import web
 
 from bot.gateway.errors import ApiError
 
-JSON_LIMIT = 64 * 1024 * 1024  # bytes; some pictures as base64
+JSON_LIMIT = 64 * 1024 * 1024  # bytes; enough for several pictures in base64
 TOO_LARGE = ApiError(
     status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    message=f"The body of a request may have at most {JSON_LIMIT // 1024 // 1024} MB.",
+    message=f"The body of a request must not exceed {JSON_LIMIT // 1024 // 1024} MB.",
 )
 
 
 async def json_body(request: web.Request, limit: int = JSON_LIMIT) -> bytes:
-    """Return the body of a request that says it is JSON. Raises `ApiError`.
+    """Return the body of a request that is declared as JSON. Raises `ApiError`.
 
-    A form of a page posts `text/plain` or multipart without being asked for permission.
+    A form on any web page can post `text/plain` or multipart without a CORS preflight.
     """
     if request.content_type != "application/json":
         raise ApiError(
@@ -28,6 +28,6 @@ async def json_body(request: web.Request, limit: int = JSON_LIMIT) -> bytes:
     data = bytearray()
     async for piece in request.content.iter_chunked(64 * 1024):
         data += piece
-        if len(data) > limit:  # the announced length may be missing
+        if len(data) > limit:  # the Content-Length header may be missing
             raise TOO_LARGE
     return bytes(data)

@@ -15,15 +15,15 @@ from bot.serving.guesses import Guesses
 from bot.serving.hosts import host_allowed
 from queueing.core.ports import Clock
 
-NO_KEY = "This needs an API key: send it as “Authorization: Bearer ush_…”. /key new in a private chat with the bot makes one."
-WRONG_KEY = "This API key is not known, or was revoked."
-TOO_MANY = "Too many wrong keys came from your address. Try again in a minute."
-NOT_HERE = "The API does not answer pages of other origins, nor to this host name."
+NO_KEY = "This request needs an API key. Send it as “Authorization: Bearer ush_…”. To create a key, send /key new to the bot in a private chat."
+WRONG_KEY = "This API key is unknown or has been revoked."
+TOO_MANY = "Too many invalid keys were sent from your address. Try again in a minute."
+NOT_HERE = "The API does not accept requests from pages of other origins, or for this host name."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Caller:
-    """A person who calls, and the key they came with; None where none is needed."""
+    """A person who calls, and the key they used; None if no key is needed."""
 
     person: Person
     name: str
@@ -31,14 +31,14 @@ class Caller:
 
     @property
     def user(self) -> str:
-        """The person's id, as jobs and limits have it."""
+        """The person's id, as used by jobs and limits."""
         return self.person.user
 
 
 class Authentication:
-    """Finds out whose call it is. With `open_`, calls without a key are `api:local`'s.
+    """Identifies the caller. With `open_`, a call without a key is from `api:local`.
 
-    `origins` are the pages that may call; without `names`, the host must be this machine's own.
+    Pages of `origins` may call. Without `names`, the host must be this machine's own.
     """
 
     def __init__(
@@ -64,10 +64,10 @@ class Authentication:
         self._guesses = Guesses(time.monotonic)
 
     def require_place(self, request: web.Request) -> None:
-        """Refuse pages of other origins, before anything of a body is read. Raises `ApiError`.
+        """Refuse pages of other origins, before any of the body is read. Raises `ApiError`.
 
-        A page in a person's browser must not reach an API that needs no key, and a hostile name
-        that points here is no name of this machine.
+        A page in a person's browser must not reach an API that needs no key, not even through a
+        hostile host name that points to this machine.
         """
         origin = request.headers.get("Origin")
         if origin is not None and origin not in self._origins:
@@ -77,7 +77,7 @@ class Authentication:
             raise ApiError(status=HTTPStatus.FORBIDDEN, message=NOT_HERE, code="host")
 
     async def caller(self, request: web.Request) -> Caller:
-        """Return who calls. Raises `ApiError` (401, 429), and `StoreError`."""
+        """Return the caller. Raises `ApiError` (401, 429), and `StoreError`."""
         secret = _secret(request)
         if not secret or not looks_like_key(secret):
             if self._open:

@@ -1,4 +1,4 @@
-"""`POST /v1/chat/completions`: a conversation goes in, an answer comes out."""
+"""`POST /v1/chat/completions`: takes a conversation, returns an answer."""
 
 import time
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from bot.gateway.submitting import Submitting
 from queueing.core.jobs import Job
 from queueing.core.requests import Chat, ChatMessage, File, PassedOn
 
-QUESTION_SHOWN = 2_000  # characters of it in lists; the server gets all
+QUESTION_SHOWN = 2_000  # characters shown in lists; the server gets all of it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,7 +1,7 @@
-"""Errors of the HTTP API: what a client is sent, in OpenAI's shape, and with which status.
+"""Errors of the HTTP API in OpenAI's format, with their statuses and headers.
 
-The status decides what SDKs do: they repeat 408, 409, 429 and everything from 500 on by themselves,
-without any key, unless `x-should-retry: false` stands beside it (openai-python, openai-node).
+The status decides what openai-python and openai-node do: they retry 408, 409, 429 and everything
+from 500 on, without an idempotency key, unless the response has `x-should-retry: false`.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from http import HTTPStatus
 from pydantic import JsonValue
 
 RETRIES_END_S = 60.0
-"""A longer `Retry-After` makes openai-node wait as long and openai-python give up."""
+"""With a longer `Retry-After`, openai-node waits that long and openai-python gives up."""
 
 _TYPES = {
     HTTPStatus.UNAUTHORIZED: "authentication_error",
@@ -22,10 +22,10 @@ _TYPES = {
 
 @dataclass(kw_only=True, eq=False)  # not frozen: Python sets the traceback of an exception
 class ApiError(Exception):
-    """A refusal or failure as a client reads it; `message` is one sentence in English.
+    """A refusal or failure as a client receives it; `message` is one sentence in English.
 
-    `param` names the field at fault and `code` is a word for programs. `retry_after_s` is when a
-    repeat can succeed; `repeat` is False where a repeat would make a second job or change nothing.
+    `param` names the field at fault and `code` is a word for programs. A retry can succeed after
+    `retry_after_s`; `repeat` is False if a retry would create a second job or change nothing.
     """
 
     status: HTTPStatus
@@ -37,7 +37,7 @@ class ApiError(Exception):
 
     @property
     def body(self) -> dict[str, JsonValue]:
-        """The error object, which is the body of an answer or the last event of a stream."""
+        """The error object, sent as the body of a response or the last event of a stream."""
         return {
             "error": {
                 "message": self.message,
@@ -62,12 +62,12 @@ class ApiError(Exception):
 
 
 def error_type(status: HTTPStatus) -> str:
-    """Return OpenAI's word for an error of that status."""
+    """Return OpenAI's error type for a status."""
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return "server_error"
     return _TYPES.get(status, "invalid_request_error")
 
 
 def invalid(message: str, param: str | None = None, code: str | None = None) -> ApiError:
-    """Return a 400, which no SDK repeats."""
+    """Return a 400, which no SDK retries."""
     return ApiError(status=HTTPStatus.BAD_REQUEST, message=message, param=param, code=code)

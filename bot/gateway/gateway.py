@@ -1,4 +1,4 @@
-"""The HTTP API as a whole: its routes put together, served at one address until it is cancelled."""
+"""The HTTP API as a whole: assembles its routes and serves them at one address."""
 
 import asyncio
 import logging
@@ -30,14 +30,14 @@ log = logging.getLogger(__name__)
 
 
 class CannotListen(Exception):
-    """The address of the API is taken, or is none of this machine's."""
+    """The address of the API is in use, or does not belong to this machine."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """Where the API is served, to whom, and how patient it is. `open` needs no key.
+    """The address, callers and time limits of the API. With `open`, it needs no key.
 
-    `unwanted` are words that requests may not contain.
+    Requests that contain one of the `unwanted` words are refused.
     """
 
     host: str = "127.0.0.1"
@@ -53,7 +53,7 @@ class Settings:
 
 
 class Gateway:
-    """Serves the API. `connected` is set while it listens; `port` is the real one then."""
+    """Serves the API. While it listens, `connected` is set and `port` is the actual port."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""`POST /v1/images/generations`: a prompt goes in, pictures come out."""
+"""`POST /v1/images/generations`: takes a prompt, returns pictures."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from queueing.core.jobs import Job
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImageRoute:
-    """Serves pictures. `url` is the API's own address, where it is known."""
+    """Serves image generations. `url` is the API's public address, if known."""
 
     submitting: Submitting
     answering: Answering

@@ -1,4 +1,4 @@
-"""`GET /v1/models`: what can be asked for, in the shape every client reads."""
+"""`GET /v1/models`: the models, in the format that every client reads."""
 
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -17,12 +17,12 @@ from queueing.core.world import Residency
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelsRoute:
-    """Serves the list of models; answered from memory, no server is asked."""
+    """Serves the list of models from memory, without asking a server."""
 
     queue: QueueService
 
     async def all(self, _request: web.Request, _caller: Caller) -> web.Response:
-        """Return every model, by all of its names."""
+        """Return every model under each of its names."""
         return web.json_response({"object": "list", "data": self._rows()})
 
     async def one(self, request: web.Request, _caller: Caller) -> web.Response:

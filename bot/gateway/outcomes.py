@@ -1,6 +1,6 @@
-"""What becomes of a call, as errors: refusals of requests and the ends of jobs without a result.
+"""Errors for calls without a result: refused requests, and jobs that failed or were cancelled.
 
-A status is what SDKs react to; the sentence is the one people read in chats, in English.
+SDKs react to the status. The message is the English sentence that chats show.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,17 +42,17 @@ _CLIENTS = frozenset(
         What.NOTHING_TO_ENLARGE,
     }
 )
-"""Problems that lie in the request: a repeat cannot help."""
+"""Problems caused by the request itself: a retry cannot help."""
 
 BROKEN = ApiError(
     status=HTTPStatus.BAD_GATEWAY,
-    message="The server of the model was lost in the middle of the answer.",
+    message="The connection to the model's server was lost in the middle of the answer.",
     code="server_lost",
 )
 
 
 def problem_of(job: Job) -> ApiError:
-    """Return the error of a job that ended without a result."""
+    """Return the error for a job that ended without a result."""
     if job.state is JobState.CANCELLED:
         return ApiError(
             status=HTTPStatus.CONFLICT,
@@ -72,22 +72,22 @@ def problem_of(job: Job) -> ApiError:
         status=HTTPStatus.BAD_REQUEST if mine else HTTPStatus.INTERNAL_SERVER_ERROR,
         message=told(problem, LANGUAGE),
         code="context_length_exceeded" if problem.what is What.TOO_LONG else str(problem.what),
-        repeat=False,  # the queue has tried as often as it helps
+        repeat=False,  # the queue has already retried as often as is useful
     )
 
 
 def too_late(job: Job) -> ApiError:
-    """Return the error of a call that waited as long as it may; its job goes on."""
+    """Return the error for a call that has reached its time limit; its job continues."""
     return ApiError(
         status=HTTPStatus.GATEWAY_TIMEOUT,
-        message=f"The job still waits or runs; its result will be at /v1/jobs/{job.id}.",
+        message=f"The job is still waiting or running; its result will be at /v1/jobs/{job.id}.",
         code="timeout",
         repeat=False,
     )
 
 
 def gone(job: Job) -> ApiError:
-    """Return the error of a job whose result is no longer kept."""
+    """Return the error for a job whose result is no longer kept."""
     return ApiError(
         status=HTTPStatus.GONE,
         message=f"The result of job {job.id} is no longer kept.",
@@ -96,7 +96,7 @@ def gone(job: Job) -> ApiError:
 
 
 def refused(refusal: Refusal, models: Sequence[str], now: float) -> ApiError:
-    """Return the error of a request that was not accepted; `models` are those there are."""
+    """Return the error for a request that was not accepted; `models` are the known models."""
     free_at = _free_at(refusal)
     return ApiError(
         status=_STATUSES.get(type(refusal), HTTPStatus.BAD_REQUEST),
@@ -109,7 +109,7 @@ def refused(refusal: Refusal, models: Sequence[str], now: float) -> ApiError:
 
 
 def in_words(refusal: Refusal, models: Sequence[str] = ()) -> str:
-    """Return the sentence people read in chats, in English."""
+    """Return the English sentence that chats show."""
     key, values = sentence(refusal, Told(LANGUAGE, models, ""))
     return plain(say(LANGUAGE, key, **values))
 
@@ -138,7 +138,7 @@ _CODES: Mapping[type, str] = {
 
 
 def _free_at(refusal: Refusal) -> float | None:
-    """Return when the same request could be accepted, where that is known (UNIX seconds)."""
+    """Return when the same request could be accepted, if known (UNIX seconds)."""
     match refusal:
         case QuotaUsedUp(free_at=at) | FilesUsedUp(free_at=at) | TooManyOpen(done_at=at):
             return at

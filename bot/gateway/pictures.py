@@ -1,4 +1,4 @@
-"""Pictures in requests: data URLs and base64 become checked files; no address is fetched."""
+"""Pictures in requests: data URLs and base64 become checked files; addresses are never fetched."""
 
 from bot.gateway.errors import invalid
 from bot.gateway.openai.data_urls import NotData, data_of
@@ -11,7 +11,7 @@ NO_ADDRESS = "pictures must come as data URLs: this server does not fetch addres
 
 
 async def picture_of(text: str, param: str) -> File:
-    """Return a picture of a request, looked at and without what was written beside its pixels.
+    """Return a picture of a request, checked and stripped of metadata.
 
     Raises `ApiError`, which names the field.
     """

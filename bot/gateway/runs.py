@@ -1,7 +1,7 @@
-"""Jobs that programs asked for, while they are open: what has come of each, for those who wait.
+"""Open jobs of programs: keeps the progress of each for the callers who wait.
 
-The chunks of a job's answer are kept until it has ended, so that a caller who comes again reads it
-from the beginning. Events are taken from the acceptance on, before the caller knows the job.
+The chunks of a job's answer are kept until it has ended, so that a caller who reconnects reads it
+from the beginning. Events are recorded from acceptance on, before the caller knows the job.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 
 PLATFORM = "api"
 LOOK_EVERY_S = 2.0
-"""How often the places of waiting jobs are read, all of them in one question."""
+"""How often the places of waiting jobs are read, all in one query."""
 
 
 class Run:
-    """One job of a program, from its acceptance to its end.
+    """A job of a program, from its acceptance to its end.
 
     `chunks` are the pieces of its newest attempt's answer. `restarts` counts the attempts that ended
-    after their first piece: an answer that was read in part cannot begin again.
+    after their first piece: an answer that was partly read cannot start over.
     """
 
     def __init__(self, job: Job) -> None:
@@ -49,12 +49,12 @@ class Run:
 
     @property
     def watched(self) -> bool:
-        """Whether anyone waits for it."""
+        """Whether a caller waits for it."""
         return bool(self._watches)
 
     @contextmanager
     def watch(self) -> Iterator[asyncio.Event]:
-        """Provide an event that is set with everything new, from the beginning on."""
+        """Provide an event that is set whenever something is new, and at the beginning."""
         event = asyncio.Event()
         event.set()
         self._watches.add(event)
@@ -64,7 +64,7 @@ class Run:
             self._watches.discard(event)
 
     async def until_final(self, news: asyncio.Event, ends: float) -> bool:
-        """Wait for the end until a moment of the loop's clock; return whether it has come."""
+        """Wait for the end, at most until a time of the loop's clock; return whether it came."""
         while not self.job.state.final:
             left_s = ends - asyncio.get_running_loop().time()
             if left_s <= 0:
@@ -74,7 +74,7 @@ class Run:
         return True
 
     def change(self, job: Job) -> None:
-        """Take a change of the job."""
+        """Record a change of the job."""
         if job.version < self.job.version:
             return
         if job.state is JobState.PENDING and self.job.state is not JobState.PENDING:
@@ -84,7 +84,7 @@ class Run:
         self._tell()
 
     def progress(self, progress: Progress) -> None:
-        """Take what a running attempt reports."""
+        """Record what a running attempt reports."""
         self.chunks += progress.chunks
         self.preview = progress.preview or self.preview
         if progress.fraction is not None:
@@ -92,7 +92,7 @@ class Run:
         self._tell()
 
     def stand(self, standing: Standing) -> None:
-        """Take where the job stands in line."""
+        """Record the job's place in line."""
         self.standing = standing
         self._tell()
 
@@ -102,7 +102,7 @@ class Run:
 
 
 class Runs:
-    """All runs there are. `on_event` listens to the queue."""
+    """All current runs. `on_event` listens to the queue."""
 
     def __init__(self, standings: Standings) -> None:
         self._standings = standings
@@ -110,7 +110,7 @@ class Runs:
         self._waiting = asyncio.Event()
 
     def on_event(self, event: Event) -> None:
-        """Take what the queue tells; never blocks."""
+        """Record an event of the queue; never blocks."""
         match event:
             case Progressed(job_id=job_id, progress=progress):
                 if run := self._runs.get(job_id):
@@ -125,7 +125,7 @@ class Runs:
 
     @contextmanager
     def watch(self, job: Job) -> Iterator[tuple[Run, asyncio.Event]]:
-        """Provide the run of a job, and an event that is set with everything new in it."""
+        """Provide the run of a job, and an event that is set whenever it has something new."""
         run = self._of(job)
         with run.watch() as news:
             if run.waits:
@@ -133,12 +133,12 @@ class Runs:
             yield run, news
 
     def is_watched(self, job: Job) -> bool:
-        """Return whether anyone waits for a job now."""
+        """Return whether a caller is waiting for a job."""
         run = self._runs.get(job.id)
         return run is not None and run.watched
 
     async def run(self) -> None:
-        """Read places of waiting jobs for their callers, until cancelled."""
+        """Read the places of waiting jobs for their callers, until cancelled."""
         while True:
             waiting = [run for run in self._runs.values() if run.waits and run.watched]
             if not waiting:
@@ -177,15 +177,15 @@ class Runs:
 
 
 async def wait(news: asyncio.Event, within_s: float) -> None:
-    """Wait for news, so many seconds at most."""
+    """Wait for news, for at most that many seconds."""
     with suppress(TimeoutError):
         async with asyncio.timeout(within_s):
             await news.wait()
 
 
 def is_api_job(job: Job) -> bool:
-    """Return whether a program asked for a job."""
-    if f'"{PLATFORM}"' not in job.reply_to:  # most jobs are of chats, and each change asks
+    """Return whether a job came from a program."""
+    if f'"{PLATFORM}"' not in job.reply_to:  # most jobs are from chats
         return False
     try:
         return Origin.model_validate_json(job.reply_to).platform == PLATFORM

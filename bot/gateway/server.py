@@ -1,4 +1,4 @@
-"""The routes of the HTTP API, and what holds for all of them: who calls, and how errors look."""
+"""The application of the HTTP API: routes, the identification of callers, and errors."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -64,7 +64,7 @@ def _called(route: Route, authentication: Authentication) -> Handler:
 
 
 def error_response(error: ApiError) -> web.Response:
-    """Return an error as an answer with its status."""
+    """Return an error as a response with its status."""
     return web.json_response(error.body, status=error.status, headers=error.headers)
 
 

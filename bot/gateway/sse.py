@@ -1,7 +1,7 @@
 """Server-sent events as every client of OpenAI's API reads them. Pure.
 
-A data line must be JSON, comments are one ASCII line each with an empty line after it, and a named
-event breaks clients that do not know it (`llm`), so there is none.
+A data line must be JSON, a comment is one ASCII line followed by an empty line, and no event has a
+name, because a name breaks clients that do not know it (`llm`).
 """
 
 import json
@@ -11,7 +11,7 @@ from pydantic import JsonValue
 HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-cache",
-    "X-Accel-Buffering": "no",  # nginx would keep events back until it has a page full
+    "X-Accel-Buffering": "no",  # otherwise nginx buffers events until it has a full page
 }
 DONE = b"data: [DONE]\n\n"
 
@@ -28,7 +28,7 @@ def comment(value: JsonValue) -> bytes:
 
 
 def compact(value: JsonValue) -> bytes:
-    """Return JSON on one line; a half of a sign that was cut is written as an escape."""
+    """Return JSON on one line; a lone surrogate is written as an escape."""
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:

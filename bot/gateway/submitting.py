@@ -1,4 +1,4 @@
-"""From a program's request to a job: idempotency, limits, and refusals as errors."""
+"""Turns a program's request into a job: idempotency, limits, and refusals as errors."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ RECENT_S = 300.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Submitting:
-    """Submits requests for callers. `unwanted` are words that they may not contain."""
+    """Submits requests for callers, except those with one of the `unwanted` words."""
 
     admission: AdmissionService
     clock: Clock
@@ -42,17 +42,17 @@ class Submitting:
     ) -> Job:
         """Accept a request and return its job. Raises `ApiError`, and `StoreError`.
 
-        With an `Idempotency-Key` it is the job of the call that came first under it.
+        With an `Idempotency-Key`, returns the job of the first call that had that key.
         """
         made = await self.admission.submit(self._asking(request, caller), model, wanted, files)
         return self._accepted(made)
 
     async def draw(self, request: web.Request, caller: Caller, drawing: Drawing) -> Job:
-        """Accept a wish for a picture. Raises as `submit`."""
+        """Accept a request for a picture. Raises the same errors as `submit`."""
         return self._accepted(await self.admission.draw(self._asking(request, caller), drawing))
 
     def style(self, named: str | None) -> str | None:
-        """Return a style that was named; clients of OpenAI's send words of their own, such as "vivid"."""
+        """Return the requested style; OpenAI's clients also send their own, such as "vivid"."""
         styles = {name.casefold() for name in self.admission.styles}
         return named if named is not None and named.casefold() in styles else None
 

@@ -1,4 +1,4 @@
-"""What a waiting caller is told: place, reason and moment, as values and as one line of English."""
+"""What a waiting caller reads: place, reason and time, as values and as a line of English."""
 
 from datetime import UTC, datetime
 
@@ -10,7 +10,7 @@ from queueing.core.standings import ModelStatus, Standing
 
 
 def place_of(run: Run) -> dict[str, JsonValue]:
-    """Return where a job stands, with moments in UTC; what cannot be said is left out."""
+    """Return a job's place in line, with times in UTC; unknown values are omitted."""
     told: dict[str, JsonValue] = {"job": run.job.id, "state": str(run.job.state)}
     standing = run.standing
     if standing is None or not run.waits:
@@ -25,7 +25,7 @@ def place_of(run: Run) -> dict[str, JsonValue]:
 
 
 def reason_of(standing: Standing | ModelStatus) -> str | None:
-    """Return why something waits, as one sentence without a full stop; its moments are in UTC."""
+    """Return why a job waits, as one sentence without a full stop, with times in UTC."""
     if standing.reason is None:
         return None
     words = reasons.words(standing.reason)
@@ -33,7 +33,7 @@ def reason_of(standing: Standing | ModelStatus) -> str | None:
 
 
 def moment(at: float) -> str:
-    """Return a moment as ISO 8601 in UTC, to the second."""
+    """Return a time as ISO 8601 in UTC, to the second."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 

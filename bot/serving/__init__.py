@@ -1,1 +1,1 @@
-"""Serving HTTP to strangers: connections, addresses, host names and guesses. Knows no chat."""
+"""Serves HTTP to strangers: connections, addresses, host names and guesses. Knows no chat."""

@@ -1,8 +1,8 @@
-"""A bucket of permits: so many at once, and so many a second after that. Pure."""
+"""A token bucket: allows a burst, and then a fixed rate. Pure."""
 
 
 class Bucket:
-    """Lets `burst` things through at once and `per_s` a second after that."""
+    """Allows `burst` events at once, and `per_s` events per second after that."""
 
     def __init__(self, *, per_s: float, burst: int) -> None:
         self._per_s = per_s
@@ -11,7 +11,7 @@ class Bucket:
         self._at = 0.0
 
     def take(self, now: float) -> bool:
-        """Return whether one more may pass at `now`, in seconds of any steady clock."""
+        """Return whether another event is allowed at `now`, in seconds of any steady clock."""
         self._level = min(self._burst, self._level + (now - self._at) * self._per_s)
         self._at = now
         if self._level < 1:

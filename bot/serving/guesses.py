@@ -1,7 +1,7 @@
-"""Keeps clients that try tokens from trying many, and knows which tokens could be guessed.
+"""Limits how many tokens a client can try, and knows which tokens could be guessed.
 
-Counts by address and in memory. A token that was right before stays accepted wherever it comes
-from, so a guesser at the same address locks no one out.
+Counts by address and in memory. A token that was right before stays accepted from any address, so
+guesses from a person's own address do not lock that person out.
 """
 
 import hashlib
@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from bot.serving.bucket import Bucket
 
-WRONG_AT_ONCE = 20  # different wrong tokens of one address
+WRONG_AT_ONCE = 20  # different wrong tokens from one address
 _WRONG_EVERY_S = 30.0  # one more after that
 _SHUT_S = 60.0
-_ADDRESSES = 10_000  # before the least recent one is forgotten
+_ADDRESSES = 10_000  # after that, the least recent one is forgotten
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Guesses:
         self._right: set[bytes] = set()
 
     def may_try(self, address: str, token: str) -> bool:
-        """Return whether a token from that address is looked up at all."""
+        """Return whether a token from an address may be looked up at all."""
         tried = self._by_address.get(address)
         return tried is None or tried.shut_until <= self._now() or _digest(token) in self._right
 
@@ -44,7 +44,7 @@ class Guesses:
         self._right.add(_digest(token))
 
     def wrong(self, address: str, token: str) -> None:
-        """Note that it identified no one. The same token again counts once: an old page repeats it."""
+        """Note that the token was wrong. A repeated token counts once: an old page resends it."""
         tried = self._by_address.setdefault(address, _Address())
         self._by_address.move_to_end(address)
         if len(self._by_address) > _ADDRESSES:

@@ -1,4 +1,4 @@
-"""Accepts connections: a limited number, none that stays silent, and unknown visitors leave first.
+"""Accepts a limited number of connections; ends silent ones, and unknown visitors' first.
 
 Unknown visitors may connect before they are identified, and each connection takes one of the
 process's few file handles, which chats, servers and the database need as well. Connections are
@@ -34,7 +34,7 @@ Who = Callable[[web.Request], str | None]
 
 
 def room_for_connections() -> int:
-    """Return how many connections the page may hold: what chats, servers and files leave."""
+    """Return how many connections the page may hold beside those of chats, servers and files."""
     files = open_files()
     return min(MAX_CONNECTIONS, files - min(128, files // 2))
 
@@ -52,11 +52,11 @@ class Listener:
         silent_s: float = SILENT_S,
         cancels: bool = False,
     ) -> None:
-        """Take the application; with `cancels`, a request ends when its visitor goes away."""
+        """Take the application; with `cancels`, requests of visitors who leave are cancelled."""
         app.middlewares.insert(0, self._heard)
         self._runner = web.AppRunner(
             app,
-            access_log=None,  # it would log the tokens of sign-in links
+            access_log=None,  # it would contain the tokens of sign-in links
             keepalive_timeout=IDLE_S,
             logger=_quiet_logger(),
             shutdown_timeout=2.0,
@@ -91,7 +91,7 @@ class Listener:
             timer.cancel()
         await self._runner.cleanup()
 
-    # ------------------------------------------------------------ coming in
+    # ------------------------------------------------------------ accepting
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -104,7 +104,7 @@ class Listener:
                 continue  # otherwise the visitor left before being accepted
             try:
                 await self._let_in(visitor, str(peer[0]) if peer else "")
-            except Exception:  # noqa: BLE001  # one visitor never costs the others the server
+            except Exception:  # noqa: BLE001  # an error with one visitor must not end the server
                 _log.exception("a connection could not be accepted")
                 visitor.close()
 
@@ -113,7 +113,7 @@ class Listener:
         for visit in sorted(self._here().values(), key=lambda each: each.at)[:_BACKLOG]:
             if visit.person is None:
                 self._end(visit)
-        await asyncio.sleep(_PAUSE_S)  # no system reports when a handle is free
+        await asyncio.sleep(_PAUSE_S)  # the system does not report when a handle becomes free
 
     async def _let_in(self, visitor: socket.socket, peer: str) -> None:
         address, loop = home(peer), asyncio.get_running_loop()
@@ -135,14 +135,14 @@ class Listener:
         self._expect(visit)
 
     def _here(self) -> dict[asyncio.BaseProtocol, Visit]:
-        """Return the present connections, and forget those that have gone."""
+        """Return the present connections, and forget those that have ended."""
         there = self._runner.server.connections if self._runner.server is not None else ()
         gone = self._visits.keys() - set(there)
         for protocol in gone:
             self._forget(protocol)
         return self._visits
 
-    # ------------------------------------------------------------ heard of, or not
+    # ------------------------------------------------------------ activity and silence
 
     @web.middleware
     async def _heard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -208,7 +208,7 @@ async def _listen(host: str | None, port: int) -> list[socket.socket]:
         except OSError as error:
             lacking = {errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL}
             if family == socket.AF_INET6 and error.errno in lacking and len(found) > 1:
-                continue  # a system without IPv6 names its addresses all the same
+                continue  # a system without IPv6 may still list IPv6 addresses
             for other in opened:
                 other.close()
             raise

@@ -5,7 +5,7 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-_UNBOUNDED = 4096  # if the number is unknown
+_UNBOUNDED = 4096  # used if the limit is unknown
 
 
 def open_files() -> int:

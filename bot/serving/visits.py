@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConnectionLimits:
-    """How many connections there may be: in all, of one address's unknown visitors, of one person."""
+    """Limits: all connections, unknown visitors' from one address, and one person's."""
 
     overall: int
     strangers: int
@@ -20,7 +20,7 @@ class ConnectionLimits:
 
     @classmethod
     def of(cls, overall: int) -> "ConnectionLimits":
-        """Divide a number of connections."""
+        """Divide a number of connections into these limits."""
         return cls(
             overall=overall,
             strangers=max(1, min(64, overall // 4)),
@@ -30,7 +30,7 @@ class ConnectionLimits:
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Visit:
-    """A connection: address, person once a cookie named one, requests under way, last activity.
+    """A connection: address, person if a cookie names one, requests in progress, last activity.
 
     A proxy's connections carry requests of many people, so its address identifies no one.
     """

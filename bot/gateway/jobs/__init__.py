@@ -1,1 +1,1 @@
-"""The native API: submit a job, watch it, fetch what came of it; and where all lines stand."""
+"""The native API: submit a job, watch it and fetch its result; list queues and machines."""

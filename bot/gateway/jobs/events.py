@@ -1,7 +1,7 @@
-"""`GET /v1/jobs/{id}/events`: what becomes of a job, as it happens, as server-sent events.
+"""`GET /v1/jobs/{id}/events`: reports a job's life as server-sent events.
 
 Each event is a data line with a `type`: `state`, `place`, `progress`, `preview`, `text`, `done`. The
-newest state is told to a listener who comes late; a text is told from its beginning.
+latest state is sent to a late listener; text is always sent from its beginning.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ PING_S = 15.0
 
 
 class JobEvents:
-    """Remembers what one listener was told of a run."""
+    """Remembers which events of a run one listener has received."""
 
     def __init__(self) -> None:
         self._state: JobState | None = None
@@ -34,7 +34,7 @@ class JobEvents:
         self._restarts: int | None = None
 
     def news(self, run: Run) -> Iterator[dict[str, Any]]:
-        """Yield what is new since the last call."""
+        """Yield the events since the last call."""
         if self._restarts not in {None, run.restarts}:
             self._chunks = 0
             yield {"type": "text", "text": "", "again": True}
@@ -63,12 +63,12 @@ class JobEvents:
 
 
 def done(view: JobView) -> bytes:
-    """Return the last event, with the job as it ended."""
+    """Return the last event, with the final state of the job."""
     return sse.data({"type": "done", "job": view.model_dump(mode="json")})
 
 
 async def send(response: web.StreamResponse, run: Run, news: asyncio.Event) -> None:
-    """Send the events of a run until it has ended, with a comment where nothing happens for long."""
+    """Send the events of a run until it ends, and a comment if nothing happens for a while."""
     told = JobEvents()
     while True:
         news.clear()

@@ -1,6 +1,6 @@
 """The records of the native API; its OpenAPI document is made from them.
 
-Moments are ISO 8601 in UTC. What cannot be said is null.
+Times are ISO 8601 in UTC. Unknown values are null.
 """
 
 from typing import Annotated, Literal, Self
@@ -25,10 +25,10 @@ PICTURES_LIMIT = 8
 
 
 class PictureJob(BaseModel):
-    """A picture to draw; what is left out is the model's default or the person's own.
+    """A picture to draw; omitted fields default to the person's settings or the model's.
 
     `pictures` are data URLs or base64; the first is the one to start from. A `seed` of -1 asks for
-    a random one, `raw` leaves the prompt as it is.
+    a random one; `raw` leaves the prompt unchanged.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,12 +50,12 @@ class PictureJob(BaseModel):
     @model_validator(mode="after")
     def _both_sides(self) -> Self:
         if (self.width is None) != (self.height is None):
-            raise ValueError("width and height go together")
+            raise ValueError("width and height must be given together")
         return self
 
     @property
     def options(self) -> DrawingOptions:
-        """What was said of the picture beside its words."""
+        """The parameters of the picture except its prompt."""
         size = (self.width, self.height) if self.width and self.height else None
         return DrawingOptions(
             size=size,
@@ -77,12 +77,12 @@ JobRequest = Annotated[
     Annotated[ChatCompletions, Tag("chat")] | Annotated[PictureJob, Tag("picture")],
     Discriminator(_kind),
 ]
-"""What a job is to do: `messages` are answered, a `prompt` is drawn."""
+"""A new job: `messages` are answered, a `prompt` is drawn."""
 JOB_REQUESTS: TypeAdapter[ChatCompletions | PictureJob] = TypeAdapter(JobRequest)
 
 
 class View(BaseModel):
-    """Base of what is answered."""
+    """Base of all responses."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -98,17 +98,17 @@ class FileView(View):
 
 
 class ErrorView(View):
-    """Why a job failed, as people read it."""
+    """Why a job failed, in words for people."""
 
     message: str
     code: str | None = None
 
 
 class JobView(View):
-    """A job and where it stands.
+    """A job and its progress.
 
     `position` is 1 for the next to start; `progress` goes from 0 to 1. `text`, `files` and `error` are
-    there once the job has ended.
+    set once the job has ended.
     """
 
     object: Literal["job"] = "job"
@@ -135,7 +135,7 @@ class JobList(View):
 
 
 class LineView(View):
-    """The line of a model: what waits, what runs, why it waits and when a job accepted now is done."""
+    """The queue of a model: its jobs, why they wait, and when a job accepted now would be done."""
 
     model: str
     waiting: int
@@ -148,14 +148,14 @@ class LineView(View):
 
 
 class QueueView(View):
-    """Every line."""
+    """All queues."""
 
     object: Literal["queue"] = "queue"
     lines: tuple[LineView, ...]
 
 
 class ServerView(View):
-    """A server of a host: since when it is up or down, and what it says of itself."""
+    """A server of a host: whether and since when it is up, and what it reports about itself."""
 
     name: str
     kind: str
@@ -176,7 +176,7 @@ class MachineView(View):
 
 
 class MachineList(View):
-    """Every machine."""
+    """All machines."""
 
     object: Literal["list"] = "list"
     data: tuple[MachineView, ...]

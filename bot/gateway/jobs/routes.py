@@ -1,4 +1,4 @@
-"""The routes of the native API. Another person's job is 404, as one that never was."""
+"""The routes of the native API. Another person's job is 404, like one that does not exist."""
 
 import asyncio
 from dataclasses import dataclass
@@ -36,14 +36,14 @@ FILE_HEADERS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobRoutes:
-    """Serves jobs, lines and machines."""
+    """Serves jobs, queues and machines."""
 
     queue: QueueService
     submitting: Submitting
     runs: Runs
 
     async def submit(self, request: web.Request, caller: Caller) -> web.Response:
-        """Accept a job: 202 with where it stands. Raises `ApiError`."""
+        """Accept a job: 202 with its number and place. Raises `ApiError`."""
         asked = read(await json_body(request))
         if isinstance(asked, PictureJob):
             pictures = enumerate(asked.pictures)
@@ -56,7 +56,7 @@ class JobRoutes:
         return _json(await self._view(job), status=HTTPStatus.ACCEPTED, headers=location)
 
     async def one(self, request: web.Request, caller: Caller) -> web.Response:
-        """Return a job; with `wait`, once it has ended or so many seconds later."""
+        """Return a job; with `wait`, once it has ended or after that many seconds."""
         job = await self._own(request, caller)
         wait_s = _number(request, "wait", most=WAIT_MOST_S)
         if wait_s and not job.state.final:
@@ -65,7 +65,7 @@ class JobRoutes:
         return _json(await self._view(job))
 
     async def events(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Send what becomes of a job as it happens. Hanging up ends nothing."""
+        """Send the events of a job as they happen. Hanging up does not cancel it."""
         job = await self._own(request, caller)
         response = web.StreamResponse(headers=sse.HEADERS)
         await response.prepare(request)
@@ -109,11 +109,11 @@ class JobRoutes:
         return web.Response(body=file.data, content_type=file.mime, headers=headers)
 
     async def lines(self, _request: web.Request, _caller: Caller) -> web.Response:
-        """Return every line."""
+        """Return all queues."""
         return _json(queue_view(self.queue.status.snapshot()))
 
     async def hosts(self, _request: web.Request, _caller: Caller) -> web.Response:
-        """Return every machine."""
+        """Return all machines."""
         return _json(machine_list(self.queue.status.snapshot()))
 
     async def _own(self, request: web.Request, caller: Caller) -> Job:
@@ -161,7 +161,7 @@ def _drawing(asked: PictureJob, files: tuple[File, ...]) -> Drawing:
 
 
 def _number(request: web.Request, name: str, *, most: float) -> float:
-    """Return a number of the query, 0 where it is not given. Raises `ApiError`."""
+    """Return a number from the query, 0 if it is missing. Raises `ApiError`."""
     text = request.query.get(name, "0")
     try:
         number = float(text)

@@ -1,4 +1,4 @@
-"""Jobs, lines and machines as the native API shows them. Pure."""
+"""Jobs, queues and machines as the native API shows them. Pure."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ def job_view(
     progress: float | None = None,
     output: Output | None = None,
 ) -> JobView:
-    """Return a job as it is shown; `output` is what it came to, where that is known."""
+    """Return a job as it is shown; `output` is its result, if known."""
     waits = standing is not None and job.state is JobState.PENDING
     return JobView(
         id=job.id,
@@ -61,7 +61,7 @@ def files_of(job: Job, output: Output) -> tuple[FileView, ...]:
 
 
 def queue_view(snapshot: QueueSnapshot) -> QueueView:
-    """Return every line."""
+    """Return all queues."""
     return QueueView(
         lines=tuple(
             LineView(
@@ -80,7 +80,7 @@ def queue_view(snapshot: QueueSnapshot) -> QueueView:
 
 
 def machine_list(snapshot: QueueSnapshot) -> MachineList:
-    """Return every machine with its servers, without their addresses."""
+    """Return all machines with their servers, without addresses."""
     return MachineList(
         data=tuple(
             MachineView(

@@ -1,1 +1,1 @@
-"""OpenAI's API as its clients use it: records, what they mean here, and answers in its shapes."""
+"""OpenAI's API as its clients use it: request records, their meaning here, and responses."""

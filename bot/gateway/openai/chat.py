@@ -1,4 +1,4 @@
-"""`POST /v1/chat/completions`: what a client asks, and the body a server gets for it. Pure."""
+"""`POST /v1/chat/completions`: the request, and the body a server gets for it. Pure."""
 
 from typing import Self
 
@@ -12,13 +12,13 @@ TOKENS_LIMIT = 10_000_000
 
 
 class StreamOptions(ClientRecord):
-    """What a streamed answer says beside the answer."""
+    """What a streamed answer contains besides the answer."""
 
     include_usage: bool | None = None
 
 
 class ChatCompletions(Sampling, Tooling):
-    """The request. `usher_progress` asks for the place in line as data lines of their own."""
+    """The request. With `usher_progress`, the place in line is sent as separate data lines."""
 
     model: str = Field(min_length=1, max_length=NAME_LIMIT)
     messages: tuple[ClientMessage, ...] = Field(min_length=1, max_length=MESSAGES_LIMIT)
@@ -32,26 +32,26 @@ class ChatCompletions(Sampling, Tooling):
     @model_validator(mode="after")
     def _one_answer(self) -> Self:
         if self.n not in {None, 1}:
-            raise ValueError("n must be 1: one job makes one answer")
+            raise ValueError("n must be 1: a job produces one answer")
         return self
 
     @property
     def streams(self) -> bool:
-        """Whether the answer goes out as it is written."""
+        """Whether the answer is sent as it is written."""
         return bool(self.stream)
 
     @property
     def wants_usage(self) -> bool:
-        """Whether a streamed answer ends with the counts of its tokens."""
+        """Whether a streamed answer ends with its token counts."""
         return bool(self.stream_options and self.stream_options.include_usage)
 
     @property
     def most_tokens(self) -> int | None:
-        """The limit of the answer; OpenAI's newer name of it goes first."""
+        """The token limit of the answer; OpenAI's newer name for it takes precedence."""
         return self.max_completion_tokens or self.max_tokens
 
     def body(self) -> dict[str, JsonValue]:
-        """Return what a server is sent beside its own name of the model. Raises `ApiError`."""
+        """Return the body for a server, without the name of the model. Raises `ApiError`."""
         body: dict[str, JsonValue] = {"messages": passed_on(self.messages)}
         body |= self.passed_on() | self.tooling()
         if self.most_tokens is not None:

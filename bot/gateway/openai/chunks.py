@@ -1,8 +1,8 @@
-"""Answers of chat completions in OpenAI's shapes: streamed chunk by chunk, and whole.
+"""Answers of chat completions in OpenAI's format: streamed in chunks, and whole.
 
-A server names its own model and makes an id of its own; a client gets the same id, moment and model
-in every chunk, in the order that all clients accept: role first, then pieces, then the reason for
-the end, then the usage where it was asked for.
+Servers use their own model names and ids. A client gets the same id, time and model in every chunk,
+in the order that all clients accept: the role, then the pieces, then the finish reason, then the
+usage if it was requested.
 """
 
 import json
@@ -23,7 +23,7 @@ NO_USAGE: Object = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Heading:
-    """What every part of one answer has in common; `created` is in UNIX seconds."""
+    """The fields that all chunks of one answer share; `created` is in UNIX seconds."""
 
     id: str
     model: str
@@ -34,9 +34,9 @@ class Heading:
         return {**self._names("chat.completion.chunk"), "choices": list(choices), **more}
 
     def renamed(self, chunk: Mapping[str, Any]) -> Object | None:
-        """Return a server's chunk as this answer's; None where it says nothing.
+        """Return a server's chunk as one of this answer; None if it contains nothing.
 
-        The usage is said at the end, and the role was said in the first chunk.
+        The usage is sent at the end, and the role was sent in the first chunk.
         """
         choices = [_renamed(choice) for choice in chunk.get("choices") or () if choice]
         told = [choice for choice in choices if _says_something(choice)]
@@ -71,11 +71,11 @@ class ChatStream:
 
     @property
     def begun(self) -> bool:
-        """Whether a chunk of the answer has gone out."""
+        """Whether a chunk of the answer has been sent."""
         return self.sent > 0
 
     def news(self, run: Run) -> bytes:
-        """Return a server's new chunks under our heading, the role before the first of them."""
+        """Return a server's new chunks with this answer's heading, preceded by the role."""
         fresh = run.chunks[self.sent :]
         if not fresh:
             return b""
@@ -89,7 +89,7 @@ class ChatStream:
         return self._event([])
 
     def closing(self, output: Output) -> bytes:
-        """Return the end of the stream, and the whole answer where none of it has gone out."""
+        """Return the end of the stream, with the whole answer if none of it has been sent."""
         answer = answer_of(output)
         events = [] if self.begun else [self._opening(), self._all_of(answer)]
         if self.usage:
@@ -111,7 +111,7 @@ class ChatStream:
 
 
 def answer_of(output: Output) -> Object:
-    """Return what a server answered, or, for a job of a chat, its text in the same form."""
+    """Return what a server answered; for a job from a chat, its text in the same form."""
     if output.answer:
         answer: Object = json.loads(output.answer)
         return answer
@@ -141,9 +141,9 @@ def _renamed(choice: Mapping[str, Any]) -> Object:
 
 
 def _call(at: int, call: Mapping[str, Any]) -> Object:
-    """Return a piece of a tool call with the fields that clients key on.
+    """Return a piece of a tool call with the fields that clients rely on.
 
-    vLLM left out `type` beside the name, and others the index.
+    vLLM has omitted `type` next to the name, and other servers the index.
     """
     piece = {"index": call.get("index", at), **call}
     if (call.get("function") or {}).get("name"):

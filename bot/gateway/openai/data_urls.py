@@ -8,18 +8,18 @@ _DATA_URL = re.compile(r"data:(?P<mime>[\w.+-]+/[\w.+-]+)?(?:;[\w-]+=[^;,]*)*;ba
 
 
 class NotData(ValueError):
-    """The text is no base64, or a data URL that is not base64."""
+    """The text is not base64, or a data URL that does not use base64."""
 
 
 def is_data_url(text: str) -> bool:
-    """Return whether a text carries its data in itself."""
+    """Return whether a text is a data URL."""
     return text[:5].casefold() == "data:"
 
 
 def data_of(text: str) -> bytes:
     """Return the bytes of a data URL, or of bare base64. Raises `NotData`.
 
-    What the URL says of its kind is not believed: bytes are looked at where they are used.
+    The media type in the URL is ignored: the bytes are examined where they are used.
     """
     if is_data_url(text):
         match = _DATA_URL.match("data:" + text[5:])

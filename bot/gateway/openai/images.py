@@ -1,4 +1,4 @@
-"""`POST /v1/images/generations`: what a client asks, and pictures in OpenAI's shapes. Pure."""
+"""`POST /v1/images/generations`: the request, and pictures in OpenAI's format. Pure."""
 
 import base64
 import re
@@ -25,9 +25,9 @@ NO_USAGE: dict[str, Any] = {
 
 
 class ImageGeneration(ClientRecord):
-    """The request; `negative_prompt`, `seed`, `steps` and `style` are what local models take beside it.
+    """The request; local models also take `negative_prompt`, `seed`, `steps` and `style`.
 
-    `quality`, `background`, `moderation` and others of OpenAI's are left out.
+    `quality`, `background`, `moderation` and other fields of OpenAI's are ignored.
     """
 
     prompt: str = Field(min_length=1, max_length=PROMPT_LIMIT)
@@ -56,7 +56,7 @@ class ImageGeneration(ClientRecord):
 
     @property
     def sides(self) -> tuple[int, int] | None:
-        """Width and height in pixels, None for the usual ones."""
+        """Width and height in pixels; None for the defaults."""
         if self.size is None:
             return None
         width, height = self.size.split("x")
@@ -64,7 +64,7 @@ class ImageGeneration(ClientRecord):
 
     @property
     def options(self) -> DrawingOptions:
-        """What was said of the picture beside its words."""
+        """The parameters of the picture except its prompt."""
         return DrawingOptions(
             size=self.sides,
             steps=self.steps,
@@ -76,7 +76,7 @@ class ImageGeneration(ClientRecord):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pictures:
-    """Puts the pictures of a job into an answer; `url` makes the address of each, where asked for."""
+    """Puts the pictures of a job into an answer; `url` makes the address of each, if requested."""
 
     created: int
     url: Callable[[int], str] | None = None
@@ -94,7 +94,7 @@ class Pictures:
 
 @dataclass(kw_only=True, slots=True)
 class PictureStream:
-    """Writes a picture that grows: some previews, evenly over the work, then the pictures.
+    """Streams a picture: some previews, evenly spread over the work, then the pictures.
 
     Implements `bot.gateway.answering.Writer`.
     """
@@ -106,11 +106,11 @@ class PictureStream:
 
     @property
     def begun(self) -> bool:
-        """False: a preview is no part of the answer, which may begin again."""
+        """False: a preview is not part of the answer, which may start over."""
         return False
 
     def news(self, run: Run) -> bytes:
-        """Return the next preview, once the work has come that far."""
+        """Return the next preview once the work has advanced far enough."""
         preview, fraction = run.preview, run.fraction or 0.0
         due = int(fraction * (self.previews + 1))
         if preview is None or self.shown >= min(due, self.previews):
@@ -120,7 +120,7 @@ class PictureStream:
         return sse.data({**event, "partial_image_index": self.shown - 1})
 
     def keeping(self) -> bytes:
-        """Return a comment: these streams have no empty event."""
+        """Return a comment, because these streams have no empty event."""
         return b": usher\n\n"
 
     def closing(self, output: Output) -> bytes:

@@ -1,7 +1,7 @@
-"""The messages of a chat completion: read from a client, and as a server gets them.
+"""The messages of a chat completion, as clients send them and as servers get them.
 
-Texts, tool calls and their results are passed on as they came. Pictures become files of the job and
-are named by their place among them, so that no address ever reaches a server: some would fetch it.
+Texts, tool calls and their results are passed on unchanged. Pictures become files of the job, and
+messages refer to them by number, so no address reaches a server: some servers would fetch it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,28 +13,28 @@ from pydantic import Field, JsonValue, field_validator
 from bot.gateway.errors import invalid
 from bot.gateway.openai.records import ClientRecord, without_null
 
-TEXT_LIMIT = 4_000_000  # characters of one message; no local model reads a tenth of it
+TEXT_LIMIT = 4_000_000  # characters of one message; local models read less than a tenth of that
 MESSAGES_LIMIT = 4_000
 PARTS_LIMIT = 512
 TOOL_CALLS_LIMIT = 128
 
 
 class ClientText(ClientRecord):
-    """Words in a message of several parts."""
+    """Text in a message of several parts."""
 
     type: Literal["text", "input_text", "output_text"]
     text: str = Field(max_length=TEXT_LIMIT)
 
 
 class ImageUrl(ClientRecord):
-    """Where a picture is: in the address itself, or somewhere it must be fetched from."""
+    """The address of a picture: a data URL, or a place to fetch it from."""
 
     url: str
     detail: str | None = Field(default=None, max_length=20)
 
 
 class ClientImage(ClientRecord):
-    """A picture in a message; some clients give its address as a bare text."""
+    """A picture in a message; some clients give its address as a plain string."""
 
     type: Literal["image_url"]
     image_url: ImageUrl
@@ -49,14 +49,14 @@ ClientPart = Annotated[ClientText | ClientImage, Field(discriminator="type")]
 
 
 class FunctionCall(ClientRecord):
-    """The function a model called; its arguments are JSON in a text, as the model wrote it."""
+    """The function a model called; its arguments are a string of JSON, as the model wrote it."""
 
     name: str = Field(max_length=256)
     arguments: str = Field(default="", max_length=TEXT_LIMIT)
 
 
 class ToolCall(ClientRecord):
-    """A call that an assistant's message made."""
+    """A tool call in an assistant's message."""
 
     id: str = Field(max_length=256)
     type: Literal["function"] = "function"
@@ -64,7 +64,7 @@ class ToolCall(ClientRecord):
 
 
 class ClientMessage(ClientRecord):
-    """One turn. A `developer` is what local templates call `system`."""
+    """One turn. Local templates call the role `developer` `system`."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | tuple[ClientPart, ...] | None = Field(default=None)
@@ -83,7 +83,7 @@ class ClientMessage(ClientRecord):
 
     @property
     def text(self) -> str:
-        """The words of the message, without its pictures."""
+        """The text of the message, without its pictures."""
         if isinstance(self.content, tuple):
             return "\n".join(part.text for part in self.content if isinstance(part, ClientText))
         return self.content or ""
@@ -91,7 +91,7 @@ class ClientMessage(ClientRecord):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Picture:
-    """A picture a message shows, and where it stands in the request."""
+    """A picture in a message, and its position in the request."""
 
     url: str
     param: str
@@ -106,16 +106,16 @@ def pictures_of(messages: Sequence[ClientMessage]) -> tuple[Picture, ...]:
 
 
 def passed_on(messages: Sequence[ClientMessage]) -> list[JsonValue]:
-    """Return the messages as a server gets them, each picture as its number among the files.
+    """Return the messages as a server gets them, with pictures replaced by file numbers.
 
-    Raises `ApiError` where a message says nothing at all.
+    Raises `ApiError` if a message has no content at all.
     """
     numbers = {(at, place): n for n, (at, place, _) in enumerate(_image_parts(messages))}
     return [_one(message, at, numbers) for at, message in enumerate(messages)]
 
 
 def question_of(messages: Sequence[ClientMessage]) -> str:
-    """Return the newest words of a person, for the places that list requests."""
+    """Return the person's latest text, for lists of requests."""
     texts = [message.text for message in messages if message.role == "user" and message.text]
     return texts[-1] if texts else next((m.text for m in reversed(messages) if m.text), "")
 
@@ -130,7 +130,7 @@ def _image_parts(messages: Sequence[ClientMessage]) -> Iterator[tuple[int, int, 
 
 def _one(message: ClientMessage, at: int, numbers: dict[tuple[int, int], int]) -> JsonValue:
     if message.content is None and not message.tool_calls:
-        raise invalid(f"messages.{at}.content: a message must say something.", "messages")
+        raise invalid(f"messages.{at}.content: a message must not be empty.", "messages")
     calls = message.tool_calls
     return without_null(
         {

@@ -1,4 +1,4 @@
-"""The base of all records that clients send, and how what is wrong in one is said."""
+"""The base of all records that clients send, and the errors for invalid ones."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -12,9 +12,9 @@ NAME_LIMIT = 200  # characters of a model's name
 
 
 class ClientRecord(BaseModel):
-    """Base of what clients send: unknown fields are left out, and null is the same as none.
+    """Base of what clients send: unknown fields are ignored, and null is the same as omitted.
 
-    n8n sends `strict: null`, LangChain `tools: null`: clients write null for any optional field.
+    Clients send null for any optional field: n8n `strict: null`, LangChain `tools: null`.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -23,7 +23,7 @@ class ClientRecord(BaseModel):
 def read(kind: type[T], body: bytes) -> T:
     """Return a request's JSON as a record. Raises `ApiError`, a 400 that names the field.
 
-    The reader stops at some hundred levels of nesting and at numbers it cannot hold.
+    The parser rejects hundreds of levels of nesting and numbers out of range.
     """
     try:
         return kind.model_validate_json(body)
@@ -32,7 +32,7 @@ def read(kind: type[T], body: bytes) -> T:
 
 
 def wrong(error: ValidationError) -> ApiError:
-    """Return what is said of a record that cannot be read: its first mistake."""
+    """Return the error for an invalid record: its first mistake."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     path = dotted(first["loc"])
     if not path:
@@ -41,12 +41,12 @@ def wrong(error: ValidationError) -> ApiError:
 
 
 def dotted(path: Sequence[str | int]) -> str:
-    """Return where a value stands: "messages.0.content"."""
+    """Return the path of a value: "messages.0.content"."""
     return ".".join(str(step) for step in path)
 
 
 def without_null(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return the fields that say something."""
+    """Return the fields that are not null."""
     return {name: value for name, value in values.items() if value is not None}
 
 

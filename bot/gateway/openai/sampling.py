@@ -1,8 +1,8 @@
-"""How an answer is to be written: the fields that are passed on to servers, each with its range.
+"""Sampling parameters: the fields that are passed on to servers, each with its range.
 
-`STANDARD` are OpenAI's own, which every server knows. `EXTRA` are the words of local servers: a kind
-of server is sent those on its own list (`backends.openai`). Any other field is left out, because some
-would load, unload or resize a model behind the planner's back, or run what the caller wrote:
+`STANDARD` are OpenAI's own, which every server knows. `EXTRA` are fields of local servers: a kind
+of server gets those on its own list (`backends.openai`). Any other field is dropped, because some
+would load, unload or resize a model behind the planner's back, or run code the caller wrote:
 `keep_alive`, `ttl`, `num_ctx`, `id_slot`, `lora`, `chat_template`.
 """
 
@@ -52,7 +52,7 @@ class Sampling(ClientRecord):
         return stop
 
     def passed_on(self) -> dict[str, JsonValue]:
-        """Return what a server is sent of these fields, under its own names."""
+        """Return the fields to send to a server, under its own names."""
         return self.model_dump(mode="json", include=set(Sampling.model_fields), exclude_none=True)
 
 
@@ -66,7 +66,7 @@ class Function(ClientRecord):
 
 
 class Tool(ClientRecord):
-    """A tool: functions are the only kind that servers here know."""
+    """A tool: functions are the only kind that local servers support."""
 
     type: Literal["function"]
     function: Function
@@ -95,7 +95,7 @@ class Schema(ClientRecord):
 
 
 class Format(ClientRecord):
-    """The form of an answer."""
+    """The format of an answer."""
 
     type: Literal["text", "json_object", "json_schema"]
     json_schema: Schema | None = None
@@ -110,7 +110,7 @@ class Format(ClientRecord):
 
 
 class Tooling(ClientRecord):
-    """What a chat completion asks for beside words: tools, a form, and how sure the model was."""
+    """What a chat completion requests besides text: tools, a format and log probabilities."""
 
     tools: tuple[Tool, ...] | None = Field(default=None, max_length=TOOLS_LIMIT)
     tool_choice: Literal["none", "auto", "required"] | ToolChoice | None = None
@@ -120,10 +120,10 @@ class Tooling(ClientRecord):
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
 
     def tooling(self) -> dict[str, JsonValue]:
-        """Return what a server is sent of these fields.
+        """Return the fields to send to a server.
 
-        What is null is left out, down to `strict` in a tool: LM Studio and vLLM refuse null. A
-        choice among no tools is left out, too: vLLM refuses it.
+        Null values are dropped, even `strict` in a tool, because LM Studio and vLLM reject them. A
+        tool choice without tools is dropped as well, because vLLM rejects it.
         """
         fields = self.model_dump(
             mode="json", include=set(Tooling.model_fields), exclude_none=True, by_alias=True
@@ -132,5 +132,5 @@ class Tooling(ClientRecord):
             for name in ("tools", "tool_choice", "parallel_tool_calls"):
                 fields.pop(name, None)
         if fields.get("response_format") == {"type": "text"}:
-            del fields["response_format"]  # LM Studio refused it for long
+            del fields["response_format"]  # LM Studio rejected it for a long time
         return fields
