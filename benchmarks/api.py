@@ -1,11 +1,15 @@
-"""What the HTTP API costs beside the server itself, in the same run.
+"""Compares the HTTP API with the server behind it, in the same run.
 
-`python -m benchmarks.api [--json] [--tokens 2000]`: a stand-in server, Usher and this client are three
-processes, and a call goes the whole way: key-less admission, durable acceptance, the line. Keys of the
-JSON: `ttft_ms` (median to the first word of calls that begin evenly while so many streams of 50 tokens
-a second are open) and `tokens_per_s` (all streams together, where the server writes as fast as it is
-read), each {"direct": {"1", "8", "64"}, "usher": {…}}; `requests_per_s` of short answers with 50 callers;
-`rss_mb` of Usher with 500 streams waiting in line; `cpu_us_per_token` of Usher at 64 streams.
+`python -m benchmarks.api [--json] [--tokens 2000]`: a stand-in server, Usher and this client run as
+three processes, and each call passes through all of Usher: admission without a key, durable acceptance
+and the queue. The JSON has these keys:
+
+- `ttft_ms`: the median time to the first word, of calls at even intervals, while 1, 8 or 64 streams of
+  50 tokens a second are open; {"direct": {"1", "8", "64"}, "usher": {…}}.
+- `tokens_per_s`: the rate of all streams together, if the server writes as fast as it is read; likewise.
+- `requests_per_s`: short answers, with 50 callers.
+- `rss_mb`: the memory of Usher with 500 streams waiting in line.
+- `cpu_us_per_token`: the processor time of Usher per token, over all streams of `tokens_per_s`.
 """
 
 import argparse
@@ -46,7 +50,7 @@ api: {{port: {usher}, open: true}}
 
 
 def free_port() -> int:
-    """Return a port nobody listens on."""
+    """Return a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -54,14 +58,14 @@ def free_port() -> int:
 
 @contextmanager
 def process(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program of this interpreter until the block ends."""
+    """Run this interpreter with these arguments until the block ends."""
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, *arguments]
     running = subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.DEVNULL)
     try:
         yield running
     finally:
-        running.kill()  # streams are open that would keep it from stopping
+        running.kill()  # open streams would delay an orderly stop
         running.wait(30)
 
 
@@ -73,7 +77,7 @@ class Client:
         self._url = f"http://127.0.0.1:{port}/v1"
 
     async def up(self) -> None:
-        """Wait until it answers."""
+        """Wait until the server answers."""
         async with asyncio.timeout(60):
             while True:
                 try:
@@ -95,7 +99,7 @@ class Client:
             yield answer
 
     async def read(self, model: str, tokens: int) -> int:
-        """Read a stream to its end and return its words."""
+        """Read a stream to its end and return the number of its words."""
         words, rest = 0, b""
         async with self.opened(model, tokens) as answer:
             async for data in answer.content.iter_any():
@@ -108,7 +112,7 @@ class Client:
         return words
 
     async def first_word_ms(self) -> float:
-        """Return how long the first word of a paced answer takes."""
+        """Return the time to the first word of a paced answer."""
         began = time.perf_counter()
         async with self.opened("paced", 2) as answer:
             async for data in answer.content.iter_any():
@@ -118,14 +122,14 @@ class Client:
 
 
 async def tokens_per_s(client: Client, streams: int, tokens: int) -> float:
-    """Return the words of all streams together."""
+    """Return the rate of all streams together."""
     began = time.perf_counter()
     words = await asyncio.gather(*(client.read("fast", tokens) for _ in range(streams)))
     return sum(words) / (time.perf_counter() - began)
 
 
 async def ttft_ms(client: Client, streams: int) -> float:
-    """Return the median time to the first word while so many streams are open."""
+    """Return the median time to the first word while that many streams are open."""
     async with AsyncExitStack() as stack:
         answers = [
             await stack.enter_async_context(client.opened("paced", 100_000))
@@ -149,7 +153,7 @@ async def _drain(answer: aiohttp.ClientResponse) -> None:
 
 
 async def requests_per_s(client: Client) -> float:
-    """Return how many short answers fifty callers get a second."""
+    """Return how many short answers fifty callers get per second."""
     ends = time.perf_counter() + SHORT_S
     done = 0
 
@@ -165,11 +169,11 @@ async def requests_per_s(client: Client) -> float:
 
 
 async def rss_mb(client: Client, pid: int) -> float:
-    """Return what Usher takes while five hundred streams wait."""
+    """Return the memory of Usher while five hundred streams wait."""
     async with AsyncExitStack() as stack:
         opened = (stack.enter_async_context(client.opened("held", 1)) for _ in range(WAITING + 1))
         await asyncio.gather(*opened)
-        await asyncio.sleep(3.0)  # comments have gone out
+        await asyncio.sleep(3.0)  # by then, every stream has sent comments
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")  # noqa: ASYNC240
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
@@ -209,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--tokens", type=int, default=2000, help="of each stream")
+    parser.add_argument("--tokens", type=int, default=2000, help="number of tokens of each stream")
     options = parser.parse_args(arguments)
     server, usher = free_port(), free_port()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
 """A stand-in for a text server: `python -m benchmarks.api_server PORT`.
 
-Model "fast" writes as fast as it is read, "paced" 50 tokens a second, "held" nothing for ever; each token
-is a chunk of its own. `max_tokens` says how many there are.
+The model "fast" writes as fast as it is read, "paced" writes 50 tokens a second, and "held" never
+writes. Each token is a separate chunk; `max_tokens` sets their number.
 """
 
 import asyncio
