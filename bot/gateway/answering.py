@@ -79,6 +79,7 @@ class Answering:
 
     async def run(self) -> None:
         """Own the work that continues after its caller has left, until cancelled."""
+        self._stopping = False  # it may have run before
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             try:

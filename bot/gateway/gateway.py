@@ -3,7 +3,9 @@
 import asyncio
 import logging
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from bot.gateway.answering import Answering, WaitLimits
 from bot.gateway.callers import Authentication
@@ -12,7 +14,7 @@ from bot.gateway.image_generations import ImageRoute
 from bot.gateway.jobs.routes import JobRoutes
 from bot.gateway.models import ModelsRoute
 from bot.gateway.runs import Runs
-from bot.gateway.server import application
+from bot.gateway.server import Route, application
 from bot.gateway.submitting import Submitting
 from bot.people.api_keys import ApiKeys
 from bot.people.users import People
@@ -68,12 +70,26 @@ class Gateway:
         self.connected = asyncio.Event()
         self.port = settings.port
         self._settings = settings
-        self._queue = queue
+        self._clients = Clients(settings.proxies)
         self._runs = Runs(queue.status)
         queue.events.subscribe(self._runs.on_event)
         self._answering = Answering(self._runs, queue.jobs, queue.submitter, settings.patience)
-        clients = Clients(settings.proxies)
-        authentication = Authentication(
+        submitting = Submitting(
+            admission=admission,
+            clock=clock,
+            models=lambda: tuple(queue.models.offer.catalog.models),
+            unwanted=settings.unwanted,
+        )
+        # Made for each run: an application that was served cannot be served again.
+        self._application = partial(
+            application,
+            self._authentication(keys, people, clock),
+            self._routes(queue, submitting),
+        )
+
+    def _authentication(self, keys: ApiKeys, people: People, clock: Clock) -> Authentication:
+        settings = self._settings
+        return Authentication(
             keys,
             people,
             clock,
@@ -81,41 +97,34 @@ class Gateway:
             loopback=settings.loopback,
             names=settings.names,
             origins=settings.origins,
-            clients=clients,
+            clients=self._clients,
         )
-        submitting = Submitting(
-            admission=admission,
-            clock=clock,
-            models=lambda: tuple(queue.models.offer.catalog.models),
-            unwanted=settings.unwanted,
-        )
-        chat = ChatRoute(submitting=submitting, answering=self._answering)
-        images = ImageRoute(submitting=submitting, answering=self._answering, url=settings.url)
+
+    def _routes(self, queue: QueueService, submitting: Submitting) -> Mapping[str, Route]:
+        answering, url = self._answering, self._settings.url
+        chat = ChatRoute(submitting=submitting, answering=answering)
+        images = ImageRoute(submitting=submitting, answering=answering, url=url)
         models = ModelsRoute(queue=queue)
         jobs = JobRoutes(queue=queue, submitting=submitting, runs=self._runs)
-        self._app = application(
-            authentication,
-            {
-                "POST /v1/chat/completions": chat,
-                "POST /v1/images/generations": images,
-                "GET /v1/models": models.all,
-                "GET /v1/models/{name}": models.one,
-                "POST /v1/jobs": jobs.submit,
-                "GET /v1/jobs": jobs.listed,
-                "GET /v1/jobs/{job}": jobs.one,
-                "GET /v1/jobs/{job}/events": jobs.events,
-                "DELETE /v1/jobs/{job}": jobs.cancel,
-                "GET /v1/jobs/{job}/files/{number}": jobs.file,
-                "GET /v1/queue": jobs.lines,
-                "GET /v1/hosts": jobs.hosts,
-            },
-        )
-        self._clients = clients
+        return {
+            "POST /v1/chat/completions": chat,
+            "POST /v1/images/generations": images,
+            "GET /v1/models": models.all,
+            "GET /v1/models/{name}": models.one,
+            "POST /v1/jobs": jobs.submit,
+            "GET /v1/jobs": jobs.listed,
+            "GET /v1/jobs/{job}": jobs.one,
+            "GET /v1/jobs/{job}/events": jobs.events,
+            "DELETE /v1/jobs/{job}": jobs.cancel,
+            "GET /v1/jobs/{job}/files/{number}": jobs.file,
+            "GET /v1/queue": jobs.lines,
+            "GET /v1/hosts": jobs.hosts,
+        }
 
     async def run(self) -> None:
         """Serve until cancelled. Raises `CannotListen`."""
         listener = Listener(
-            self._app, clients=self._clients, limits=_limits(self._settings), cancels=True
+            self._application(), clients=self._clients, limits=_limits(self._settings), cancels=True
         )
         try:
             await self._listen(listener)

@@ -316,3 +316,24 @@ async def test_the_answer_of_a_call_survives_a_restart(tmp_path: Path) -> None:
         again = await api.post("/chat/completions", CAT, headers=headers)
         assert await api.parts.queue.jobs.history("api:local", limit=10) != []
     assert again["choices"] == said["choices"]
+
+
+async def test_an_api_that_failed_is_served_again(tmp_path: Path) -> None:
+    """A failure of the listener would end the API until the bot is started again."""
+    async with running(tmp_path, SLOW) as api:
+        gateway = api.parts.gateway
+        assert gateway is not None
+        serving = next(task for task in asyncio.all_tasks() if "keep_served" in repr(task))
+        first = gateway.port
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+        again = asyncio.create_task(gateway.run())
+        async with asyncio.timeout(60):
+            await gateway.connected.wait()
+        assert gateway.port != 0
+        assert first != 0
+        async with api.session.post(f"{api.url}/chat/completions", json={**CAT, "stream": True}):
+            await until_running(api)
+        await until_none_open(api)
+        again.cancel()
+        await asyncio.gather(again, return_exceptions=True)
