@@ -72,6 +72,20 @@ def test_every_term_is_carried_by_a_class_that_exists(path: str) -> None:
     assert hasattr(import_module(module), name)
 
 
+def test_only_those_who_hand_on_its_parts_take_the_whole_queue() -> None:
+    """What a class asks of the queue could not be read from it, nor be tested without a bot."""
+    taking = {
+        str(file.relative_to(ROOT))
+        for file in MODULES
+        if "bot.queue.service import" in file.read_text(encoding="utf-8")
+    }
+    assert taking == {
+        "bot/chat/commands/context.py",
+        "bot/chat/delivery/presenter.py",
+        "bot/gateway/gateway.py",
+    }
+
+
 def test_no_two_classes_share_a_name() -> None:
     """The same word would mean two things."""
     by_name: dict[str, list[str]] = defaultdict(list)

@@ -104,8 +104,14 @@ class Gateway:
         answering, url = self._answering, self._settings.url
         chat = ChatRoute(submitting=submitting, answering=answering)
         images = ImageRoute(submitting=submitting, answering=answering, url=url)
-        models = ModelsRoute(queue=queue)
-        jobs = JobRoutes(queue=queue, submitting=submitting, runs=self._runs)
+        models = ModelsRoute(models=queue.models, status=queue.status)
+        jobs = JobRoutes(
+            jobs=queue.jobs,
+            submitter=queue.submitter,
+            status=queue.status,
+            submitting=submitting,
+            runs=self._runs,
+        )
         return {
             "POST /v1/chat/completions": chat,
             "POST /v1/images/generations": images,

@@ -8,7 +8,8 @@ from pydantic import JsonValue
 
 from bot.gateway.callers import Caller
 from bot.gateway.errors import ApiError
-from bot.queue.service import QueueService
+from bot.queue.models import OfferReader
+from bot.queue.status import QueueStatus
 from queueing.core.catalog import ModelSpec
 from queueing.core.requests import Capability
 from queueing.core.standings import ModelStatus
@@ -19,7 +20,8 @@ from queueing.core.world import Residency
 class ModelsRoute:
     """Serves the list of models from memory, without asking a server."""
 
-    queue: QueueService
+    models: OfferReader
+    status: QueueStatus
 
     async def all(self, _request: web.Request, _caller: Caller) -> web.Response:
         """Return every model under each of its names."""
@@ -39,8 +41,8 @@ class ModelsRoute:
         )
 
     def _rows(self) -> list[dict[str, JsonValue]]:
-        offer = self.queue.models.offer
-        statuses = {status.name: status for status in self.queue.status.snapshot().models}
+        offer = self.models.offer
+        statuses = {status.name: status for status in self.status.snapshot().models}
         return [
             _row(name, spec, statuses[spec.name])
             for spec in offer.catalog.models.values()

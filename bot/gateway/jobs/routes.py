@@ -20,7 +20,9 @@ from bot.gateway.openai.records import wrong
 from bot.gateway.pictures import picture_of
 from bot.gateway.runs import Runs
 from bot.gateway.submitting import Submitting
-from bot.queue.service import QueueService
+from bot.queue.jobs import JobReader
+from bot.queue.status import QueueStatus
+from bot.queue.submitting import JobSubmitter
 from bot.requests.drawing import Drawing
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import File
@@ -38,7 +40,9 @@ FILE_HEADERS = {
 class JobRoutes:
     """Serves jobs, queues and machines."""
 
-    queue: QueueService
+    jobs: JobReader
+    submitter: JobSubmitter
+    status: QueueStatus
     submitting: Submitting
     runs: Runs
 
@@ -79,24 +83,24 @@ class JobRoutes:
         """Return the caller's jobs, newest first; with `state=open`, those that have not ended."""
         limit = int(_number(request, "limit", most=LIST_MOST) or 20)
         if request.query.get("state") == "open":
-            jobs = newest_first(await self.queue.jobs.open_jobs(caller.user))[:limit]
+            jobs = newest_first(await self.jobs.open_jobs(caller.user))[:limit]
         else:
             before = int(_number(request, "before", most=2**62)) or None
-            jobs = await self.queue.jobs.history(caller.user, limit=limit, before=before)
-        standings = await self.queue.status.standings([job for job in jobs if not job.state.final])
+            jobs = await self.jobs.history(caller.user, limit=limit, before=before)
+        standings = await self.status.standings([job for job in jobs if not job.state.final])
         views = tuple(job_view(job, standing=standings.get(job.id)) for job in jobs)
         return _json(JobList(data=views))
 
     async def cancel(self, request: web.Request, caller: Caller) -> web.Response:
         """End a job, waiting or running, and return it. Idempotent."""
         job = await self._own(request, caller)
-        ended = await self.queue.submitter.cancel(job.id)
+        ended = await self.submitter.cancel(job.id)
         return _json(await self._view(ended or job))
 
     async def file(self, request: web.Request, caller: Caller) -> web.Response:
         """Return a file of a result."""
         job = await self._own(request, caller)
-        output = await self.queue.jobs.output(job)
+        output = await self.jobs.output(job)
         number = request.match_info["number"]
         files = output.files if output is not None else ()
         if not number.isdecimal() or not 1 <= int(number) <= len(files):
@@ -110,16 +114,16 @@ class JobRoutes:
 
     async def lines(self, _request: web.Request, _caller: Caller) -> web.Response:
         """Return all queues."""
-        return _json(queue_view(self.queue.status.snapshot()))
+        return _json(queue_view(self.status.snapshot()))
 
     async def hosts(self, _request: web.Request, _caller: Caller) -> web.Response:
         """Return all machines."""
-        return _json(machine_list(self.queue.status.snapshot()))
+        return _json(machine_list(self.status.snapshot()))
 
     async def _own(self, request: web.Request, caller: Caller) -> Job:
         number = request.match_info["job"]
         known = number.isdecimal() and len(number) < 19
-        job = await self.queue.jobs.get(int(number)) if known else None
+        job = await self.jobs.get(int(number)) if known else None
         if job is None or job.owner != caller.user:
             raise ApiError(
                 status=HTTPStatus.NOT_FOUND, message=f"You have no job {number[:20]}.", param="job"
@@ -129,9 +133,9 @@ class JobRoutes:
     async def _view(self, job: Job) -> JobView:
         if job.state.final:
             done = job.state is JobState.COMPLETED
-            output = await self.queue.jobs.output(job) if done else None
+            output = await self.jobs.output(job) if done else None
             return job_view(job, output=output)
-        standings = await self.queue.status.standings([job])
+        standings = await self.status.standings([job])
         with self.runs.watch(job) as (run, _):
             return job_view(job, standing=standings.get(job.id), progress=run.fraction)
 
