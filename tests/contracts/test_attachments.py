@@ -379,5 +379,5 @@ def test_an_attached_picture_comes_before_the_result_that_is_replied_to() -> Non
         assert await ask(running, "/vary", files=(mine,), options=options) is None
 
     assert [text for _, text in in_bot(scenario).private] == [
-        "Is it about the picture you attached or about job 1? Please choose one."
+        "Do you mean the picture you attached or job 1? Please choose one."
     ]

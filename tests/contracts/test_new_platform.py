@@ -116,7 +116,7 @@ async def test_who_may_call_follows_from_the_settings(tmp_path: Path) -> None:
     told = [text for _, text in chat.private]
     assert len(told) == 2
     assert told[0].startswith("Usher isn't open to this chat.")
-    assert told[1].startswith("Only people with certain roles")
+    assert told[1].startswith("Usher is only open to people with certain roles")
     assert len(asked) == 1
 
 

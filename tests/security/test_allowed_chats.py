@@ -86,7 +86,7 @@ async def test_discord_listens_to_listed_servers_channels_and_threads(
                 told[name] = answer.shown
             refused = {name for name, text in told.items() if REFUSED in text}
             assert refused == expected
-            assert "by the id 7" in told["direct"]
+            assert "using the id 7" in told["direct"]
             assert await parts.queue.jobs.get(4 - len(refused)) is None
 
 

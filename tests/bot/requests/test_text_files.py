@@ -100,7 +100,7 @@ def test_a_question_is_asked_about_its_files() -> None:
         (
             "/describe",
             text_file(),
-            "/describe takes no text files (notes.txt). Send a text file with a question about it.",
+            "/describe doesn't take text files (notes.txt). Send a text file with a question about it.",
         ),
     ],
 )

@@ -117,7 +117,7 @@ def test_a_limit_can_be_lifted_and_never_locks_an_admin_out_of_their_own_bot() -
     answers = in_bot(scenario)
     assert answers[1] == "fake:1 · open jobs: 10 · per hour: no limit · lane: normal"
     assert answers[2] == answers[3]
-    assert "lock yourself out" in answers[2]
+    assert "lock you out" in answers[2]
     assert answers[4] == f"{ADMIN} · open jobs: 10 · per hour: no limit · lane: normal"
 
 
@@ -252,12 +252,12 @@ def test_roles_give_limits_and_admins_override_them() -> None:
         ("foo:bar", "There's no chat called “foo”. There are: discord, telegram, web, fake."),
         (
             "telegram:abc",
-            "Nobody can be called “telegram:abc” there. People are named like telegram:42.",
+            "“telegram:abc” isn't a valid id for a person. Ids look like telegram:42.",
         ),
-        ("discord:xyz", "Nobody can be called “discord:xyz” there."),
+        ("discord:xyz", "“discord:xyz” isn't a valid id for a person."),
         ("discord-role:5", "Who?"),
-        ("discord:manage-guild@5", "Nobody can be called “discord:manage-guild@5” there."),
-        ("web:A%20B", "Nobody can be called “web:A%20B” there."),
+        ("discord:manage-guild@5", "“discord:manage-guild@5” isn't a valid id for a person."),
+        ("web:A%20B", "“web:A%20B” isn't a valid id for a person."),
     ],
 )
 def test_nobody_can_be_meant_by_a_name_nobody_can_have(

@@ -94,5 +94,5 @@ def test_loras_are_listed_by_model_and_only_where_one_fits() -> None:
     many = tuple(f"l{number}" for number in range(50))
     assert told(options=takes, loras=("ink", "oil")) == "flux, sdxl: ink, oil\n"
     assert told(options=takes, loras=many).endswith("l39 … and 10 more\n")
-    nothing = "No model here takes a LoRA, or its server has none."
+    nothing = "No LoRAs are available for the models here."
     assert told(options=takes) == told(options=frozenset(), loras=("ink",)) == nothing

@@ -166,7 +166,7 @@ def test_a_forgotten_person_is_in_no_file_any_more(tmp_path: Path) -> None:
         await say(running, "/show 1", "fake:1")
 
     _, forgotten, history, settings, shown = answers(in_bot(scenario, f"sqlite:///{path}"))
-    assert forgotten.startswith("Everything stored about you is deleted: your jobs (2)")
+    assert forgotten.startswith("Everything stored about you has been deleted: your jobs (2)")
     assert forgotten.endswith("delete messages in chats yourself.")
     assert history == "You have no jobs yet."
     assert "3:2" not in settings
@@ -250,7 +250,7 @@ def test_a_forgotten_conversation_leaves_pictures_and_other_chats_alone() -> Non
         await say(running, "/forget conversation", "fake:1")
 
     forgot, nothing = answers(in_bot(scenario))[-2:]
-    assert forgot.startswith("The questions you asked in this chat (1) are")
+    assert forgot.startswith("The questions you asked in this chat (1) and their answers")
     assert nothing.startswith("Nothing you asked in this chat")
 
 

@@ -100,7 +100,7 @@ def test_too_many_files_in_an_hour_are_refused_with_when_there_is_room(
 
     drawing = Installation.of([FLUX], [host("gpu-1", "comfy")])
     (told,) = answers(in_bot(scenario, drawing, files_per_hour_mb=picture().size))
-    assert told.startswith("You've sent as many files as one person may in an hour.")
+    assert told.startswith("You've sent as many files as you're allowed in an hour.")
 
 
 def test_a_second_picture_is_not_passed_over() -> None:
@@ -109,7 +109,7 @@ def test_a_second_picture_is_not_passed_over() -> None:
     async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, "/image cat", "fake:1", files=(picture(), picture()))
 
-    assert answers(in_bot(scenario)) == ["You attached 2 pictures; /image takes 1 at most."]
+    assert answers(in_bot(scenario)) == ["You attached 2 pictures; /image takes at most 1."]
 
 
 @pytest.mark.parametrize(

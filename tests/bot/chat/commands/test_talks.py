@@ -170,8 +170,8 @@ def test_new_begins_afresh_and_a_reply_goes_back() -> None:
     told = [text for _, text in in_bot(scenario).private]
     assert told == [
         (
-            "A new conversation begins. I'll leave aside what was said before; a reply still goes"
-            " back to it."
+            "This is a new conversation. I'll ignore what was said before; reply to an earlier"
+            " answer to go back to it."
         )
     ]
 
@@ -280,8 +280,8 @@ def test_in_a_group_the_model_is_told_who_said_what() -> None:
 
     assert [text for _, text in in_bot(scenario).private] == [
         (
-            "In groups only a reply continues a conversation: a question without one already begins a"
-            " new one."
+            "In groups, only a reply continues a conversation; any other question starts a new one"
+            " anyway."
         )
     ]
 

@@ -48,9 +48,9 @@ def test_a_place_that_others_with_precedence_push_back_says_why() -> None:
     standing = replace(run(a_standing()), reason=None)
     assert "lane" not in plain(waiting(standing, "en"))
     pushed = replace(standing, position=4, overtaken=2)
-    assert plain(waiting(pushed, "en")).endswith("\n2 requests from other lanes go before yours")
+    assert plain(waiting(pushed, "en")).endswith("\n2 requests from other lanes are ahead of yours")
     pushed = replace(standing, position=3, overtaken=1)
-    assert plain(waiting(pushed, "en")).endswith("\n1 request from another lane goes before yours")
+    assert plain(waiting(pushed, "en")).endswith("\n1 request from another lane is ahead of yours")
 
 
 def test_a_transcript_shows_the_machines_own_time(monkeypatch: pytest.MonkeyPatch) -> None:

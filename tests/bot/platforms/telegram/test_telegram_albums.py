@@ -165,7 +165,7 @@ def test_a_late_part_joins_the_question_while_it_waits() -> None:
         await ask(running, "/ask", **of_album(4, 5, begun=True))
 
     told = [text for _, text in in_bot(scenario).private]
-    assert told == ["You attached 5 pictures; /describe takes 4 at most."]
+    assert told == ["You attached 5 pictures; /describe takes at most 4."]
 
 
 def test_a_part_that_comes_after_the_answer_has_begun_is_told_of() -> None:
@@ -179,11 +179,11 @@ def test_a_part_that_comes_after_the_answer_has_begun_is_told_of() -> None:
         assert await ask(running, "/ask why?", **of_album(1, key="c", partial=True)) is None
 
     chat = in_bot(scenario)
-    beginnings = [text.partition(",")[0].partition(".")[0] for _, text in chat.private]
+    beginnings = [text.partition(".")[0] for _, text in chat.private]
     assert beginnings == [
-        "A picture of your album arrived after I had begun on job 1",
+        "A picture from your album arrived after I had started job 1, so it isn't part of the answer",
         "This picture arrived after the rest of its album",
-        "In groups Telegram shows me only one picture of an album",
+        "In groups, Telegram shows me only one picture of an album",
     ]
 
 
@@ -224,7 +224,7 @@ def test_an_album_for_a_command_that_takes_one_picture_is_refused(line: str) -> 
         assert await ask(running, "/ask what differs?", **given) is None
 
     first, second = [text for _, text in in_bot(scenario).private]
-    assert first == f"You attached 2 pictures; {line.split(maxsplit=1)[0]} takes 1 at most."
+    assert first == f"You attached 2 pictures; {line.split(maxsplit=1)[0]} takes at most 1."
     assert "b.mp4" in second
 
 
@@ -247,7 +247,7 @@ async def test_an_album_and_its_late_part_survive_restarts(tmp_path: Path) -> No
             assert len(await parts.queue.jobs.inputs(job)) == 2
         shows(person, "")
         async with usher(fake, tmp_path) as parts:
-            late = "A picture of your album arrived after I had begun on job 1"
+            late = "A picture from your album arrived after I had started job 1"
             await fake.wait_for(
                 lambda: any(late in each.shown for each in person.chat.from_bot), timeout_s=60
             )

@@ -184,7 +184,7 @@ async def test_a_photo_is_called_by_no_name_that_nobody_gave_it(tmp_path: Path) 
         person = fake.person(7)
         person.says("/queue", photo=picture(kind="JPEG").data)
         await fake.wait_for(lambda: person.chat.from_bot)
-        assert person.chat.from_bot[0].shown.startswith("/queue takes no pictures. ")
+        assert person.chat.from_bot[0].shown.startswith("/queue doesn't take pictures. ")
 
 
 async def test_check_tells_whether_the_token_works(tmp_path: Path) -> None:
