@@ -7,15 +7,15 @@ TEXTS: Mapping[str, str] = {
     "problem.file_alone": "Was möchtest du über {names} wissen? Antworte darauf mit deiner Frage.",
     "problem.too_many_pictures": "Du hast {count} Bilder angehängt; /{command} nimmt höchstens {most}.",
     "problem.too_many_texts": "Du hast {count} Textdateien angehängt; /{command} nimmt höchstens {most}.",
-    "refused.picture_or_job": "Geht es um dein angehängtes Bild oder um Auftrag {job}? Bitte nur eines davon.",
-    "refused.cannot_see": "Kein Modell hier kann Bilder sehen. /models zeigt, was jedes kann.",
+    "refused.picture_or_job": "Meinst du dein angehängtes Bild oder Auftrag {job}? Bitte wähle eins von beiden.",
+    "refused.cannot_see": "Kein Modell hier kann Bilder sehen. /models zeigt, was die einzelnen Modelle können.",
     "album.too_late": (
-        "Ein Bild deines Albums kam erst an, als Auftrag {job} schon begonnen hatte; es "
-        "fehlt also in der Antwort. Antworte mit dem Bild darauf oder schick alle Bilder "
+        "Ein Bild deines Albums kam erst an, als Auftrag {job} schon lief; es fehlt "
+        "also in der Antwort. Antworte mit dem Bild darauf oder schick alle Bilder "
         "noch einmal zusammen."
     ),
     "album.late": (
-        "Dieses Bild kam nach dem Rest seines Albums an. Bitte schick alle Bilder noch "
+        "Dieses Bild kam erst nach dem Rest des Albums an. Bitte schick alle Bilder noch "
         "einmal zusammen."
     ),
     "album.partial": (
@@ -62,10 +62,10 @@ TEXTS: Mapping[str, str] = {
     "attached.contact": "Mit Kontakten kann ich nichts anfangen. Bitte schreib deine Frage.",
     "attached.unseen": (
         "Discord zeigt mir die Nachricht nicht, auf die du antwortest. Öffne ihr Menü, wähle Apps und"
-        " dann „Dazu fragen“; oder frag ohne Antwortbezug."
+        " dann „Dazu fragen“; oder frag, ohne zu antworten."
     ),
     "attached.other": (
-        "Diese Art von Anhang kann ich nicht lesen{names}. Ich nehme Bilder (PNG, JPEG oder WebP)"
+        "Diese Art von Anhang kann ich nicht lesen{names}. Lesen kann ich Bilder (PNG, JPEG oder WebP)"
         " und Textdateien."
     ),
 }

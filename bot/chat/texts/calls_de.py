@@ -23,7 +23,7 @@ TEXTS: Mapping[str, str] = {
     "problem.choice_word": "„{value}“ ist keines von diesen: {choices}.",
     "problem.left_over": "/{command} kann mit „{text}“ nichts anfangen.",
     "problem.not_text": "{name} ist keine Textdatei, die ich lesen kann.",
-    "problem.text_bytes": "{name} ist größer als {limit} kB, die Grenze für Texte.",
+    "problem.text_bytes": "{name} ist größer als {limit} kB; mehr ist bei Textdateien nicht erlaubt.",
     "problem.text_too_long": "Der angehängte Text hat {length} Zeichen; {limit} sind erlaubt.",
     # ---- what would have worked
     "hint.did_you_mean": "Meintest du {names}?",
@@ -35,7 +35,7 @@ TEXTS: Mapping[str, str] = {
     # ---- what a model cannot do
     "refused.not_capable": "{model} {unable}.{hint}",
     "unable.text-to-image": "kann keine Bilder zeichnen",
-    "unable.image-to-image": "kann nicht mit einem Bild anfangen",
+    "unable.image-to-image": "kann nicht von einem Bild ausgehen",
     "unable.text-to-text": "kann keine Texte schreiben",
     "unable.vision": "kann keine Bilder sehen",
     "unable.upscale": "kann keine Bilder hochskalieren",

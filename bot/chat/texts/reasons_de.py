@@ -10,7 +10,7 @@ def words(reason: Reason) -> Words:  # noqa: PLR0911  # one return for each reas
     on = "" if reason.host is None else f" auf {reason.host}"
     match reason.why:
         case Blocked.IN_LINE:
-            return (f"hinter anderen in {model}",)
+            return (f"hinter anderen Aufträgen für {model}",)
         case Blocked.LOADING:
             return (f"{model} wird{on} geladen", *_until(reason))
         case Blocked.OTHERS_FIRST:
@@ -39,7 +39,7 @@ def _others_first(reason: Reason, other: str, on: str) -> Words:
         said = f"{count}Aufträge für {other} kommen{on} zuerst dran"
     if reason.turn_at is None:
         return (said,)
-    return (f"{said}; du bist an der Reihe: etwa ", reason.turn_at)
+    return (f"{said}; du bist etwa um ", reason.turn_at, " dran")
 
 
 def _stopped(reason: Reason, model: str, on: str) -> Words:  # noqa: PLR0911  # as above
@@ -66,7 +66,7 @@ def _stopped(reason: Reason, model: str, on: str) -> Words:  # noqa: PLR0911  # 
 
 
 def _until(reason: Reason) -> Words:
-    return () if reason.until is None else (", etwa bis ", reason.until)
+    return () if reason.until is None else (", bis etwa ", reason.until)
 
 
 def _at(reason: Reason) -> Words:

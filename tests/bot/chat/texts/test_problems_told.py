@@ -103,7 +103,7 @@ def test_a_failed_job_is_told_in_german() -> None:
     installation.servers["comfy"].fates = lambda _request: Fate(error=refusal)
     chat = in_bot(scenario, installation=installation)
     (message,) = chat.messages.values()
-    assert "Diesen Wert nimmt der Server nicht an: Zahl der Schritte." in message.text
+    assert "Diesen Wert nimmt der Server nicht an: Anzahl der Schritte." in message.text
 
 
 def test_a_failed_preload_is_told_in_german() -> None:
