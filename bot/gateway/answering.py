@@ -18,7 +18,6 @@ from bot.gateway import sse
 from bot.gateway.errors import ApiError
 from bot.gateway.outcomes import BROKEN, gone, problem_of, too_late
 from bot.gateway.runs import Run, Runs, wait
-from bot.gateway.waiting import place_of
 from bot.queue.jobs import OutputReader
 from bot.queue.submitting import JobSubmitter
 from queueing.core.jobs import Job, JobState
@@ -48,6 +47,9 @@ class Writer(Protocol):
 
     def news(self, run: Run) -> bytes:
         """Return events for everything new since the last call; empty if there is nothing."""
+
+    def place(self, run: Run) -> bytes:
+        """Return an event with the place in line."""
 
     def keeping(self) -> bytes:
         """Return an event that only keeps the client from giving up."""
@@ -126,7 +128,7 @@ class Answering:
                 return
             if now - commented_at >= COMMENT_EVERY_S:
                 commented_at = now
-                await response.write(sse.comment(place_of(run)))
+                await response.write(writer.place(run))
             if not writer.begun and now - chunk_at >= CHUNK_EVERY_S:
                 chunk_at = now
                 await response.write(writer.keeping())

@@ -1,9 +1,11 @@
 """Identifies callers: a key is a person. If no key is needed, the caller is `api:local`."""
 
+import re
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from http import HTTPStatus
+from urllib.parse import unquote
 
 from aiohttp import web
 
@@ -15,6 +17,8 @@ from bot.serving.guesses import Guesses
 from bot.serving.hosts import host_allowed
 from queueing.core.ports import Clock
 
+_PERSON = re.compile(r"[A-Za-z0-9@._-]{1,64}", re.ASCII)
+_NAME_MOST = 40
 NO_KEY = "This request needs an API key. Send it as “Authorization: Bearer ush_…”. To create a key, send /key new to the bot in a private chat."
 WRONG_KEY = "This API key is unknown or has been revoked."
 TOO_MANY = "Too many invalid keys were sent from your address. Try again in a minute."
@@ -93,7 +97,8 @@ class Authentication:
             raise self._wrong(request, secret)
         self._guesses.right(secret)
         await self._keys.used(key, self._clock.now())
-        return Caller(person=await self._people.get(key.user), name=key.user_name, key=key)
+        user, name = _person_of(request, key)
+        return Caller(person=await self._people.get(user), name=name, key=key)
 
     def _wrong(self, request: web.Request, secret: str) -> ApiError:
         self._guesses.wrong(self._address(request), secret)
@@ -101,6 +106,20 @@ class Authentication:
 
     def _address(self, request: web.Request) -> str:
         return self._clients.of(request.remote or "", request.headers.getall("X-Forwarded-For", []))
+
+
+def _person_of(request: web.Request, key: ApiKey) -> tuple[str, str]:
+    """Return the user and name a key stands for: with `people`, the person behind the service.
+
+    Open WebUI sends these headers; from a key without `people` they are ignored, because anybody can
+    write them.
+    """
+    person = request.headers.get("X-OpenWebUI-User-Id", "")
+    if not key.people or not _PERSON.fullmatch(person):
+        return key.user, key.user_name
+    name = unquote(request.headers.get("X-OpenWebUI-User-Name", ""))
+    shown = "".join(sign for sign in name if sign.isprintable())[:_NAME_MOST]
+    return f"{key.user}/{person}", shown or key.user_name
 
 
 def _secret(request: web.Request) -> str:

@@ -9,7 +9,7 @@ from bot.gateway.answering import Answering
 from bot.gateway.bodies import json_body
 from bot.gateway.callers import Caller
 from bot.gateway.openai.chat import ChatCompletions
-from bot.gateway.openai.chunks import ChatStream, Heading
+from bot.gateway.openai.chunks import ChatStream, Heading, PlaceForm
 from bot.gateway.openai.messages import pictures_of, question_of
 from bot.gateway.openai.records import read
 from bot.gateway.pictures import picture_of
@@ -34,13 +34,20 @@ class ChatRoute:
         heading = Heading(id=f"chatcmpl-{job.id}", model=asked.model, created=int(time.time()))
         leave = request.headers.get("Prefer", "").casefold() == "respond-async"
         if asked.streams:
-            writer = ChatStream(heading=heading, usage=asked.wants_usage)
+            form = _place_form(asked, caller)
+            writer = ChatStream(heading=heading, usage=asked.wants_usage, form=form)
             return await self.answering.stream(request, job, writer, leave=leave)
         return await self.answering.whole(request, job, heading.whole, leave=leave)
 
     async def _submit(self, request: web.Request, caller: Caller, asked: ChatCompletions) -> Job:
         chat, files = await passed_on_chat(asked)
         return await self.submitting.submit(request, caller, asked.model, chat, files)
+
+
+def _place_form(asked: ChatCompletions, caller: Caller) -> PlaceForm:
+    if caller.key is not None and caller.key.style == PlaceForm.OPEN_WEBUI:
+        return PlaceForm.OPEN_WEBUI
+    return PlaceForm.DATA if asked.usher_progress else PlaceForm.COMMENT
 
 
 async def passed_on_chat(asked: ChatCompletions) -> tuple[Chat, tuple[File, ...]]:

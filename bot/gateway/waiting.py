@@ -24,6 +24,19 @@ def place_of(run: Run) -> dict[str, JsonValue]:
     return told
 
 
+def line_of(run: Run) -> str:
+    """Return a job's place in line as one line of English."""
+    place = place_of(run)
+    if not run.waits:
+        return "Your request is running."
+    parts = [f"#{place['position']} in line" if "position" in place else "Waiting"]
+    if "reason" in place:
+        parts.append(str(place["reason"]))
+    if run.standing is not None and run.standing.done_at is not None:
+        parts.append(f"done at about {_clock(run.standing.done_at)}")
+    return " · ".join(parts)
+
+
 def reason_of(standing: Standing | ModelStatus) -> str | None:
     """Return why a job waits, as one sentence without a full stop, with times in UTC."""
     if standing.reason is None:

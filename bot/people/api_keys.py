@@ -19,7 +19,10 @@ LOCAL = "api:local"
 """The person of calls without a key, where none is needed."""
 NAMING: Mapping[str, NameForms] = {
     "service": NameForms(
-        person=IdForm(pattern=r"service:[a-z0-9][a-z0-9-]{0,39}(/\S{1,64})?", example="service:n8n")
+        person=IdForm(
+            pattern=r"service:[a-z0-9][a-z0-9-]{0,39}(/[A-Za-z0-9@._-]{1,64})?",
+            example="service:n8n",
+        )
     ),
     "api": NameForms(person=IdForm(pattern=LOCAL, example=LOCAL)),
 }

@@ -8,12 +8,14 @@ usage if it was requested.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from pydantic import JsonValue
 
 from bot.gateway import sse
 from bot.gateway.runs import Run
+from bot.gateway.waiting import line_of, place_of
 from queueing.core.requests import Output
 
 Object = dict[str, Any]
@@ -61,13 +63,27 @@ class Heading:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
 
 
+class PlaceForm(StrEnum):
+    """How a stream reports the place in line.
+
+    Any client skips comments. Data lines of their own are for clients that ask for them; Open WebUI
+    shows the `event` of one as the status of its answer.
+    """
+
+    COMMENT = "comment"
+    DATA = "data"
+    OPEN_WEBUI = "openwebui"
+
+
 @dataclass(kw_only=True, slots=True)
 class ChatStream:
     """Writes the events of a streamed answer; implements `bot.gateway.answering.Writer`."""
 
     heading: Heading
     usage: bool = False
+    form: PlaceForm = PlaceForm.COMMENT
     sent: int = 0
+    status_open: bool = False
 
     @property
     def begun(self) -> bool:
@@ -79,10 +95,20 @@ class ChatStream:
         fresh = run.chunks[self.sent :]
         if not fresh:
             return b""
-        first = b"" if self.begun else self._opening()
+        first = b"" if self.begun else self._status_done() + self._opening()
         self.sent += len(fresh)
         renamed = (self.heading.renamed(json.loads(chunk)) for chunk in fresh)
         return first + b"".join(sse.data(chunk) for chunk in renamed if chunk is not None)
+
+    def place(self, run: Run) -> bytes:
+        """Return the place in line in the form this client shows."""
+        match self.form:
+            case PlaceForm.DATA:
+                return self._event([], usher=place_of(run))
+            case PlaceForm.OPEN_WEBUI:
+                self.status_open = True
+                return self._status(line_of(run), done=False)
+        return sse.comment(place_of(run))
 
     def keeping(self) -> bytes:
         """Return an empty chunk: LangChain gives up 120 s after the last one."""
@@ -91,10 +117,21 @@ class ChatStream:
     def closing(self, output: Output) -> bytes:
         """Return the end of the stream, with the whole answer if none of it has been sent."""
         answer = answer_of(output)
-        events = [] if self.begun else [self._opening(), self._all_of(answer)]
+        events = [self._status_done()]
+        events += [] if self.begun else [self._opening(), self._all_of(answer)]
         if self.usage:
             events.append(self._event([], usage=answer.get("usage") or NO_USAGE))
         return b"".join((*events, sse.DONE))
+
+    def _status_done(self) -> bytes:
+        if not self.status_open:
+            return b""
+        self.status_open = False
+        return self._status("", done=True)
+
+    def _status(self, text: str, *, done: bool) -> bytes:
+        data: Object = {"description": text, "done": done, "hidden": done}
+        return self._event([], event={"type": "status", "data": data})
 
     def _opening(self) -> bytes:
         return self._event([_choice({"role": "assistant", "content": ""})])

@@ -11,6 +11,7 @@ from pydantic import Field, field_validator
 from bot.gateway import sse
 from bot.gateway.openai.records import NAME_LIMIT, ClientRecord
 from bot.gateway.runs import Run
+from bot.gateway.waiting import place_of
 from bot.requests.drawing import PROMPT_LIMIT, DrawingOptions
 from queueing.core.requests import SEED_MAX, File, Output
 
@@ -118,6 +119,10 @@ class PictureStream:
         self.shown += 1
         event = self._event("image_generation.partial_image", preview)
         return sse.data({**event, "partial_image_index": self.shown - 1})
+
+    def place(self, run: Run) -> bytes:
+        """Return a comment with the place in line."""
+        return sse.comment(place_of(run))
 
     def keeping(self) -> bytes:
         """Return a comment, because these streams have no empty event."""

@@ -337,3 +337,12 @@ async def test_an_api_that_failed_is_served_again(tmp_path: Path) -> None:
         await until_none_open(api)
         again.cancel()
         await asyncio.gather(again, return_exceptions=True)
+
+
+async def test_the_place_comes_as_data_where_it_is_asked_for(tmp_path: Path) -> None:
+    """A client that cannot read comments would not know how long it waits."""
+    async with running(tmp_path) as api:
+        events, comments = await api.stream("/chat/completions", {**CAT, "usher_progress": True})
+    assert comments == []
+    assert events[0]["choices"] == []
+    assert events[0]["usher"]["state"] == "pending"

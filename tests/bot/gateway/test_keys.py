@@ -160,3 +160,40 @@ async def test_a_key_may_come_as_x_api_key(tmp_path: Path) -> None:
         headers = {"x-api-key": key}
         async with api.session.get(f"{api.url}/models", headers=headers) as answer:
             assert answer.status == 200
+
+
+async def test_the_people_behind_a_service_are_people(tmp_path: Path) -> None:
+    """One person of a service would use up what all of them may ask for."""
+    ada = {"X-OpenWebUI-User-Id": "ada-1", "X-OpenWebUI-User-Name": "Ada"}
+    async with running(tmp_path, CLOSED) as api:
+        page = await page_of(api)
+        service = bearer(await new_key(page, "webui --people"))
+        await api.post("/chat/completions", CAT, headers={**service, **ada})
+        assert len(await api.parts.queue.jobs.history("service:webui/ada-1", limit=9)) == 1
+        await page.say("/ban service:webui/ada-1")
+        await api.post("/chat/completions", CAT, headers={**service, **ada}, status=403)
+        odd = {"X-OpenWebUI-User-Id": "../x y"}
+        await api.post("/chat/completions", CAT, headers={**service, **odd})
+        assert len(await api.parts.queue.jobs.history("service:webui", limit=9)) == 1
+
+
+async def test_an_ordinary_key_stands_for_nobody_else(tmp_path: Path) -> None:
+    """Anybody could write a header and be somebody else."""
+    async with running(tmp_path, CLOSED) as api:
+        mine = bearer(await new_key(await page_of(api)))
+        await api.post("/chat/completions", CAT, headers={**mine, "X-OpenWebUI-User-Id": "bob"})
+        assert len(await api.parts.queue.jobs.history("web:local", limit=9)) == 1
+
+
+async def test_open_webui_shows_the_place_in_line(tmp_path: Path) -> None:
+    """Its people would look at an empty answer."""
+    async with running(tmp_path, CLOSED) as api:
+        key = await new_key(await page_of(api), "--style openwebui")
+        api.session.headers.update(bearer(key))
+        events, comments = await api.stream("/chat/completions", CAT)
+    assert comments == []
+    statuses = [event["event"] for event in events if event != "[DONE]" and "event" in event]
+    assert {status["type"] for status in statuses} == {"status"}
+    assert statuses[0]["data"]["description"]
+    assert [status["data"]["done"] for status in statuses][-1]
+    assert not statuses[0]["data"]["done"]
