@@ -238,10 +238,10 @@ def test_values_must_be_plain(value: JsonValue) -> None:
 @pytest.mark.parametrize(
     ("request_", "says"),
     [
-        (TextToImage(prompt="a", width=512), "takes no width"),
-        (TextToImage(prompt="a", negative="b"), "takes no negative prompt"),
-        (TextToImage(prompt="a", lora="x"), "takes no LoRA"),
-        (TextToImage(prompt="a", guidance=2.0), "takes no guidance"),
+        (TextToImage(prompt="a", width=512), "set the width"),
+        (TextToImage(prompt="a", negative="b"), "set the negative prompt"),
+        (TextToImage(prompt="a", lora="x"), "set the LoRA"),
+        (TextToImage(prompt="a", guidance=2.0), "set the guidance"),
         (TextToImage(prompt="a", count=2), "one picture at a time"),
     ],
 )

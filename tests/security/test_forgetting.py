@@ -136,7 +136,7 @@ async def test_a_forgotten_conversation_is_gone_from_the_disk(tmp_path: Path) ->
         await told(parts, page, f"/ask llama {SECRET}")
         await page.say("/forget conversation")
         await page.next("taken")
-        await page.entry("are deleted")
+        await page.entry("have been deleted")
         assert SECRET.encode() not in everything_in(tmp_path)
 
 

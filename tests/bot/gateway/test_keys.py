@@ -178,7 +178,7 @@ async def test_the_people_behind_a_service_are_people(tmp_path: Path) -> None:
 
 
 async def test_an_ordinary_key_stands_for_nobody_else(tmp_path: Path) -> None:
-    """Anybody could write a header and be somebody else."""
+    """A caller could write a header and be another person."""
     async with running(tmp_path, CLOSED) as api:
         mine = bearer(await new_key(await page_of(api)))
         await api.post("/chat/completions", CAT, headers={**mine, "X-OpenWebUI-User-Id": "bob"})
