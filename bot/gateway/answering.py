@@ -95,12 +95,10 @@ class Answering:
 
     # ------------------------------------------------------------ as it is written
 
-    async def stream(
-        self, request: web.Request, job: Job, writer: Writer, *, leave: bool
-    ) -> web.StreamResponse:
-        """Send an answer as it is written. With `leave`, hanging up does not end the job."""
+    async def stream(self, request: web.Request, job: Job, writer: Writer) -> web.StreamResponse:
+        """Send an answer as it is written."""
         response = web.StreamResponse(headers={**sse.HEADERS, **headers_of(job)})
-        async with self._while_listening(job, leave=leave):
+        async with self._while_listening(request, job):
             await response.prepare(request)
             with self._runs.watch(job) as (run, news):
                 await self._follow(response, run, news, writer)
@@ -143,13 +141,11 @@ class Answering:
 
     # ------------------------------------------------------------ whole
 
-    async def whole(
-        self, request: web.Request, job: Job, render: Render, *, leave: bool
-    ) -> web.StreamResponse:
+    async def whole(self, request: web.Request, job: Job, render: Render) -> web.StreamResponse:
         """Send an answer once it is complete. Raises `ApiError` while the status is unsent."""
         began = asyncio.get_running_loop().time()
         ends = began + self._wait_s(request)
-        async with self._while_listening(job, leave=leave, again_s=_comes_again_s(request)):
+        async with self._while_listening(request, job, again_s=_comes_again_s(request)):
             with self._runs.watch(job) as (run, news):
                 if await run.until_final(news, min(ends, began + self._hold_s(request))):
                     return web.json_response(
@@ -200,13 +196,13 @@ class Answering:
 
     @asynccontextmanager
     async def _while_listening(
-        self, job: Job, *, leave: bool, again_s: float = 0.0
+        self, request: web.Request, job: Job, *, again_s: float = 0.0
     ) -> AsyncIterator[None]:
         """End the job when its caller hangs up, after `again_s` if they may call again."""
         try:
             yield
         except (asyncio.CancelledError, ConnectionResetError):
-            if not leave and not self._stopping and self._tasks is not None:
+            if not _leaves(request) and not self._stopping and self._tasks is not None:
                 self._tasks.create_task(self._hung_up(job, again_s))
             raise
 
@@ -228,6 +224,11 @@ def _clients_patience_s(request: web.Request) -> float:
     except ValueError:
         return float("inf")
     return max(1.0, patience_s - PATIENCE_MARGIN_S) if patience_s > 0 else float("inf")
+
+
+def _leaves(request: web.Request) -> bool:
+    """Return whether the job goes on after its caller has hung up, as the caller wished."""
+    return request.headers.get("Prefer", "").casefold() == "respond-async"
 
 
 def _comes_again_s(request: web.Request) -> float:

@@ -32,12 +32,11 @@ class ChatRoute:
         asked = read(ChatCompletions, await json_body(request))
         job = await self._submit(request, caller, asked)
         heading = Heading(id=f"chatcmpl-{job.id}", model=asked.model, created=int(time.time()))
-        leave = request.headers.get("Prefer", "").casefold() == "respond-async"
         if asked.streams:
             form = _place_form(asked, caller)
             writer = ChatStream(heading=heading, usage=asked.wants_usage, form=form)
-            return await self.answering.stream(request, job, writer, leave=leave)
-        return await self.answering.whole(request, job, heading.whole, leave=leave)
+            return await self.answering.stream(request, job, writer)
+        return await self.answering.whole(request, job, heading.whole)
 
     async def _submit(self, request: web.Request, caller: Caller, asked: ChatCompletions) -> Job:
         chat, files = await passed_on_chat(asked)

@@ -35,15 +35,14 @@ class ImageRoute:
         )
         job = await self.submitting.draw(request, caller, drawing)
         created = int(time.time())
-        leave = request.headers.get("Prefer", "").casefold() == "respond-async"
         if asked.stream:
             writer = PictureStream(
                 created=created, size=asked.size or "auto", previews=asked.partial_images or 0
             )
-            return await self.answering.stream(request, job, writer, leave=leave)
+            return await self.answering.stream(request, job, writer)
         url = self._urls(request, job) if asked.response_format == "url" else None
         pictures = Pictures(created=created, url=url)
-        return await self.answering.whole(request, job, pictures.whole, leave=leave)
+        return await self.answering.whole(request, job, pictures.whole)
 
     def _urls(self, request: web.Request, job: Job) -> Callable[[int], str]:
         base = self.url or f"{request.scheme}://{request.host}"

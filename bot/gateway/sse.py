@@ -13,6 +13,8 @@ HEADERS = {
     "Cache-Control": "no-cache",
     "X-Accel-Buffering": "no",  # otherwise nginx buffers events until it has a full page
 }
+PING = b": usher\n\n"
+"""A comment that only shows that the connection is alive."""
 DONE = b"data: [DONE]\n\n"
 
 

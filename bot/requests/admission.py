@@ -30,8 +30,6 @@ from queueing.core.jobs import Job, NewJob
 from queueing.core.requests import Capability, Chat, ChatMessage, File, TextToImage
 from queueing.core.storage import Admission
 
-_SHARE_TO_CLEAR = 0.1  # of a full line; coming back for its first free place is a race
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewQuestion:

@@ -49,18 +49,19 @@ async def begun(context: Context, call: Call, command: str, told: Body) -> Worki
     return Working(content=Content(body=told), task=task)
 
 
+def failed(task: Task, key: str, error: QueueError) -> Body:
+    """Return what an admin reads of a task that failed, with the reason."""
+    reason = told(problem_of(error), task.language)
+    return say(task.language, key, model=task.model or "", reason=reason)
+
+
 async def work(context: Context, task: Task) -> Content:
     """Load the model and report where it is."""
     model = task.model or ""
     try:
         backend = await context.queue.preloads.preload(model, task.host)
     except QueueError as error:
-        body = say(
-            task.language,
-            "preload.failed",
-            model=model,
-            reason=told(problem_of(error), task.language),
-        )
+        body = failed(task, "preload.failed", error)
     else:
         host = context.catalog.host_of[backend]
         body = say(task.language, "preload.done", model=model, host=host, backend=backend)

@@ -5,10 +5,9 @@ from bot.chat.api.content import Content
 from bot.chat.api.table import Command
 from bot.chat.commands.context import Call, Context
 from bot.chat.commands.preload import COMMAND as PRELOAD
-from bot.chat.commands.preload import begun, named
+from bot.chat.commands.preload import begun, failed, named
 from bot.chat.texts import say
-from bot.chat.texts.problems import told
-from queueing.core.errors import QueueError, problem_of
+from queueing.core.errors import QueueError
 
 COMMAND = Command(name="unload", help="command.unload", admin=True, params=PRELOAD.params)
 
@@ -24,13 +23,7 @@ async def work(context: Context, task: Task) -> Content:
     try:
         backends = await context.queue.preloads.unload(model, task.host)
     except QueueError as error:
-        body = say(
-            task.language,
-            "unload.failed",
-            model=model,
-            reason=told(problem_of(error), task.language),
-        )
-        return Content(body=body)
+        return Content(body=failed(task, "unload.failed", error))
     if not backends:
         return Content(body=say(task.language, "unload.none", model=model))
     busy = [name for name in backends if name in _running(context, model)]

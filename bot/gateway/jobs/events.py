@@ -78,7 +78,7 @@ async def send(response: web.StreamResponse, run: Run, news: asyncio.Event) -> N
             return
         await wait(news, PING_S)
         if not news.is_set():
-            await response.write(b": usher\n\n")
+            await response.write(sse.PING)
 
 
 def _text(chunk: dict[str, Any]) -> str:

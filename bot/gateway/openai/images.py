@@ -126,7 +126,7 @@ class PictureStream:
 
     def keeping(self) -> bytes:
         """Return a comment, because these streams have no empty event."""
-        return b": usher\n\n"
+        return sse.PING
 
     def closing(self, output: Output) -> bytes:
         """Return an event for each picture."""
