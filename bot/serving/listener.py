@@ -229,4 +229,4 @@ def _quiet_logger() -> logging.Logger:
 
 def _is_ours(record: logging.LogRecord) -> bool:
     cause = record.exc_info[1] if record.exc_info else None
-    return not isinstance(cause, BadHttpMessage)
+    return not isinstance(cause, (BadHttpMessage, web.RequestPayloadError))
