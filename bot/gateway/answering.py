@@ -15,6 +15,7 @@ from aiohttp import web
 from pydantic import JsonValue
 
 from bot.gateway import sse
+from bot.gateway.attendance import Attendance
 from bot.gateway.errors import ApiError
 from bot.gateway.outcomes import BROKEN, gone, problem_of, too_late
 from bot.gateway.runs import Run, Runs, wait
@@ -70,12 +71,18 @@ class Answering:
     """Sends the answers of jobs to their callers."""
 
     def __init__(
-        self, runs: Runs, outputs: OutputReader, submitter: JobSubmitter, patience: WaitLimits
+        self,
+        runs: Runs,
+        outputs: OutputReader,
+        submitter: JobSubmitter,
+        patience: WaitLimits,
+        attendance: Attendance,
     ) -> None:
         self._runs = runs
         self._outputs = outputs
         self._submitter = submitter
         self._patience = patience
+        self._attendance = attendance
         self._tasks: asyncio.TaskGroup | None = None
         self._stopping = False
 
@@ -208,7 +215,7 @@ class Answering:
 
     async def _hung_up(self, job: Job, again_s: float) -> None:
         await asyncio.sleep(again_s)
-        if not self._runs.is_watched(job):
+        if not self._runs.is_watched(job) and not self._attendance.is_attended(job):
             await self._submitter.cancel(job.id)
 
 

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from bot.gateway.answering import Answering, WaitLimits
+from bot.gateway.attendance import Attendance
 from bot.gateway.callers import Authentication
 from bot.gateway.chat_completions import ChatRoute
 from bot.gateway.image_generations import ImageRoute
 from bot.gateway.jobs.routes import JobRoutes
 from bot.gateway.models import ModelsRoute
+from bot.gateway.repeats import Repeats
 from bot.gateway.runs import Runs
 from bot.gateway.server import Route, application
 from bot.gateway.submitting import Submitting
@@ -73,11 +75,15 @@ class Gateway:
         self._clients = Clients(settings.proxies)
         self._runs = Runs(queue.status)
         queue.events.subscribe(self._runs.on_event)
-        self._answering = Answering(self._runs, queue.jobs, queue.submitter, settings.patience)
+        attendance = Attendance(clock.now())
+        self._answering = Answering(
+            self._runs, queue.jobs, queue.submitter, settings.patience, attendance
+        )
         submitting = Submitting(
             admission=admission,
             clock=clock,
             models=lambda: tuple(queue.models.offer.catalog.models),
+            repeats=Repeats(jobs=queue.jobs, clock=clock, attendance=attendance),
             unwanted=settings.unwanted,
         )
         # Made for each run: an application that was served cannot be served again.
@@ -85,6 +91,7 @@ class Gateway:
             application,
             self._authentication(keys, people, clock),
             self._routes(queue, submitting),
+            attendance,
         )
 
     def _authentication(self, keys: ApiKeys, people: People, clock: Clock) -> Authentication:

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from bot.gateway.attendance import Attendance
 from bot.gateway.callers import Authentication, Caller
 from bot.gateway.errors import ApiError
 from bot.serving.listener import NAME
@@ -25,7 +26,9 @@ BUG = ApiError(
 )
 
 
-def application(authentication: Authentication, routes: Mapping[str, Route]) -> web.Application:
+def application(
+    authentication: Authentication, routes: Mapping[str, Route], attendance: Attendance
+) -> web.Application:
     """Return the application that serves routes such as "POST /v1/chat/completions"."""
 
     @web.middleware
@@ -49,16 +52,21 @@ def application(authentication: Authentication, routes: Mapping[str, Route]) -> 
     app = web.Application(middlewares=[in_openais_words])
     for name, route in routes.items():
         method, path = name.split(" ")
-        app.router.add_route(method, path, _called(route, authentication))
+        app.router.add_route(method, path, _called(route, authentication, attendance))
     return app
 
 
-def _called(route: Route, authentication: Authentication) -> Handler:
+def _called(route: Route, authentication: Authentication, attendance: Attendance) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
         caller = await authentication.caller(request)
         if (name := request.get(NAME)) is not None:
             name(caller.user)
-        return await route(request, caller)
+        with attendance.call(request) as call:
+            response = await route(request, caller)
+            await response.prepare(request)
+            await response.write_eof()
+            call.answered = request.transport is not None and not request.transport.is_closing()
+        return response
 
     return handle
 

@@ -1,15 +1,14 @@
 """Turns a program's request into a job: idempotency, limits, and refusals as errors."""
 
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from uuid import uuid4
 
 from aiohttp import web
 
 from bot.chat.api.origin import Origin
 from bot.gateway.callers import Caller
 from bot.gateway.outcomes import refused
+from bot.gateway.repeats import Repeats, digest_of
 from bot.gateway.runs import PLATFORM
 from bot.requests.admission import AdmissionService
 from bot.requests.drawing import Drawing
@@ -19,9 +18,6 @@ from queueing.core.jobs import Job
 from queueing.core.ports import Clock
 from queueing.core.requests import Chat, File, TextToImage
 
-RECENT_S = 300.0
-"""How long after a call its repeat by an SDK is recognised."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Submitting:
@@ -30,6 +26,7 @@ class Submitting:
     admission: AdmissionService
     clock: Clock
     models: Callable[[], Sequence[str]]
+    repeats: Repeats
     unwanted: tuple[str, ...] = ()
 
     async def submit(
@@ -42,45 +39,41 @@ class Submitting:
     ) -> Job:
         """Accept a request and return its job. Raises `ApiError`, and `StoreError`.
 
-        With an `Idempotency-Key`, returns the job of the first call that had that key.
+        A repeated call gets the job that it made before.
         """
-        made = await self.admission.submit(self._asking(request, caller), model, wanted, files)
-        return self._accepted(made)
+        digest = digest_of(request.headers, model, wanted, files)
+        asking = await self._asking(request, caller, digest)
+        made = await self.admission.submit(asking, model, wanted, files)
+        return self._accepted(request, made, digest)
 
     async def draw(self, request: web.Request, caller: Caller, drawing: Drawing) -> Job:
         """Accept a request for a picture. Raises the same errors as `submit`."""
-        return self._accepted(await self.admission.draw(self._asking(request, caller), drawing))
+        digest = digest_of(request.headers, drawing.model, drawing, drawing.files)
+        asking = await self._asking(request, caller, digest)
+        return self._accepted(request, await self.admission.draw(asking, drawing), digest)
 
     def style(self, named: str | None) -> str | None:
         """Return the requested style; OpenAI's clients also send their own, such as "vivid"."""
         styles = {name.casefold() for name in self.admission.styles}
         return named if named is not None and named.casefold() in styles else None
 
-    def _accepted(self, made: Job | Refusal) -> Job:
+    def _accepted(self, request: web.Request, made: Job | Refusal, digest: str) -> Job:
         if not isinstance(made, Job):
             raise refused(made, self.models(), self.clock.now())
+        self.repeats.require_same(made, digest)
+        self.repeats.attendance.attend(request, made)
         return made
 
-    def _asking(self, request: web.Request, caller: Caller) -> Asking:
-        key = _key(request.headers, caller)
-        origin = _origin(caller, key)
+    async def _asking(self, request: web.Request, caller: Caller, digest: str) -> Asking:
+        key = await self.repeats.key(request, caller, digest)
+        origin = Origin(
+            platform=PLATFORM,
+            chat=PLATFORM,
+            group=False,
+            user=caller.user,
+            user_name=caller.name,
+            language="en",
+            key=key,
+            digest=digest,
+        ).model_dump_json()
         return Asking(person=caller.person, key=key, unwanted=self.unwanted, reply_to=origin)
-
-
-def _key(headers: Mapping[str, str], caller: Caller) -> str:
-    given = headers.get("Idempotency-Key", "").strip()
-    if not given:
-        return f"{PLATFORM}:{uuid4().hex}"
-    return f"{PLATFORM}:{hashlib.sha256(f'{caller.user} {given}'.encode()).hexdigest()}"
-
-
-def _origin(caller: Caller, key: str) -> str:
-    return Origin(
-        platform=PLATFORM,
-        chat=PLATFORM,
-        group=False,
-        user=caller.user,
-        user_name=caller.name,
-        language="en",
-        key=key,
-    ).model_dump_json()

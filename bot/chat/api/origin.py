@@ -26,6 +26,7 @@ class Origin(Record):
     request: str | None = None  # the caller's own message, to reply to
     near: NearModel | None = None
     parts: tuple[str, ...] = ()  # the parts that belong to it of the album it was asked with
+    digest: str = ""  # of a program's request, by which a repeated call is recognised
 
     @classmethod
     def of(cls, call: Invocation, language: str, near: NearModel | None = None) -> "Origin":

@@ -1,0 +1,77 @@
+"""Which jobs have a caller, and which have lost theirs without the whole answer.
+
+A call counts as answered once its response is written to an open connection.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+from queueing.core.jobs import Job
+
+MOST_LOST = 10_000
+"""How many lost jobs are remembered; the oldest are forgotten."""
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """One call, with the jobs it is about; `answered` once its response is written."""
+
+    jobs: set[int] = field(default_factory=set)
+    answered: bool = False
+
+
+_CALL: web.RequestKey[Call] = web.RequestKey("call")
+
+
+class Attendance:
+    """Remembers the calls that are open, and the jobs whose caller left or was told to come back.
+
+    All jobs accepted before `began_at` (UNIX seconds) have lost their callers with the process that
+    served them.
+    """
+
+    def __init__(self, began_at: float) -> None:
+        self._began_at = began_at
+        self._calls: set[Call] = set()
+        self._lost: dict[int, None] = {}
+        self._met: set[int] = set()
+
+    @contextmanager
+    def call(self, request: web.Request) -> Iterator[Call]:
+        """Provide the call of a request; without an answer, its jobs are lost when it ends."""
+        call = Call()
+        request[_CALL] = call
+        self._calls.add(call)
+        try:
+            yield call
+        finally:
+            self._calls.discard(call)
+            if not call.answered:
+                self._lose(call.jobs)
+
+    def attend(self, request: web.Request, job: Job) -> None:
+        """Note that the call of a request is about a job."""
+        self._lost.pop(job.id, None)
+        if job.queued_at < self._began_at:
+            self._met.add(job.id)
+        if (call := request.get(_CALL)) is not None:
+            call.jobs.add(job.id)
+
+    def is_attended(self, job: Job) -> bool:
+        """Return whether an open call is about a job."""
+        return any(job.id in call.jobs for call in self._calls)
+
+    def is_lost(self, job: Job) -> bool:
+        """Return whether a job has lost its caller, so that another call may take it over."""
+        if self.is_attended(job):
+            return False
+        earlier = job.queued_at < self._began_at and job.id not in self._met
+        return earlier or job.id in self._lost
+
+    def _lose(self, jobs: set[int]) -> None:
+        self._lost |= dict.fromkeys(jobs)
+        while len(self._lost) > MOST_LOST:
+            del self._lost[next(iter(self._lost))]

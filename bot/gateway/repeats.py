@@ -1,0 +1,117 @@
+"""Recognises a repeated call: by its `Idempotency-Key`, or as the retry of an SDK.
+
+SDKs retry broken calls without a key, but count: with `x-stainless-retry-count` above 0, a call takes
+over the job that the same person made with the same request, if that job has lost its caller. Ten
+equal calls at once remain ten jobs.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from http import HTTPStatus
+from uuid import uuid4
+
+from aiohttp import web
+from pydantic import BaseModel, ValidationError
+
+from bot.chat.api.origin import Origin
+from bot.gateway.attendance import Attendance
+from bot.gateway.callers import Caller
+from bot.gateway.errors import ApiError
+from bot.gateway.runs import PLATFORM
+from bot.queue.jobs import JobReader
+from bot.requests.drawing import Drawing
+from queueing.core.jobs import Job, JobState
+from queueing.core.ports import Clock
+from queueing.core.requests import File
+
+RECENT_S = 300.0
+"""How long after its end a job can be taken over; SDKs retry within 8 s, or after `Retry-After`."""
+LOOKED_THROUGH = 200  # a person's newest jobs
+COUNTED = "x-stainless-retry-count"
+OTHER_REQUEST = ApiError(
+    status=HTTPStatus.UNPROCESSABLE_ENTITY,
+    message="This Idempotency-Key belongs to an earlier call with another request.",
+    code="idempotency_key_reused",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Repeats:
+    """Finds the job of an earlier call that a call repeats."""
+
+    jobs: JobReader
+    clock: Clock
+    attendance: Attendance
+
+    async def key(self, request: web.Request, caller: Caller, digest: str) -> str:
+        """Return the key to submit a request under: that of the job it repeats, or a new one.
+
+        Raises `StoreError`.
+        """
+        if given := _given(request.headers):
+            digest_of_key = hashlib.sha256(f"{caller.user} {given}".encode()).hexdigest()
+            return f"{PLATFORM}:{digest_of_key}"
+        if digest and _count(request.headers) > 0:
+            for job in await self._candidates(caller.user):
+                origin = origin_of(job)
+                if origin and origin.digest == digest and self.attendance.is_lost(job):
+                    self.attendance.attend(request, job)  # before another retry can see it
+                    return origin.key
+        return f"{PLATFORM}:{uuid4().hex}"
+
+    def require_same(self, job: Job, digest: str) -> None:
+        """Refuse a key that belongs to another request. Raises `ApiError`, a 422."""
+        origin = origin_of(job)
+        if digest and origin and origin.digest and origin.digest != digest:
+            raise OTHER_REQUEST
+
+    async def _candidates(self, user: str) -> list[Job]:
+        """Return the jobs that could be taken over, oldest first."""
+        still_open = await self.jobs.open_jobs(user)
+        since = self.clock.now() - RECENT_S
+        ended = [
+            job
+            for job in reversed(await self.jobs.history(user, limit=LOOKED_THROUGH))
+            if job.state is JobState.COMPLETED and (job.finished_at or 0.0) >= since
+        ]
+        return [*ended, *still_open]
+
+
+def digest_of(
+    headers: Mapping[str, str],
+    model: str | None,
+    wanted: BaseModel | Drawing,
+    files: Sequence[File] = (),
+) -> str:
+    """Return what a request is recognised by, empty if no repeat of its call can be."""
+    if not _given(headers) and COUNTED not in headers:
+        return ""
+    found = hashlib.sha256(f"{model} {_text_of(wanted)}".encode("utf-8", "surrogatepass"))
+    for file in files:
+        found.update(hashlib.sha256(file.data).digest())
+    return found.hexdigest()
+
+
+def _text_of(wanted: BaseModel | Drawing) -> str:
+    if isinstance(wanted, Drawing):
+        fields = asdict(replace(wanted, files=()))
+        return str({name: value for name, value in fields.items() if value})
+    return wanted.model_dump_json(exclude_defaults=True)
+
+
+def origin_of(job: Job) -> Origin | None:
+    """Return where a job came from, None if that cannot be read."""
+    try:
+        return Origin.model_validate_json(job.reply_to)
+    except ValidationError:
+        return None
+
+
+def _given(headers: Mapping[str, str]) -> str:
+    return headers.get("Idempotency-Key", "").strip()
+
+
+def _count(headers: Mapping[str, str]) -> int:
+    text = headers.get(COUNTED, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0

@@ -1,0 +1,176 @@
+"""Repeated calls: with a key, or as SDKs repeat them, which only count."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from queueing.core.jobs import Job, JobState
+from tests.bot.gateway.whole_api import CONFIG, Api, running
+
+MANY = "limits: {open_per_person: 50, in_line_per_person: 50}\n"
+CAT = {"model": "llama", "messages": [{"role": "user", "content": "What is a cat?"}]}
+FOX = {"model": "flux", "prompt": "a fox"}
+SLOW = CONFIG.replace("service_s: 0.1", "service_s: 60") + MANY
+BRISK = CONFIG.replace("service_s: 0.1", "service_s: 0.5") + MANY
+FIRST = {"x-stainless-retry-count": "0"}
+AGAIN = {"x-stainless-retry-count": "1"}
+
+
+async def job_of(api: Api, path: str, body: Any, headers: Mapping[str, str]) -> str:
+    """Return the job of a call as soon as the call says it, and hang up."""
+    streamed = {**body, "stream": True}
+    async with api.session.post(f"{api.url}{path}", json=streamed, headers=headers) as answer:
+        assert answer.status == 200, await answer.text()
+        return answer.headers["x-usher-job"]
+
+
+async def all_jobs(api: Api) -> list[Job]:
+    return await api.parts.queue.jobs.history("api:local", limit=100)
+
+
+async def until_running(api: Api) -> None:
+    await api.until(lambda jobs: any(job.state is JobState.PROCESSING for job in jobs))
+
+
+async def hang_up(api: Api, path: str, body: Any, when: Callable[[Api], Awaitable[None]]) -> None:
+    """Make a call as an SDK does, and break it at a moment."""
+    calling = asyncio.create_task(api.post(path, body, headers=FIRST))
+    await when(api)
+    calling.cancel()
+    await asyncio.gather(calling, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [("/chat/completions", CAT), ("/images/generations", FOX)]
+)
+async def test_a_retry_takes_over_the_job_of_the_broken_call(
+    path: str, body: Any, tmp_path: Path
+) -> None:
+    """The same request would be in line twice, or three times."""
+    async with running(tmp_path, SLOW) as api:
+        await hang_up(api, path, body, until_running)
+        (job,) = await api.open_jobs()
+        assert await job_of(api, path, body, AGAIN) == str(job.id)
+        assert len(await all_jobs(api)) == 1
+
+
+async def test_an_answer_no_one_received_is_not_generated_again(tmp_path: Path) -> None:
+    """A complete answer would be thrown away, and the card would work twice."""
+    async with running(tmp_path, BRISK) as api:
+        await hang_up(api, "/chat/completions", CAT, until_running)
+        await api.until(lambda jobs: not jobs)
+        (job,) = await all_jobs(api)
+        assert job.state is JobState.COMPLETED
+        again = await api.post("/chat/completions", CAT, headers=AGAIN)
+        assert again["id"] == f"chatcmpl-{job.id}"
+        assert len(await all_jobs(api)) == 1
+
+
+async def test_a_stream_no_one_received_is_not_generated_again(tmp_path: Path) -> None:
+    """As above, where the retry wants to read along."""
+    async with running(tmp_path, BRISK) as api:
+        await hang_up(api, "/chat/completions", CAT, until_running)
+        await api.until(lambda jobs: not jobs)
+        api.session.headers.update(AGAIN)
+        events, _ = await api.stream("/chat/completions", CAT)
+        assert events[-1] == "[DONE]"
+        assert "".join(event["choices"][0]["delta"].get("content", "") for event in events[:-1])
+        assert len(await all_jobs(api)) == 1
+
+
+async def test_ten_equal_calls_are_ten_jobs(tmp_path: Path) -> None:
+    """A program that asks ten times for ten answers would get one."""
+    async with running(tmp_path, SLOW) as api:
+        calls = [
+            asyncio.create_task(api.post("/chat/completions", CAT, headers=headers))
+            for headers in [FIRST, AGAIN] * 5
+        ]
+        await api.until(lambda jobs: len(jobs) == 10)
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        assert len(await all_jobs(api)) == 10
+
+
+async def test_two_retries_do_not_share_a_job(tmp_path: Path) -> None:
+    """Two callers would get one answer where they asked for two."""
+    async with running(tmp_path, SLOW) as api:
+        await hang_up(api, "/chat/completions", CAT, until_running)
+        both = [
+            asyncio.create_task(api.post("/chat/completions", CAT, headers=AGAIN)) for _ in range(2)
+        ]
+        await api.until(lambda jobs: len(jobs) == 2)
+        for call in both:
+            call.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
+
+
+async def test_an_answer_that_arrived_is_not_given_again(tmp_path: Path) -> None:
+    """The retry of one of many equal calls would get the answer of another."""
+    async with running(tmp_path) as api:
+        first = await api.post("/chat/completions", CAT, headers=FIRST)
+        again = await api.post("/chat/completions", CAT, headers=AGAIN)
+        assert again["id"] != first["id"]
+
+
+@pytest.mark.parametrize("count", ["0", "x", "²"])
+async def test_what_is_no_retry_takes_nothing_over(count: str, tmp_path: Path) -> None:
+    """A first call would get an older answer, or a bug's."""
+    async with running(tmp_path, BRISK) as api:
+        await hang_up(api, "/chat/completions", CAT, until_running)
+        await api.until(lambda jobs: not jobs)
+        headers = {"x-stainless-retry-count": count}
+        await api.post("/chat/completions", CAT, headers=headers)
+        assert len(await all_jobs(api)) == 2
+
+
+async def test_another_request_is_another_job(tmp_path: Path) -> None:
+    """A retry would get the answer to something else."""
+    dog = {**CAT, "messages": [{"role": "user", "content": "What is a dog?"}]}
+    async with running(tmp_path, BRISK) as api:
+        await hang_up(api, "/chat/completions", CAT, until_running)
+        await api.until(lambda jobs: not jobs)
+        answer = await api.post("/chat/completions", dog, headers=AGAIN)
+        assert "What is a dog?" in answer["choices"][0]["message"]["content"]
+
+
+async def test_a_call_that_waited_too_long_is_taken_up_again(tmp_path: Path) -> None:
+    """A program that retries in spite of what it was told would wait at the end of the line."""
+    impatient = SLOW.replace("open: true", "open: true\n  wait_s: 0.2")
+    async with running(tmp_path, impatient) as api:
+        read = await api.post("/chat/completions", CAT, status=504, headers=FIRST)
+        (job,) = await api.open_jobs()
+        assert f"/v1/jobs/{job.id}" in read["error"]["message"]
+        assert await job_of(api, "/chat/completions", CAT, AGAIN) == str(job.id)
+
+
+async def test_a_retry_finds_its_job_after_a_restart(tmp_path: Path) -> None:
+    """Each restart would double what programs were waiting for."""
+    async with running(tmp_path, SLOW) as api:
+        calling = asyncio.create_task(api.post("/chat/completions", CAT, headers=FIRST))
+        await until_running(api)
+        (job,) = await api.open_jobs()
+    await asyncio.gather(calling, return_exceptions=True)
+    async with running(tmp_path, BRISK) as api:
+        again = await api.post("/chat/completions", CAT, headers=AGAIN)
+        assert again["id"] == f"chatcmpl-{job.id}"
+        assert len(await all_jobs(api)) == 1
+        third = await api.post("/chat/completions", CAT, headers=AGAIN)
+        assert third["id"] != again["id"]
+
+
+async def test_a_key_belongs_to_one_request(tmp_path: Path) -> None:
+    """A program that uses a key twice by mistake would get an answer to another question."""
+    key = {"Idempotency-Key": "one"}
+    async with running(tmp_path) as api:
+        await api.post("/chat/completions", CAT, headers=key)
+        read = await api.post(
+            "/chat/completions", {**CAT, "temperature": 0.5}, headers=key, status=422
+        )
+        assert read["error"]["code"] == "idempotency_key_reused"
+        assert read["error"]["type"] == "invalid_request_error"
+        await api.post("/chat/completions", {**CAT, "user": "a field we drop"}, headers=key)
+        assert len(await all_jobs(api)) == 1
