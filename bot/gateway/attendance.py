@@ -16,14 +16,14 @@ MOST_LOST = 10_000
 
 
 @dataclass(eq=False, slots=True)
-class Call:
+class Attended:
     """One call, with the jobs it is about; `answered` once its response is written."""
 
     jobs: set[int] = field(default_factory=set)
     answered: bool = False
 
 
-_CALL: web.RequestKey[Call] = web.RequestKey("call")
+_CALL: web.RequestKey[Attended] = web.RequestKey("call")
 
 
 class Attendance:
@@ -35,14 +35,14 @@ class Attendance:
 
     def __init__(self, began_at: float) -> None:
         self._began_at = began_at
-        self._calls: set[Call] = set()
+        self._calls: set[Attended] = set()
         self._lost: dict[int, None] = {}
         self._met: set[int] = set()
 
     @contextmanager
-    def call(self, request: web.Request) -> Iterator[Call]:
+    def call(self, request: web.Request) -> Iterator[Attended]:
         """Provide the call of a request; without an answer, its jobs are lost when it ends."""
-        call = Call()
+        call = Attended()
         request[_CALL] = call
         self._calls.add(call)
         try:
