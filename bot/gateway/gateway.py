@@ -12,6 +12,7 @@ from bot.gateway.attendance import Attendance
 from bot.gateway.callers import Authentication
 from bot.gateway.chat_completions import ChatRoute
 from bot.gateway.image_generations import ImageRoute
+from bot.gateway.jobs.document import DESCRIPTION, DocumentRoute
 from bot.gateway.jobs.routes import JobRoutes
 from bot.gateway.models import ModelsRoute
 from bot.gateway.repeats import Repeats
@@ -86,12 +87,15 @@ class Gateway:
             repeats=Repeats(jobs=queue.jobs, clock=clock, attendance=attendance),
             unwanted=settings.unwanted,
         )
+        routes = self._routes(queue, submitting)
+        described = DocumentRoute(routes, url=settings.url, open_=settings.open)
         # Made for each run: an application that was served cannot be served again.
         self._application = partial(
             application,
             self._authentication(keys, people, clock),
-            self._routes(queue, submitting),
+            routes,
             attendance,
+            {DESCRIPTION: described.get},
         )
 
     def _authentication(self, keys: ApiKeys, people: People, clock: Clock) -> Authentication:

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from aiohttp import web
-from pydantic import JsonValue
 
 from bot.gateway.callers import Caller
 from bot.gateway.errors import ApiError
+from bot.gateway.json_answers import json_response
+from bot.gateway.openai.model_rows import Architecture, ModelExtras, ModelRow, ModelRows
 from bot.queue.models import OfferReader
 from bot.queue.status import QueueStatus
 from queueing.core.catalog import ModelSpec
@@ -25,14 +26,14 @@ class ModelsRoute:
 
     async def all(self, _request: web.Request, _caller: Caller) -> web.Response:
         """Return every model under each of its names."""
-        return web.json_response({"object": "list", "data": self._rows()})
+        return json_response(ModelRows(data=self._rows()))
 
     async def one(self, request: web.Request, _caller: Caller) -> web.Response:
         """Return one model. Raises `ApiError`."""
         name = request.match_info["name"]
         for row in self._rows():
-            if row["id"] == name:
-                return web.json_response(row)
+            if row.id == name:
+                return json_response(row)
         raise ApiError(
             status=HTTPStatus.NOT_FOUND,
             message=f"There is no model {name[:60]}.",
@@ -40,30 +41,27 @@ class ModelsRoute:
             code="model_not_found",
         )
 
-    def _rows(self) -> list[dict[str, JsonValue]]:
+    def _rows(self) -> tuple[ModelRow, ...]:
         offer = self.models.offer
         statuses = {status.name: status for status in self.status.snapshot().models}
-        return [
+        return tuple(
             _row(name, spec, statuses[spec.name])
             for spec in offer.catalog.models.values()
             for name in (spec.name, *spec.aliases)
-        ]
+        )
 
 
-def _row(name: str, spec: ModelSpec, status: ModelStatus) -> dict[str, JsonValue]:
-    inputs = ("text", "image") if Capability.VISION in spec.capabilities else ("text",)
-    return {
-        "id": name,
-        "object": "model",
-        "created": 0,  # clients sort by it; a model's age is unknown
-        "owned_by": "usher",
-        "architecture": {"input_modalities": [*inputs]},
-        "usher": {
-            "model": spec.name,
-            "capabilities": [*sorted(str(able) for able in spec.capabilities)],
-            "resident": any(copy.residency is Residency.READY for copy in status.copies),
-            "waiting": status.waiting,
-            "running": status.running,
-            "usually_s": round(status.service_s, 1),
-        },
-    }
+def _row(name: str, spec: ModelSpec, status: ModelStatus) -> ModelRow:
+    sees = Capability.VISION in spec.capabilities
+    return ModelRow(
+        id=name,
+        architecture=Architecture(input_modalities=("text", "image") if sees else ("text",)),
+        usher=ModelExtras(
+            model=spec.name,
+            capabilities=tuple(sorted(str(able) for able in spec.capabilities)),
+            resident=any(copy.residency is Residency.READY for copy in status.copies),
+            waiting=status.waiting,
+            running=status.running,
+            usually_s=round(status.service_s, 1),
+        ),
+    )

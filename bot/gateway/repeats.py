@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from bot.chat.api.origin import Origin
 from bot.gateway.attendance import Attendance
 from bot.gateway.callers import Caller
-from bot.gateway.errors import ApiError
+from bot.gateway.errors import ApiError, invalid
 from bot.gateway.runs import PLATFORM
 from bot.queue.jobs import JobReader
 from bot.requests.drawing import Drawing
@@ -25,6 +25,7 @@ from queueing.core.jobs import Job, JobState
 from queueing.core.ports import Clock
 from queueing.core.requests import File
 
+KEY_MOST = 255  # characters of an `Idempotency-Key`
 RECENT_S = 300.0
 """How long after its end a job can be taken over; SDKs retry within 8 s, or after `Retry-After`."""
 LOOKED_THROUGH = 200  # a person's newest jobs
@@ -47,9 +48,12 @@ class Repeats:
     async def key(self, request: web.Request, caller: Caller, digest: str) -> str:
         """Return the key to submit a request under: that of the job it repeats, or a new one.
 
-        Raises `StoreError`.
+        Raises `ApiError` for an `Idempotency-Key` that is too long, and `StoreError`.
         """
         if given := _given(request.headers):
+            if len(given) > KEY_MOST:
+                name = "Idempotency-Key"
+                raise invalid(f"{name}: must be at most {KEY_MOST} characters.", name)
             digest_of_key = hashlib.sha256(f"{caller.user} {given}".encode()).hexdigest()
             return f"{PLATFORM}:{digest_of_key}"
         if digest and _count(request.headers) > 0:

@@ -27,9 +27,15 @@ BUG = ApiError(
 
 
 def application(
-    authentication: Authentication, routes: Mapping[str, Route], attendance: Attendance
+    authentication: Authentication,
+    routes: Mapping[str, Route],
+    attendance: Attendance,
+    public: Mapping[str, Handler] | None = None,
 ) -> web.Application:
-    """Return the application that serves routes such as "POST /v1/chat/completions"."""
+    """Return the application that serves routes such as "POST /v1/chat/completions".
+
+    The `public` ones need no key.
+    """
 
     @web.middleware
     async def in_openais_words(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -39,7 +45,7 @@ def application(
         except ApiError as error:
             return error_response(error)
         except web.HTTPException as error:
-            return error_response(_of_aiohttp(request, error))
+            return error_response(_of_aiohttp(request, error), allow=error.headers.get("Allow"))
         except StoreError as error:
             log.warning("%s %s: %s", request.method, request.path, error)
             return error_response(AWAY)
@@ -50,9 +56,10 @@ def application(
             return error_response(BUG)
 
     app = web.Application(middlewares=[in_openais_words])
-    for name, route in routes.items():
+    handlers = {name: _called(route, authentication, attendance) for name, route in routes.items()}
+    for name, handler in {**handlers, **(public or {})}.items():
         method, path = name.split(" ")
-        app.router.add_route(method, path, _called(route, authentication, attendance))
+        app.router.add_route(method, path, handler)
     return app
 
 
@@ -71,9 +78,10 @@ def _called(route: Route, authentication: Authentication, attendance: Attendance
     return handle
 
 
-def error_response(error: ApiError) -> web.Response:
-    """Return an error as a response with its status."""
-    return web.json_response(error.body, status=error.status, headers=error.headers)
+def error_response(error: ApiError, *, allow: str | None = None) -> web.Response:
+    """Return an error as a response with its status; `allow` names the methods of a path."""
+    headers = error.headers if allow is None else {**error.headers, "Allow": allow}
+    return web.json_response(error.body, status=error.status, headers=headers)
 
 
 def _of_aiohttp(request: web.Request, error: web.HTTPException) -> ApiError:

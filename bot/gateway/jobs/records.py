@@ -31,7 +31,11 @@ class PictureJob(BaseModel):
     a random one; `raw` leaves the prompt unchanged.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        json_schema_extra={"dependentRequired": {"width": ["height"], "height": ["width"]}},
+    )
 
     prompt: str = Field(min_length=1, max_length=PROMPT_LIMIT)
     model: str | None = Field(default=None, min_length=1, max_length=NAME_LIMIT)
@@ -102,6 +106,21 @@ class ErrorView(View):
 
     message: str
     code: str | None = None
+
+
+class ErrorObject(View):
+    """An error in OpenAI's format: `param` is the field at fault, `code` a word for programs."""
+
+    message: str
+    type: str
+    param: str | None = None
+    code: str | None = None
+
+
+class ErrorBody(View):
+    """The body of every response that is not a success."""
+
+    error: ErrorObject
 
 
 class JobView(View):

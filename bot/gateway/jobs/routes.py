@@ -13,8 +13,11 @@ from bot.gateway.callers import Caller
 from bot.gateway.chat_completions import passed_on_chat
 from bot.gateway.errors import ApiError, invalid
 from bot.gateway.jobs import events
-from bot.gateway.jobs.records import JOB_REQUESTS, JobList, JobView, PictureJob, View
+from bot.gateway.jobs.operations import ID_MOST, LIST_MOST, WAIT_MOST_S
+from bot.gateway.jobs.queries import seconds, whole, whole_number
+from bot.gateway.jobs.records import JOB_REQUESTS, JobList, JobView, PictureJob
 from bot.gateway.jobs.views import job_view, machine_list, newest_first, queue_view
+from bot.gateway.json_answers import json_response
 from bot.gateway.openai.chat import ChatCompletions
 from bot.gateway.openai.records import wrong
 from bot.gateway.pictures import picture_of
@@ -24,11 +27,10 @@ from bot.queue.jobs import JobReader
 from bot.queue.status import QueueStatus
 from bot.queue.submitting import JobSubmitter
 from bot.requests.drawing import Drawing
-from queueing.core.jobs import Job, JobState
+from queueing.core.jobs import FINAL, Job, JobState
 from queueing.core.requests import File
 
-WAIT_MOST_S = 300.0
-LIST_MOST = 200
+LIST_USUAL = 20
 FILE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; sandbox",
@@ -57,16 +59,16 @@ class JobRoutes:
             chat, files = await passed_on_chat(asked)
             job = await self.submitting.submit(request, caller, asked.model, chat, files)
         location = {"Location": f"/v1/jobs/{job.id}"}
-        return _json(await self._view(job), status=HTTPStatus.ACCEPTED, headers=location)
+        return json_response(await self._view(job), status=HTTPStatus.ACCEPTED, headers=location)
 
     async def one(self, request: web.Request, caller: Caller) -> web.Response:
         """Return a job; with `wait`, once it has ended or after that many seconds."""
         job = await self._own(request, caller)
-        wait_s = _number(request, "wait", most=WAIT_MOST_S)
+        wait_s = seconds(request, "wait", most=WAIT_MOST_S)
         if wait_s and not job.state.final:
             await self._until_final(job, wait_s)
             job = await self._own(request, caller)
-        return _json(await self._view(job))
+        return json_response(await self._view(job))
 
     async def events(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Send the events of a job as they happen. Hanging up does not cancel it."""
@@ -80,50 +82,66 @@ class JobRoutes:
         return response
 
     async def listed(self, request: web.Request, caller: Caller) -> web.Response:
-        """Return the caller's jobs, newest first; with `state=open`, those that have not ended."""
-        limit = int(_number(request, "limit", most=LIST_MOST) or 20)
-        if request.query.get("state") == "open":
-            jobs = newest_first(await self.jobs.open_jobs(caller.user))[:limit]
-        else:
-            before = int(_number(request, "before", most=2**62)) or None
-            jobs = await self.jobs.history(caller.user, limit=limit, before=before)
+        """Return the caller's jobs, newest first; with `state`, those in it."""
+        limit = whole(request, "limit", most=LIST_MOST) or LIST_USUAL
+        before = whole(request, "before", most=ID_MOST)
+        jobs = await self._listed(caller.user, _states(request), limit, before)
         standings = await self.status.standings([job for job in jobs if not job.state.final])
         views = tuple(job_view(job, standing=standings.get(job.id)) for job in jobs)
-        return _json(JobList(data=views))
+        return json_response(JobList(data=views))
+
+    async def _listed(
+        self, owner: str, states: frozenset[JobState], limit: int, before: int | None
+    ) -> list[Job]:
+        if not states & FINAL:
+            older = (
+                job for job in await self.jobs.open_jobs(owner) if job.id < (before or ID_MOST)
+            )
+            found = [job for job in older if job.state in states and job.parent is None]
+            return newest_first(found)[:limit]
+        found = []
+        while len(found) < limit:
+            page = await self.jobs.history(owner, limit=LIST_MOST, before=before)
+            found += [job for job in page if job.state in states]
+            if len(page) < LIST_MOST:
+                break
+            before = page[-1].id
+        return found[:limit]
 
     async def cancel(self, request: web.Request, caller: Caller) -> web.Response:
         """End a job, waiting or running, and return it. Idempotent."""
         job = await self._own(request, caller)
         ended = await self.submitter.cancel(job.id)
-        return _json(await self._view(ended or job))
+        return json_response(await self._view(ended or job))
 
     async def file(self, request: web.Request, caller: Caller) -> web.Response:
         """Return a file of a result."""
         job = await self._own(request, caller)
         output = await self.jobs.output(job)
-        number = request.match_info["number"]
+        named = request.match_info["number"]
+        number = whole_number(named) or 0
         files = output.files if output is not None else ()
-        if not number.isdecimal() or not 1 <= int(number) <= len(files):
+        if not 1 <= number <= len(files):
             raise ApiError(
-                status=HTTPStatus.NOT_FOUND, message=f"Job {job.id} has no file {number[:20]}."
+                status=HTTPStatus.NOT_FOUND, message=f"Job {job.id} has no file {named[:20]}."
             )
-        file = files[int(number) - 1]
+        file = files[number - 1]
         name = file.name.replace('"', "").encode("ascii", "ignore").decode()
         headers = {**FILE_HEADERS, "Content-Disposition": f'inline; filename="{name}"'}
         return web.Response(body=file.data, content_type=file.mime, headers=headers)
 
     async def lines(self, _request: web.Request, _caller: Caller) -> web.Response:
         """Return all queues."""
-        return _json(queue_view(self.status.snapshot()))
+        return json_response(queue_view(self.status.snapshot()))
 
     async def hosts(self, _request: web.Request, _caller: Caller) -> web.Response:
         """Return all machines."""
-        return _json(machine_list(self.status.snapshot()))
+        return json_response(machine_list(self.status.snapshot()))
 
     async def _own(self, request: web.Request, caller: Caller) -> Job:
         number = request.match_info["job"]
-        known = number.isdecimal() and len(number) < 19
-        job = await self.jobs.get(int(number)) if known else None
+        known = whole_number(number)
+        job = None if known is None else await self.jobs.get(known)
         if job is None or job.owner != caller.user:
             raise ApiError(
                 status=HTTPStatus.NOT_FOUND, message=f"You have no job {number[:20]}.", param="job"
@@ -148,7 +166,7 @@ class JobRoutes:
 def read(body: bytes) -> ChatCompletions | PictureJob:
     """Return a request for a job. Raises `ApiError`."""
     try:
-        return JOB_REQUESTS.validate_json(body)
+        return JOB_REQUESTS.validate_json(body, strict=True)
     except ValidationError as error:
         raise wrong(error) from None
 
@@ -164,21 +182,14 @@ def _drawing(asked: PictureJob, files: tuple[File, ...]) -> Drawing:
     )
 
 
-def _number(request: web.Request, name: str, *, most: float) -> float:
-    """Return a number from the query, 0 if it is missing. Raises `ApiError`."""
-    text = request.query.get(name, "0")
-    try:
-        number = float(text)
-    except ValueError:
-        raise invalid(f"{name}: must be a number.", name) from None
-    if not 0 <= number <= most:
-        raise invalid(f"{name}: must be from 0 to {most:g}.", name)
-    return number
-
-
-def _json(
-    view: View, *, status: HTTPStatus = HTTPStatus.OK, headers: dict[str, str] | None = None
-) -> web.Response:
-    return web.Response(
-        text=view.model_dump_json(), content_type="application/json", status=status, headers=headers
-    )
+def _states(request: web.Request) -> frozenset[JobState]:
+    """Return the states that are asked for. Raises `ApiError`."""
+    named = request.query.get("state")
+    if named is None:
+        return frozenset(JobState)
+    if named == "open":
+        return frozenset(JobState) - FINAL
+    if named not in frozenset(JobState):
+        known = ", ".join(["open", *JobState])
+        raise invalid(f"state: must be one of {known}.", "state")
+    return frozenset({JobState(named)})

@@ -169,7 +169,12 @@ async def test_a_number_without_a_job_is_404(path: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["wait=x", "wait=-1", "wait=nan", "wait=1e9", "limit=1e9", "before=x"]
+    "query",
+    [
+        *("wait=x", "wait=-1", "wait=nan", "wait=1e9", "wait=301", "wait=1_0", "wait="),
+        *("limit=1e9", "limit=0", "limit=1.5", "limit=201", "before=x", "before=0", "state=x"),
+        *("state=", "before=" + "9" * 30),
+    ],
 )
 async def test_numbers_of_a_query_are_checked(query: str, tmp_path: Path) -> None:
     """A number out of range would hang the call or fail in the database."""
@@ -205,3 +210,40 @@ async def test_nobody_hears_of_another_persons_job(tmp_path: Path) -> None:
         url = f"{api.url}/jobs/{job['id']}/events"
         async with api.session.get(url, headers=other) as answer:
             assert answer.status == 404
+
+
+async def test_jobs_are_listed_in_pages_and_by_state(tmp_path: Path) -> None:
+    """A program could not find a job among many, or would see some twice."""
+    async with running(tmp_path) as api:
+        made = [await api.post("/jobs", CHAT, status=202) for _ in range(5)]
+        for job in made:
+            await done(api, job)
+        await api.session.delete(f"{api.url}/jobs/{made[0]['id']}")  # it has ended
+        newest = [job["id"] for job in reversed(made)]
+
+        async def ids(query: str) -> list[int]:
+            return [job["id"] for job in (await api.get(f"/jobs?{query}"))["data"]]
+
+        assert await ids("limit=2") == newest[:2]
+        assert await ids(f"limit=2&before={newest[1]}") == newest[2:4]
+        assert await ids(f"limit=2&before={newest[3]}") == newest[4:]
+        assert await ids("state=completed&limit=3") == newest[:3]
+        assert await ids(f"state=completed&before={newest[2]}") == newest[3:]
+        assert await ids("state=open") == await ids("state=failed") == []
+
+
+async def test_open_jobs_are_listed_by_state(tmp_path: Path) -> None:
+    """What waits could not be told from what runs."""
+    async with running(tmp_path, SLOW) as api:
+        first = await api.post("/jobs", DRAW, status=202)
+        await api.until(lambda jobs: any(job.started_at for job in jobs))
+        second = await api.post("/jobs", DRAW, status=202)
+        for state, expected in (
+            ("processing", [first["id"]]),
+            ("pending", [second["id"]]),
+            ("open", [second["id"], first["id"]]),
+            (f"open&before={second['id']}", [first["id"]]),
+            ("cancelled", []),
+        ):
+            listed = (await api.get(f"/jobs?state={state}"))["data"]
+            assert [job["id"] for job in listed] == expected, state

@@ -1,0 +1,196 @@
+"""What each route takes and returns, for the OpenAPI document."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bot.gateway.jobs.event_records import JobEvent
+from bot.gateway.jobs.records import (
+    JobList,
+    JobRequest,
+    JobView,
+    MachineList,
+    QueueView,
+)
+from bot.gateway.openai.chat import ChatCompletions
+from bot.gateway.openai.images import ImageGeneration
+from bot.gateway.openai.model_rows import ModelRow, ModelRows
+from bot.gateway.repeats import KEY_MOST
+
+JSON = "application/json"
+EVENTS = "text/event-stream"
+ANY_FILE = "*/*"
+ID_MOST = 10**18 - 1
+LIST_MOST = 200
+WAIT_MOST_S = 300
+
+Parameter = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Operation:
+    """A route: its request and its answer as types, with the statuses it may have besides.
+
+    `answers` holds the type of the answer for each content type, None if its form is OpenAI's or
+    that of a file. `items` is the type of each event of a stream.
+    """
+
+    summary: str
+    tag: str = "OpenAI"
+    status: int = 200
+    request: Any = None
+    answers: Mapping[str, Any] = field(default_factory=lambda: {JSON: None})
+    items: Any = None
+    parameters: tuple[Parameter, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    refusals: tuple[int, ...] = ()
+    public: bool = False
+
+
+def _query(name: str, text: str, **schema: Any) -> Parameter:
+    return {"name": name, "in": "query", "description": text, "schema": schema}
+
+
+_JOB: Parameter = {
+    "name": "job",
+    "in": "path",
+    "required": True,
+    "description": "The number of a job of the caller's.",
+    "schema": {"type": "integer", "minimum": 1, "maximum": ID_MOST},
+}
+_FILE: Parameter = {
+    "name": "number",
+    "in": "path",
+    "required": True,
+    "description": "The number of a file of the result, from 1.",
+    "schema": {"type": "integer", "minimum": 1, "maximum": 10_000},
+}
+_MODEL: Parameter = {
+    "name": "name",
+    "in": "path",
+    "required": True,
+    "description": "The name of a model, or an alias.",
+    "schema": {"type": "string", "minLength": 1},
+}
+_KEY: Parameter = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "A repeated call with the same key and body returns the same job.",
+    "schema": {"type": "string", "maxLength": KEY_MOST},
+}
+_ACCEPTED = {"x-usher-job": "The number of the job.", "x-request-id": "The job, for error reports."}
+_SUBMITTING = (400, 403, 404, 409, 413, 415, 422, 429)
+_WAITING = (*_SUBMITTING, 410, 502, 504)
+
+OPERATIONS: Mapping[str, Operation] = {
+    "GET /v1/openapi.json": Operation(
+        summary="Describe this API", tag="Usher", answers={JSON: dict[str, Any]}, public=True
+    ),
+    "GET /v1/models": Operation(summary="List the models", answers={JSON: ModelRows}),
+    "GET /v1/models/{name}": Operation(
+        summary="Return a model", answers={JSON: ModelRow}, parameters=(_MODEL,), refusals=(404,)
+    ),
+    "POST /v1/chat/completions": Operation(
+        summary="Answer a conversation",
+        request=ChatCompletions,
+        answers={JSON: None, EVENTS: None},
+        parameters=(_KEY,),
+        headers=_ACCEPTED,
+        refusals=_WAITING,
+    ),
+    "POST /v1/images/generations": Operation(
+        summary="Draw pictures",
+        request=ImageGeneration,
+        answers={JSON: None, EVENTS: None},
+        parameters=(_KEY,),
+        headers=_ACCEPTED,
+        refusals=_WAITING,
+    ),
+    "POST /v1/jobs": Operation(
+        summary="Submit a job",
+        tag="Jobs",
+        status=202,
+        request=JobRequest,
+        answers={JSON: JobView},
+        parameters=(_KEY,),
+        headers={"Location": "The job's path."},
+        refusals=_SUBMITTING,
+    ),
+    "GET /v1/jobs": Operation(
+        summary="List the caller's jobs, newest first",
+        tag="Jobs",
+        answers={JSON: JobList},
+        parameters=(
+            _query(
+                "state",
+                "Only jobs in this state; `open` is `pending` or `processing`.",
+                enum=["open", "pending", "processing", "completed", "failed", "cancelled"],
+            ),
+            _query("limit", "How many.", type="integer", minimum=1, maximum=LIST_MOST, default=20),
+            _query(
+                "before",
+                "Only jobs older than this one.",
+                type="integer",
+                minimum=1,
+                maximum=ID_MOST,
+            ),
+        ),
+        refusals=(400,),
+    ),
+    "GET /v1/jobs/{job}": Operation(
+        summary="Return a job; with `wait`, once it has ended or after that many seconds",
+        tag="Jobs",
+        answers={JSON: JobView},
+        parameters=(
+            _JOB,
+            _query("wait", "Seconds.", type="number", minimum=0, maximum=WAIT_MOST_S, default=0),
+        ),
+        refusals=(400, 404),
+    ),
+    "DELETE /v1/jobs/{job}": Operation(
+        summary="Cancel a job, waiting or running; a job that has ended stays as it is",
+        tag="Jobs",
+        answers={JSON: JobView},
+        parameters=(_JOB,),
+        refusals=(404,),
+    ),
+    "GET /v1/jobs/{job}/events": Operation(
+        summary="Report a job's progress to its end",
+        tag="Jobs",
+        answers={EVENTS: None},
+        items=JobEvent,
+        parameters=(_JOB,),
+        refusals=(404,),
+    ),
+    "GET /v1/jobs/{job}/files/{number}": Operation(
+        summary="Return a file of a result",
+        tag="Jobs",
+        answers={ANY_FILE: None},
+        parameters=(_JOB, _FILE),
+        refusals=(404,),
+    ),
+    "GET /v1/queue": Operation(
+        summary="List all queues, with why they wait and until when",
+        tag="Queue",
+        answers={JSON: QueueView},
+    ),
+    "GET /v1/hosts": Operation(
+        summary="List all machines, with their memory and servers",
+        tag="Queue",
+        answers={JSON: MachineList},
+    ),
+}
+
+
+def operation_of(route: str) -> Operation:
+    """Return what a route takes and returns; OpenAI's own are described by OpenAI's document."""
+    if known := OPERATIONS.get(route):
+        return known
+    method, path = route.split(" ")
+    takes = dict[str, Any] if method == "POST" else None
+    return Operation(
+        summary=f"{method} {path.removeprefix('/v1')}, as OpenAI's API has it",
+        request=takes,
+        answers={JSON: None, EVENTS: None},
+        refusals=_WAITING,
+    )

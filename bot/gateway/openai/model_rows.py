@@ -1,0 +1,48 @@
+"""`GET /v1/models`: a model as clients read it, and what Usher knows of it besides."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Architecture(BaseModel):
+    """What a model takes, in the words of llama-server."""
+
+    model_config = ConfigDict(frozen=True)
+
+    input_modalities: tuple[Literal["text", "image"], ...]
+
+
+class ModelExtras(BaseModel):
+    """What Usher adds to a model: its own name, its abilities, its queue and its usual time."""
+
+    model_config = ConfigDict(frozen=True)
+
+    model: str
+    capabilities: tuple[str, ...]
+    resident: bool
+    waiting: int
+    running: int
+    usually_s: float
+
+
+class ModelRow(BaseModel):
+    """A model under one of its names."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int = 0  # clients sort by it; a model's age is unknown
+    owned_by: str = "usher"
+    architecture: Architecture
+    usher: ModelExtras
+
+
+class ModelRows(BaseModel):
+    """All models, each under every name."""
+
+    model_config = ConfigDict(frozen=True)
+
+    object: Literal["list"] = "list"
+    data: tuple[ModelRow, ...]

@@ -1,0 +1,34 @@
+"""Schemathesis calls a running API with what its document allows, and with what it does not."""
+
+import asyncio
+import os
+import secrets
+import sys
+from pathlib import Path
+
+from tests.bot.gateway.test_keys import CLOSED, bearer, new_key, page_of
+from tests.bot.gateway.whole_api import running
+
+EXAMPLES = os.environ.get("SCHEMATHESIS_EXAMPLES", "3")  # for each route
+SEED = os.environ.get("SCHEMATHESIS_SEED") or str(secrets.randbelow(2**32))
+UNFIT = "positive_data_acceptance"
+"""A well-formed request may ask for a style or an adapter that does not exist, which is a 400."""
+
+
+async def test_the_api_keeps_what_its_document_promises(tmp_path: Path) -> None:
+    """Some request would be answered by a bug, or by what no program expects."""
+    async with running(tmp_path, CLOSED) as api:
+        key = bearer(await new_key(await page_of(api)))
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "schemathesis.cli", "run", f"{api.url}/openapi.json"),
+            *("--header", f"Authorization: {key['Authorization']}"),
+            *("--max-examples", EXAMPLES, "--seed", SEED, "--phases", "coverage,fuzzing"),
+            *("--exclude-checks", UNFIT, "--suppress-health-check", "all"),
+            *("--request-timeout", "60", "--no-shrink", "--warnings", "off"),
+            cwd=tmp_path,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        told, _ = await process.communicate()
+    print(told.decode())  # shows the seed, and how to repeat a failing call
+    assert process.returncode == 0, f"seed {SEED}"
