@@ -11,6 +11,8 @@ from bot.gateway.answering import Answering, WaitLimits
 from bot.gateway.attendance import Attendance
 from bot.gateway.callers import Authentication
 from bot.gateway.chat_completions import ChatRoute
+from bot.gateway.image_answers import ImageAnswers
+from bot.gateway.image_edits import ImageEditRoute, no_variations
 from bot.gateway.image_generations import ImageRoute
 from bot.gateway.jobs.document import DESCRIPTION, DocumentRoute
 from bot.gateway.jobs.routes import JobRoutes
@@ -114,7 +116,7 @@ class Gateway:
     def _routes(self, queue: QueueService, submitting: Submitting) -> Mapping[str, Route]:
         answering, url = self._answering, self._settings.url
         chat = ChatRoute(submitting=submitting, answering=answering)
-        images = ImageRoute(submitting=submitting, answering=answering, url=url)
+        pictures = ImageAnswers(answering=answering, url=url)
         models = ModelsRoute(models=queue.models, status=queue.status)
         jobs = JobRoutes(
             jobs=queue.jobs,
@@ -125,7 +127,9 @@ class Gateway:
         )
         return {
             "POST /v1/chat/completions": chat,
-            "POST /v1/images/generations": images,
+            "POST /v1/images/generations": ImageRoute(submitting=submitting, answers=pictures),
+            "POST /v1/images/edits": ImageEditRoute(submitting=submitting, answers=pictures),
+            "POST /v1/images/variations": no_variations,
             "GET /v1/models": models.all,
             "GET /v1/models/{name}": models.one,
             "POST /v1/jobs": jobs.submit,

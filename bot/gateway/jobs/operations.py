@@ -13,7 +13,7 @@ from bot.gateway.jobs.records import (
     QueueView,
 )
 from bot.gateway.openai.chat import ChatCompletions
-from bot.gateway.openai.images import ImageGeneration
+from bot.gateway.openai.images import ImageEditInJson, ImageGeneration
 from bot.gateway.openai.model_rows import ModelRow, ModelRows
 from bot.gateway.repeats import KEY_MOST
 
@@ -101,6 +101,14 @@ OPERATIONS: Mapping[str, Operation] = {
     "POST /v1/images/generations": Operation(
         summary="Draw pictures",
         request=ImageGeneration,
+        answers={JSON: None, EVENTS: None},
+        parameters=(_KEY,),
+        headers=_ACCEPTED,
+        refusals=_WAITING,
+    ),
+    "POST /v1/images/edits": Operation(
+        summary="Change a picture; also as a form, as OpenAI's API has it",
+        request=ImageEditInJson,
         answers={JSON: None, EVENTS: None},
         parameters=(_KEY,),
         headers=_ACCEPTED,

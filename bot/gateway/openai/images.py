@@ -1,12 +1,12 @@
-"""`POST /v1/images/generations`: the request, and pictures in OpenAI's format. Pure."""
+"""Requests for pictures, and pictures in OpenAI's format. Pure."""
 
 import base64
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from bot.gateway import sse
 from bot.gateway.openai.records import NAME_LIMIT, ClientRecord
@@ -16,6 +16,7 @@ from bot.requests.drawing import PROMPT_LIMIT, DrawingOptions
 from queueing.core.requests import SEED_MAX, File, Output
 
 SIDE_LEAST, SIDE_MOST = 64, 8192
+PICTURES_LIMIT = 16  # as OpenAI's; how many a model takes is another matter
 _SIZE = re.compile(r"(\d{1,5})x(\d{1,5})", re.ASCII)
 NO_USAGE: dict[str, Any] = {
     "input_tokens": 0,
@@ -25,8 +26,8 @@ NO_USAGE: dict[str, Any] = {
 }
 
 
-class ImageGeneration(ClientRecord):
-    """The request; local models also take `negative_prompt`, `seed`, `steps` and `style`.
+class ImageRequest(ClientRecord):
+    """A picture to draw; local models also take `negative_prompt`, `seed`, `steps` and `style`.
 
     `quality`, `background`, `moderation` and other fields of OpenAI's are ignored.
     """
@@ -75,6 +76,41 @@ class ImageGeneration(ClientRecord):
         )
 
 
+class ImageGeneration(ImageRequest):
+    """A picture to draw from words alone."""
+
+
+class ImageReference(ClientRecord):
+    """A picture in JSON: a data URL, or an address where those are fetched."""
+
+    image_url: str | None = Field(default=None, min_length=1)
+    file_id: str | None = None
+
+    @model_validator(mode="after")
+    def _here(self) -> Self:
+        if self.image_url is None:
+            raise ValueError("must have an image_url; there are no uploaded files here")
+        return self
+
+
+class ImageEdit(ImageRequest):
+    """A picture to change. `strength` says how far the result may differ from it, from 0 to 1."""
+
+    strength: float | None = Field(default=None, ge=0, le=1)
+
+    @property
+    def options(self) -> DrawingOptions:
+        """The parameters of the picture except its prompt."""
+        return replace(super().options, strength=self.strength)
+
+
+class ImageEditInJson(ImageEdit):
+    """The same with its pictures, as JSON instead of a form."""
+
+    images: tuple[ImageReference, ...] = Field(min_length=1, max_length=PICTURES_LIMIT)
+    mask: ImageReference | None = None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pictures:
     """Puts the pictures of a job into an answer; `url` makes the address of each, if requested."""
@@ -103,6 +139,7 @@ class PictureStream:
     created: int
     size: str
     previews: int
+    kind: Literal["image_generation", "image_edit"] = "image_generation"
     shown: int = 0
 
     @property
@@ -117,7 +154,7 @@ class PictureStream:
         if preview is None or self.shown >= min(due, self.previews):
             return b""
         self.shown += 1
-        event = self._event("image_generation.partial_image", preview)
+        event = self._event("partial_image", preview)
         return sse.data({**event, "partial_image_index": self.shown - 1})
 
     def place(self, run: Run) -> bytes:
@@ -130,12 +167,12 @@ class PictureStream:
 
     def closing(self, output: Output) -> bytes:
         """Return an event for each picture."""
-        events = (self._event("image_generation.completed", file) for file in output.files)
+        events = (self._event("completed", file) for file in output.files)
         return b"".join(sse.data({**event, "usage": NO_USAGE}) for event in events)
 
-    def _event(self, kind: str, file: File) -> dict[str, Any]:
+    def _event(self, name: str, file: File) -> dict[str, Any]:
         return {
-            "type": kind,
+            "type": f"{self.kind}.{name}",
             "b64_json": base64.b64encode(file.data).decode(),
             "created_at": self.created,
             "size": self.size,

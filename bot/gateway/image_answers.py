@@ -1,0 +1,38 @@
+"""Sends the pictures of a job in OpenAI's format: as base64, as addresses, or with previews."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from bot.gateway.answering import Answering
+from bot.gateway.openai.images import ImageEdit, ImageRequest, Pictures, PictureStream
+from queueing.core.jobs import Job
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImageAnswers:
+    """Sends pictures. `url` is the API's public address, if known."""
+
+    answering: Answering
+    url: str | None = None
+
+    async def send(self, request: web.Request, job: Job, asked: ImageRequest) -> web.StreamResponse:
+        """Send the pictures of a job as the call asked for them. Raises `ApiError`."""
+        created = int(time.time())
+        if asked.stream:
+            writer = PictureStream(
+                created=created,
+                size=asked.size or "auto",
+                previews=asked.partial_images or 0,
+                kind="image_edit" if isinstance(asked, ImageEdit) else "image_generation",
+            )
+            return await self.answering.stream(request, job, writer)
+        url = self._urls(request, job) if asked.response_format == "url" else None
+        pictures = Pictures(created=created, url=url)
+        return await self.answering.whole(request, job, pictures.whole)
+
+    def _urls(self, request: web.Request, job: Job) -> Callable[[int], str]:
+        base = self.url or f"{request.scheme}://{request.host}"
+        return lambda number: f"{base}/v1/jobs/{job.id}/files/{number}"

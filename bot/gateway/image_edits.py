@@ -1,0 +1,74 @@
+"""`POST /v1/images/edits`: takes a picture and a prompt, as a form or as JSON; returns pictures."""
+
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from aiohttp import web
+from pydantic import ValidationError
+
+from bot.gateway.bodies import json_body
+from bot.gateway.callers import Caller
+from bot.gateway.errors import ApiError, invalid
+from bot.gateway.image_answers import ImageAnswers
+from bot.gateway.multipart import form_of, is_form
+from bot.gateway.openai.images import ImageEdit, ImageEditInJson
+from bot.gateway.openai.records import read, wrong
+from bot.gateway.pictures import picture_in, picture_of, require_number
+from bot.gateway.submitting import Submitting
+from bot.requests.drawing import Drawing
+from queueing.core.requests import File
+
+NO_MASK = "mask: no model here takes a mask."
+NO_VARIATIONS = ApiError(
+    status=HTTPStatus.NOT_FOUND,
+    message="Variations are not available here. To vary a picture, send it to /v1/images/edits.",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImageEditRoute:
+    """Serves image edits."""
+
+    submitting: Submitting
+    answers: ImageAnswers
+
+    async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Answer one call. Raises `ApiError`."""
+        asked, picture = await (_in_form(request) if is_form(request) else _in_json(request))
+        drawing = Drawing(
+            prompt=asked.prompt,
+            model=asked.model,
+            style=self.submitting.style(asked.style),
+            options=asked.options,
+            files=(picture,),
+        )
+        job = await self.submitting.draw(request, caller, drawing)
+        return await self.answers.send(request, job, asked)
+
+
+async def no_variations(_request: web.Request, _caller: Caller) -> web.StreamResponse:
+    """Refuse `POST /v1/images/variations`, and name what there is instead."""
+    raise NO_VARIATIONS
+
+
+async def _in_form(request: web.Request) -> tuple[ImageEdit, File]:
+    form = await form_of(request, files={"image", "images", "mask"})
+    try:
+        asked = ImageEdit.model_validate({k: v for k, v in form.fields.items() if v})
+    except ValidationError as error:
+        raise wrong(error) from None
+    if form.named("mask"):
+        raise invalid(NO_MASK, "mask")
+    if not form.files:
+        raise invalid("image: this field is required.", "image")
+    require_number(len(form.files), "image")
+    first = form.files[0]
+    return asked, await picture_in(first.data, first.param)
+
+
+async def _in_json(request: web.Request) -> tuple[ImageEdit, File]:
+    asked = read(ImageEditInJson, await json_body(request))
+    if asked.mask is not None:
+        raise invalid(NO_MASK, "mask")
+    require_number(len(asked.images), "images")
+    return asked, await picture_of(asked.images[0].image_url or "", "images.0.image_url")
