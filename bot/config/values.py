@@ -58,12 +58,24 @@ def _web_address(value: str) -> str:
     return value.rstrip("/")
 
 
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*", re.ASCII)
+
+
 def _origin(value: str) -> str:
-    """Return a page's origin as browsers write it: scheme, host and port, nothing after them."""
-    parts = urlsplit(_web_address(value))
-    if parts.path or parts.query or parts.fragment:
-        raise ValueError("must be an origin such as https://chat.example.net")
-    return f"{parts.scheme}://{parts.netloc.lower()}"
+    """Return a page's origin as browsers write it: scheme, host and port, nothing after them.
+
+    Programs that are pages themselves have schemes of their own, such as app://obsidian.md.
+    """
+    parts = urlsplit(value)
+    plain = parts.scheme + "://" + parts.netloc
+    if not parts.hostname or plain != value or "@" in value or not _SCHEME.fullmatch(parts.scheme):
+        raise ValueError(
+            "must be an origin such as https://chat.example.net, with nothing after it"
+        )
+    usual = {"http": 80, "https": 443}.get(parts.scheme)
+    name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    port = "" if parts.port in {None, usual} else f":{parts.port}"
+    return f"{parts.scheme}://{name}{port}"
 
 
 def person(value: object) -> object:

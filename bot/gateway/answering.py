@@ -220,8 +220,14 @@ class Answering:
 
 
 def headers_of(job: Job) -> dict[str, str]:
-    """Return the headers every answer carries; SDKs show `x-request-id` in their errors."""
-    return {"x-usher-job": str(job.id), "x-request-id": f"job-{job.id}"}
+    """Return the headers every answer carries; SDKs show `x-request-id` in their errors.
+
+    They tell how long the job waited if it has started.
+    """
+    headers = {"x-usher-job": str(job.id), "x-request-id": f"job-{job.id}"}
+    if job.started_at is not None:
+        headers["x-usher-waited-s"] = f"{max(0.0, job.started_at - job.queued_at):.1f}"
+    return headers
 
 
 def _clients_patience_s(request: web.Request) -> float:

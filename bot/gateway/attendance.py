@@ -26,6 +26,12 @@ class Attended:
 _CALL: web.RequestKey[Attended] = web.RequestKey("call")
 
 
+def job_of(request: web.Request) -> int | None:
+    """Return the job that the call of a request is about, None without exactly one."""
+    call = request.get(_CALL)
+    return next(iter(call.jobs)) if call is not None and len(call.jobs) == 1 else None
+
+
 class Attendance:
     """Remembers the calls that are open, and the jobs whose caller left or was told to come back.
 

@@ -22,7 +22,8 @@ _NAME_MOST = 40
 NO_KEY = "This request needs an API key. Send it as “Authorization: Bearer ush_…”. To create a key, send /key new to the bot in a private chat."
 WRONG_KEY = "This API key is unknown or has been revoked."
 TOO_MANY = "Too many invalid keys were sent from your address. Try again in a minute."
-NOT_HERE = "The API does not accept requests from pages of other origins, or for this host name."
+OTHER_PAGE = "Pages of this origin may not use the API; the operator can list it under api.cors."
+OTHER_HOST = "The API does not serve this host name; the operator can list it under api.names."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +43,7 @@ class Caller:
 class Authentication:
     """Identifies the caller. With `open_`, a call without a key is from `api:local`.
 
-    Pages of `origins` may call. Without `names`, the host must be this machine's own.
+    Pages of `origins` may call. With `open_`, the host must be loopback or one of `names`.
     """
 
     def __init__(
@@ -52,7 +53,6 @@ class Authentication:
         clock: Clock,
         *,
         open_: bool = False,
-        loopback: bool = True,
         names: Collection[str] = (),
         origins: Collection[str] = (),
         clients: Clients | None = None,
@@ -61,7 +61,6 @@ class Authentication:
         self._people = people
         self._clock = clock
         self._open = open_
-        self._loopback = loopback
         self._names = frozenset(names)
         self._origins = frozenset(origins)
         self._clients = clients or Clients()
@@ -71,14 +70,14 @@ class Authentication:
         """Refuse pages of other origins, before any of the body is read. Raises `ApiError`.
 
         A page in a person's browser must not reach an API that needs no key, not even through a
-        hostile host name that points to this machine.
+        hostile host name that points to this machine. Where a key is needed, any name will do.
         """
         origin = request.headers.get("Origin")
         if origin is not None and origin not in self._origins:
-            raise ApiError(status=HTTPStatus.FORBIDDEN, message=NOT_HERE, code="origin")
+            raise ApiError(status=HTTPStatus.FORBIDDEN, message=OTHER_PAGE, code="origin")
         host = request.headers.get("Host", "")
-        if not host_allowed(host, loopback=self._loopback, names=self._names):
-            raise ApiError(status=HTTPStatus.FORBIDDEN, message=NOT_HERE, code="host")
+        if self._open and not host_allowed(host, loopback=True, names=self._names):
+            raise ApiError(status=HTTPStatus.FORBIDDEN, message=OTHER_HOST, code="host")
 
     async def caller(self, request: web.Request) -> Caller:
         """Return the caller. Raises `ApiError` (401, 429), and `StoreError`."""

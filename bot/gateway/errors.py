@@ -6,6 +6,7 @@ from 500 on, without an idempotency key, unless the response has `x-should-retry
 
 from dataclasses import dataclass
 from http import HTTPStatus
+from math import ceil
 
 from pydantic import JsonValue
 
@@ -53,7 +54,7 @@ class ApiError(Exception):
         headers: dict[str, str] = {}
         late = self.retry_after_s is not None and self.retry_after_s > RETRIES_END_S
         if self.retry_after_s is not None:
-            headers["Retry-After"] = str(max(1, round(self.retry_after_s)))
+            headers["Retry-After"] = str(max(1, ceil(self.retry_after_s)))
         if late or not self.repeat:
             headers["x-should-retry"] = "false"
         if self.status is HTTPStatus.UNAUTHORIZED:

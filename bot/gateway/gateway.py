@@ -51,7 +51,6 @@ class Settings:
     port: int = 8081
     url: str | None = None
     open: bool = False
-    loopback: bool = True
     names: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     proxies: tuple[str, ...] = ()
@@ -98,6 +97,7 @@ class Gateway:
             routes,
             attendance,
             {DESCRIPTION: described.get},
+            settings.origins,
         )
 
     def _authentication(self, keys: ApiKeys, people: People, clock: Clock) -> Authentication:
@@ -107,7 +107,6 @@ class Gateway:
             people,
             clock,
             open_=settings.open,
-            loopback=settings.loopback,
             names=settings.names,
             origins=settings.origins,
             clients=self._clients,

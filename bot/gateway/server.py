@@ -1,14 +1,16 @@
 """The application of the HTTP API: routes, the identification of callers, and errors."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+import secrets
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from http import HTTPStatus
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from bot.gateway.attendance import Attendance
+from bot.gateway.attendance import Attendance, job_of
 from bot.gateway.callers import Authentication, Caller
+from bot.gateway.cors import Cors
 from bot.gateway.errors import ApiError
 from bot.serving.listener import NAME
 from queueing.core.errors import StoreError
@@ -30,22 +32,26 @@ def application(
     authentication: Authentication,
     routes: Mapping[str, Route],
     attendance: Attendance,
-    public: Mapping[str, Handler] | None = None,
+    public: Mapping[str, Handler],
+    origins: Collection[str] = (),
 ) -> web.Application:
     """Return the application that serves routes such as "POST /v1/chat/completions".
 
-    The `public` ones need no key.
+    The `public` ones need no key. Pages of the `origins` may call.
     """
+    cors = Cors(origins)
 
     @web.middleware
     async def in_openais_words(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             authentication.require_place(request)
-            return await handler(request)
+            return cors.preflight(request) or await handler(request)
         except ApiError as error:
             return error_response(error)
+        except web.HTTPMethodNotAllowed as error:
+            return _other_methods(request, error.allowed_methods)
         except web.HTTPException as error:
-            return error_response(_of_aiohttp(request, error), allow=error.headers.get("Allow"))
+            return error_response(_of_aiohttp(request, error))
         except StoreError as error:
             log.warning("%s %s: %s", request.method, request.path, error)
             return error_response(AWAY)
@@ -56,11 +62,37 @@ def application(
             return error_response(BUG)
 
     app = web.Application(middlewares=[in_openais_words])
+    app.on_response_prepare.append(_number)
+    app.on_response_prepare.append(cors.on_prepare)
     handlers = {name: _called(route, authentication, attendance) for name, route in routes.items()}
-    for name, handler in {**handlers, **(public or {})}.items():
+    for name, handler in _as_entered({**handlers, **public}):
         method, path = name.split(" ")
         app.router.add_route(method, path, handler)
+        if method == "GET":
+            app.router.add_route("HEAD", path, handler)
     return app
+
+
+def _as_entered(handlers: Mapping[str, Handler]) -> Iterable[tuple[str, Handler]]:
+    """Return the paths, first as they are, then as people enter base addresses.
+
+    With and without "/v1", with two slashes, with "/v1" in the address and in the client. The name
+    of a model may have slashes of its own.
+    """
+    exact = {name.replace("{name}", "{name:.+}"): each for name, each in handlers.items()}
+    yield from exact.items()
+    for name, handler in exact.items():
+        loose = name.replace("/v1/", "/{_base:/*(?:v1/+)*}", 1)
+        yield loose if loose.endswith("}") else loose + "{_end:/*}", handler
+
+
+async def _number(request: web.Request, response: web.StreamResponse) -> None:
+    """Name the job and the call in each response, also in errors; SDKs show the `x-request-id`."""
+    if (job := job_of(request)) is not None:
+        response.headers["x-usher-job"] = str(job)
+    if "x-request-id" not in response.headers:
+        number = f"req-{secrets.token_hex(8)}" if job is None else f"job-{job}"
+        response.headers["x-request-id"] = number
 
 
 def _called(route: Route, authentication: Authentication, attendance: Attendance) -> Handler:
@@ -82,6 +114,16 @@ def error_response(error: ApiError, *, allow: str | None = None) -> web.Response
     """Return an error as a response with its status; `allow` names the methods of a path."""
     headers = error.headers if allow is None else {**error.headers, "Allow": allow}
     return web.json_response(error.body, status=error.status, headers=headers)
+
+
+def _other_methods(request: web.Request, allowed: Iterable[str]) -> web.Response:
+    """Answer OPTIONS, and refuse a method that a path does not have."""
+    allow = ", ".join(sorted({*allowed, "OPTIONS"}))
+    if request.method == "OPTIONS":
+        return web.Response(status=HTTPStatus.NO_CONTENT, headers={"Allow": allow})
+    message = f"{request.path} takes {allow}, not {request.method}."
+    error = ApiError(status=HTTPStatus.METHOD_NOT_ALLOWED, message=message)
+    return error_response(error, allow=allow)
 
 
 def _of_aiohttp(request: web.Request, error: web.HTTPException) -> ApiError:

@@ -26,7 +26,6 @@ from bot.chat.dispatch.dispatcher import Dispatcher
 from bot.chat.records.stored_link_ends import StoredLinkEnds
 from bot.chat.records.stored_log import StoredLog
 from bot.chat.records.stored_records import MIGRATIONS, StoredRecords
-from bot.config.addresses import is_loopback
 from bot.config.load import Config
 from bot.gateway.answering import WaitLimits
 from bot.gateway.gateway import Gateway, Settings
@@ -239,7 +238,6 @@ class App:
             port=api.port,
             url=api.url,
             open=api.open,
-            loopback=is_loopback(api.host),
             names=api.all_names(),
             origins=api.cors,
             proxies=api.proxies,

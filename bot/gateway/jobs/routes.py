@@ -75,6 +75,8 @@ class JobRoutes:
         job = await self._own(request, caller)
         response = web.StreamResponse(headers=sse.HEADERS)
         await response.prepare(request)
+        if request.method == "HEAD":
+            return response
         with self.runs.watch(job) as (run, news):
             await events.send(response, run, news)
         await response.write(events.done(await self._view(run.job)))

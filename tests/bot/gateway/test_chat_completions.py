@@ -261,7 +261,7 @@ async def test_unknown_paths_are_told_in_the_same_shape(tmp_path: Path) -> None:
         async with api.session.get(f"{api.url}/nothing") as answer:
             assert answer.status == 404
             assert "error" in await answer.json()
-        async with api.session.get(api.url.removesuffix("/v1") + "/models") as answer:
+        async with api.session.get(api.url.removesuffix("/v1") + "/nothing") as answer:
             assert "/v1" in (await answer.json())["error"]["message"]
 
 
