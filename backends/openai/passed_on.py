@@ -86,7 +86,8 @@ class Gathered:
     """A whole answer out of the chunks of its stream."""
 
     texts: dict[str, list[str]] = field(default_factory=dict)
-    calls: dict[int, dict[str, Any]] = field(default_factory=dict)
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    latest: dict[int, dict[str, Any]] = field(default_factory=dict)  # call by its index
     logprobs: list[JsonValue] = field(default_factory=list)
     finish_reason: str | None = None
     beside: dict[str, JsonValue] = field(default_factory=dict)
@@ -108,16 +109,19 @@ class Gathered:
             if isinstance(piece.get(name), str) and piece[name]:
                 self.texts.setdefault(name, []).append(piece[name])
         for at, call in enumerate(piece.get("tool_calls") or ()):
-            self._call(call.get("index", at), call)
+            index = call.get("index")
+            self._call(at if index is None else index, call)
 
     def _call(self, index: int, piece: Mapping[str, Any]) -> None:
-        call = self.calls.setdefault(
-            index, {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
-        )
-        call["id"] = piece.get("id") or call["id"]
         function = piece.get("function") or {}
+        call = self.latest.get(index)
+        if call is None or _is_another(call, piece, function):
+            call = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
+            self.latest[index] = call
+            self.calls.append(call)
+        call["id"] = piece.get("id") or call["id"]
         call["function"]["name"] = function.get("name") or call["function"]["name"]
-        call["function"]["arguments"] += function.get("arguments") or ""
+        call["function"]["arguments"] += _text(function.get("arguments"))
 
     def answer(self) -> str:
         """Return the answer as JSON: message, reason for the end, and what was said beside it."""
@@ -130,7 +134,7 @@ class Gathered:
         if reasoning:
             message["reasoning_content"] = reasoning
         if self.calls:
-            message["tool_calls"] = [self.calls[index] for index in sorted(self.calls)]
+            message["tool_calls"] = [*self.calls]
         return json.dumps(
             {
                 "message": message,
@@ -139,6 +143,21 @@ class Gathered:
                 **self.beside,
             }
         )
+
+
+def _is_another(
+    call: Mapping[str, Any], piece: Mapping[str, Any], function: Mapping[str, Any]
+) -> bool:
+    """Return whether a piece begins another call: Ollama has given all of them the index 0."""
+    named = bool(call["id"] and piece.get("id") and function.get("name"))
+    return named and piece["id"] != call["id"]
+
+
+def _text(arguments: Any) -> str:
+    """Return the arguments of a call as text; some servers send an object."""
+    if isinstance(arguments, Mapping):
+        return json.dumps(arguments, ensure_ascii=False)
+    return arguments if isinstance(arguments, str) else ""
 
 
 class PassedOnReader(AnswerReader):

@@ -58,6 +58,9 @@ class Writer(Protocol):
     def closing(self, output: Output) -> bytes:
         """Return the end of a complete answer, with all parts that have not been sent."""
 
+    def failing(self, error: ApiError) -> bytes:
+        """Return the end of a stream that failed; clients must not take it for an answer."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WaitLimits:
@@ -123,7 +126,7 @@ class Answering:
             now = clock()
             if writer.begun and run.restarts != restarts:
                 await self._submitter.cancel(run.job.id)
-                await response.write(sse.data(BROKEN.body))
+                await response.write(writer.failing(BROKEN))
                 return
             if data := writer.news(run):
                 chunk_at = commented_at = now
@@ -143,7 +146,7 @@ class Answering:
         try:
             output = await self._output(job)
         except ApiError as error:
-            return sse.data(error.body)
+            return writer.failing(error)
         return writer.closing(output)
 
     # ------------------------------------------------------------ whole

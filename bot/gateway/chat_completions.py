@@ -33,7 +33,7 @@ class ChatRoute:
         job = await self._submit(request, caller, asked)
         heading = Heading(id=f"chatcmpl-{job.id}", model=asked.model, created=int(time.time()))
         if asked.streams:
-            form = _place_form(asked, caller)
+            form = place_form(caller, asked=bool(asked.usher_progress))
             writer = ChatStream(heading=heading, usage=asked.wants_usage, form=form)
             return await self.answering.stream(request, job, writer)
         return await self.answering.whole(request, job, heading.whole)
@@ -43,10 +43,11 @@ class ChatRoute:
         return await self.submitting.submit(request, caller, asked.model, chat, files)
 
 
-def _place_form(asked: ChatCompletions, caller: Caller) -> PlaceForm:
+def place_form(caller: Caller, *, asked: bool) -> PlaceForm:
+    """Return how a stream reports the place in line; `asked` means as data of its own."""
     if caller.key is not None and caller.key.style == PlaceForm.OPEN_WEBUI:
         return PlaceForm.OPEN_WEBUI
-    return PlaceForm.DATA if asked.usher_progress else PlaceForm.COMMENT
+    return PlaceForm.DATA if asked else PlaceForm.COMMENT
 
 
 async def passed_on_chat(asked: ChatCompletions) -> tuple[Chat, tuple[File, ...]]:

@@ -18,6 +18,7 @@ from bot.gateway.jobs.document import DESCRIPTION, DocumentRoute
 from bot.gateway.jobs.routes import JobRoutes
 from bot.gateway.models import ModelsRoute
 from bot.gateway.repeats import Repeats
+from bot.gateway.responses import ResponseRoute
 from bot.gateway.runs import Runs
 from bot.gateway.server import Route, application
 from bot.gateway.submitting import Submitting
@@ -115,6 +116,7 @@ class Gateway:
     def _routes(self, queue: QueueService, submitting: Submitting) -> Mapping[str, Route]:
         answering, url = self._answering, self._settings.url
         chat = ChatRoute(submitting=submitting, answering=answering)
+        responses = ResponseRoute(submitting=submitting, answering=answering)
         pictures = ImageAnswers(answering=answering, url=url)
         models = ModelsRoute(models=queue.models, status=queue.status)
         jobs = JobRoutes(
@@ -126,6 +128,7 @@ class Gateway:
         )
         return {
             "POST /v1/chat/completions": chat,
+            **responses.routes,
             "POST /v1/images/generations": ImageRoute(submitting=submitting, answers=pictures),
             "POST /v1/images/edits": ImageEditRoute(submitting=submitting, answers=pictures),
             "POST /v1/images/variations": no_variations,

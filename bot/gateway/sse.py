@@ -1,7 +1,7 @@
 """Server-sent events as every client of OpenAI's API reads them. Pure.
 
-A data line must be JSON, a comment is one ASCII line followed by an empty line, and no event has a
-name, because a name breaks clients that do not know it (`llm`).
+A data line must be JSON, and a comment is one ASCII line followed by an empty line. Events have
+names only where OpenAI's own do, because a name breaks clients that do not know it (`llm`).
 """
 
 import json
@@ -21,6 +21,11 @@ DONE = b"data: [DONE]\n\n"
 def data(value: JsonValue) -> bytes:
     """Return a data event."""
     return b"data: " + compact(value) + b"\n\n"
+
+
+def named(name: str, value: JsonValue) -> bytes:
+    """Return a data event with a name."""
+    return b"event: " + name.encode() + b"\n" + data(value)
 
 
 def comment(value: JsonValue) -> bytes:

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from bot.gateway import sse
+from bot.gateway.errors import ApiError
 from bot.gateway.runs import Run
 from bot.gateway.waiting import line_of, place_of
 from queueing.core.requests import Output
@@ -122,6 +123,10 @@ class ChatStream:
         if self.usage:
             events.append(self._event([], usage=answer.get("usage") or NO_USAGE))
         return b"".join((*events, sse.DONE))
+
+    def failing(self, error: ApiError) -> bytes:
+        """Return the error in place of the end, for which SDKs raise an exception."""
+        return sse.data(error.body)
 
     def _status_done(self) -> bytes:
         if not self.status_open:

@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from bot.gateway import sse
+from bot.gateway.errors import ApiError
 from bot.gateway.openai.records import NAME_LIMIT, ClientRecord
 from bot.gateway.runs import Run
 from bot.gateway.waiting import place_of
@@ -169,6 +170,10 @@ class PictureStream:
         """Return an event for each picture."""
         events = (self._event("completed", file) for file in output.files)
         return b"".join(sse.data({**event, "usage": NO_USAGE}) for event in events)
+
+    def failing(self, error: ApiError) -> bytes:
+        """Return the error in place of the pictures, for which SDKs raise an exception."""
+        return sse.data(error.body)
 
     def _event(self, name: str, file: File) -> dict[str, Any]:
         return {

@@ -1,0 +1,81 @@
+"""`POST /v1/responses`: takes items, returns items. Nothing is stored under a response's id."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from aiohttp import web
+
+from bot.gateway.answering import Answering
+from bot.gateway.bodies import json_body
+from bot.gateway.callers import Caller
+from bot.gateway.chat_completions import QUESTION_SHOWN, place_form
+from bot.gateway.errors import ApiError
+from bot.gateway.openai.records import read
+from bot.gateway.openai.response_events import ResponseFrame, ResponseStream
+from bot.gateway.openai.response_output import OutputItems
+from bot.gateway.openai.response_request import Responses
+from bot.gateway.openai.response_turns import InputTurns
+from bot.gateway.pictures import picture_of
+from bot.gateway.server import Route
+from bot.gateway.submitting import Submitting
+from queueing.core.requests import Chat, ChatMessage, File, PassedOn
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResponseRoute:
+    """Serves responses."""
+
+    submitting: Submitting
+    answering: Answering
+
+    @property
+    def routes(self) -> Mapping[str, Route]:
+        """Every path of responses."""
+        one = "/v1/responses/{response}"
+        return {
+            "POST /v1/responses": self,
+            f"GET {one}": self.stored,
+            f"GET {one}/input_items": self.stored,
+            f"DELETE {one}": self.stored,
+            f"POST {one}/cancel": self.stored,
+        }
+
+    async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Answer one call. Raises `ApiError`."""
+        asked = read(Responses, await json_body(request))
+        chat, files = await _chat(asked)
+        job = await self.submitting.submit(request, caller, asked.model, chat, files)
+        frame = ResponseFrame(number=job.id, created=int(time.time()), asked=asked)
+        if asked.streams:
+            form = place_form(caller, asked=bool(asked.usher_progress))
+            writer = ResponseStream(frame=frame, items=OutputItems(job.id), form=form)
+            return await self.answering.stream(request, job, writer)
+        return await self.answering.whole(request, job, frame.whole)
+
+    async def stored(self, request: web.Request, _caller: Caller) -> web.StreamResponse:
+        """Raise the `ApiError` for a response that is asked for by its id."""
+        name = request.match_info["response"][:60]
+        raise ApiError(
+            status=HTTPStatus.NOT_FOUND,
+            message=f"There is no response {name}: responses are not stored here.",
+            param="response_id",
+        )
+
+
+async def _chat(asked: Responses) -> tuple[Chat, tuple[File, ...]]:
+    """Return the request of the queue with its pictures. Raises `ApiError`."""
+    turns = InputTurns()
+    turns.read(asked.instructions, asked.input)
+    files = tuple([await picture_of(each.url, each.param) for each in turns.pictures])
+    shown = ChatMessage(
+        role="user", text=turns.question[:QUESTION_SHOWN], pictures=tuple(range(len(files)))
+    )
+    chat = Chat(
+        messages=(shown,),
+        temperature=asked.temperature,
+        max_tokens=asked.max_output_tokens,
+        passed_on=PassedOn(body=asked.chat(turns.messages)),
+    )
+    return chat, files
