@@ -81,6 +81,7 @@ def test_only_those_who_hand_on_its_parts_take_the_whole_queue() -> None:
     }
     assert taking == {
         "bot/chat/commands/context.py",
+        "bot/cluster/queue_server.py",
         "bot/chat/delivery/presenter.py",
         "bot/gateway/gateway.py",
     }

@@ -76,7 +76,7 @@ class Gateway:
         self.port = settings.port
         self._settings = settings
         self._clients = Clients(settings.proxies)
-        self._runs = Runs(queue.status)
+        self._runs = Runs(queue.status, queue.jobs)
         queue.events.subscribe(self._runs.on_event)
         attendance = Attendance(clock.now())
         self._answering = Answering(

@@ -12,9 +12,10 @@ from contextlib import contextmanager, suppress
 from pydantic import ValidationError
 
 from bot.chat.api.origin import Origin
+from bot.queue.jobs import JobReader
 from bot.queue.status import Standings
 from queueing.core.errors import StoreError
-from queueing.core.events import Erased, Event, JobChanged, Progressed
+from queueing.core.events import Erased, Event, EventsMissed, JobChanged, Progressed
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import File, Progress
 from queueing.core.standings import Standing
@@ -91,6 +92,12 @@ class Run:
             self.fraction = progress.fraction
         self._tell()
 
+    def gap(self) -> None:
+        """Record that progress was missed: what was written of the answer has a hole."""
+        self.restarts += bool(self.chunks)
+        self.chunks = []
+        self._tell()
+
     def stand(self, standing: Standing) -> None:
         """Record the job's place in line."""
         self.standing = standing
@@ -104,8 +111,10 @@ class Run:
 class Runs:
     """All current runs. `on_event` listens to the queue."""
 
-    def __init__(self, standings: Standings) -> None:
+    def __init__(self, standings: Standings, jobs: JobReader) -> None:
         self._standings = standings
+        self._jobs = jobs
+        self._missed = False
         self._runs: dict[int, Run] = {}
         self._waiting = asyncio.Event()
 
@@ -122,6 +131,9 @@ class Runs:
             case Erased(job_ids=job_ids):
                 for job_id in job_ids:
                     self._runs.pop(job_id, None)
+            case EventsMissed():
+                self._missed = True
+                self._waiting.set()
 
     @contextmanager
     def watch(self, job: Job) -> Iterator[tuple[Run, asyncio.Event]]:
@@ -140,10 +152,13 @@ class Runs:
     async def run(self) -> None:
         """Read the places of waiting jobs for their callers, until cancelled."""
         while True:
+            if self._missed:
+                await self._catch_up()
             waiting = [run for run in self._runs.values() if run.waits and run.watched]
             if not waiting:
                 self._waiting.clear()
-                await self._waiting.wait()
+                if not self._missed:
+                    await self._waiting.wait()
                 continue
             await self._look(waiting)
             await asyncio.sleep(LOOK_EVERY_S)
@@ -164,6 +179,24 @@ class Runs:
             self._runs.pop(run.job.id, None)
         elif run.waits:
             self._waiting.set()
+
+    async def _catch_up(self) -> None:
+        """Read every job once more, because events were missed."""
+        self._missed = False
+        for run in list(self._runs.values()):
+            run.gap()
+            try:
+                job = await self._jobs.get(run.job.id)
+            except StoreError as error:
+                log.warning("job %d cannot be read: %s", run.job.id, error)
+                self._missed = True
+                await asyncio.sleep(LOOK_EVERY_S)
+                return
+            if job is None:
+                self._runs.pop(run.job.id, None)
+            else:
+                run.change(job)
+                self._settle(run)
 
     async def _look(self, waiting: list[Run]) -> None:
         try:

@@ -61,6 +61,14 @@ class Erased:
     job_ids: frozenset[int]
 
 
-Event = JobChanged | Progressed | LinesMoved | Forgotten | Erased
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EventsMissed:
+    """Events may have been lost on the way from another process: read again what is open.
+
+    The queue in this process never announces it.
+    """
+
+
+Event = JobChanged | Progressed | LinesMoved | Forgotten | Erased | EventsMissed
 Listener = Callable[[Event], None]
 """Called after the commit, in the event loop; must neither block nor raise."""

@@ -1,22 +1,67 @@
 """The queues that are tried, each in front of fake servers; another one joins with one more line."""
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from bot.cluster.greeting import greet_holder
+from bot.cluster.queue_link import QueueLink
+from bot.cluster.queue_server import QueueServer
+from bot.cluster.remote_queue import RemoteQueue
+from bot.cluster.wire import Wire
 from bot.queue.service import QueueService
 from queueing.core.catalog import ModelSpec
 from queueing.core.events import Event
 from queueing.core.requests import Capability
 from queueing.service.jobqueue import JobQueue
 from tests.fakes.far_queue import FarQueue
+from tests.fakes.wires import wire
 from tests.simulation.installation import Installation, host, image_model
 
-SERVICES: dict[str, Callable[[JobQueue], QueueService]] = {
-    "in this process": lambda queue: queue,
-    "through JSON": FarQueue,
+Service = Callable[[JobQueue], AbstractAsyncContextManager[QueueService]]
+
+
+@asynccontextmanager
+async def here(queue: JobQueue) -> AsyncIterator[QueueService]:
+    """Provide the queue itself."""
+    yield queue
+
+
+@asynccontextmanager
+async def through_json(queue: JobQueue) -> AsyncIterator[QueueService]:
+    """Provide the queue with everything that goes in and out written as JSON."""
+    yield FarQueue(queue)
+
+
+@asynccontextmanager
+async def over_a_wire(queue: JobQueue) -> AsyncIterator[QueueService]:
+    """Provide the queue as another process sees it."""
+    server = QueueServer(queue, secret=b"secret")
+    async with asyncio.TaskGroup() as tasks:
+
+        async def dial() -> Wire:
+            near, far = wire()
+            tasks.create_task(server.serve(far))
+            await greet_holder(near, b"secret")
+            return near
+
+        link = QueueLink(dial)
+        running = [tasks.create_task(server.run()), tasks.create_task(link.run())]
+        await link.connected()
+        try:
+            yield RemoteQueue(link)
+        finally:
+            for task in running:
+                task.cancel()
+
+
+SERVICES: dict[str, Service] = {
+    "in this process": here,
+    "through JSON": through_json,
+    "over a wire": over_a_wire,
 }
 
 
@@ -35,14 +80,13 @@ class Queues:
 
     installation: Installation
     path: Path
-    make: Callable[[JobQueue], QueueService]
+    service: Service
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[tuple[QueueService, list[Event]]]:
         """Run a queue and hand out its service, with what a listener of this run has been told."""
         told: list[Event] = []
-        async with self.installation.queue() as queue:
-            service = self.make(queue)
+        async with self.installation.queue() as queue, self.service(queue) as service:
             service.events.subscribe(told.append)
             yield service, told
 
@@ -66,4 +110,4 @@ def queues(kind: str, folder: Path) -> Queues:
         [host("gpu-1", "comfy"), host("gpu-2", "other")],
         url=f"sqlite:///{path}",
     )
-    return Queues(installation=installation, path=path, make=SERVICES[kind])
+    return Queues(installation=installation, path=path, service=SERVICES[kind])

@@ -33,7 +33,15 @@ from bot.chat.delivery.unfinished_messages import Owed
 from bot.chat.records.message_records import Records
 from bot.queue.service import QueueService
 from queueing.core.errors import StoreError
-from queueing.core.events import Erased, Event, Forgotten, JobChanged, LinesMoved, Progressed
+from queueing.core.events import (
+    Erased,
+    Event,
+    EventsMissed,
+    Forgotten,
+    JobChanged,
+    LinesMoved,
+    Progressed,
+)
 from queueing.core.jobs import Job, JobState
 from queueing.core.ports import Clock
 
@@ -58,6 +66,7 @@ class Presenter:
         busy_after_s: float = BUSY_AFTER_S,
     ) -> None:
         self._deliveries = queue.deliveries
+        self._jobs = queue.jobs
         self._records = records
         self._platforms = platforms
         self._clock = clock
@@ -134,6 +143,8 @@ class Presenter:
                 self._tasks.create_task(self._resume_debts(self._tasks))
             case LinesMoved():
                 self._stale_messages.moved(event)
+            case EventsMissed() if self._tasks is not None:
+                self._tasks.create_task(self._catch_up(self._tasks))
 
     def remember_call(self, invocation: Invocation) -> None:
         """Remember how to answer a call, in case it becomes a job."""
@@ -214,6 +225,23 @@ class Presenter:
                 log.warning("waiting jobs of an earlier run cannot be read: %s", error)
                 self._dropped.clear()
                 await self._dropped.wait()
+
+    async def _catch_up(self, tasks: asyncio.TaskGroup) -> None:
+        """Read what is open or unsaid once more, because events were missed."""
+        known = set(self._messages)
+        self._resumed = 0
+        try:
+            await self._resume_some()
+            for job_id in known & self._messages.keys():
+                job = await self._jobs.get(job_id)
+                if job is None:
+                    self._forget({job_id})
+                else:
+                    self._job_changed(job)
+        except StoreError as error:
+            log.warning("what has happened meanwhile cannot be read: %s", error)
+        await self._resume_debts(tasks)
+        await self._resume_more()
 
     async def settle(self, timeout_s: float, *, owner: str = "") -> None:
         """Wait until every ended job's end is in its chat, at most that long.

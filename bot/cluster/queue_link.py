@@ -1,0 +1,205 @@
+"""The other side: the connection of this process to the one that holds the queue.
+
+A call that finds no connection waits for one. A call whose connection breaks is made again over the
+next one: it may have been carried out, and every call of the queue may be repeated (`submit` by its
+key, the others by their meaning).
+"""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from bot.cluster import frames
+from bot.cluster.methods import Method
+from bot.cluster.wire import Wire, WireBroken
+from bot.queue.failures import Failure, error_of
+from bot.queue.json_values import event_from_json, from_json
+from queueing.core.catalog import Offer
+from queueing.core.errors import StoreError
+from queueing.core.events import Event, EventsMissed, Listener
+from queueing.core.standings import QueueSnapshot
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+PATIENCE_S = 30.0
+"""How long a call waits for a process that holds the queue."""
+TRIES = 3
+RETRY_S = 0.2
+
+Dial = Callable[[], Awaitable[Wire]]
+"""Connects to the process that holds the queue, greeted; raises `WireBroken` if that fails."""
+
+
+class QueueLink:
+    """One connection to the queue, made again whenever it breaks."""
+
+    def __init__(self, dial: Dial) -> None:
+        self._dial = dial
+        self._line: _Line | None = None
+        self._connected = asyncio.Event()
+        self._listeners: list[Listener] = []
+        self._numbers = itertools.count(1)
+        self._was_connected = False
+        self._offer: Offer | None = None
+        self._snapshot: QueueSnapshot | None = None
+
+    @property
+    def offer(self) -> Offer:
+        """The newest copy. Raises `StoreError` before the first connection."""
+        return _there(self._offer)
+
+    @property
+    def snapshot(self) -> QueueSnapshot:
+        """The newest copy. Raises `StoreError` before the first connection."""
+        return _there(self._snapshot)
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call the listener with every event, and with `EventsMissed` after a break."""
+        self._listeners.append(listener)
+
+    async def connected(self) -> None:
+        """Wait until a process that holds the queue is connected."""
+        await self._connected.wait()
+
+    # ------------------------------------------------------------ calls
+
+    async def call(
+        self, called: Method, args: Sequence[object], named: Mapping[str, object]
+    ) -> Any:
+        """Make a call and return its result. Raises what it raises there, and `StoreError`."""
+        body = called.arguments_json(args, named)
+        for _ in range(TRIES):
+            line = await self._next_line()
+            try:
+                answer = await line.ask(next(self._numbers), called, body)
+            except WireBroken:
+                self._close(line)
+            else:
+                return _result(called, answer)
+        raise StoreError(f"the connection to the queue broke {TRIES} times during one call")
+
+    async def _next_line(self) -> "_Line":
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while (line := self._line) is None:
+                    await self._connected.wait()
+        except TimeoutError:
+            raise StoreError("no process holds the queue, or it cannot be reached") from None
+        return line
+
+    # ------------------------------------------------------------ the connection
+
+    async def run(self) -> None:
+        """Stay connected until cancelled."""
+        while True:
+            try:
+                wire = await self._dial()
+            except WireBroken as error:
+                log.debug("the queue cannot be reached: %s", error)
+                await asyncio.sleep(RETRY_S)
+                continue
+            line = _Line(wire)
+            try:
+                await self._listen(line)
+            except (WireBroken, ValueError, LookupError) as error:
+                log.warning("the connection to the queue has ended: %s", error)
+            finally:
+                self._close(line)
+                line.end()
+                await wire.close()
+
+    async def _listen(self, line: "_Line") -> None:
+        fresh = {"offer", "snapshot"}  # what the holder sends first
+        while True:
+            frame = frames.read(await line.wire.receive())
+            self._take(line, frame)
+            if fresh and not (fresh := fresh - {frame.kind}):
+                self._open(line)
+
+    def _open(self, line: "_Line") -> None:
+        self._line = line
+        self._connected.set()
+        if self._was_connected:
+            self._tell(EventsMissed())
+        self._was_connected = True
+
+    def _close(self, line: "_Line") -> None:
+        """Let further calls wait for the next connection."""
+        if self._line is line:
+            self._line = None
+            self._connected.clear()
+
+    def _take(self, line: "_Line", frame: frames.Frame) -> None:
+        match frame.kind:
+            case "result" | "failure":
+                line.answered(frame)
+            case "event":
+                self._tell(event_from_json(frame.body))
+            case "offer":
+                self._offer = from_json(frame.body, Offer)
+            case "snapshot":
+                self._snapshot = from_json(frame.body, QueueSnapshot)
+
+    def _tell(self, event: Event) -> None:
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception:
+                log.exception("a listener failed at %s", type(event).__name__)
+
+
+class _Line:
+    """One connection while it lasts: the calls that wait for an answer."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire = wire
+        self._calls: dict[int, asyncio.Future[frames.Frame]] = {}
+
+    async def ask(self, number: int, called: Method, body: bytes) -> frames.Frame:
+        """Send a call and return its answer. Raises `WireBroken`."""
+        answer: asyncio.Future[frames.Frame] = asyncio.get_running_loop().create_future()
+        self._calls[number] = answer
+        try:
+            await self.wire.send(
+                frames.written("call", number, called.part, called.name, body=body)
+            )
+            return await answer
+        except asyncio.CancelledError:
+            with suppress(WireBroken):
+                await self.wire.send(frames.written("cancel", number))
+            raise
+        finally:
+            self._calls.pop(number, None)
+
+    def answered(self, frame: frames.Frame) -> None:
+        """Pass an answer on to its call, unless that has been given up."""
+        if (call := self._calls.get(frame.number)) is not None and not call.done():
+            call.set_result(frame)
+
+    def end(self) -> None:
+        """Let every call know that no answer will come."""
+        for call in self._calls.values():
+            if not call.done():
+                call.set_exception(WireBroken("the connection ended during a call"))
+
+
+def _result(called: Method, answer: frames.Frame) -> Any:
+    if answer.kind == "result":
+        return from_json(answer.body, called.result_kind)
+    failure: Failure = from_json(answer.body, Failure)
+    try:
+        error = error_of(failure)
+    except KeyError:
+        error = StoreError(failure.cause)
+    raise error
+
+
+def _there(copy: T | None) -> T:
+    if copy is None:
+        raise StoreError("no process that holds the queue has been reached yet")
+    return copy

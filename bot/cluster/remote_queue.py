@@ -1,0 +1,63 @@
+"""The queue as a process sees it that does not hold it: implements `QueueService` over a link."""
+
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+from bot.cluster.methods import method
+from bot.cluster.queue_link import QueueLink
+from bot.queue.admin import ModelPreloads, QueueAdmin
+from bot.queue.deliveries import Deliveries
+from bot.queue.erasure import JobEraser
+from bot.queue.events import QueueEvents
+from bot.queue.jobs import JobReader
+from bot.queue.models import ModelReader
+from bot.queue.status import QueueStatus
+from bot.queue.submitting import JobSubmitter
+from queueing.core.catalog import Offer
+from queueing.core.standings import QueueSnapshot
+
+
+class RemoteQueue:
+    """Every awaited call goes to the holder; what is asked without waiting is its newest copy."""
+
+    def __init__(self, link: QueueLink) -> None:
+        self.submitter = cast("JobSubmitter", _RemotePart(link, "submitter"))
+        self.jobs = cast("JobReader", _RemotePart(link, "jobs"))
+        self.deliveries = cast("Deliveries", _RemotePart(link, "deliveries"))
+        self.models = cast("ModelReader", _RemoteModels(link, "models"))
+        self.status = cast("QueueStatus", _RemoteStatus(link, "status"))
+        self.admin = cast("QueueAdmin", _RemotePart(link, "admin"))
+        self.preloads = cast("ModelPreloads", _RemotePart(link, "preloads"))
+        self.erasure = cast("JobEraser", _RemotePart(link, "erasure"))
+        self.events: QueueEvents = link
+
+
+class _RemotePart:
+    """A part of the queue: its calls are made from its protocol."""
+
+    def __init__(self, link: QueueLink, part: str) -> None:
+        self._link = link
+        self._part = part
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[object]]:
+        try:
+            called = method(self._part, name)
+        except LookupError:
+            raise AttributeError(name) from None
+
+        async def call(*args: object, **named: object) -> object:
+            return await self._link.call(called, args, named)
+
+        setattr(self, name, call)
+        return call
+
+
+class _RemoteModels(_RemotePart):
+    @property
+    def offer(self) -> Offer:
+        return self._link.offer
+
+
+class _RemoteStatus(_RemotePart):
+    def snapshot(self) -> QueueSnapshot:
+        return self._link.snapshot

@@ -1,0 +1,88 @@
+"""Wires over WebSockets: listening for other processes, and calling the one that holds the queue."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import aiohttp
+from aiohttp import web
+
+from bot.cluster.wire import Wire, WireBroken
+
+log = logging.getLogger(__name__)
+
+PATH = "/queue"
+FRAME_LIMIT = 512_000_000  # bytes: a call carries the files of one request or one result
+CONNECT_S = 3.0
+
+Socket = web.WebSocketResponse | aiohttp.ClientWebSocketResponse
+
+
+class WebSocketWire:
+    """One end of a WebSocket."""
+
+    def __init__(self, socket: Socket) -> None:
+        self._socket = socket
+
+    async def send(self, frame: bytes) -> None:
+        """Send a frame. Raises `WireBroken`."""
+        try:
+            await self._socket.send_bytes(frame)
+        except (ConnectionError, aiohttp.ClientError, RuntimeError) as error:
+            raise WireBroken(str(error)) from None
+
+    async def receive(self) -> bytes:
+        """Return the next frame. Raises `WireBroken`."""
+        message = await self._socket.receive()
+        if message.type is not aiohttp.WSMsgType.BINARY:
+            raise WireBroken(f"the connection was closed ({message.type.name.lower()})")
+        data: bytes = message.data
+        return data
+
+    async def close(self) -> None:
+        """End the connection."""
+        await self._socket.close()
+
+
+@asynccontextmanager
+async def listening(
+    serve: Callable[[Wire], Awaitable[None]], host: str, port: int, *, heartbeat_s: float
+) -> AsyncIterator[int]:
+    """Serve other processes at an address; provide the port. Raises `OSError` if it is taken."""
+
+    async def handle(request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse(heartbeat=heartbeat_s, max_msg_size=FRAME_LIMIT)
+        await socket.prepare(request)
+        await serve(WebSocketWire(socket))
+        return socket
+
+    app = web.Application()
+    app.router.add_get(PATH, handle)
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.5)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port)
+        await site.start()
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def calling(*, heartbeat_s: float) -> AsyncIterator[Callable[[str], Awaitable[Wire]]]:
+    """Provide a way to connect to addresses such as `10.0.0.7:8123`; it raises `WireBroken`."""
+    timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_connect=CONNECT_S)
+    async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
+
+        async def call(address: str) -> Wire:
+            try:
+                async with asyncio.timeout(2 * CONNECT_S):
+                    socket = await session.ws_connect(
+                        f"http://{address}{PATH}", heartbeat=heartbeat_s, max_msg_size=FRAME_LIMIT
+                    )
+            except (TimeoutError, aiohttp.ClientError, OSError) as error:
+                raise WireBroken(f"{address}: {error or 'no answer in time'}") from None
+            return WebSocketWire(socket)
+
+        yield call

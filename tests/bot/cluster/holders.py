@@ -1,0 +1,78 @@
+"""A queue that one process holds after another, and the link of a process that does not."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from bot.cluster.greeting import NotTrusted, greet_holder
+from bot.cluster.queue_link import QueueLink
+from bot.cluster.queue_server import QueueServer
+from bot.cluster.remote_queue import RemoteQueue
+from bot.cluster.wire import Wire, WireBroken
+from queueing.core.events import Event
+from tests.fakes.wires import MemoryWire, wire
+from tests.simulation.installation import Installation
+
+SECRET = b"the secret of this epoch"
+
+
+@dataclass
+class Cluster:
+    """At most one process holds the queue at a time; a link looks for it."""
+
+    installation: Installation
+    tasks: asyncio.TaskGroup
+    told: list[Event] = field(default_factory=list)
+    wires: list[MemoryWire] = field(default_factory=list)
+    secret: bytes = SECRET
+    _server: QueueServer | None = None
+
+    def __post_init__(self) -> None:
+        self.link = QueueLink(self._dial)
+        self.queue = RemoteQueue(self.link)
+        self.queue.events.subscribe(self.told.append)
+
+    async def _dial(self) -> Wire:
+        if self._server is None:
+            raise WireBroken("nobody there")
+        near, far = wire()
+        self.wires.append(near)
+        self.tasks.create_task(self._server.serve(far))
+        try:
+            await greet_holder(near, self.secret)
+        except NotTrusted as error:
+            raise WireBroken(error) from None
+        return near
+
+    @asynccontextmanager
+    async def holder(self) -> AsyncIterator[QueueServer]:
+        """Let a process hold the queue until the block ends; then its connections break."""
+        async with self.installation.queue() as queue:
+            self._server = QueueServer(queue, secret=SECRET)
+            running = self.tasks.create_task(self._server.run())
+            try:
+                yield self._server
+            finally:
+                self._server = None
+                self.cut()
+                running.cancel()
+
+    def cut(self) -> None:
+        """Cut every connection there is."""
+        for each in self.wires:
+            each.cut()
+        self.wires.clear()
+
+
+@asynccontextmanager
+async def cluster(installation: Installation) -> AsyncIterator[Cluster]:
+    """Provide a process that keeps looking for the holder of the queue."""
+    async with asyncio.TaskGroup() as tasks:
+        made = Cluster(installation, tasks)
+        running = tasks.create_task(made.link.run())
+        try:
+            yield made
+        finally:
+            running.cancel()
+            made.cut()
