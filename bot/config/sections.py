@@ -208,8 +208,9 @@ class ApiConfig(Section):
     """The HTTP API for programs; off where this section is missing.
 
     `url` is the address people reach it by, `names` are further host names, `proxies` those that are
-    believed about where a call comes from. `cors` are the origins of pages that may call. A key is
-    needed unless it is `open`, which only an address of this machine alone may be.
+    believed about where a call comes from. `cors` are the origins of pages that may call, `webhooks`
+    those of programs that may be called once a job has ended. A key is needed unless it is `open`,
+    which only an address of this machine alone may be.
     """
 
     host: str = "127.0.0.1"
@@ -218,6 +219,7 @@ class ApiConfig(Section):
     names: tuple[str, ...] = ()
     proxies: tuple[Network, ...] = ()
     cors: tuple[Origin, ...] = ()
+    webhooks: tuple[Origin, ...] = ()
     open: bool = False
     hold_s: Seconds = 240
     wait_s: Seconds = 1800

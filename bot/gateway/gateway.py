@@ -15,6 +15,8 @@ from bot.gateway.image_answers import ImageAnswers
 from bot.gateway.image_edits import ImageEditRoute, no_variations
 from bot.gateway.image_generations import ImageRoute
 from bot.gateway.jobs.document import DESCRIPTION, DocumentRoute
+from bot.gateway.jobs.endings import JobEndings
+from bot.gateway.jobs.hook_calls import HookSettings
 from bot.gateway.jobs.routes import JobRoutes
 from bot.gateway.models import ModelsRoute
 from bot.gateway.repeats import Repeats
@@ -57,6 +59,7 @@ class Settings:
     proxies: tuple[str, ...] = ()
     unwanted: tuple[str, ...] = ()
     patience: WaitLimits = field(default_factory=WaitLimits)
+    hooks: HookSettings = field(default_factory=HookSettings)
 
 
 class Gateway:
@@ -78,6 +81,10 @@ class Gateway:
         self._clients = Clients(settings.proxies)
         self._runs = Runs(queue.status, queue.jobs)
         queue.events.subscribe(self._runs.on_event)
+        self._endings = JobEndings(
+            settings.hooks, deliveries=queue.deliveries, jobs=queue.jobs, clock=clock
+        )
+        queue.events.subscribe(self._endings.on_event)
         attendance = Attendance(clock.now())
         self._answering = Answering(
             self._runs, queue.jobs, queue.submitter, settings.patience, attendance
@@ -125,6 +132,7 @@ class Gateway:
             status=queue.status,
             submitting=submitting,
             runs=self._runs,
+            hooks=self._settings.hooks,
         )
         return {
             "POST /v1/chat/completions": chat,
@@ -140,6 +148,7 @@ class Gateway:
             "GET /v1/jobs/{job}/events": jobs.events,
             "DELETE /v1/jobs/{job}": jobs.cancel,
             "GET /v1/jobs/{job}/files/{number}": jobs.file,
+            "GET /v1/webhooks": jobs.webhooks,
             "GET /v1/queue": jobs.lines,
             "GET /v1/hosts": jobs.hosts,
         }
@@ -154,6 +163,7 @@ class Gateway:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._runs.run())
                 tasks.create_task(self._answering.run())
+                tasks.create_task(self._endings.run())
                 self.connected.set()
         finally:
             self.connected.clear()

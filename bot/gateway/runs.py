@@ -216,11 +216,17 @@ async def wait(news: asyncio.Event, within_s: float) -> None:
             await news.wait()
 
 
+def api_origin(job: Job) -> Origin | None:
+    """Return where a program's job came from, None for a job of a chat."""
+    if f'"{PLATFORM}"' not in job.reply_to:  # most jobs are from chats
+        return None
+    try:
+        origin = Origin.model_validate_json(job.reply_to)
+    except ValidationError:
+        return None
+    return origin if origin.platform == PLATFORM else None
+
+
 def is_api_job(job: Job) -> bool:
     """Return whether a job came from a program."""
-    if f'"{PLATFORM}"' not in job.reply_to:  # most jobs are from chats
-        return False
-    try:
-        return Origin.model_validate_json(job.reply_to).platform == PLATFORM
-    except ValidationError:
-        return False
+    return api_origin(job) is not None

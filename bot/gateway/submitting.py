@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from bot.chat.api.origin import Origin
+from bot.chat.api.origin import Hook, Origin
 from bot.gateway.callers import Caller
 from bot.gateway.outcomes import refused
 from bot.gateway.repeats import Repeats, digest_of
@@ -36,20 +36,24 @@ class Submitting:
         model: str,
         wanted: TextToImage | Chat,
         files: tuple[File, ...] = (),
+        *,
+        hook: Hook | None = None,
     ) -> Job:
         """Accept a request and return its job. Raises `ApiError`, and `StoreError`.
 
-        A repeated call gets the job that it made before.
+        A repeated call gets the job that it made before. `hook` is called once the job has ended.
         """
         digest = digest_of(request.headers, model, wanted, files)
-        asking = await self._asking(request, caller, digest)
+        asking = await self._asking(request, caller, digest, hook)
         made = await self.admission.submit(asking, model, wanted, files)
         return self._accepted(request, made, digest)
 
-    async def draw(self, request: web.Request, caller: Caller, drawing: Drawing) -> Job:
+    async def draw(
+        self, request: web.Request, caller: Caller, drawing: Drawing, *, hook: Hook | None = None
+    ) -> Job:
         """Accept a request for a picture. Raises the same errors as `submit`."""
         digest = digest_of(request.headers, drawing.model, drawing, drawing.files)
-        asking = await self._asking(request, caller, digest)
+        asking = await self._asking(request, caller, digest, hook)
         return self._accepted(request, await self.admission.draw(asking, drawing), digest)
 
     def style(self, named: str | None) -> str | None:
@@ -64,7 +68,9 @@ class Submitting:
         self.repeats.attendance.attend(request, made)
         return made
 
-    async def _asking(self, request: web.Request, caller: Caller, digest: str) -> Asking:
+    async def _asking(
+        self, request: web.Request, caller: Caller, digest: str, hook: Hook | None
+    ) -> Asking:
         key = await self.repeats.key(request, caller, digest)
         origin = Origin(
             platform=PLATFORM,
@@ -75,5 +81,6 @@ class Submitting:
             language="en",
             key=key,
             digest=digest,
+            hook=hook,
         ).model_dump_json()
         return Asking(person=caller.person, key=key, unwanted=self.unwanted, reply_to=origin)

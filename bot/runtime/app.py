@@ -29,6 +29,8 @@ from bot.chat.records.stored_records import MIGRATIONS, StoredRecords
 from bot.config.load import Config
 from bot.gateway.answering import WaitLimits
 from bot.gateway.gateway import Gateway, Settings
+from bot.gateway.jobs.hook_calls import HookSettings
+from bot.gateway.jobs.hooks import derived_key
 from bot.people import api_keys
 from bot.people.audit_log import AuditLog
 from bot.people.invites import Invites
@@ -88,6 +90,7 @@ class _Stored:
     invites: Invites | None
     links: Links
     past: ResultPictures
+    hook_key: bytes
 
 
 MakePlatforms = Callable[[Fittings], Sequence[ChatPlatform]]
@@ -205,13 +208,13 @@ class App:
     async def _read_stored(self, database: Database) -> _Stored:
         web = self._config.chats.web
         records, people = StoredRecords(database), StoredPeople(database)
-        files = StoredFiles(database)
+        files, key = StoredFiles(database), await key_of(records)
         links = Links(
             files,
             StoredLinkEnds(database),
             people,
             self._clock,
-            key=await key_of(records),
+            key=key,
             page=web.page() if web and web.url else None,
             days=self._config.retention.days,
         )
@@ -224,6 +227,7 @@ class App:
             invites=await StoredInvites.read(database, web.page()) if web and web.token else None,
             links=links,
             past=ResultPictures(files, links),
+            hook_key=derived_key(key),
         )
 
     def _gateway(
@@ -243,6 +247,7 @@ class App:
             proxies=api.proxies,
             unwanted=everywhere.words if everywhere else (),
             patience=WaitLimits(hold_s=api.hold_s, wait_s=api.wait_s),
+            hooks=HookSettings(origins=api.webhooks, key=stored.hook_key, url=api.url),
         )
         return Gateway(
             settings,

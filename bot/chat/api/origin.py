@@ -12,6 +12,16 @@ class NearModel(Record):
     meant: str
 
 
+class Hook(Record):
+    """The address to call at the end of a program's job, and the API key whose secret signs it.
+
+    The key is 0 if none was needed.
+    """
+
+    url: str
+    key: int
+
+
 class Origin(Record):
     """Where a job came from; stored with it as its `reply_to`."""
 
@@ -27,6 +37,7 @@ class Origin(Record):
     near: NearModel | None = None
     parts: tuple[str, ...] = ()  # the parts that belong to it of the album it was asked with
     digest: str = ""  # of a program's request, by which a repeated call is recognised
+    hook: Hook | None = None
 
     @classmethod
     def of(cls, call: Invocation, language: str, near: NearModel | None = None) -> "Origin":

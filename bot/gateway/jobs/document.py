@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
 from bot.gateway.jobs.operations import JSON, Operation, operation_of
-from bot.gateway.jobs.records import ErrorBody
+from bot.gateway.jobs.records import ErrorBody, HookEvent
 
 Tree = dict[str, Any]
 
@@ -46,6 +46,7 @@ def document(routes: Iterable[str], *, url: str | None = None, open_: bool = Fal
         "servers": [{"url": url or "/"}],
         "security": [{}, {"key": []}] if open_ else [{"key": []}],
         "paths": paths,
+        "webhooks": {"job": {"post": _hook(types)}},
         "components": {
             "schemas": types.schemas,
             "responses": _error_responses(operations.values(), types),
@@ -76,7 +77,7 @@ class _Types:
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         reads: list[Any] = []
-        writes: list[Any] = [ErrorBody]
+        writes: list[Any] = [ErrorBody, HookEvent]
         for operation in operations:
             reads += [operation.request] if operation.request is not None else []
             writes += [kind for kind in operation.answers.values() if kind is not None]
@@ -117,6 +118,19 @@ def _operation(route: str, operation: Operation, types: _Types) -> Tree:
     if operation.public:
         tree["security"] = []
     return tree
+
+
+def _hook(types: _Types) -> Tree:
+    return {
+        "operationId": "job_ended",
+        "summary": "A job has ended; sent to its `webhook`, signed as Standard Webhooks describes",
+        "requestBody": {
+            "required": True,
+            "content": {JSON: {"schema": types.written(HookEvent)}},
+        },
+        "responses": {"2XX": {"description": "Received."}},
+        "security": [],
+    }
 
 
 def _responses(operation: Operation, types: _Types) -> Tree:

@@ -6,6 +6,7 @@ from typing import Any
 
 from bot.gateway.jobs.event_records import JobEvent
 from bot.gateway.jobs.records import (
+    HookSecret,
     JobList,
     JobRequest,
     JobView,
@@ -176,6 +177,11 @@ OPERATIONS: Mapping[str, Operation] = {
         answers={ANY_FILE: None},
         parameters=(_JOB, _FILE),
         refusals=(404,),
+    ),
+    "GET /v1/webhooks": Operation(
+        summary="Return which webhooks may be called, and the secret that signs them",
+        tag="Jobs",
+        answers={JSON: HookSecret},
     ),
     "GET /v1/queue": Operation(
         summary="List all queues, with why they wait and until when",

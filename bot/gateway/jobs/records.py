@@ -24,6 +24,16 @@ from queueing.core.requests import SEED_MAX
 PICTURES_LIMIT = 8
 
 
+Webhook = Annotated[str, Field(max_length=2_000)]
+"""An address that is called once the job has ended, at an origin of `api.webhooks`."""
+
+
+class ChatJob(ChatCompletions):
+    """A conversation to answer, as for `POST /v1/chat/completions`."""
+
+    webhook: Webhook | None = None
+
+
 class PictureJob(BaseModel):
     """A picture to draw; omitted fields default to the person's settings or the model's.
 
@@ -50,6 +60,7 @@ class PictureJob(BaseModel):
     lora: str | None = Field(default=None, max_length=NAME_LIMIT)
     style: str | None = Field(default=None, max_length=NAME_LIMIT)
     raw: bool = False
+    webhook: Webhook | None = None
 
     @model_validator(mode="after")
     def _both_sides(self) -> Self:
@@ -78,11 +89,11 @@ def _kind(body: object) -> str:
 
 
 JobRequest = Annotated[
-    Annotated[ChatCompletions, Tag("chat")] | Annotated[PictureJob, Tag("picture")],
+    Annotated[ChatJob, Tag("chat")] | Annotated[PictureJob, Tag("picture")],
     Discriminator(_kind),
 ]
 """A new job: `messages` are answered, a `prompt` is drawn."""
-JOB_REQUESTS: TypeAdapter[ChatCompletions | PictureJob] = TypeAdapter(JobRequest)
+JOB_REQUESTS: TypeAdapter[ChatJob | PictureJob] = TypeAdapter(JobRequest)
 
 
 class View(BaseModel):
@@ -151,6 +162,43 @@ class JobList(View):
 
     object: Literal["list"] = "list"
     data: tuple[JobView, ...]
+
+
+class HookJob(View):
+    """A job that has ended, without its prompt or result, which are at its `url`."""
+
+    object: Literal["job"] = "job"
+    id: int
+    model: str
+    state: JobState
+    created_at: str
+    started_at: str | None = None
+    finished_at: str
+    url: str
+
+
+class HookEvent(View):
+    """What a webhook receives: `type` is `job.completed`, `job.failed` or `job.cancelled`.
+
+    A repeated call has the same `id`.
+    """
+
+    object: Literal["event"] = "event"
+    id: str
+    type: str
+    created_at: int
+    data: HookJob
+
+
+class HookSecret(View):
+    """The origins of webhooks that may be called, and the secret of the caller's key.
+
+    The calls for its jobs are signed with the secret, as Standard Webhooks describes.
+    """
+
+    object: Literal["webhooks"] = "webhooks"
+    origins: tuple[str, ...]
+    secret: str
 
 
 class LineView(View):

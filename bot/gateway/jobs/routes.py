@@ -1,24 +1,26 @@
 """The routes of the native API. Another person's job is 404, like one that does not exist."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from aiohttp import web
 from pydantic import ValidationError
 
+from bot.chat.api.origin import Hook
 from bot.gateway import sse
 from bot.gateway.bodies import json_body
 from bot.gateway.callers import Caller
 from bot.gateway.chat_completions import passed_on_chat
 from bot.gateway.errors import ApiError, invalid
 from bot.gateway.jobs import events
+from bot.gateway.jobs.hook_calls import HookSettings
+from bot.gateway.jobs.hooks import allowed, secret_of
 from bot.gateway.jobs.operations import ID_MOST, LIST_MOST, WAIT_MOST_S
 from bot.gateway.jobs.queries import seconds, whole, whole_number
-from bot.gateway.jobs.records import JOB_REQUESTS, JobList, JobView, PictureJob
+from bot.gateway.jobs.records import JOB_REQUESTS, ChatJob, HookSecret, JobList, JobView, PictureJob
 from bot.gateway.jobs.views import job_view, machine_list, newest_first, queue_view
 from bot.gateway.json_answers import json_response
-from bot.gateway.openai.chat import ChatCompletions
 from bot.gateway.openai.records import wrong
 from bot.gateway.pictures import picture_of
 from bot.gateway.runs import Runs
@@ -47,17 +49,19 @@ class JobRoutes:
     status: QueueStatus
     submitting: Submitting
     runs: Runs
+    hooks: HookSettings = field(default_factory=HookSettings)
 
     async def submit(self, request: web.Request, caller: Caller) -> web.Response:
         """Accept a job: 202 with its number and place. Raises `ApiError`."""
         asked = read(await json_body(request))
+        hook = self._hook(asked.webhook, caller)
         if isinstance(asked, PictureJob):
             pictures = enumerate(asked.pictures)
             files = tuple([await picture_of(each, f"pictures.{n}") for n, each in pictures])
-            job = await self.submitting.draw(request, caller, _drawing(asked, files))
+            job = await self.submitting.draw(request, caller, _drawing(asked, files), hook=hook)
         else:
             chat, files = await passed_on_chat(asked)
-            job = await self.submitting.submit(request, caller, asked.model, chat, files)
+            job = await self.submitting.submit(request, caller, asked.model, chat, files, hook=hook)
         location = {"Location": f"/v1/jobs/{job.id}"}
         return json_response(await self._view(job), status=HTTPStatus.ACCEPTED, headers=location)
 
@@ -140,6 +144,17 @@ class JobRoutes:
         """Return all machines."""
         return json_response(machine_list(self.status.snapshot()))
 
+    async def webhooks(self, _request: web.Request, caller: Caller) -> web.Response:
+        """Return which webhooks may be called, and the secret that signs those of this key."""
+        secret = secret_of(self.hooks.key, _number_of(caller))
+        view = HookSecret(origins=tuple(self.hooks.origins), secret=secret)
+        return json_response(view, headers={"Cache-Control": "no-store"})
+
+    def _hook(self, address: str | None, caller: Caller) -> Hook | None:
+        if address is None:
+            return None
+        return Hook(url=allowed(address, self.hooks.origins), key=_number_of(caller))
+
     async def _own(self, request: web.Request, caller: Caller) -> Job:
         number = request.match_info["job"]
         known = whole_number(number)
@@ -165,7 +180,12 @@ class JobRoutes:
             await run.until_final(news, ends)
 
 
-def read(body: bytes) -> ChatCompletions | PictureJob:
+def _number_of(caller: Caller) -> int:
+    """Return the number of the caller's key, 0 if none is needed."""
+    return caller.key.id if caller.key is not None else 0
+
+
+def read(body: bytes) -> ChatJob | PictureJob:
     """Return a request for a job. Raises `ApiError`."""
     try:
         return JOB_REQUESTS.validate_json(body, strict=True)
