@@ -1,5 +1,6 @@
 """What each route takes and returns, for the OpenAPI document."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,6 +51,10 @@ class Operation:
 
 def _query(name: str, text: str, **schema: Any) -> Parameter:
     return {"name": name, "in": "query", "description": text, "schema": schema}
+
+
+def _path(name: str) -> Parameter:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
 
 
 _JOB: Parameter = {
@@ -206,5 +211,6 @@ def operation_of(route: str) -> Operation:
         summary=f"{method} {path.removeprefix('/v1')}, as OpenAI's API has it",
         request=takes,
         answers={JSON: None, EVENTS: None},
+        parameters=tuple(_path(name) for name in re.findall(r"{(\w+)}", path)),
         refusals=_WAITING,
     )
