@@ -1,11 +1,12 @@
 """Demo: an honest stand-in for an inference server, for trying Usher without one.
 
-It draws with Pillow and writes from a template, takes as long as a model would, and states in every
+It draws with Pillow, writes from a template, hashes words into vectors, takes as long as a model would, and states in every
 result that no model was used. It stores nothing: after a restart it knows no attempt.
 """
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
@@ -16,6 +17,7 @@ from pydantic import Field
 from backends.common.options import read_options
 from backends.demo.art import CANVAS, Painting
 from backends.demo.text import answer, chunk, whole_answer
+from backends.demo.vectors import NOTE, hashed, tokens_of
 from backends.media.pictures import as_jpeg, as_png, open_picture
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import NotLoaded, OutOfMemory, Rejected, Unavailable
@@ -24,6 +26,7 @@ from queueing.core.problems import What, problem
 from queueing.core.requests import (
     Capability,
     Chat,
+    Embed,
     File,
     Output,
     Progress,
@@ -31,12 +34,14 @@ from queueing.core.requests import (
     TextToImage,
     Work,
 )
+from queueing.core.vectors import vectors_file
 
 SIDE = 768  # pixels, if neither the request nor its picture sets a size
 USUAL_PIXELS = 1024 * 1024  # a picture of another size takes longer or shorter in proportion
 STEPS = 20
 PREVIEWS = 8  # per picture
 UPSCALE, UPSCALE_STEPS = 2, 4
+EMBED_STEPS, AT_ONCE = 4, 8  # a large batch takes longer
 TAKES = frozenset(
     {"width", "height", "steps", "seed", "negative", "count", "guidance", "strength"}
 )  # all but a LoRA
@@ -112,12 +117,14 @@ class Demo:
         self.check(model)
 
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
-        """Offer one model that draws and one that writes."""
+        """Offer one model that draws, one that writes and one that embeds."""
         writes = frozenset({Capability.TEXT_TO_TEXT, Capability.VISION})
+        embeds = frozenset({Capability.EMBEDDING, Capability.IMAGE_EMBEDDING})
+        offered = {"demo-painter": DRAWS, "demo-writer": writes, "demo-hashing": embeds}
         taken = {model.name for model in known}
         return tuple(
             ModelSpec(name=name, backends=(self._spec.name,), capabilities=able, vram_mb=4000)
-            for name, able in (("demo-painter", DRAWS), ("demo-writer", writes))
+            for name, able in offered.items()
             if name not in taken
         )
 
@@ -148,7 +155,7 @@ class Demo:
     async def run(
         self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
     ) -> Fetch:
-        """Draw or write what `Work.request` asks for, at the speed the options set."""
+        """Draw, write or hash what `Work.request` asks for, at the speed the options set."""
         await recorded()
         if model.name not in self._loaded:
             raise NotLoaded(f"{model.name} is not loaded in the demo")
@@ -160,6 +167,8 @@ class Demo:
                 return await self._draw(model, request, work, partial(_failing, report, fails))
             case Chat() as request:
                 return await self._write(model, request, work, partial(_failing, report, fails))
+            case Embed() as request:
+                return await self._embed(model, request, work, partial(_failing, report, fails))
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:  # noqa: ARG002 - the port's signature
         """Return None: a restart of Usher restarts the demo as well."""
@@ -218,6 +227,17 @@ class Demo:
         if request.passed_on is None:
             return partial(_output, Output(text=text))
         return partial(_output, Output(text=text, answer=whole_answer(request, words)))
+
+    async def _embed(self, model: ModelSpec, request: Embed, work: Work, report: Report) -> Fetch:
+        pictures = {n: await asyncio.to_thread(_base, file) for n, file in enumerate(work.files)}
+        vectors = await asyncio.to_thread(hashed, request, pictures)
+        step_s, steps = self._step_s(model, EMBED_STEPS), EMBED_STEPS + len(vectors) // AT_ONCE
+        for step in range(1, steps + 1):
+            await asyncio.sleep(step_s)
+            report(Progress(fraction=step / steps))
+        told = {"prompt_tokens": tokens_of(request.inputs), "note": NOTE}
+        output = Output(files=(vectors_file(vectors),), answer=json.dumps(told))
+        return partial(_output, output)
 
     def _step_s(self, model: ModelSpec, steps: int) -> float:
         options = self._options(model)

@@ -73,9 +73,9 @@ async def _stream(http: Http, flavour: Flavour, question: Question, report: Repo
     """Return the answer so far; a silent reader means that the stream broke off without a reason."""
     reader = PassedOnReader() if question.passed_on else AnswerReader()
     opened = False
-    silence_s = _silence_s(question.timeouts)
+    read_s = silence_s(question.timeouts)
     try:
-        async with http.stream_lines(question.path, question.body, read_s=silence_s) as lines:
+        async with http.stream_lines(question.path, question.body, read_s=read_s) as lines:
             opened = True
             await _follow(lines, reader, flavour, question, report)
     except Unavailable as error:
@@ -98,7 +98,7 @@ async def _follow(
         news = [reader.feed(line) for line in together]
         if reader.model and not named:
             named = True
-            await _same(flavour, question, reader.model)
+            await require_same(flavour, question.model_id, question.look_up, reader.model)
         if chunks := reader.take_chunks():
             report(Progress(chunks=chunks))
         elif any(news) and clock() - reported_at >= REPORT_EVERY_S:
@@ -108,17 +108,19 @@ async def _follow(
             return
 
 
-async def _same(flavour: Flavour, question: Question, answers: str) -> None:
+async def require_same(
+    flavour: Flavour, model_id: str, look_up: Callable[[], Awaitable[Served]], answers: str
+) -> None:
     """Raise if another model answered than the requested one.
 
     LM Studio and llama.cpp let any loaded model answer to an unknown name.
     """
-    if not flavour.exact or plain(answers) == plain(question.model_id):
+    if not flavour.exact or plain(answers) == plain(model_id):
         return
-    served = await question.look_up()
+    served = await look_up()
     if ModelNames([served]).find(answers):  # the same model under another name
         return
-    cause = f"asked {question.model_id}, but {answers} answered"
+    cause = f"asked {model_id}, but {answers} answered"
     raise NotLoaded(cause) if served.loaded is False else BadModel(cause, problem=NO_MODEL)
 
 
@@ -142,7 +144,7 @@ async def _why_silent(http: Http, question: Question) -> BackendError:
     return Unavailable("the server ended the answer without a word")
 
 
-def _silence_s(timeouts: Timeouts) -> float | None:
+def silence_s(timeouts: Timeouts) -> float | None:
     """Return how long a connection may be silent before it counts as dead.
 
     The job runner's own timeouts are tighter; this only catches a peer that vanished silently.

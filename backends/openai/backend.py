@@ -16,13 +16,15 @@ from backends.common.http import Http
 from backends.common.naming import catalog_names
 from backends.common.options import read_options
 from backends.openai.answer import Question, classified, stream_answer
+from backends.openai.embedding import embed
+from backends.openai.embedding_body import Batch
 from backends.openai.errors import NO_MODEL
-from backends.openai.flavour import Flavour, ModelNames, Served
+from backends.openai.flavour import Flavour, ModelNames, PictureForm, Served
 from backends.openai.flavours import FLAVOURS
 from backends.openai.passed_on import passed_body
 from backends.openai.replies import TokenRefused
 from backends.openai.request import TextOptions, chat_body
-from queueing.core.catalog import BackendSpec, ModelSpec
+from queueing.core.catalog import BackendSpec, ModelSpec, embedding_spec
 from queueing.core.errors import (
     BackendError,
     BadModel,
@@ -33,13 +35,15 @@ from queueing.core.errors import (
 )
 from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.core.problems import What, problem
-from queueing.core.requests import Capability, Chat, File, Output, Record, Work
+from queueing.core.requests import Capability, Chat, Embed, File, Output, Record, Work
 
 UNLOAD_S = 60.0
 NAMES_TOLD = 10  # model names listed in an error about a wrong name
 WEIGHTS_TO_VRAM = 1.2  # what a copy takes relative to its weights: context and working memory
 OVERHEAD_MB = 512
 STAYS = problem(What.STAYS)
+WRITES = frozenset({Capability.TEXT_TO_TEXT, Capability.VISION})
+EMBEDS = frozenset({Capability.EMBEDDING, Capability.IMAGE_EMBEDDING})
 
 
 class OpenAIOptions(Record):
@@ -68,7 +72,7 @@ class OpenAI:
     )
     stranger: ClassVar[str] = "nothing at this url answers like an OpenAI-compatible server"
 
-    capabilities = frozenset({Capability.TEXT_TO_TEXT, Capability.VISION})
+    capabilities = WRITES | EMBEDS
     unloads_together = False
 
     def __init__(self, spec: BackendSpec) -> None:
@@ -124,17 +128,17 @@ class OpenAI:
         with classified():
             flavour = await self._known()
             served = await flavour.details(self._http, await self._find(model))
-        if not served.chats:
+        if model.capabilities & WRITES and not served.chats:
             raise BadModel(f"models.{model.name}.model: {served.id} writes no answers")
-        if Capability.VISION in model.capabilities and served.vision is False:
-            raise BadModel(f"models.{model.name}.capabilities: {served.id} cannot see pictures")
+        if lacking := _lacking(model, served, flavour):
+            raise BadModel(f"models.{model.name}.capabilities: {served.id} cannot {lacking}")
 
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
-        """Return every other model of the server that writes, under a name people can type."""
+        """Return every other model of the server that writes or embeds, under a name to type."""
         with classified():
             flavour = await self._known()
             listed = [await flavour.details(self._http, each) for each in await self._listed()]
-        offered = [served for served in listed if served.chats]
+        offered = [served for served in listed if served.chats or served.embeds]
         named = zip(catalog_names([served.id for served in offered]), offered, strict=True)
         names = ModelNames(listed)
         taken = {served.id for model in known if (served := names.find(_id(model)))}
@@ -180,26 +184,23 @@ class OpenAI:
     async def run(
         self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
     ) -> Fetch:
-        """Stream an answer; cancelling closes the connection, which stops the server's work."""
-        if not isinstance(work.request, Chat):
-            raise Rejected(f"{self._name} cannot do {work.request.kind}")
+        """Stream an answer or make vectors; cancelling closes the connection, which stops the work."""
+        request = work.request
+        if not isinstance(request, Chat | Embed):
+            raise Rejected(f"{self._name} cannot do {request.kind}")
         with classified():
             flavour = await self._known()
             if flavour.eager and (await self._find(model)).loaded is False:
                 # The request would load it behind the queue's back, or twice.
                 raise NotLoaded(f"{_id(model)} is not in memory")
-        passed_on = work.request.passed_on
-        text = passed_on is not None and passed_on.text
-        question = Question(
-            body=await self._body(model, work.request, work.files, flavour),
-            path=flavour.text_path if text else flavour.chat_path,
-            model_id=_id(model),
-            timeouts=model.timeouts,
-            look_up=partial(self._find, model),
-            passed_on=passed_on is not None,
-        )
-        await recorded()
-        return partial(_output, await stream_answer(self._http, flavour, question, report))
+        if isinstance(request, Embed):
+            await recorded()
+            output = await embed(self._http, flavour, self._batch(model, request, work), report)
+        else:
+            question = await self._question(model, request, work.files, flavour)
+            await recorded()
+            output = await stream_answer(self._http, flavour, question, report)
+        return partial(_output, output)
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:  # noqa: ARG002 - the port's signature
         """Return None: these servers stop when the connection closes, and store no answer."""
@@ -250,6 +251,28 @@ class OpenAI:
             problem=NO_MODEL,
         )
 
+    def _batch(self, model: ModelSpec, request: Embed, work: Work) -> Batch:
+        return Batch(
+            request=request,
+            files=work.files,
+            model_id=_id(model),
+            timeouts=model.timeouts,
+            look_up=partial(self._find, model),
+        )
+
+    async def _question(
+        self, model: ModelSpec, chat: Chat, files: Sequence[File], flavour: Flavour
+    ) -> Question:
+        text = chat.passed_on is not None and chat.passed_on.text
+        return Question(
+            body=await self._body(model, chat, files, flavour),
+            path=flavour.text_path if text else flavour.chat_path,
+            model_id=_id(model),
+            timeouts=model.timeouts,
+            look_up=partial(self._find, model),
+            passed_on=chat.passed_on is not None,
+        )
+
     async def _body(
         self, model: ModelSpec, chat: Chat, files: Sequence[File], flavour: Flavour
     ) -> dict[str, JsonValue]:
@@ -285,16 +308,16 @@ class OpenAI:
             pause_s = min(1.0, pause_s * 1.5)
 
     def _offer(self, name: str, served: Served) -> ModelSpec:
-        able = {Capability.TEXT_TO_TEXT} | ({Capability.VISION} if served.vision else set())
         vram_mb = served.size_mb and round(served.size_mb * WEIGHTS_TO_VRAM) + OVERHEAD_MB
-        return ModelSpec(
+        spec = ModelSpec(
             name=name,
             backends=(self._name,),
-            capabilities=frozenset(able),
+            capabilities=_able(served),
             vram_mb=vram_mb,
             parallel=served.parallel or 1,
             options={"model": served.id},
         )
+        return spec if served.chats else embedding_spec(spec)
 
 
 @asynccontextmanager
@@ -304,6 +327,27 @@ async def _within(seconds: float, otherwise: str) -> AsyncIterator[None]:
             yield
     except TimeoutError:
         raise Unavailable(f"{otherwise} within {seconds:g} s") from None
+
+
+def _able(served: Served) -> frozenset[Capability]:
+    reported = {
+        Capability.TEXT_TO_TEXT: served.chats,
+        Capability.VISION: served.chats and served.vision,
+        Capability.EMBEDDING: served.embeds,
+        Capability.IMAGE_EMBEDDING: served.embeds and served.embeds_pictures,
+    }
+    return frozenset(able for able, told in reported.items() if told)
+
+
+def _lacking(model: ModelSpec, served: Served, flavour: Flavour) -> str | None:
+    """Return in words what the model is meant to do and the server cannot, None if nothing."""
+    able = model.capabilities
+    if Capability.VISION in able and served.vision is False:
+        return "see pictures"
+    if able & EMBEDS and served.embeds is False:
+        return "make embeddings"
+    takes_none = served.embeds_pictures is False or flavour.embedding.pictures is PictureForm.NONE
+    return "embed pictures" if Capability.IMAGE_EMBEDDING in able and takes_none else None
 
 
 def _options(model: ModelSpec) -> TextOptions:

@@ -23,6 +23,10 @@ TOO_LONG = problem(What.TOO_LONG)
 NO_PICTURES = problem(What.BLIND)
 NO_MODEL = problem(What.NO_MODEL)
 REFUSED = problem(What.REFUSED)
+NO_EMBEDDINGS = problem(What.NO_EMBEDDINGS)
+NO_PICTURE_EMBEDDINGS = problem(What.NO_PICTURE_EMBEDDINGS)
+NO_TOKENS = problem(What.NO_TOKENS)
+NO_DIMENSIONS = problem(What.NO_DIMENSIONS)
 CAUSE_LIMIT = 300  # characters of a server's words that reach the log
 
 Kind = type[BackendError]
@@ -47,6 +51,7 @@ CONTEXT = (
     "context window",
     "context the overflows",  # LM Studio's own words
     "input length exceeds",
+    "too large to process",  # llama.cpp: an embedding must fit into one physical batch
 )
 PICTURES = (
     "does not support image",
@@ -55,6 +60,14 @@ PICTURES = (
     "not a multimodal model",
     "failed to load image",
 )
+EMBEDS = (
+    "does not support embedding",
+    "not support the embeddings api",
+    "not an embedding model",
+    "is not embedding",
+    "pooling type 'none'",
+)
+DIMENSIONS = ("matryoshka", "output dimensions")
 AWAY = (
     "no models loaded",
     "model is not loaded",
@@ -70,6 +83,8 @@ UNKNOWN = ("model_not_found", "not found", "does not exist", "no such model", "u
 # The first row with one of its words in the answer decides, so the order matters: "No models
 # loaded" carries the code "model_not_found", a refused token may speak of a model.
 RULES: Sequence[tuple[tuple[str, ...], Kind, Problem | None]] = (
+    (EMBEDS, Rejected, NO_EMBEDDINGS),
+    (DIMENSIONS, Rejected, NO_DIMENSIONS),
     (PICTURES, Rejected, NO_PICTURES),
     (MEMORY, OutOfMemory, None),
     (TOKEN, Unavailable, None),

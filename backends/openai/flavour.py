@@ -7,6 +7,7 @@ what is loaded is asked, not remembered. `Generic` is the flavour that knows not
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import ClassVar, Protocol
 
 from backends.common.http import Http
@@ -31,6 +32,8 @@ class Served:
     failed: str | None = None
     vision: bool | None = None
     chats: bool = True
+    embeds: bool | None = None
+    embeds_pictures: bool | None = None
     parallel: int | None = None
     context: int | None = None
     size_mb: int | None = None
@@ -54,6 +57,27 @@ def plain(name: str) -> str:
     return SUFFIX.sub("", name.rpartition("/")[2].casefold())
 
 
+class PictureForm(StrEnum):
+    """How a server takes a picture to embed; `NONE` takes none."""
+
+    NONE = "none"
+    MESSAGES = "messages"  # one a call, as a conversation of one message
+    MEDIA = "media"  # among the texts, with a mark where it belongs
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EmbeddingForm:
+    """How a kind of server is asked for vectors, and what it takes.
+
+    `own` is the path of its own call where OpenAI's would cut long texts silently.
+    """
+
+    path: str = "/v1/embeddings"
+    own: bool = False
+    tokens: bool = True
+    pictures: PictureForm = PictureForm.NONE
+
+
 class Flavour(Protocol):
     """One kind of server. Methods raise `BackendError`s as `Http` does, `OutOfMemory` in `load`.
 
@@ -62,6 +86,7 @@ class Flavour(Protocol):
     """
 
     name: ClassVar[str]
+    embedding: ClassVar[EmbeddingForm]
     can_unload: ClassVar[bool]
     exact: ClassVar[bool]  # its answers name the requested model, so any other name is a fault
     eager: ClassVar[bool]  # a request loads a model that is not loaded, and may evict others for it
@@ -93,6 +118,7 @@ class Generic:
     """Any compatible server: it lists and answers, and nothing else is known about it."""
 
     name: ClassVar[str] = "generic"
+    embedding: ClassVar[EmbeddingForm] = EmbeddingForm()
     can_unload: ClassVar[bool] = False
     exact: ClassVar[bool] = False
     eager: ClassVar[bool] = False

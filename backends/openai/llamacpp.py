@@ -5,9 +5,18 @@ from typing import ClassVar
 
 from pydantic import JsonValue
 
-from backends.common.http import Http
-from backends.openai.flavour import Generic, Served
-from backends.openai.replies import Listed, Listing, ask, in_mb, listing, post_settled, read
+from backends.common.http import Http, HttpFailed, HttpRefused
+from backends.openai.flavour import EmbeddingForm, Generic, PictureForm, Served
+from backends.openai.replies import (
+    BUSY,
+    Listed,
+    Listing,
+    ask,
+    in_mb,
+    listing,
+    post_settled,
+    read,
+)
 from backends.openai.stream import ServerReply
 
 SAMPLERS = frozenset(
@@ -44,9 +53,10 @@ class Props(ServerReply):
 
 
 class LlamaCpp(Generic):
-    """llama.cpp with one model, given at its start."""
+    """llama.cpp with one model, given at its start: it writes, or with `--embeddings` embeds."""
 
     name: ClassVar[str] = "llamacpp"
+    embedding: ClassVar[EmbeddingForm] = EmbeddingForm(pictures=PictureForm.MEDIA)
     extra: ClassVar[frozenset[str]] = SAMPLERS
     exact: ClassVar[bool] = True
     note: ClassVar[str] = (
@@ -73,9 +83,17 @@ class LlamaCpp(Generic):
         )
 
     async def details(self, http: Http, served: Served) -> Served:
-        """Add slots and vision from /props."""
+        """Add slots and vision from /props, and whether it embeds, which only a call shows."""
         props = read(Props, await http.get_json("/props"))
-        return replace(served, vision=props.modalities.vision, parallel=props.total_slots)
+        embeds, vision = await _embeds(http), props.modalities.vision
+        return replace(
+            served,
+            chats=not embeds,
+            vision=vision,
+            embeds=embeds,
+            embeds_pictures=vision,
+            parallel=props.total_slots,
+        )
 
 
 class LlamaCppPython(Generic):
@@ -85,6 +103,7 @@ class LlamaCppPython(Generic):
     """
 
     name: ClassVar[str] = "llama-cpp-python"
+    embedding: ClassVar[EmbeddingForm] = EmbeddingForm(tokens=False)
     extra: ClassVar[frozenset[str]] = frozenset({"top_k", "min_p", "typical_p", "repeat_penalty"})
     note: ClassVar[str] = (
         "llama-cpp-python cuts an answer off when the next request comes: set `parallel: 1` for "
@@ -109,6 +128,9 @@ class LlamaCppRouter(Generic):
     """
 
     name: ClassVar[str] = "llamacpp-router"
+    embedding: ClassVar[EmbeddingForm] = EmbeddingForm(
+        path="/v1/embeddings?autoload=false", pictures=PictureForm.MEDIA
+    )
     extra: ClassVar[frozenset[str]] = SAMPLERS
     can_unload: ClassVar[bool] = True
     exact: ClassVar[bool] = True
@@ -152,6 +174,17 @@ class LlamaCppRouter(Generic):
     async def unload(self, http: Http, served: Served) -> None:
         """Request the unload, which also answers at once."""
         await post_settled(http, "/models/unload", {"model": served.id}, "not running")
+
+
+async def _embeds(http: Http) -> bool:
+    """Return whether a llama.cpp was started to embed; then it writes nothing."""
+    try:
+        await http.post_json(Generic.embedding.path, {"input": "a"})
+    except (HttpRefused, HttpFailed) as error:
+        if error.status in BUSY:
+            raise
+        return False
+    return True
 
 
 def _router_loaded(entry: Listed) -> bool:

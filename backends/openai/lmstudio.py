@@ -12,7 +12,7 @@ from pydantic import JsonValue, SecretStr
 from backends.common.http import Http
 from backends.common.options import read_options
 from backends.openai.backend import OpenAI
-from backends.openai.flavour import Generic, Served
+from backends.openai.flavour import EmbeddingForm, Generic, Served
 from backends.openai.replies import ask, in_mb, read
 from backends.openai.stream import Chunk, ServerReply
 from queueing.core.catalog import BackendSpec
@@ -20,6 +20,7 @@ from queueing.core.errors import Unavailable
 from queueing.core.requests import Record
 
 EXTRA = frozenset({"top_k", "min_p", "repeat_penalty", "reasoning_effort"})
+TEXTS_ONLY = EmbeddingForm(tokens=False)
 API_LOAD_PARALLEL = 4  # a load over the API gets four slots, and no other number can be requested
 
 
@@ -104,6 +105,7 @@ class LMStudio4(Generic):
     """LM Studio 0.4 and newer, through its REST API v1."""
 
     name: ClassVar[str] = "lmstudio"
+    embedding: ClassVar[EmbeddingForm] = TEXTS_ONLY
     extra: ClassVar[frozenset[str]] = EXTRA
     json_object: ClassVar[bool] = False
     can_unload: ClassVar[bool] = True
@@ -144,6 +146,7 @@ class LMStudio3(Generic):
     """LM Studio 0.3.6 to 0.3.x: it lists through REST API v0, and loads only on a request."""
 
     name: ClassVar[str] = "lmstudio-0.3"
+    embedding: ClassVar[EmbeddingForm] = TEXTS_ONLY
     extra: ClassVar[frozenset[str]] = EXTRA
     json_object: ClassVar[bool] = False
     exact: ClassVar[bool] = True
@@ -167,6 +170,7 @@ class LMStudio3(Generic):
                 loaded=entry.state == "loaded",
                 vision=entry.type == "vlm",
                 chats=entry.type != "embeddings",
+                embeds=entry.type == "embeddings",
                 parallel=1,
             )
             for entry in library.data
@@ -174,7 +178,11 @@ class LMStudio3(Generic):
 
     async def load(self, http: Http, served: Served, context_length: int | None) -> None:  # noqa: ARG002 - set in the app
         """Load by the smallest possible request; the caller's lock prevents a race with another."""
-        body: dict[str, JsonValue] = {
+        if served.embeds:
+            body: dict[str, JsonValue] = {"model": served.id, "input": "hi"}
+            read(ServerReply, await http.post_json(self.embedding.path, body, timeout_s=None))
+            return
+        body = {
             "model": served.id,
             "messages": [{"role": "user", "content": "hi"}],
             "max_tokens": 1,
@@ -195,6 +203,7 @@ def _served(entry: Downloaded) -> Served:
         loaded=bool(instances),
         vision=bool(entry.capabilities and entry.capabilities.vision),
         chats=entry.type == "llm",
+        embeds=entry.type == "embedding",
         parallel=min(slots, default=API_LOAD_PARALLEL),
         context=min(contexts, default=None),
         size_mb=in_mb(entry.size_bytes),

@@ -6,7 +6,7 @@ from typing import ClassVar, TypedDict
 from pydantic import JsonValue
 
 from backends.common.http import Http
-from backends.openai.flavour import Generic, Served
+from backends.openai.flavour import EmbeddingForm, Generic, Served
 from backends.openai.replies import ask, in_mb, read
 from backends.openai.stream import ServerReply
 
@@ -45,12 +45,14 @@ class OllamaAbilities(TypedDict):
 
     vision: bool | None
     chats: bool
+    embeds: bool | None
 
 
 class Ollama(Generic):
     """Ollama, through its own calls for everything but the answers."""
 
     name: ClassVar[str] = "ollama"
+    embedding: ClassVar[EmbeddingForm] = EmbeddingForm(path="/api/embed", own=True, tokens=False)
     extra: ClassVar[frozenset[str]] = frozenset({"reasoning_effort"})
     eager: ClassVar[bool] = True
     can_unload: ClassVar[bool] = True
@@ -86,12 +88,14 @@ class Ollama(Generic):
         able = read(
             OllamaShow, await http.post_json("/api/show", {"model": served.id})
         ).capabilities
-        # Old versions report no capabilities; the models they serve write.
-        return replace(served, vision="vision" in able, chats=not able or "completion" in able)
+        told = _abilities(able)
+        return replace(served, vision="vision" in able, chats=told["chats"], embeds=told["embeds"])
 
     async def load(self, http: Http, served: Served, context_length: int | None) -> None:  # noqa: ARG002 - /v1 requests would undo it
         """Load without expiry; returns when done. Requests on /v1 leave `keep_alive` alone."""
-        await http.post_json("/api/generate", _keep(served, -1), timeout_s=None)
+        able = served if served.embeds is not None else await self.details(http, served)
+        path = "/api/generate" if able.chats else self.embedding.path  # refused by the other one
+        await http.post_json(path, _keep(served, -1), timeout_s=None)
 
     async def unload(self, http: Http, served: Served) -> None:
         """Unload the model."""
@@ -101,8 +105,9 @@ class Ollama(Generic):
 def _abilities(able: tuple[str, ...]) -> OllamaAbilities:
     """Read Ollama's capabilities; versions that report none serve models that write."""
     if not able:
-        return {"vision": None, "chats": True}
-    return {"vision": "vision" in able, "chats": "completion" in able}
+        return {"vision": None, "chats": True, "embeds": None}
+    embeds = "embedding" in able
+    return {"vision": "vision" in able, "chats": "completion" in able, "embeds": embeds}
 
 
 def _keep(served: Served, seconds: int) -> JsonValue:

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from backends.common.http import Http
-from backends.openai.flavour import Generic, Served
+from backends.openai.flavour import EmbeddingForm, Generic, PictureForm, Served
 from backends.openai.replies import ask, listing
 from backends.openai.stream import ServerReply
 
@@ -20,6 +20,7 @@ class VLlm(Generic):
     """vLLM: one model per process, loaded from start to end."""
 
     name: ClassVar[str] = "vllm"
+    embedding: ClassVar[EmbeddingForm] = EmbeddingForm(pictures=PictureForm.MESSAGES)
     extra: ClassVar[frozenset[str]] = frozenset(
         {
             "top_k",

@@ -26,12 +26,21 @@ from bot.config.sections import (
 )
 from bot.config.values import Name, Section, beside, person
 from bot.people.access import Access
-from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec, Timeouts
+from queueing.core.catalog import (
+    BackendSpec,
+    Catalog,
+    HostSpec,
+    ModelSpec,
+    Timeouts,
+    embedding_spec,
+)
 from queueing.core.errors import BadModel
 from queueing.core.requests import Capability
 
 _PARALLEL = 4  # of one model whose servers could do more: most servers' default
-_UNASKED = tuple(able for able in Capability if able is not Capability.VISION)
+_EMBEDS = frozenset({Capability.EMBEDDING, Capability.IMAGE_EMBEDDING})
+_STATED = _EMBEDS | {Capability.VISION}
+_UNASKED = tuple(able for able in Capability if able not in _STATED)
 
 
 class Config(Section):
@@ -168,7 +177,8 @@ def _model_spec(name: str, model: ModelConfig, backends: Sequence[BackendSpec]) 
         options=model.__pydantic_extra__,
     )
     if model.capabilities is not None:
-        return spec
+        embeds = model.capabilities and model.capabilities <= _EMBEDS
+        return embedding_spec(spec, but=model.model_fields_set) if embeds else spec
     able = (_accepted(spec, backend) for backend in backends)
     return replace(spec, capabilities=frozenset.intersection(*able))
 
@@ -176,7 +186,8 @@ def _model_spec(name: str, model: ModelConfig, backends: Sequence[BackendSpec]) 
 def _accepted(model: ModelSpec, backend: BackendSpec) -> frozenset[Capability]:
     """Return what a kind lets the model do, except what the operator has to state.
 
-    Whether a text model sees pictures cannot be detected from here, so that must be stated.
+    Whether a model sees pictures, or makes embeddings instead of answers, cannot be detected from
+    here, so that must be stated.
     """
     return frozenset(able for able in _UNASKED if _accepts(backend, model, able))
 

@@ -76,6 +76,13 @@ models:
     parallel: 2
     load_s: {load_s}
     service_s: {text_s}
+  hashing:
+    aliases: [embed]
+    backends: [workshop, studio]
+    capabilities: [embedding, image-embedding]
+    vram: 1GB
+    load_s: {quick_s}
+    service_s: {embed_s}
 styles:
   noir: {{prompt: "{{prompt}}, film noir, hard shadows", size: "3:2"}}
   sketch: {{prompt: pencil sketch}}
@@ -98,8 +105,8 @@ def main(options: DemoOptions) -> int:
 
 
 def demo_config(options: DemoOptions) -> Config:
-    """Return the demo's configuration: two cards, five models, times divided by `speed`."""
-    times = {"load_s": 6.0, "picture_s": 9.0, "quick_s": 5.0, "text_s": 8.0}
+    """Return the demo's configuration: two cards, six models, times divided by `speed`."""
+    times = {"load_s": 6.0, "picture_s": 9.0, "quick_s": 5.0, "text_s": 8.0, "embed_s": 0.2}
     divided = {name: max(seconds / options.speed, 0.001) for name, seconds in times.items()}
     port = _usual_port() if options.port is None else options.port
     return configuration.parse(CONFIG.format(**divided, port=port), {}, file="demo")

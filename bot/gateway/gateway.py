@@ -11,6 +11,7 @@ from bot.gateway.answering import Answering, WaitLimits
 from bot.gateway.attendance import Attendance
 from bot.gateway.callers import Authentication
 from bot.gateway.chat_completions import ChatRoute
+from bot.gateway.embeddings import EmbeddingRoute
 from bot.gateway.image_answers import ImageAnswers
 from bot.gateway.image_edits import ImageEditRoute, no_variations
 from bot.gateway.image_generations import ImageRoute
@@ -123,6 +124,7 @@ class Gateway:
     def _routes(self, queue: QueueService, submitting: Submitting) -> Mapping[str, Route]:
         answering, url = self._answering, self._settings.url
         chat = ChatRoute(submitting=submitting, answering=answering)
+        embeddings = EmbeddingRoute(submitting=submitting, answering=answering)
         responses = ResponseRoute(submitting=submitting, answering=answering)
         pictures = ImageAnswers(answering=answering, url=url)
         models = ModelsRoute(models=queue.models, status=queue.status)
@@ -136,6 +138,7 @@ class Gateway:
         )
         return {
             "POST /v1/chat/completions": chat,
+            "POST /v1/embeddings": embeddings,
             **responses.routes,
             "POST /v1/images/generations": ImageRoute(submitting=submitting, answers=pictures),
             "POST /v1/images/edits": ImageEditRoute(submitting=submitting, answers=pictures),

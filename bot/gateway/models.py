@@ -16,6 +16,16 @@ from queueing.core.requests import Capability
 from queueing.core.standings import ModelStatus
 from queueing.core.world import Residency
 
+_OUTPUTS = {
+    Capability.TEXT_TO_IMAGE: "image",
+    Capability.IMAGE_TO_IMAGE: "image",
+    Capability.UPSCALE: "image",
+    Capability.TEXT_TO_TEXT: "text",
+    Capability.VISION: "text",
+    Capability.EMBEDDING: "embeddings",
+    Capability.IMAGE_EMBEDDING: "embeddings",
+}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelsRoute:
@@ -52,10 +62,14 @@ class ModelsRoute:
 
 
 def _row(name: str, spec: ModelSpec, status: ModelStatus) -> ModelRow:
-    sees = Capability.VISION in spec.capabilities
+    sees = spec.capabilities & {Capability.VISION, Capability.IMAGE_EMBEDDING}
+    outputs = {_OUTPUTS[able] for able in spec.capabilities}
     return ModelRow(
         id=name,
-        architecture=Architecture(input_modalities=("text", "image") if sees else ("text",)),
+        architecture=Architecture(
+            input_modalities=("text", "image") if sees else ("text",),
+            output_modalities=tuple(sorted(outputs)),
+        ),
         usher=ModelExtras(
             model=spec.name,
             capabilities=tuple(sorted(str(able) for able in spec.capabilities)),

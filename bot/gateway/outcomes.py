@@ -40,6 +40,9 @@ _CLIENTS = frozenset(
         What.BAD_START,
         What.HUGE_PICTURE,
         What.NOTHING_TO_ENLARGE,
+        What.NO_DIMENSIONS,
+        What.NO_TOKENS,
+        What.NO_PICTURE_EMBEDDINGS,
     }
 )
 """Problems caused by the request itself: a retry cannot help."""

@@ -16,7 +16,7 @@ from bot.requests.limits import Asking
 from bot.requests.refusals import Refusal
 from queueing.core.jobs import Job
 from queueing.core.ports import Clock
-from queueing.core.requests import Chat, File, TextToImage
+from queueing.core.requests import File, Request
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,7 +34,7 @@ class Submitting:
         request: web.Request,
         caller: Caller,
         model: str,
-        wanted: TextToImage | Chat,
+        wanted: Request,
         files: tuple[File, ...] = (),
         *,
         hook: Hook | None = None,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from queueing.core.jobs import Job, NewJob
-from queueing.core.requests import Chat, File, TextToImage
+from queueing.core.requests import File, Request
 from queueing.core.storage import Admission
 
 
@@ -28,7 +28,7 @@ class JobSubmitter(Protocol):
     async def replace_request(
         self,
         job_id: int,
-        request: TextToImage | Chat,
+        request: Request,
         *,
         files: Sequence[File] = (),
         reply_to: str | None = None,

@@ -27,7 +27,7 @@ from bot.requests.refusals import Declined, NoLongerWaiting, NoPicture, Refusal,
 from bot.requests.styles import Style
 from queueing.core.errors import Refused
 from queueing.core.jobs import Job, NewJob
-from queueing.core.requests import Capability, Chat, ChatMessage, File, TextToImage
+from queueing.core.requests import Capability, Chat, ChatMessage, File, Request, TextToImage
 from queueing.core.storage import Admission
 
 
@@ -69,7 +69,7 @@ class AdmissionService:
         self,
         asking: Asking,
         model: str,
-        request: TextToImage | Chat,
+        request: Request,
         files: tuple[File, ...] = (),
         *,
         earlier: Job | None = None,
@@ -202,7 +202,7 @@ class AdmissionService:
         self,
         asking: Asking,
         model: str,
-        request: Chat | TextToImage,
+        request: Request,
         files: tuple[File, ...],
         earlier: Job | None,
     ) -> NewJob:
@@ -217,7 +217,7 @@ class AdmissionService:
 def _new(
     asking: Asking,
     model: str,
-    request: TextToImage | Chat,
+    request: Request,
     files: tuple[File, ...],
     *,
     delay_s: float = 0.0,

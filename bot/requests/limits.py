@@ -25,7 +25,7 @@ from queueing.core.errors import LimitReached, QueueError
 from queueing.core.jobs import Job, NewJob
 from queueing.core.ports import Clock
 from queueing.core.reasons import is_open_ended
-from queueing.core.requests import Chat, File, TextToImage
+from queueing.core.requests import File, Request
 from queueing.core.storage import Admission
 
 _SHARE_TO_CLEAR = 0.1  # of a full line; coming back for its first free place is a race
@@ -87,7 +87,7 @@ class RequestLimits:
             raise
 
     async def replace_request(
-        self, asking: Asking, job: Job, request: TextToImage | Chat, files: tuple[File, ...]
+        self, asking: Asking, job: Job, request: Request, files: tuple[File, ...]
     ) -> Job:
         """Give a job that has not started another request. Raises `Declined` and `StoreError`.
 
@@ -107,9 +107,7 @@ class RequestLimits:
             raise Declined(NoLongerWaiting(job_id=job.id))
         return replaced
 
-    def _require_allowed(
-        self, asking: Asking, request: TextToImage | Chat, *, continues: bool
-    ) -> None:
+    def _require_allowed(self, asking: Asking, request: Request, *, continues: bool) -> None:
         if (ban := ban_of(asking.person, self.clock.now())) is not None:
             raise Declined(ban)
         if not asking.unwanted:

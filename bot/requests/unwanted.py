@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from pydantic import JsonValue
 
-from queueing.core.requests import Chat, PassedOn, TextToImage
+from queueing.core.requests import Chat, Embed, PassedOn, Request, TextToImage
 
 
 def unwanted_word(words: Iterable[str], texts: Iterable[str | None]) -> str | None:
@@ -19,10 +19,11 @@ def unwanted_word(words: Iterable[str], texts: Iterable[str | None]) -> str | No
     return next((word for word in words if f" {_plain(word)} " in padded), None)
 
 
-def said_in(request: TextToImage | Chat, *, continues: bool = False) -> tuple[str | None, ...]:
+def said_in(request: Request, *, continues: bool = False) -> tuple[str | None, ...]:
     """Return what a person says in a request.
 
-    With `continues`, earlier turns of its conversation were looked at when they were said.
+    With `continues`, earlier turns of its conversation were looked at when they were said. Vectors
+    say nothing, so what is embedded is not looked at: a whole document would fail over one word.
     """
     match request:
         case TextToImage():
@@ -32,6 +33,8 @@ def said_in(request: TextToImage | Chat, *, continues: bool = False) -> tuple[st
         case Chat():
             said = request.messages[-1:] if continues else request.messages
             return tuple(message.text for message in said if message.role != "assistant")
+        case Embed():
+            return ()
 
 
 def _texts(value: JsonValue) -> Iterator[str]:

@@ -23,7 +23,7 @@ from queueing.core.errors import StoreError
 from queueing.core.events import Event, Forgotten, JobChanged
 from queueing.core.jobs import Job, JobState
 from queueing.core.ports import Clock
-from queueing.core.requests import Chat, TextToImage
+from queueing.core.requests import Request, TextToImage
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ class Enhancer:
             log.info("job %d: its prompt was improved by job %d", picture.id, asked.id)
         await self._end(current)
 
-    def _acceptable(self, picture: Job, better: TextToImage) -> TextToImage | Chat:
+    def _acceptable(self, picture: Job, better: TextToImage) -> Request:
         """Return the better request, or the original if its chat would have refused the better."""
         try:
             origin = Origin.model_validate_json(picture.reply_to)

@@ -3,8 +3,8 @@
 Built once from the configuration (and from discovery); plain values that know no server.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
@@ -52,6 +52,16 @@ class ModelSpec:
     enhance: str | None = None
     timeouts: Timeouts = field(default_factory=Timeouts)
     options: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+EMBEDDING_S = 0.5
+EMBEDDINGS_WAITING = 5000  # a document is hundreds of calls, and several people may send one
+
+
+def embedding_spec(model: ModelSpec, *, but: Collection[str] = ()) -> ModelSpec:
+    """Return a model with the usual values of one that only embeds, except for fields in `but`."""
+    usual = {"service_s": EMBEDDING_S, "max_waiting": EMBEDDINGS_WAITING}
+    return replace(model, **{name: value for name, value in usual.items() if name not in but})  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

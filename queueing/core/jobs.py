@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from queueing.core.quick import quick
-from queueing.core.requests import Capability, Chat, File, TextToImage
+from queueing.core.requests import Capability, Chat, Embed, File, Request, TextToImage
 
 LANES = ("vip", "normal", "relaxed")
 
@@ -69,7 +69,7 @@ class NewJob:
     """
 
     model: str
-    request: TextToImage | Chat
+    request: Request
     files: tuple[File, ...] = ()
     owner: str
     lane: str = "normal"
@@ -89,6 +89,8 @@ class NewJob:
                 return Capability.IMAGE_TO_IMAGE if self.files else Capability.TEXT_TO_IMAGE
             case Chat():
                 return Capability.VISION if self.files else Capability.TEXT_TO_TEXT
+            case Embed():
+                return Capability.IMAGE_EMBEDDING if self.files else Capability.EMBEDDING
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,7 +107,7 @@ class Job:
 
     id: int
     model: str
-    request: TextToImage | Chat
+    request: Request
     owner: str
     lane: str
     parent: int | None

@@ -47,6 +47,10 @@ class What(StrEnum):
     BAD_START = "bad_start"
     HUGE_PICTURE = "huge_picture"
     NOTHING_TO_ENLARGE = "nothing_to_enlarge"
+    NO_DIMENSIONS = "no_dimensions"
+    NO_TOKENS = "no_tokens"
+    NO_EMBEDDINGS = "no_embeddings"
+    NO_PICTURE_EMBEDDINGS = "no_picture_embeddings"
     # What an admin asked for and could not have
     STAYS = "stays"
     NO_ANSWER = "no_answer"  # backend

@@ -21,6 +21,8 @@ class Capability(StrEnum):
     TEXT_TO_TEXT = "text-to-text"
     VISION = "vision"
     UPSCALE = "upscale"  # enlarges a picture
+    EMBEDDING = "embedding"  # turns texts into vectors
+    IMAGE_EMBEDDING = "image-embedding"  # turns pictures into vectors
 
 
 class Record(BaseModel):
@@ -97,8 +99,31 @@ class Chat(Record):
     passed_on: PassedOn | None = None
 
 
-Request = Annotated[TextToImage | Chat, Field(discriminator="kind")]
-REQUESTS: TypeAdapter[TextToImage | Chat] = TypeAdapter(Request)  # reads a request back from JSON
+class PictureInput(Record):
+    """A picture to embed, an index into the job's files, with the words that belong to it."""
+
+    picture: int = Field(ge=0)
+    text: str = ""
+
+
+EmbedInput = str | tuple[int, ...] | PictureInput
+"""What becomes one vector: a text, the tokens of one, or a picture."""
+
+
+class Embed(Record):
+    """Turn inputs into vectors, one for each and in their order: a batch is one job.
+
+    `dimensions` is the length of the vectors; None leaves the model's own in force. Tokens are the
+    numbers of the model's own tokenizer.
+    """
+
+    kind: Literal["embedding"] = "embedding"
+    inputs: tuple[EmbedInput, ...] = Field(min_length=1)
+    dimensions: int | None = Field(default=None, ge=1)
+
+
+Request = Annotated[TextToImage | Chat | Embed, Field(discriminator="kind")]
+REQUESTS: TypeAdapter[TextToImage | Chat | Embed] = TypeAdapter(Request)  # reads one back from JSON
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,7 +144,7 @@ class Work:
     """
 
     key: str
-    request: TextToImage | Chat
+    request: Request
     files: tuple[File, ...] = ()
 
 
@@ -127,6 +152,7 @@ class Work:
 class Output:
     """Everything a person can receive: a text, files, or both.
 
+    The vectors of an embedding are one file (`queueing.core.vectors`).
     `missing` is the code of a `queueing.core.problems.Problem`: why some files are not among them.
     `answer` is what a server said beside the text, as JSON, where a program asked: the calls of
     tools, the reason for the end, the counts of tokens.

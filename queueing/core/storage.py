@@ -12,7 +12,7 @@ from uuid import UUID
 from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent, NewJob
 from queueing.core.paused import Paused
-from queueing.core.requests import Chat, File, Output, TextToImage
+from queueing.core.requests import File, Output, Request
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,7 +121,7 @@ class JobChanges(Protocol):
     async def replace_request(
         self,
         job_id: int,
-        request: TextToImage | Chat,
+        request: Request,
         *,
         files: Sequence[File] = (),
         reply_to: str | None = None,

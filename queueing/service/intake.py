@@ -8,7 +8,7 @@ from queueing.core.errors import NoServer, StaleJob
 from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent, NewJob
 from queueing.core.ports import Clock
-from queueing.core.requests import Chat, File, TextToImage
+from queueing.core.requests import File, Request
 from queueing.core.storage import Admission, Jobs
 from queueing.engine.durations import Times
 from queueing.engine.effects import Effects
@@ -75,7 +75,7 @@ class Intake:
     async def replace_request(
         self,
         job_id: int,
-        request: TextToImage | Chat,
+        request: Request,
         *,
         files: Sequence[File] = (),
         reply_to: str | None = None,

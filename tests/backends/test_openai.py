@@ -131,7 +131,7 @@ async def test_every_model_that_writes_is_offered_under_a_name_people_can_type(k
         Model("acme/Writer-7B"),
         Model("acme/Seer", vision=True),
         Model("other/Seer"),
-        Model("acme/embedder", chats=kind in {"generic", "vllm", "llamaswap", "llamacpp-router"}),
+        Model("acme/embedder", chats=kind not in {"lmstudio", "lmstudio-0.3", "ollama"}),
     ]
     if kind == "vllm":
         models = models[:1]
@@ -140,7 +140,8 @@ async def test_every_model_that_writes_is_offered_under_a_name_people_can_type(k
         assert "writer-7b" in offered
         assert all(spec.backends == ("b",) for spec in offered.values())
         if kind in {"lmstudio", "ollama", "lmstudio-0.3"}:
-            assert set(offered) == {"writer-7b", "acme-seer", "other-seer"}
+            assert set(offered) == {"writer-7b", "acme-seer", "other-seer", "embedder"}
+            assert offered["embedder"].capabilities == {Capability.EMBEDDING}
             assert Capability.VISION in offered["acme-seer"].capabilities
             assert Capability.VISION not in offered["other-seer"].capabilities
         await backend.load(offered["writer-7b"])

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from queueing.core.catalog import ModelSpec
 from queueing.core.ports import Backend
-from queueing.core.requests import Chat, TextToImage, Work
+from queueing.core.requests import Request, Work
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +27,8 @@ class Harness:
 
     backend: Backend
     model: ModelSpec
-    quick: TextToImage | Chat
-    long: TextToImage | Chat
+    quick: Request
+    long: Request
     busy: Callable[[], Awaitable[bool]]
     absent: ModelSpec | None = None
     unusable: ModelSpec | None = None

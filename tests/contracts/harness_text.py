@@ -15,9 +15,9 @@ from backends.demo.backend import Demo
 from backends.registry import connect
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.ports import Fetch, Recorded, Report, at_once
-from queueing.core.requests import Capability, Chat, ChatMessage, TextToImage, Work
+from queueing.core.requests import Capability, Chat, ChatMessage, Embed, Request, TextToImage, Work
 from tests.contracts.backend_harness import Harness, Opens
-from tests.fakes.llm import KINDS, serving
+from tests.fakes.llm import KINDS, Model, serving
 
 URL = os.environ.get("USHER_OPENAI_URL", "")
 
@@ -34,6 +34,34 @@ def writer(name: str = "alpha", **options: str | int) -> ModelSpec:
 def ask(max_tokens: int | None = None) -> Chat:
     messages = (ChatMessage(role="user", text="tell me of the cat"),)
     return Chat(messages=messages, max_tokens=max_tokens)
+
+
+def embedder(name: str = "alpha") -> ModelSpec:
+    return ModelSpec(name=name, backends=("b",), capabilities=frozenset({Capability.EMBEDDING}))
+
+
+@asynccontextmanager
+async def _fake_embedder(kind: str) -> AsyncIterator[Harness]:
+    async with serving(kind, [Model("alpha", chats=False, embeds=True)]) as server:
+        server.pace_s = 0.002
+        name = "lmstudio" if kind.startswith("lmstudio") else "openai"
+        backend = connect(BackendSpec(name="b", kind=name, url=server.url))
+
+        async def busy() -> bool:
+            return server.running > 0
+
+        await backend.load(embedder())
+        yield Harness(
+            backend=backend,
+            model=embedder(),
+            quick=Embed(inputs=("a cat", "a dog", "a bird")),
+            long=Embed(inputs=tuple(f"sentence {n}" for n in range(20_000))),
+            busy=busy,
+            absent=embedder("gamma"),
+            unusable=writer(max_tokens=-1),
+            die=server.stop,
+        )
+        await backend.aclose()
 
 
 @asynccontextmanager
@@ -76,22 +104,20 @@ class CountingDemo(Demo):
 
 
 @asynccontextmanager
-async def _demo(*, draws: bool) -> AsyncIterator[Harness]:
+async def _demo(does: Capability, quick: Request, long: Request) -> AsyncIterator[Harness]:
     options = {"load_s": 0, "step_s": 0.001}
     backend = CountingDemo(BackendSpec(name="d", kind="demo", options=options))
-    painter, author = await backend.discover()
-    model = painter if draws else author
+    model = next(model for model in await backend.discover() if does in model.capabilities)
 
     async def busy() -> bool:
         return backend.running > 0
 
     await backend.load(model)
-    drawing = partial(TextToImage, prompt="a cat", width=64, height=64)
     yield Harness(
         backend=backend,
         model=model,
-        quick=drawing(steps=3) if draws else ask(),
-        long=drawing(steps=200, count=4) if draws else ask(),
+        quick=quick,
+        long=long,
         busy=busy,
         unusable=writer(fail_rate=7),
     )
@@ -140,9 +166,16 @@ async def _busy_vllm(server: Http) -> bool:
     return any(float(line.rsplit(b" ", 1)[1]) > 0 for line in running)
 
 
+_drawing = partial(TextToImage, prompt="a cat", width=64, height=64)
+_embedding = Embed(inputs=("a cat", (1, 2, 3)))
+_embeddings = Embed(inputs=((1,),) * 8000)
 HARNESSES: dict[str, Opens] = {
-    "demo-pictures": partial(_demo, draws=True),
-    "demo-texts": partial(_demo, draws=False),
+    "demo-pictures": partial(
+        _demo, Capability.TEXT_TO_IMAGE, _drawing(steps=3), _drawing(steps=200, count=4)
+    ),
+    "demo-texts": partial(_demo, Capability.TEXT_TO_TEXT, ask(), ask()),
+    "demo-embeddings": partial(_demo, Capability.EMBEDDING, _embedding, _embeddings),
     **{kind: partial(_fake, kind) for kind in KINDS},
+    **{f"{kind}-embeddings": partial(_fake_embedder, kind) for kind in KINDS},
 }
 EXTERNAL: dict[str, Opens] = {"openai-real": _real} if URL else {}

@@ -8,7 +8,8 @@ import pytest
 
 from backends.common import presence
 from queueing.core.errors import BadModel, Rejected, StoreError, Unavailable
-from queueing.core.requests import Output, Progress, TextToImage, Work
+from queueing.core.requests import Embed, Output, Progress, TextToImage, Work
+from queueing.core.vectors import dimensions_of
 from tests.contracts import harness_comfyui, harness_text
 from tests.contracts.backend_harness import Harness, Opens, until
 
@@ -39,6 +40,9 @@ def whole(harness: Harness, output: Output) -> bool:
     """Whether an output has what its request asked for."""
     if isinstance(harness.quick, TextToImage):
         return len(output.files) == harness.quick.count and all(f.data for f in output.files)
+    if isinstance(harness.quick, Embed):
+        count = len(harness.quick.inputs)
+        return len(output.files) == 1 and dimensions_of(output.files[0], count) > 1
     return bool(output.text)
 
 

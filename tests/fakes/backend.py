@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 from queueing.core.catalog import HostSpec, ModelSpec
 from queueing.core.errors import NotLoaded, OutOfMemory, Unavailable
 from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
-from queueing.core.requests import Capability, File, Output, Progress, TextToImage, Work
+from queueing.core.requests import (
+    Capability,
+    Chat,
+    Embed,
+    File,
+    Output,
+    Progress,
+    TextToImage,
+    Work,
+)
 
 ALL = frozenset(Capability)
 PICTURE = File(name="picture.png", mime="image/png", data=b"not decoded by anybody")
@@ -81,8 +90,13 @@ class Attempt:
 
 
 def prompt_of(work: Work) -> str:
-    request = work.request
-    return request.prompt if isinstance(request, TextToImage) else request.messages[-1].text
+    match work.request:
+        case TextToImage(prompt=prompt):
+            return prompt
+        case Chat(messages=messages):
+            return messages[-1].text
+        case Embed(inputs=inputs):
+            return str(inputs[0])
 
 
 class FakeServer:

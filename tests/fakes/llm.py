@@ -15,6 +15,7 @@ from typing import Any
 from aiohttp import web
 
 from tests.fakes.llm_calls import routes_of, v1_models
+from tests.fakes.llm_embeddings import embedding_routes
 from tests.fakes.llm_events import events
 from tests.fakes.llm_script import DONE, KINDS, WORDS, Fault, LoadFault, Model, Slot
 from tests.fakes.llm_words import (
@@ -71,7 +72,7 @@ class FakeLlm:
         app = web.Application(middlewares=[self._gate], client_max_size=64 * 1024**2)
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_get("/v1/models", self._models)
-        for method, path, handler in routes_of(self):
+        for method, path, handler in (*routes_of(self), *embedding_routes(self)):
             app.router.add_route(method, path, handler)
         app.router.add_route("*", "/{tail:.*}", self._unknown)
         self._runner = web.AppRunner(app, shutdown_timeout=0.2, handler_cancellation=True)
@@ -148,7 +149,7 @@ class FakeLlm:
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         fault = self.faults.popleft() if self.faults else Fault.NONE
-        model, refusal = await self._pick(str(body.get("model")), request)
+        model, refusal = await self.pick(str(body.get("model")), request)
         if model is None:
             assert refusal is not None
             return refusal
@@ -173,7 +174,7 @@ class FakeLlm:
         while not condition():
             await self._changed.wait()
 
-    async def _pick(
+    async def pick(
         self, name: str, request: web.Request
     ) -> tuple[Model | None, web.Response | None]:
         if self.kind == "llamacpp":  # whatever is asked, its one model answers

@@ -130,6 +130,7 @@ def _ollama_routes(server: FakeLlm) -> list[tuple[str, str, Any]]:
     async def show(request: web.Request) -> web.Response:
         model = server.models[(await request.json())["model"]]
         able = ["completion"] * model.chats + ["vision"] * model.vision
+        able += ["embedding"] * model.embeds
         return answer_json(200, {"capabilities": able or ["embedding"]})
 
     async def generate(request: web.Request) -> web.Response:
@@ -140,6 +141,8 @@ def _ollama_routes(server: FakeLlm) -> list[tuple[str, str, Any]]:
         if body["keep_alive"] == 0:
             model.copies = []
             return answer_json(200, {"model": model.id, "done": True, "done_reason": "unload"})
+        if not model.chats:
+            return answer_json(400, {"error": f'"{model.id}" does not support generate'})
         if not model.copies and (failure := await server.add_load(model)) is not None:
             return failure
         return answer_json(200, {"model": model.id, "done": True, "done_reason": "load"})

@@ -45,6 +45,15 @@ class Fault(StrEnum):
     THOUGHTS = "thoughts"  # reasoning until the limit
     INTERRUPTED = "interrupted"  # [DONE] without a reason for the end
     NOT_STREAMED = "not-streamed"  # a whole answer, though a stream was asked for
+    # Of vectors
+    ERROR_ABOVE = "error-above"  # an error at the top level, as vLLM once did
+    FEWER = "fewer"  # than inputs
+    UNEVEN = "uneven"  # in length
+    NOT_FINITE = "not-finite"
+    NO_NUMBERS = "no-numbers"
+    SHUFFLED = "shuffled"  # in another order than the inputs, with their indexes
+    TWICE = "twice"  # two vectors of one index
+    NO_INDEX = "no-index"
 
 
 class LoadFault(StrEnum):
@@ -64,6 +73,7 @@ class Model:
     id: str
     vision: bool = False
     chats: bool = True
+    embeds: bool = False
     copies: list[str] = field(default_factory=list)
     context: int = CONTEXT
     size: int = 4 * 1024**3

@@ -8,7 +8,7 @@ from bot.chat.api.content import Content, Form, FormField
 from bot.chat.api.table import Command, Param, ParamKind, Topic
 from bot.chat.commands.context import Call, CallRefused, Context
 from bot.chat.commands.image import OPTIONS, options_of
-from bot.chat.commands.jobs import past_job
+from bot.chat.commands.jobs import past_job, shown_request
 from bot.chat.commands.submitting import repeated
 from bot.chat.texts import word
 from bot.requests.drawing import PROMPT_LIMIT, changed, new_seed, require_taken, require_text
@@ -35,9 +35,10 @@ async def handle(context: Context, call: Call) -> Answer:
     job = await past_job(context, call)
     if call.args.keys() <= {"id"} and not call.invocation.form:
         return await _ask(context, call, job)
-    if isinstance(job.request, Chat):
-        return await repeated(context, call, job, _asked_anew(call, job.request))
-    return await repeated(context, call, job, _drawn_anew(context, call, job, job.request))
+    request = shown_request(job)
+    if isinstance(request, Chat):
+        return await repeated(context, call, job, _asked_anew(call, request))
+    return await repeated(context, call, job, _drawn_anew(context, call, job, request))
 
 
 def _asked_anew(call: Call, request: Chat) -> Chat:
@@ -102,7 +103,7 @@ def _fields(
 
     `drawn` is the size of the picture if the request named none.
     """
-    request, language = job.request, call.language
+    request, language = shown_request(job), call.language
     if isinstance(request, Chat):
         said = request.messages[-1].text
         label = word(language, "form.question")

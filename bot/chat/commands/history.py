@@ -6,7 +6,7 @@ from bot.chat.api.table import Command, Param, ParamKind, Topic
 from bot.chat.commands.context import Call, Context, reply
 from bot.chat.texts import join, status, word
 from queueing.core.jobs import Job, JobState
-from queueing.core.requests import TextToImage
+from queueing.core.requests import Embed, TextToImage
 
 _SHOWN = 10
 _IN_ROW = 5
@@ -52,6 +52,8 @@ def _asked(job: Job) -> str:
     """Return what was asked for, without the words or files a question was about."""
     if isinstance(job.request, TextToImage):
         return job.request.prompt
+    if isinstance(job.request, Embed):
+        return ""
     text = job.request.messages[-1].text
     own = "\n".join(line for line in text.splitlines() if not line.startswith(">"))
     return own.strip() or text

@@ -2,7 +2,7 @@
 
 from bot.chat.commands.context import Call, CallRefused, Context, is_admin
 from queueing.core.jobs import Job
-from queueing.core.requests import File
+from queueing.core.requests import Chat, Embed, File, TextToImage
 
 _NAMED = 8
 
@@ -25,15 +25,26 @@ async def own_job(context: Context, call: Call, job_id: int) -> Job:
 
 
 async def past_job(context: Context, call: Call) -> Job:
-    """Return the job named in the call, replied to, or the caller's latest. Raises `CallRefused`."""
+    """Return the job named in the call, replied to, or the caller's latest. Raises `CallRefused`.
+
+    Vectors are for programs: a chat has nothing to show of them or to change.
+    """
     job = await _pointed_at(context, call)
     if job is not None:
+        shown_request(job)
         return job
     await call.turn()
     latest = await context.queue.jobs.history(call.invocation.user, limit=1)
     if not latest:
         raise CallRefused("history.none")
     return latest[0]
+
+
+def shown_request(job: Job) -> TextToImage | Chat:
+    """Return a job's request, unless only programs can use its result. Raises `CallRefused`."""
+    if isinstance(job.request, Embed):
+        raise CallRefused("refused.for_programs", job=job.id)
+    return job.request
 
 
 async def pointed_job(context: Context, call: Call) -> Job:
@@ -76,7 +87,8 @@ async def meant_job(context: Context, call: Call) -> Job:
     job = await _pointed_at(context, call)
     if job is not None:
         return job
-    mine = await context.queue.jobs.open_jobs(call.invocation.user)
+    open_jobs = await context.queue.jobs.open_jobs(call.invocation.user)
+    mine = [job for job in open_jobs if not isinstance(job.request, Embed)] or open_jobs
     if not mine:
         raise CallRefused("refused.no_open_job")
     if len(mine) > 1:

@@ -12,6 +12,7 @@ from bot.chat.api.table import Command, Param, ParamKind, Topic
 from bot.chat.commands.context import Call, CallRefused, Context, is_admin, reply
 from bot.chat.texts import join, status, word
 from queueing.core.jobs import Job, JobState
+from queueing.core.requests import Embed
 from queueing.core.standings import ModelStatus
 
 _JOBS_SHOWN = 10
@@ -45,7 +46,11 @@ async def handle(context: Context, call: Call) -> Answer:
     ]
     if not jobs and not lines:
         return reply(call.say("queue.empty"))
+    embeddings = sum(isinstance(job.request, Embed) for job in jobs)
+    jobs = [job for job in jobs if not isinstance(job.request, Embed)]
     body = await _jobs(context, call, jobs, everybody=everybody)
+    if embeddings:
+        body += ("\n", *call.say("queue.embeddings", count=embeddings))
     label = word(call.language, "button.cancel")
     buttons = [
         Button(command="cancel", job_id=job.id, label=f"{label} {job.id}")

@@ -11,7 +11,7 @@ from bot.chat.commands.context import Call, Context
 from bot.requests.limits import Asking
 from bot.requests.refusals import Declined, Refusal
 from queueing.core.jobs import Job
-from queueing.core.requests import Capability, Chat, File, TextToImage
+from queueing.core.requests import Capability, Chat, Embed, File, Request, TextToImage
 
 _OF_TEXT = frozenset({Capability.TEXT_TO_TEXT, Capability.VISION})
 _LOOKED_AT = 20  # of the person's latest jobs
@@ -32,7 +32,7 @@ async def asking(context: Context, call: Call, needs: Capability) -> Asking:
     )
 
 
-async def repeated(context: Context, call: Call, job: Job, request: TextToImage | Chat) -> Placed:
+async def repeated(context: Context, call: Call, job: Job, request: Request) -> Placed:
     """Submit again with a job's files, for `request` in place of its own. Raises `Declined`."""
     files = await context.queue.jobs.inputs(job)
     needs = Capability.TEXT_TO_TEXT if isinstance(request, Chat) else Capability.TEXT_TO_IMAGE
@@ -92,3 +92,5 @@ def _asked(job: Job) -> str:
             return original or prompt
         case Chat(messages=messages):
             return messages[-1].text
+        case Embed():
+            return ""

@@ -10,7 +10,7 @@ from bot.chat.api.origin import Origin
 from bot.chat.texts import word
 from queueing.core.catalog import Catalog
 from queueing.core.jobs import Job
-from queueing.core.requests import Capability, Chat, TextToImage
+from queueing.core.requests import Capability, Chat, Embed, TextToImage
 
 Rows = tuple[tuple[Button, ...], ...]
 
@@ -42,6 +42,8 @@ def while_open(job: Job, language: str, *, writing: bool = False) -> Rows:
 
 def after_end(job: Job, language: str) -> Rows:
     """Return the buttons of a job without a result: it failed or was cancelled."""
+    if isinstance(job.request, Embed):
+        return ()
     return ((_button("again", job, language, "button.retry"), _edit(job, language)),)
 
 
@@ -52,6 +54,8 @@ def of_result(job: Job, language: str, abilities: Abilities, *, pictures: int) -
         return (
             (*rows, (_button("new-topic", job, language),)) if _went_on(job.request, job) else rows
         )
+    if isinstance(job.request, Embed):
+        return ()
     if job.request.upscale:
         return ((*_original(job.request, language), _button("delete", job, language)),)
     rows = (_always(job, language, "button.again"),)

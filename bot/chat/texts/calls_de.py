@@ -39,6 +39,8 @@ TEXTS: Mapping[str, str] = {
     "unable.text-to-text": "kann keine Texte schreiben",
     "unable.vision": "kann keine Bilder sehen",
     "unable.upscale": "kann keine Bilder hochskalieren",
+    "unable.embedding": "kann keine Embeddings erzeugen",
+    "unable.image-embedding": "kann keine Embeddings von Bildern erzeugen",
     # ---- defaults of people who chose none
     "settings.usual_model": "{model} (Standard)",
     "settings.usual_size": "Standard des Modells",

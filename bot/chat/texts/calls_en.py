@@ -39,6 +39,8 @@ TEXTS: Mapping[str, str] = {
     "unable.text-to-text": "can't write text",
     "unable.vision": "can't see pictures",
     "unable.upscale": "can't upscale pictures",
+    "unable.embedding": "can't make embeddings",
+    "unable.image-embedding": "can't make embeddings of pictures",
     # ---- defaults of people who chose none
     "settings.usual_model": "{model} (default)",
     "settings.usual_size": "the model's default",

@@ -15,6 +15,7 @@ from bot.gateway.jobs.records import (
     QueueView,
 )
 from bot.gateway.openai.chat import ChatCompletions
+from bot.gateway.openai.embeddings import EmbeddingCall
 from bot.gateway.openai.images import ImageEditInJson, ImageGeneration
 from bot.gateway.openai.model_rows import ModelRow, ModelRows
 from bot.gateway.repeats import KEY_MOST
@@ -100,6 +101,13 @@ OPERATIONS: Mapping[str, Operation] = {
         summary="Answer a conversation",
         request=ChatCompletions,
         answers={JSON: None, EVENTS: None},
+        parameters=(_KEY,),
+        headers=_ACCEPTED,
+        refusals=_WAITING,
+    ),
+    "POST /v1/embeddings": Operation(
+        summary="Turn texts, tokens or pictures into vectors",
+        request=EmbeddingCall,
         parameters=(_KEY,),
         headers=_ACCEPTED,
         refusals=_WAITING,

@@ -6,11 +6,12 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Architecture(BaseModel):
-    """What a model takes, in the words of llama-server."""
+    """What a model takes and makes, in the words of llama-server."""
 
     model_config = ConfigDict(frozen=True)
 
     input_modalities: tuple[Literal["text", "image"], ...]
+    output_modalities: tuple[str, ...]
 
 
 class ModelExtras(BaseModel):

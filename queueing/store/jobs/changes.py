@@ -13,7 +13,7 @@ from typing import NamedTuple
 from queueing.core.errors import LimitReached, StaleJob
 from queueing.core.events import JobChanged, make_change
 from queueing.core.jobs import FINAL, Job, JobEvent, JobState, NewJob
-from queueing.core.requests import Chat, File, Output, TextToImage
+from queueing.core.requests import File, Output, Request
 from queueing.core.storage import Admission
 from queueing.store.database import DISK_FULL, Connection, DiskFull
 from queueing.store.jobs import queries
@@ -43,7 +43,7 @@ class Replacement(NamedTuple):
     """A job's new request, further inputs, and the replacement for its `reply_to`, if any."""
 
     job_id: int
-    request: TextToImage | Chat
+    request: Request
     files: Sequence[File] = ()
     reply_to: str | None = None
 

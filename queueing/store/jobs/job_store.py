@@ -11,7 +11,7 @@ from functools import partial
 from queueing.core.errors import NotAccepting, StaleJob
 from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent, NewJob
-from queueing.core.requests import Chat, File, Output, TextToImage
+from queueing.core.requests import File, Output, Request
 from queueing.core.storage import Admission, Line, StartOrder
 from queueing.store.database import ChangeKind, Connection, Database, DiskFull, Item, Result
 from queueing.store.jobs.changes import (
@@ -125,7 +125,7 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
     async def replace_request(
         self,
         job_id: int,
-        request: TextToImage | Chat,
+        request: Request,
         *,
         files: Sequence[File] = (),
         reply_to: str | None = None,

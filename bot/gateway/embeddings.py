@@ -1,0 +1,50 @@
+"""`POST /v1/embeddings`: takes texts, tokens or pictures, returns a vector for each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from bot.gateway.answering import Answering
+from bot.gateway.bodies import json_body
+from bot.gateway.callers import Caller
+from bot.gateway.openai.embeddings import EmbeddingCall, Given, GivenPicture, Vectors, given_in
+from bot.gateway.openai.records import read
+from bot.gateway.pictures import picture_of
+from bot.gateway.submitting import Submitting
+from queueing.core.requests import Embed, EmbedInput, File, PictureInput
+
+BODY_LIMIT = 32 * 1024 * 1024  # bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EmbeddingRoute:
+    """Serves embeddings; a batch is one job."""
+
+    submitting: Submitting
+    answering: Answering
+
+    async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Answer one call. Raises `ApiError`."""
+        asked = read(EmbeddingCall, await json_body(request, BODY_LIMIT))
+        inputs, files = await with_pictures(given_in(asked.input))
+        wanted = Embed(inputs=inputs, dimensions=asked.dimensions)
+        job = await self.submitting.submit(request, caller, asked.model, wanted, files)
+        packed = asked.encoding_format == "base64"
+        vectors = Vectors(model=asked.model, count=len(inputs), packed=packed)
+        return await self.answering.whole(request, job, vectors.whole)
+
+
+async def with_pictures(
+    given: Sequence[Given],
+) -> tuple[tuple[EmbedInput, ...], tuple[File, ...]]:
+    """Return the inputs of the queue with their pictures as files. Raises `ApiError`."""
+    inputs: list[EmbedInput] = []
+    files: list[File] = []
+    for each in given:
+        if isinstance(each, GivenPicture):
+            inputs.append(PictureInput(picture=len(files), text=each.text))
+            files.append(await picture_of(each.url, each.param))
+        else:
+            inputs.append(each)
+    return tuple(inputs), tuple(files)
