@@ -73,7 +73,7 @@ def pieces(inputs: Sequence[EmbedInput], form: EmbeddingForm) -> Iterator[list[E
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Told:
+class VectorAnswer:
     """The vectors of one answer in the order of its inputs, the tokens read, and who answered."""
 
     vectors: Sequence[Vector]
@@ -81,7 +81,7 @@ class Told:
     model: str | None = None
 
 
-def _read(answer: JsonValue, form: EmbeddingForm, count: int) -> Told:
+def _read(answer: JsonValue, form: EmbeddingForm, count: int) -> VectorAnswer:
     if not isinstance(answer, dict):
         raise _unexpected("no object")
     if answer.get("error") or answer.get("object") == "error":  # old versions of vLLM
@@ -92,7 +92,7 @@ def _read(answer: JsonValue, form: EmbeddingForm, count: int) -> Told:
     usage = answer.get("usage")
     tokens = answer.get("prompt_eval_count") if form.own else _field(usage, "prompt_tokens")
     model = answer.get("model")
-    return Told(
+    return VectorAnswer(
         vectors=[_vector(row) for row in rows],
         tokens=tokens if isinstance(tokens, int) and tokens > 0 else 0,
         model=model if isinstance(model, str) and model else None,
