@@ -25,14 +25,19 @@
 # Films and sound need PyAV, whose build carries x264 and x265 under the GPL. An image with them is
 # yours to make (docs/decisions/0010-films-and-sound.md says why):
 #   docker build --build-arg MEDIA=yes -t usher .
+#
+# A database on a PostgreSQL server (docs/postgresql.md): --build-arg POSTGRES=yes
 
 FROM python:3.13-slim AS libraries
 ARG MEDIA=
-COPY requirements.lock requirements-media.lock /
+ARG POSTGRES=
+COPY requirements.lock requirements-media.lock requirements-postgres.lock /
 RUN python -m venv /usher \
     && /usher/bin/pip install --no-cache-dir --require-hashes -r /requirements.lock \
     && if [ -n "$MEDIA" ]; then \
         /usher/bin/pip install --no-cache-dir --require-hashes -r /requirements-media.lock; fi \
+    && if [ -n "$POSTGRES" ]; then \
+        /usher/bin/pip install --no-cache-dir --require-hashes -r /requirements-postgres.lock; fi \
     && /usher/bin/pip uninstall --yes pip
 
 FROM python:3.13-slim

@@ -22,7 +22,9 @@ LOCKS = {
     "run": ROOT / "requirements.lock",
     "dev": ROOT / "requirements-dev.lock",
     "media": ROOT / "requirements-media.lock",  # beside either: films and sound
+    "postgres": ROOT / "requirements-postgres.lock",  # beside either: PostgreSQL's driver
 }
+EXTRAS = {"media": "films and sound (PyAV)", "postgres": "PostgreSQL (psycopg)"}
 OLDEST = (3, 11)
 
 
@@ -101,14 +103,14 @@ def lock(_: Sequence[str]) -> int:
     # No addresses or paths of this machine may end up in the files.
     options = "--universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    media = "\n".join(
-        project["optional-dependencies"]["media"]
-    )  # separate: it is installed in addition
+    extras = {  # separate: they are installed in addition
+        name: "\n".join(wanted) for name, wanted in project["optional-dependencies"].items()
+    }
     same = ["-c", LOCKS["run"].name]
     for name, what, wanted in (
         ("run", ["pyproject.toml"], ""),
         ("dev", ["pyproject.toml", "--group", "dev", *same], ""),
-        ("media", ["-", *same], media),
+        *((extra, ["-", *same], wanted) for extra, wanted in extras.items()),
     ):
         compiled = [uv, "pip", "compile", *what, *options.split(), "--python-version", "3.11"]
         compiled += ["--quiet", "-o", LOCKS[name].name]
@@ -149,10 +151,10 @@ def prepare(level: str) -> None:
     pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
     if run([*pip, "-r", str(LOCKS[level])]) != 0:
         raise TaskFailed("Installing failed, see above. Is the network there? Then try again.")
-    # Films and sound come as wheels, which do not exist for every machine; everything else works
-    # without them.
-    if run([*pip, "--only-binary", ":all:", "-r", str(LOCKS["media"])]) != 0:
-        print("Films and sound are left out: nothing to install for this machine.", file=sys.stderr)
+    # These come as wheels, which do not exist for every machine; everything else works without.
+    for extra, what in EXTRAS.items():
+        if run([*pip, "--only-binary", ":all:", "-r", str(LOCKS[extra])]) != 0:
+            print(f"Left out: {what}. Nothing to install for this machine.", file=sys.stderr)
     mark.write_text(f"{digest} {level}", encoding="utf-8")
 
 

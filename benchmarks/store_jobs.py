@@ -11,9 +11,8 @@ from tempfile import TemporaryDirectory
 from queueing.core.jobs import NewJob
 from queueing.core.requests import TextToImage
 from queueing.core.storage import Admission
-from queueing.store import open_database
 from queueing.store.jobs.rows import Row, accepted, job_row
-from queueing.store.sqlite.database import WRITER_PRAGMAS, SqliteDatabase
+from queueing.store.sqlite.database import WRITER_PRAGMAS, SqliteDatabase, open_sqlite
 
 MODELS = 50
 NOW = 1.0e9
@@ -52,7 +51,7 @@ def charge_rows(amount: int) -> list[Row]:
 async def database_in(folder: Path) -> AsyncIterator[SqliteDatabase]:
     """Open a new database in a folder of its own."""
     with TemporaryDirectory(dir=folder) as own:
-        database = await open_database(f"sqlite:///{own}/usher.db")
+        database = await open_sqlite(f"sqlite:///{own}/usher.db")
         try:
             yield database
         finally:

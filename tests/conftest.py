@@ -39,6 +39,7 @@ LONG = (
     "queueing/test_schedule.py",
 )
 TESTS = Path(__file__).parent
+pytest_plugins = ["tests.postgres"]
 
 # The machine may be busy: a slow example is no failure. A failure prints how to repeat it.
 settings.register_profile("usher", deadline=None, print_blob=True)

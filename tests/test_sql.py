@@ -3,6 +3,8 @@
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -11,10 +13,13 @@ import pytest
 
 from bot.chat.records.stored_records import MIGRATIONS
 from queueing.store import Connection, open_database
+from queueing.store.postgres.dialect import STATEMENTS as POSTGRES_STATEMENTS
+from queueing.store.postgres.dialect import numbered
+from tests.fakes.postgres_server import PostgresServer
 from tests.test_house import MODULES, ROOT
 
-ENGINES = ("queueing/store/sqlite/",)
-"""What stands in an engine's folder may use its words."""
+ENGINES = ("queueing/store/sqlite/", "queueing/store/postgres/", "queueing/store/schema.py")
+"""What stands in an engine's folder may use its words; the versions of a schema are both engines'."""
 
 NAMES = ("sql.py", "queries.py")
 SQL = re.compile(
@@ -137,6 +142,21 @@ async def test_every_statement_fits_the_schema(tmp_path: Path) -> None:
         assert all((await database.read(explain)).values())
     finally:
         await database.aclose()
+
+
+def test_every_statement_is_understood_by_the_other_engine(
+    postgres: PostgresServer, postgres_template: str
+) -> None:
+    """A word that no pattern above knows would fail when a person first needs the statement."""
+    texts = dict(STATEMENTS)
+    texts |= {f"both.{field}": text for field, text in asdict(POSTGRES_STATEMENTS).items()}
+    with closing(postgres.connect(postgres_template)) as connection:
+        for number, (name, text) in enumerate(texts.items()):
+            try:
+                connection.execute(f"PREPARE s{number} AS {numbered(text)}")
+            except Exception as error:
+                raise AssertionError(f"{name}: {error}") from error
+    assert numbered("SELECT '?', \"?\", ? -- ?\n, ?") == "SELECT '?', \"?\", $1 -- ?\n, $2"
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """The database of an installation and its store of jobs."""
 
 from queueing.store.database import Connection, Database, MigrationSet, Value
+from queueing.store.engines import is_postgres, open_database
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.jobs.results import StoredFiles
-from queueing.store.sqlite.database import open_database
 from queueing.store.sqlite.ownership import is_owned
 
 __all__ = [
@@ -14,5 +14,6 @@ __all__ = [
     "StoredFiles",
     "Value",
     "is_owned",
+    "is_postgres",
     "open_database",
 ]

@@ -60,7 +60,11 @@ class Cursor(Protocol):
 
 
 class Connection(Protocol):
-    """A connection inside its lender's transaction; a borrower neither commits nor keeps it."""
+    """A connection inside its lender's transaction; a borrower neither commits nor keeps it.
+
+    A statement may be on its way until something of its cursor is read, and so may its failure: what
+    is sent as one and read afterwards costs one way to a server and back.
+    """
 
     @property
     def statements(self) -> EngineStatements:
@@ -86,6 +90,10 @@ class DiskFull(StoreError):
     """There is no space for the change; it can succeed later."""
 
 
+class DatabaseAway(StoreError):
+    """The database does not answer; nothing was written, and a later try can succeed."""
+
+
 class Damaged(StoreError):
     """The database contains something that its engine never wrote; no later try can succeed."""
 
@@ -100,19 +108,31 @@ DISK_FULL = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MigrationSet:
-    """Numbered SQL files (`0001_jobs.sql`, `0002_…`) under a name of their own."""
+    """Numbered SQL files (`0001_jobs.sql`, `0002_…`) under a name of their own.
+
+    Each engine has a folder: `directory` is SQLite's, `postgres` PostgreSQL's, and what both come to
+    is the same tables.
+    """
 
     name: str
     directory: Traversable | Path
+    postgres: Traversable | Path | None = None
 
     def files(self) -> list[tuple[int, str]]:
-        """Return (number, SQL) in order; raises `ValueError` unless they count from 1."""
-        names = sorted(f.name for f in self.directory.iterdir() if f.name.endswith(".sql"))
+        """Return (number, SQL) in order for SQLite; raises `ValueError` unless they count from 1."""
+        return self._read(self.directory)
+
+    def files_for_postgres(self) -> list[tuple[int, str]]:
+        """Return (number, SQL) in order for PostgreSQL; raises `ValueError` as `files` does."""
+        return [] if self.postgres is None else self._read(self.postgres)
+
+    def _read(self, folder: Traversable | Path) -> list[tuple[int, str]]:
+        names = sorted(f.name for f in folder.iterdir() if f.name.endswith(".sql"))
         numbers = [int(name.split("_", 1)[0]) for name in names]
         if numbers != list(range(1, len(names) + 1)):
             raise ValueError(f"migrations of {self.name!r} must count from 0001: {names}")
         return [
-            (number, (self.directory / name).read_text(encoding="utf-8"))
+            (number, (folder / name).read_text(encoding="utf-8"))
             for number, name in zip(numbers, names, strict=True)
         ]
 

@@ -106,7 +106,7 @@ def _held_by_another(_: Bot, path: Path) -> Callable[[], None]:
 def _read_only(running: Bot, _: Path) -> Callable[[], None]:
     database = running.records._database
     assert isinstance(database, SqliteDatabase)
-    connection = database._writer._inline
+    connection = database._writer._plain
     assert connection is not None
     connection.execute(
         "PRAGMA query_only = ON"

@@ -15,7 +15,13 @@ from tests.contracts.store_harness import ENGINES, NO_LIMITS, NOW, Open, new
 
 @pytest.fixture(params=ENGINES)
 def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
-    return ENGINES[request.param](tmp_path)
+    engine = ENGINES[request.param]
+    url = engine.url(request, tmp_path)
+
+    async def open_store() -> Store:
+        return JobStore(await open_database(url, inline=engine.inline))
+
+    return open_store
 
 
 @pytest.fixture
@@ -25,13 +31,11 @@ async def store(reopen: Open) -> AsyncIterator[Store]:
     await store.aclose()
 
 
-@pytest.fixture(params=["sqlite", "sqlite-inline"])
+@pytest.fixture(params=ENGINES)
 async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
-    database = await open_database(
-        f"sqlite:///{tmp_path}/usher.db",
-        migrations=(MIGRATIONS,),
-        inline=request.param == "sqlite-inline",
-    )
+    engine = ENGINES[request.param]
+    url = engine.url(request, tmp_path)
+    database = await open_database(url, migrations=(MIGRATIONS,), inline=engine.inline)
     yield database
     await database.aclose()
 

@@ -1,12 +1,14 @@
 """The stores that are tried, and jobs for them; another engine joins with one more line in `ENGINES`."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from queueing.core.jobs import Job, JobEvent, NewJob
 from queueing.core.requests import File, Output, TextToImage
 from queueing.core.storage import Admission, Store
-from queueing.store import JobStore, open_database
 
 NOW = 1_000.0
 NO_LIMITS = Admission()
@@ -14,19 +16,24 @@ PICTURE = File(name="cat.png", mime="image/png", data=b"\x89PNG\x00")
 Open = Callable[[], Awaitable[Store]]
 
 
-def _sqlite(*, inline: bool) -> Callable[[Path], Open]:
-    def engine(folder: Path) -> Open:
-        async def open_store() -> Store:
-            return JobStore(await open_database(f"sqlite:///{folder}/usher.db", inline=inline))
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Engine:
+    """An engine, and whether it works in a thread or in the event loop."""
 
-        return open_store
+    kind: str
+    inline: bool = False
 
-    return engine
+    def url(self, request: pytest.FixtureRequest, folder: Path) -> str:
+        """Return the address of a new database."""
+        if self.kind == "postgres":
+            return str(request.getfixturevalue("postgres_url"))
+        return f"sqlite:///{folder}/usher.db"
 
 
 ENGINES = {
-    "sqlite": _sqlite(inline=False),
-    "sqlite-inline": _sqlite(inline=True),
+    "sqlite": Engine(kind="sqlite"),
+    "sqlite-inline": Engine(kind="sqlite", inline=True),
+    "postgres": Engine(kind="postgres"),
 }
 _numbers = iter(range(10**9))
 

@@ -15,10 +15,10 @@ from queueing.core.events import JobChanged
 from queueing.core.jobs import JobEvent, NewJob
 from queueing.core.requests import File, Output, TextToImage
 from queueing.core.storage import Admission
-from queueing.store import JobStore, MigrationSet, open_database
+from queueing.store import JobStore, MigrationSet
 from queueing.store.sqlite import database as database_module
 from queueing.store.sqlite import disk, upkeep
-from queueing.store.sqlite.database import SqliteDatabase
+from queueing.store.sqlite.database import SqliteDatabase, open_sqlite
 
 LIMITS = Admission()
 
@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=[False, True], ids=["threads", "inline"])
 async def database(request: pytest.FixtureRequest, path: Path) -> AsyncIterator[SqliteDatabase]:
-    database = await open_database(f"sqlite:///{path}", inline=request.param)
+    database = await open_sqlite(f"sqlite:///{path}", inline=request.param)
     yield database
     await database.aclose()
 
@@ -54,7 +54,7 @@ async def refusal(path: Path, *sets: MigrationSet) -> str:
     said = set()
     for inline in (False, True):
         with pytest.raises(StoreError) as refused:
-            await open_database(f"sqlite:///{path}", migrations=sets, inline=inline)
+            await open_sqlite(f"sqlite:///{path}", migrations=sets, inline=inline)
         said.add(str(refused.value))
     assert len(said) == 1
     return said.pop()
@@ -65,12 +65,12 @@ async def refusal(path: Path, *sets: MigrationSet) -> str:
 
 async def test_the_id_is_made_once(path: Path) -> None:
     """Attempts would be looked up under other keys after a restart."""
-    first = await open_database(f"sqlite:///{path}")
+    first = await open_sqlite(f"sqlite:///{path}")
     await first.aclose()
-    second = await open_database(f"sqlite:///{path}")
+    second = await open_sqlite(f"sqlite:///{path}")
     assert second.id == first.id
     await second.aclose()
-    other = await open_database("sqlite://")
+    other = await open_sqlite("sqlite://")
     assert other.id != first.id
     await other.aclose()
     await other.aclose()
@@ -94,7 +94,7 @@ async def test_the_file_is_durable_and_fast_by_its_settings(database: SqliteData
 async def test_an_unknown_url_says_what_to_write(url: str, hint: str) -> None:
     """A misspelt setting would make a database somewhere unexpected."""
     with pytest.raises(StoreError, match=hint):
-        await open_database(url)
+        await open_sqlite(url)
 
 
 async def test_a_missing_folder_is_named(path: Path) -> None:
@@ -104,16 +104,16 @@ async def test_a_missing_folder_is_named(path: Path) -> None:
 
 async def test_a_second_process_is_refused_until_the_first_closes(path: Path) -> None:
     """Two writers would give the same place twice and each believe its own counters."""
-    first = await open_database(f"sqlite:///{path}")
+    first = await open_sqlite(f"sqlite:///{path}")
     assert "another Usher runs on this database" in await refusal(path)
     await first.aclose()
-    again = await open_database(f"sqlite:///{path}")
+    again = await open_sqlite(f"sqlite:///{path}")
     await again.aclose()
 
 
 async def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
     """An older program would damage what a newer one wrote."""
-    database = await open_database(f"sqlite:///{path}")
+    database = await open_sqlite(f"sqlite:///{path}")
     newer = "UPDATE meta SET value = '99' WHERE key = 'schema:queue'"
     await database.write(lambda connection: connection.execute(newer).close())
     await database.aclose()
@@ -135,7 +135,7 @@ async def test_a_file_that_is_no_database_is_refused_and_kept(path: Path) -> Non
 
 
 async def fill_and_damage(path: Path, table: str) -> None:
-    database = await open_database(f"sqlite:///{path}")
+    database = await open_sqlite(f"sqlite:///{path}")
     store = JobStore(database)
     await asyncio.gather(*(store.add(new(n), 1.0, limits=LIMITS) for n in range(500)))
     root = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
@@ -166,11 +166,11 @@ async def test_a_large_file_is_looked_at_for_a_moment_only(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """With a million waiting jobs, the start would take as long as reading all of them twice."""
-    await (await open_database(f"sqlite:///{path}")).aclose()
+    await (await open_sqlite(f"sqlite:///{path}")).aclose()
     monkeypatch.setattr(database_module, "_LOOK_S", -1.0)
     monkeypatch.setattr(database_module, "_STEPS", 1)
     with caplog.at_level(logging.INFO):
-        database = await open_database(f"sqlite:///{path}")
+        database = await open_sqlite(f"sqlite:///{path}")
     await database.write(lambda connection: connection.execute("CREATE TABLE more (x)"))
     await database.aclose()
     assert "usher db check" in caplog.text
@@ -203,7 +203,7 @@ async def test_a_network_file_system_is_warned_about(
         return "server:/x / nfs4 rw 0 0" if str(self) == "/proc/mounts" else real(self, encoding)
 
     monkeypatch.setattr(Path, "read_text", mounts)
-    database = await open_database(f"sqlite:///{path}")
+    database = await open_sqlite(f"sqlite:///{path}")
     await database.aclose()
     assert "network file system" in caplog.text
 
@@ -223,9 +223,9 @@ async def test_another_set_of_tables_goes_forward_with_its_own_numbers(path: Pat
     folder = path.parent / "sql"
     url = f"sqlite:///{path}"
     one = migrations(folder, "CREATE TABLE users (name TEXT) STRICT; -- a; b\nCREATE TABLE t (x);")
-    await (await open_database(url, migrations=[one])).aclose()
+    await (await open_sqlite(url, migrations=[one])).aclose()
     two = migrations(folder, "SELECT broken", "ALTER TABLE users ADD COLUMN age INTEGER;")
-    database = await open_database(url, migrations=[two])
+    database = await open_sqlite(url, migrations=[two])
     columns = await database.read(
         lambda connection: [row[1] for row in connection.execute("PRAGMA table_info(users)")]
     )
@@ -237,7 +237,7 @@ async def test_a_failing_migration_leaves_the_database_as_it_was(path: Path) -> 
     """An update that breaks off in the middle would leave neither the old nor the new schema."""
     broken = migrations(path.parent / "sql", "CREATE TABLE a (x); INSERT INTO nowhere VALUES (1);")
     assert "nowhere" in await refusal(path, broken)
-    database = await open_database(f"sqlite:///{path}")
+    database = await open_sqlite(f"sqlite:///{path}")
     count = "SELECT count(*) FROM sqlite_schema WHERE name = 'a'"
     assert await database.read(lambda connection: connection.execute(count).fetchone()) == (0,)
     await database.aclose()
@@ -249,7 +249,7 @@ async def test_misnumbered_migrations_are_a_mistake_of_ours(path: Path) -> None:
     migrations(folder, "SELECT 1;", "SELECT 1;")
     (folder / "0001_x.sql").unlink()
     with pytest.raises(ValueError, match="count from 0001"):
-        await open_database(f"sqlite:///{path}", migrations=[migrations(folder)])
+        await open_sqlite(f"sqlite:///{path}", migrations=[migrations(folder)])
 
 
 # ---------------------------------------------------------------- writing and reading
@@ -342,7 +342,7 @@ async def test_a_closed_database_says_so(database: SqliteDatabase) -> None:
 
 async def test_closing_finishes_what_waits(path: Path) -> None:
     """An orderly stop would lose changes already handed over."""
-    database = await open_database(f"sqlite:///{path}")
+    database = await open_sqlite(f"sqlite:///{path}")
     writing = [asyncio.create_task(database.write(insert(f"{n}"))) for n in range(5)]
     await asyncio.sleep(0)
     await database.aclose()
@@ -434,7 +434,7 @@ async def test_the_last_of_a_disk_is_kept_for_what_was_accepted(
     monkeypatch.setattr(
         disk, "disk_usage", lambda there: disk_of(160 * MB, free if there == folder else 0)
     )
-    database = await open_database(f"sqlite:///{link}")
+    database = await open_sqlite(f"sqlite:///{link}")
     store = JobStore(database)
     first = await store.add(new(0), 1.0, limits=LIMITS)
     second = await store.add(new(1, size=8 * MB), 1.0, limits=LIMITS)

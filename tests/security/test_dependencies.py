@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)( ; [^\\]+)? \\$")
 HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
 LOCKS = ["requirements.lock", "requirements-dev.lock"]
-MEDIA = "requirements-media.lock"
+EXTRAS = {"media": "requirements-media.lock", "postgres": "requirements-postgres.lock"}
 
 
 def locked(name: str) -> dict[str, str]:
@@ -26,7 +26,9 @@ def plain(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-@pytest.mark.parametrize(("name", "least"), [*((lock, 21) for lock in LOCKS), (MEDIA, 1)])
+@pytest.mark.parametrize(
+    ("name", "least"), [*((lock, 21) for lock in LOCKS), *((lock, 1) for lock in EXTRAS.values())]
+)
 def test_every_line_of_a_lock_is_a_pin_or_a_hash(name: str, least: int) -> None:
     """A library could be fetched from another place, or as other bytes than were tried."""
     lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
@@ -49,12 +51,17 @@ def test_what_runs_is_tested_in_the_same_versions() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     named = {plain(re.split(r"[<>=~! ]", each)[0]) for each in project["dependencies"]}
     assert named <= runs.keys()
-    extra = {
-        plain(re.split(r"[<>=~! ]", each)[0]) for each in project["optional-dependencies"]["media"]
-    }
-    assert extra <= locked(MEDIA).keys()
-    shared = locked(MEDIA).keys() & runs.keys()
-    assert {name: locked(MEDIA)[name] for name in shared} == {name: runs[name] for name in shared}
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_an_extra_is_locked_and_fits_what_runs(extra: str) -> None:
+    """The same library would be wanted in two versions."""
+    runs, pinned = locked("requirements.lock"), locked(EXTRAS[extra])
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = project["optional-dependencies"][extra]
+    assert {plain(re.split(r"[<>=~! \[]", each)[0]) for each in wanted} <= pinned.keys()
+    shared = pinned.keys() & runs.keys()
+    assert {name: pinned[name] for name in shared} == {name: runs[name] for name in shared}
 
 
 def test_the_libraries_here_are_those_of_the_lock() -> None:

@@ -9,7 +9,11 @@ from bot.chat.records.message_records import ReplyPrompt, SentMessage, Unreachab
 from bot.chat.records.stored_debts import StoredDebts
 from queueing.store import Connection, Database, MigrationSet
 
-MIGRATIONS = MigrationSet(name="bot", directory=files("bot") / "migrations")
+MIGRATIONS = MigrationSet(
+    name="bot",
+    directory=files("bot") / "migrations",
+    postgres=files("bot") / "migrations" / "postgres",
+)
 
 
 class StoredRecords:

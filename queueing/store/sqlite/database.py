@@ -119,7 +119,7 @@ _QUERIES: ChangeKind[Callable[[SqliteConnection], Any], Any] = ChangeKind(run=_e
 
 
 class SqliteDatabase:
-    """`Database` on a file that is open and owned by this process; get one from `open_database`.
+    """`Database` on a file that is open and owned by this process; get one from `open_sqlite`.
 
     `path` is None in memory. All methods may be called concurrently and cancelled.
     """
@@ -231,7 +231,7 @@ class SqliteDatabase:
             self._ownership = None
 
 
-async def open_database(
+async def open_sqlite(
     url: str,
     *,
     migrations: Sequence[MigrationSet] = (),
@@ -300,7 +300,10 @@ def _path(url: str) -> Path | None:
     if url in {"sqlite://", "sqlite:///:memory:"}:
         return None
     if not url.startswith("sqlite:///"):
-        raise StoreError(f"{url}: no database this version knows; use sqlite:///path/to/file.db")
+        raise StoreError(
+            f"{url}: no database this version knows; use sqlite:///path/to/file.db"
+            " or postgresql://user:password@host/database"
+        )
     return Path(url.removeprefix("sqlite:///"))
 
 

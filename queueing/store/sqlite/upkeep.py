@@ -11,6 +11,7 @@ from pathlib import Path
 
 from queueing.core.errors import StoreError
 from queueing.store.database import MigrationSet
+from queueing.store.sqlite.connection import SqliteConnection
 from queueing.store.sqlite.database import QUEUE_MIGRATIONS
 from queueing.store.sqlite.failures import explain
 from queueing.store.sqlite.schema import migrate
@@ -51,7 +52,9 @@ def rehearse_migration(database: Path, migrations: Sequence[MigrationSet]) -> No
     Raises `StoreError` with what to do if the file cannot be used.
     """
     try:
-        with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        with closing(
+            sqlite3.connect(database, isolation_level=None, factory=SqliteConnection)
+        ) as connection:
             connection.execute("BEGIN IMMEDIATE")
             migrate(connection, (QUEUE_MIGRATIONS, *migrations))
             connection.execute("ROLLBACK")

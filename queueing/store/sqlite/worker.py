@@ -1,29 +1,18 @@
-"""Runs changes many at a time on one connection: everything that waits becomes one transaction.
+"""Runs batches on one connection to SQLite, each as one transaction.
 
 Owns the only access to a connection, so no caller can leave a transaction open. Knows no tables.
 """
 
-import asyncio
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import aiosqlite
 
-from queueing.core.errors import StoreError
-from queueing.store.database import ChangeKind, Item, Result
+from queueing.store.batching import Batch, Batcher, Outcomes, unwatched
 from queueing.store.sqlite.connection import SqliteConnection
 from queueing.store.sqlite.failures import explain
-
-
-def _unwatched(_failure: Exception) -> None:
-    pass
-
-
-AnyKind = ChangeKind[Any, Any]
-Batch = Mapping[AnyKind, Sequence[Any]]
-Outcomes = dict[AnyKind, Sequence[Any]]
 
 
 def run_batch(connection: SqliteConnection, begin: str, batch: Batch) -> Outcomes:
@@ -60,24 +49,14 @@ def _transaction(connection: SqliteConnection, batch: Batch) -> Outcomes:
     return outcomes
 
 
-class Worker:
-    """One connection, its thread and the task that feeds it; create it with `open`.
+class Worker(Batcher):
+    """One connection, its thread and the task that feeds it; create it with `open`."""
 
-    `inline` works in the calling thread when the event loop next turns: the same batches without a
-    thread, for event loops that no thread may wake.
-    """
-
-    def __init__(self, begin: str, failed: Callable[[Exception], None]) -> None:
+    def __init__(self, begin: str, failed: Callable[[Exception], None], *, inline: bool) -> None:
+        super().__init__(failed, inline=inline)
         self._begin = begin
-        self._failed = failed
-        self._loop = asyncio.get_running_loop()
-        self._waiting: dict[AnyKind, list[tuple[Any, asyncio.Future[Any]]]] = {}
-        self._batch: Batch = {}
-        self._outcomes: Outcomes = {}
-        self._wake = asyncio.Event()
-        self._closing = False
-        self._task: asyncio.Task[None] | None = None
-        self._inline: SqliteConnection | None = None
+        self._plain: SqliteConnection | None = None
+        self._threaded: aiosqlite.Connection | None = None
 
     @classmethod
     async def open(
@@ -87,12 +66,12 @@ class Worker:
         begin: str,
         pragmas: Iterable[str],
         inline: bool,
-        failed: Callable[[Exception], None] = _unwatched,
+        failed: Callable[[Exception], None] = unwatched,
     ) -> Self:
         """Connect; `failed` is called with every failure. Raises `sqlite3.Error`."""
-        self = cls(begin, failed)
+        self = cls(begin, failed, inline=inline)
         if inline:
-            self._inline = _prepared(
+            self._plain = _prepared(
                 sqlite3.connect(path, isolation_level=None, factory=SqliteConnection), pragmas
             )
             return self
@@ -105,103 +84,26 @@ class Worker:
         except BaseException:
             await connection.close()
             raise
-        self._task = asyncio.create_task(self._turns(connection), name="store worker")
+        self._threaded = connection
+        self._start()
         return self
 
-    def submit(self, kind: ChangeKind[Item, Result], item: Item) -> asyncio.Future[Result]:
-        """Apply an item with the next batch; the future receives the result.
+    def _run_inline(self) -> None:
+        if self._plain is not None:
+            self._run_taken(self._plain)
 
-        A cancelled caller changes nothing: its item is applied whole or not at all.
-        """
-        if self._closing:
-            raise StoreError("the database is closed")
-        future: asyncio.Future[Result] = self._loop.create_future()
-        entries = self._waiting.get(kind)
-        if entries is None:
-            if not self._waiting:
-                self._call()
-            self._waiting[kind] = [(item, future)]
-        else:
-            entries.append((item, future))
-        return future
+    async def _run(self) -> None:
+        if self._threaded is not None:
+            await self._threaded.commit()  # runs the batch: see _committing_by
 
-    async def aclose(self) -> None:
-        """Apply what waits, then close. Idempotent."""
-        if self._closing:
-            return
-        self._closing = True
-        if self._inline is not None:
-            self._turn_inline()
-            self._inline.close()
-        elif self._task is not None:
-            self._wake.set()
-            await asyncio.wait(
-                {self._task}
-            )  # unlike awaiting it, leaves the task running when cancelled
-
-    def _call(self) -> None:
-        if self._inline is None:
-            self._wake.set()
-        else:
-            self._loop.call_soon(self._turn_inline)
-
-    def _turn_inline(self) -> None:
-        if self._waiting and self._inline is not None:
-            waiting = self._take()
-            failure = None
-            try:
-                self._run_taken(self._inline)
-                _committed(waiting)
-            except Exception as error:  # noqa: BLE001 - no caller may wait for ever
-                failure = error
-            self._answer(waiting, failure)
-
-    async def _turns(self, connection: aiosqlite.Connection) -> None:
-        try:
-            while self._waiting or not self._closing:
-                await self._wake.wait()
-                self._wake.clear()
-                if self._waiting:
-                    await self._turn(connection)
-        finally:
-            await connection.close()
-
-    async def _turn(self, connection: aiosqlite.Connection) -> None:
-        waiting = self._take()
-        failure = None
-        try:
-            await connection.commit()  # runs the batch: see _committing_by
-            _committed(waiting)
-        except Exception as error:  # noqa: BLE001 - no caller may wait for ever
-            failure = error
-        self._answer(waiting, failure)
-
-    def _take(self) -> dict[AnyKind, list[tuple[Any, asyncio.Future[Any]]]]:
-        waiting, self._waiting = self._waiting, {}
-        self._batch = {kind: [item for item, _ in entries] for kind, entries in waiting.items()}
-        return waiting
+    async def _close(self) -> None:
+        if self._plain is not None:
+            self._plain.close()
+        if self._threaded is not None:
+            await self._threaded.close()
 
     def _run_taken(self, connection: SqliteConnection) -> None:
         self._outcomes = run_batch(connection, self._begin, self._batch)
-
-    def _answer(
-        self,
-        waiting: Mapping[AnyKind, Sequence[tuple[Any, asyncio.Future[Any]]]],
-        failure: Exception | None,
-    ) -> None:
-        outcomes, self._outcomes, self._batch = self._outcomes, {}, {}
-        for kind, entries in waiting.items():
-            answers = [failure] * len(entries) if failure else outcomes[kind]
-            for (_, future), answer in zip(entries, answers, strict=True):
-                failed = isinstance(answer, Exception)
-                if failed:
-                    self._failed(answer)
-                if future.done():  # its caller was cancelled
-                    continue
-                if failed:
-                    future.set_exception(answer)
-                else:
-                    future.set_result(answer)
 
 
 def _prepared(connection: SqliteConnection, pragmas: Iterable[str]) -> SqliteConnection:
@@ -212,11 +114,6 @@ def _prepared(connection: SqliteConnection, pragmas: Iterable[str]) -> SqliteCon
         connection.close()
         raise
     return connection
-
-
-def _committed(kinds: Iterable[AnyKind]) -> None:
-    for kind in kinds:
-        kind.committed()
 
 
 def _committing_by(run: Callable[[SqliteConnection], None]) -> type[SqliteConnection]:

@@ -1,0 +1,40 @@
+"""Chooses the engine by the address of a database."""
+
+from collections.abc import Sequence
+
+from queueing.core.errors import StoreError
+from queueing.store.database import Database, MigrationSet
+from queueing.store.sqlite.database import open_sqlite
+
+POSTGRES = ("postgresql://", "postgres://")
+_NOT_INSTALLED = "PostgreSQL needs its driver: pip install usher-bot[postgres]"
+
+
+def is_postgres(url: str) -> bool:
+    """Return whether an address names a database on a PostgreSQL server."""
+    return url.startswith(POSTGRES)
+
+
+async def open_database(
+    url: str,
+    *,
+    migrations: Sequence[MigrationSet] = (),
+    inline: bool = False,
+    most_mb: int | None = None,
+) -> Database:
+    """Open or create the database and migrate it to this version's schema.
+
+    `sqlite:///relative/path`, `sqlite:////absolute/path`, `sqlite://` for one in memory, or
+    `postgresql://user:password@host/database`, which must exist. `migrations` are further sets
+    beside the queue's own. `inline` does everything in the calling thread. Beyond `most_mb` a
+    file does not grow: it then counts as a full disk, until something is deleted; a server's
+    database is the server's to limit. Raises `StoreError` with what to do when the database cannot
+    be used.
+    """
+    if not is_postgres(url):
+        return await open_sqlite(url, migrations=migrations, inline=inline, most_mb=most_mb)
+    try:
+        from queueing.store.postgres.database import open_postgres  # noqa: PLC0415  # an extra
+    except ImportError as error:
+        raise StoreError(_NOT_INSTALLED) from error
+    return await open_postgres(url, migrations=migrations, inline=inline)

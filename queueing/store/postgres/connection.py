@@ -1,0 +1,126 @@
+"""A connection to PostgreSQL as the shared dialect wants it; statements wait for each other's answer."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import psycopg
+from psycopg.types.numeric import FloatBinaryDumper, Int8BinaryDumper
+
+from queueing.store.database import EngineStatements, Value
+from queueing.store.postgres.dialect import STATEMENTS, numbered
+
+Plain = psycopg.Connection[tuple[Any, ...]]
+
+
+class _FlagDumper(Int8BinaryDumper):
+    """Sends True and False as 1 and 0: the columns are numbers, as in SQLite."""
+
+    def dump(self, obj: object) -> Any:
+        return super().dump(int(bool(obj)))
+
+
+def adapt(plain: Plain) -> None:
+    """Send every number as the type its columns have, so that a statement is prepared once."""
+    plain.adapters.register_dumper(int, Int8BinaryDumper)
+    plain.adapters.register_dumper(float, FloatBinaryDumper)
+    plain.adapters.register_dumper(bool, _FlagDumper)
+
+
+class PostgresCursor:
+    """The rows of a statement; whichever is read first waits for all that were sent before."""
+
+    __slots__ = ("_cursor", "_pipeline")
+
+    def __init__(self, cursor: psycopg.Cursor[Any], pipeline: psycopg.Pipeline | None) -> None:
+        self._cursor = cursor
+        self._pipeline = pipeline
+
+    @property
+    def rowcount(self) -> int:
+        """The number of rows a change has touched."""
+        self._arrive()
+        return self._cursor.rowcount
+
+    @property
+    def status(self) -> str | None:
+        """What the server says it has done, such as COMMIT."""
+        self._arrive()
+        return self._cursor.statusmessage
+
+    def fetchone(self) -> Any:
+        """Return the next row, or None."""
+        self._arrive()
+        return None if self._cursor.description is None else self._cursor.fetchone()
+
+    def fetchall(self) -> list[Any]:
+        """Return the remaining rows; none for a statement that returns no rows."""
+        self._arrive()
+        return [] if self._cursor.description is None else self._cursor.fetchall()
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the remaining rows."""
+        return iter(self.fetchall())
+
+    def _arrive(self) -> None:
+        if self._cursor.pgresult is None and self._pipeline is not None:
+            self._pipeline.sync()
+
+
+class PostgresConnection:
+    """`Connection` on PostgreSQL, for the time of one transaction.
+
+    In a pipeline, statements are on their way until something is read; without one, each is awaited.
+    """
+
+    def __init__(self, plain: Plain, pipeline: psycopg.Pipeline | None = None) -> None:
+        self._plain = plain
+        self._pipeline = pipeline
+
+    @property
+    def statements(self) -> EngineStatements:
+        """The statements in PostgreSQL's dialect."""
+        return STATEMENTS
+
+    def execute(self, sql: str, parameters: Sequence[Value] = (), /) -> PostgresCursor:
+        """Send a statement."""
+        cursor = self._plain.cursor(binary=True)
+        text = numbered(sql)
+        try:
+            cursor.execute(text, parameters)
+        except psycopg.DataError as error:
+            if error.sqlstate is not None or not any(map(_has_nul, parameters)):
+                raise
+            cursor.execute(text, [_without_nul(each) for each in parameters])
+        return PostgresCursor(cursor, self._pipeline)
+
+    def executemany(self, sql: str, parameters: Iterable[Sequence[Value]], /) -> PostgresCursor:
+        """Send a statement that returns no rows, once for each."""
+        rows = [
+            [_without_nul(each) for each in row] if any(map(_has_nul, row)) else row
+            for row in parameters
+        ]
+        cursor = self._plain.cursor()
+        if rows:
+            cursor.executemany(numbered(sql), rows)
+        return PostgresCursor(cursor, self._pipeline)
+
+    def piece(self, table: str, key: Mapping[str, Value], start: int, length: int) -> bytes | None:
+        """Return some bytes of the column `data` of a row, None if there is no such row.
+
+        The server reads only what is asked for: such columns are stored without compression.
+        """
+        where = " AND ".join(f"{column} = ?" for column in key)
+        row = self.execute(
+            f"SELECT substr(data, ?::int, ?::int) FROM {table} WHERE {where}",  # noqa: S608  # table and column names are constants
+            (start + 1, length, *key.values()),
+        ).fetchone()
+        return None if row is None else row[0]
+
+
+def _has_nul(value: Value) -> bool:
+    return isinstance(value, str) and "\0" in value
+
+
+def _without_nul(value: Value) -> Value:
+    """Replace the one character that PostgreSQL cannot store in a text."""
+    return value.replace("\0", "\ufffd") if isinstance(value, str) else value

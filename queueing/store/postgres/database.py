@@ -1,0 +1,204 @@
+"""PostgresDatabase: the database of an installation on a PostgreSQL server.
+
+Owns opening and closing; knows no tables but `meta`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, closing
+from functools import partial
+from importlib.resources import files
+from typing import Any
+from uuid import UUID
+
+import psycopg
+
+from queueing.core.errors import StoreError
+from queueing.store.database import ChangeKind, Connection, Damaged, Item, MigrationSet, Result, T
+from queueing.store.postgres.address import Address, read_address
+from queueing.store.postgres.connection import Plain
+from queueing.store.postgres.failures import explain
+from queueing.store.postgres.schema import migrate
+from queueing.store.postgres.session import Session, connect
+from queueing.store.postgres.session_lock import SessionLock, refuse_pooler
+from queueing.store.postgres.worker import READING, WRITING, PostgresWorker
+
+log = logging.getLogger(__name__)
+
+QUEUE_TABLES = MigrationSet(
+    name="queue",
+    directory=files("queueing.store.sqlite") / "migrations",
+    postgres=files("queueing.store.postgres") / "migrations",
+)
+_MB = 1024 * 1024
+_SIZE = "SELECT pg_database_size(current_database())"
+
+
+def _changed(connection: Connection, changes: Sequence[Callable[[Connection], Any]]) -> list[Any]:
+    """Run changes; if one raises, the whole batch starts again, each in its own transaction.
+
+    A savepoint for each would cost two more ways to the server and back.
+    """
+    return [change(connection) for change in changes]
+
+
+def _asked(connection: Connection, queries: Sequence[Callable[[Connection], Any]]) -> list[Any]:
+    results: list[Any] = []
+    for query in queries:
+        try:
+            results.append(query(connection))
+        except psycopg.Error:
+            raise  # the transaction is spoilt for the others: each is asked alone
+        except Exception as error:  # noqa: BLE001 - it goes to the one who asked
+            results.append(error)
+    return results
+
+
+_CHANGES: ChangeKind[Callable[[Connection], Any], Any] = ChangeKind(run=_changed)
+_QUERIES: ChangeKind[Callable[[Connection], Any], Any] = ChangeKind(run=_asked)
+
+
+class _Trouble:
+    """Remembers what no later try can mend, and reports it to the operator once."""
+
+    def __init__(self) -> None:
+        self.met: str | None = None
+
+    def look(self, failure: Exception) -> None:
+        if self.met is None and isinstance(failure, Damaged):
+            self.met = str(failure)
+            log.error("%s; until then nothing new is accepted", self.met)
+
+
+class PostgresDatabase:
+    """`Database` on a server, owned by this process; get one from `open_postgres`.
+
+    All methods may be called concurrently and cancelled.
+    """
+
+    def __init__(
+        self,
+        *,
+        database_id: UUID,
+        sessions: tuple[Session, Session],
+        trouble: _Trouble,
+        inline: bool,
+    ) -> None:
+        self.id = database_id
+        self._session, reading = sessions
+        self._trouble = trouble
+        worker = partial(PostgresWorker, inline=inline, failed=trouble.look)
+        self._writer = worker(self._session, WRITING)
+        self._reader = worker(reading, READING)
+
+    @property
+    def damage(self) -> str | None:
+        """What to do about damage or an absent server, None without any."""
+        return self._trouble.met or self._session.trouble
+
+    def look_at_file(self) -> str | None:
+        """Return `damage`: what happens to a server's files is the server's to notice."""
+        return self.damage
+
+    def is_short_of_disk(self) -> bool:
+        """Return False: only the server knows its disk, and says so when it is full."""
+        return False
+
+    async def write(self, change: Callable[[Connection], T]) -> T:
+        """Run a change in the writer's next transaction; return once it is durable.
+
+        The change must neither commit nor block on anything but its connection, which it gets in
+        another thread. When it raises, it alone is undone and the caller gets the exception. It may
+        run again if the transaction around it fails. Raises `StoreError`.
+        """
+        result: T = await self._writer.submit(_CHANGES, change)
+        return result
+
+    async def write_and_scrub(self, change: Callable[[Connection], T]) -> T:
+        """Run a change as `write` does; the server reuses what it deleted when it vacuums.
+
+        Its log and its copies keep older versions for as long as the server is told to.
+        """
+        return await self.write(change)
+
+    async def used_mb(self) -> int:
+        """Return the size of the database in MB, rounded up. Raises `StoreError`."""
+        (used,) = await self.read(lambda connection: connection.execute(_SIZE).fetchone())
+        return -(-int(used) // _MB)
+
+    async def read(self, query: Callable[[Connection], T]) -> T:
+        """Run a query that sees everything written before and cannot write.
+
+        Raises `StoreError` when the database fails, otherwise what the query raises.
+        """
+        result: T = await self._reader.submit(_QUERIES, query)
+        return result
+
+    def submit(self, kind: ChangeKind[Item, Result], item: Item) -> asyncio.Future[Result]:
+        """Apply a change of a known kind with the writer's next transaction."""
+        return self._writer.submit(kind, item)
+
+    async def aclose(self) -> None:
+        """Finish waiting work and close. Idempotent.
+
+        A cancellation is raised once everything is closed, as for SQLite.
+        """
+        closing_all = asyncio.ensure_future(self._close())
+        try:
+            await asyncio.shield(closing_all)
+        except asyncio.CancelledError:
+            await asyncio.wait({closing_all})
+            raise
+
+    async def _close(self) -> None:
+        await self._reader.aclose()
+        await self._writer.aclose()
+
+
+async def open_postgres(
+    url: str,
+    *,
+    migrations: Sequence[MigrationSet] = (),
+    inline: bool = False,
+) -> PostgresDatabase:
+    """Open the database and migrate it to this version's schema.
+
+    The parameters are those of `open_database`. Raises `StoreError` with what to do when the database cannot be used; then nothing has changed.
+    """
+    address = read_address(url)
+    lock, trouble = SessionLock(), _Trouble()
+    sessions = Session(address, lock), Session(address, _begin_reading)
+    try:
+        async with AsyncExitStack() as opened:
+            for session in sessions:
+                opened.callback(session.drop)
+            prepare = partial(_prepared, address, sessions, (QUEUE_TABLES, *migrations))
+            database_id = prepare() if inline else await asyncio.to_thread(prepare)
+            lock.belongs_to(str(database_id))
+            opened.pop_all()
+    except (psycopg.Error, StoreError) as error:
+        raise StoreError(f"{address.shown}: {explain(error)}") from error
+    return PostgresDatabase(
+        database_id=database_id,
+        sessions=sessions,
+        trouble=trouble,
+        inline=inline,
+    )
+
+
+def _prepared(
+    address: Address, sessions: tuple[Session, Session], sets: Sequence[MigrationSet]
+) -> UUID:
+    """Begin both sessions and migrate; return the database's id."""
+    with closing(connect(address)) as one, closing(connect(address)) as other:
+        refuse_pooler(one, other)
+    writing, reading = (session.usable() for session in sessions)
+    with writing.transaction():
+        database_id = migrate(writing, sets)
+    reading.execute("SELECT 1")
+    return database_id
+
+
+def _begin_reading(_: Plain) -> None:
+    """Nothing is asked of a session that only reads."""

@@ -1,0 +1,63 @@
+"""Brings a PostgreSQL database to the schema this version knows, and refuses other programs' ones."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from queueing.core.errors import StoreError
+from queueing.store.database import MigrationSet
+from queueing.store.postgres.connection import Plain, PostgresConnection
+from queueing.store.schema import bring_forward, identify
+
+_OTHERS = (
+    "SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace(current_schema())"
+    " AND relkind IN ('r', 'p', 'v', 'm', 'f')"
+)
+_OURS = (
+    "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass(quote_ident(current_schema())"
+    " || '.meta') AND attname IN ('key', 'value') AND atttypid = 'text'::regtype"
+)
+FOREIGN = (
+    "the database holds the tables of another program: create one for Usher alone, and name it"
+)
+NO_SCHEMA = (
+    "the account has no schema to make tables in: make it the owner of the database"
+    " (ALTER DATABASE … OWNER TO …)"
+)
+
+
+def migrate(plain: Plain, sets: Sequence[MigrationSet]) -> UUID:
+    """Apply the missing migrations, inside the caller's transaction; return the database's id.
+
+    Raises `StoreError` for a newer schema or another program's database, `psycopg.Error` when the
+    database cannot be used.
+    """
+
+    def run(script: str) -> None:
+        plain.execute(script)
+
+    plain.execute("SET LOCAL statement_timeout = 0")
+    if not is_known(plain):
+        plain.execute('CREATE TABLE meta (key text COLLATE "C" PRIMARY KEY, value text NOT NULL)')
+    connection = PostgresConnection(plain)
+    for migrations in sets:
+        bring_forward(connection, migrations.name, migrations.files_for_postgres(), run)
+    return identify(connection)
+
+
+def is_known(plain: Plain) -> bool:
+    """Return whether Usher's tables are there, False in an empty database. Raises `StoreError`."""
+    schema = _one(plain, "SELECT current_schema()")
+    if schema is None:
+        raise StoreError(NO_SCHEMA)
+    if not _one(plain, _OTHERS):
+        return False
+    if _one(plain, _OURS) != 2 or not _one(
+        plain, "SELECT count(*) FROM meta WHERE key = 'schema:queue'"
+    ):
+        raise StoreError(FOREIGN)
+    return True
+
+
+def _one(plain: Plain, query: str) -> object:
+    row = plain.execute(query).fetchone()
+    return None if row is None else row[0]

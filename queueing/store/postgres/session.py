@@ -1,0 +1,157 @@
+"""A session with the server: how it begins, what it must be like, and how it comes back.
+
+One session writes. It holds a lock that goes with it, so that a second Usher is refused.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from itertools import chain, repeat
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from queueing.core.errors import StoreError
+from queueing.store.database import DatabaseAway
+from queueing.store.postgres.address import Address
+from queueing.store.postgres.connection import Plain, adapt
+from queueing.store.postgres.failures import AWAY, explain_refusal
+
+log = logging.getLogger(__name__)
+
+OLDEST = 140_000
+PATIENCE_S = 5.0  # a server that restarts is back before anything has failed
+_PAUSES_S = (0.05, 0.1, 0.2, 0.5)
+_SETTINGS = (
+    "SET client_min_messages = warning",
+    "SET jit = off",
+    "SET lock_timeout = '10s'",
+    "SET idle_in_transaction_session_timeout = '30s'",
+    "SET tcp_keepalives_idle = 3",
+    "SET tcp_keepalives_interval = 2",
+    "SET tcp_keepalives_count = 3",
+    "SET tcp_user_timeout = 8000",
+    (
+        "SELECT set_config('synchronous_commit', 'on', false)"
+        " WHERE current_setting('synchronous_commit') = 'off'"
+    ),
+)
+
+
+def connect(address: Address) -> Plain:
+    """Begin a session. Raises `StoreError`, of which `DatabaseAway` may pass by itself."""
+    try:
+        plain: Plain = psycopg.connect(
+            make_conninfo("", **address.options),
+            autocommit=True,
+            cursor_factory=psycopg.RawCursor,
+        )
+    except psycopg.Error as error:
+        raise explain_refusal(error) from error
+    try:
+        _refuse_unfit(plain)
+        adapt(plain)
+        for setting in _SETTINGS:
+            plain.execute(setting)
+    except psycopg.Error as error:
+        plain.close()
+        raise explain_refusal(error) from error
+    except BaseException:
+        plain.close()
+        raise
+    return plain
+
+
+def _refuse_unfit(plain: Plain) -> None:
+    version = plain.info.server_version
+    if version < OLDEST:
+        raise StoreError(
+            f"the server is PostgreSQL {version // 10_000}: Usher needs {OLDEST // 10_000} or newer"
+        )
+    encoding = plain.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise StoreError(
+            f"the database keeps its texts as {encoding}: create one with ENCODING 'UTF8'"
+        )
+    if plain.info.parameter_status("in_hot_standby") == "on":
+        raise DatabaseAway("the database server is a stand-by: name the primary server")
+
+
+class Session:
+    """A session that is begun again when it was lost.
+
+    `begun` is called with each new one before it is used, in the thread that needed it, and raises
+    `StoreError` to refuse it. `trouble` says what is the matter while there is none.
+    """
+
+    def __init__(self, address: Address, begun: Callable[[Plain], None]) -> None:
+        self._address = address
+        self._begun = begun
+        self._plain: Plain | None = None
+        self._stopping = threading.Event()
+        self.trouble: str | None = None
+
+    def usable(self) -> Plain:
+        """Return the session, begun again if necessary. Raises `StoreError`.
+
+        Waits some seconds for a server that goes away, and not at all for one that is known to be.
+        """
+        if self._plain is not None and not self._plain.closed:
+            return self._plain
+        until = time.monotonic() + (0.0 if self.trouble else PATIENCE_S)
+        for pause_s in chain(_PAUSES_S, repeat(_PAUSES_S[-1])):
+            try:
+                return self._begin()
+            except DatabaseAway as error:
+                if time.monotonic() >= until or self._stopping.is_set():
+                    self._note(str(error))
+                    raise
+            self._stopping.wait(pause_s)
+        raise AssertionError  # the pauses never end
+
+    def wait_for(self) -> Plain:
+        """Return the session, however long it takes to begin one again.
+
+        Raises `StoreError` when the server answers and refuses, or when `stop` was called.
+        """
+        while True:
+            try:
+                return self.usable()
+            except DatabaseAway:
+                if self._stopping.wait(_PAUSES_S[-1]):
+                    raise
+
+    def pause(self) -> None:
+        """Wait a moment before the server is asked again."""
+        self._stopping.wait(_PAUSES_S[-1])
+
+    def drop(self) -> None:
+        """End the session, if there is one; the next use begins another."""
+        if self._plain is not None:
+            self._plain.close()
+
+    def stop(self) -> None:
+        """Wait for the server no longer: whoever waits gets `DatabaseAway`."""
+        self._stopping.set()
+
+    def _begin(self) -> Plain:
+        plain = connect(self._address)
+        try:
+            self._begun(plain)
+        except psycopg.Error as error:
+            plain.close()
+            raise explain_refusal(error) from error
+        except BaseException:
+            plain.close()
+            raise
+        self._plain = plain
+        if self.trouble is not None:
+            log.warning("the database server answers again")
+            self.trouble = None
+        return plain
+
+    def _note(self, what: str) -> None:
+        if self.trouble is None:
+            log.error("%s", what)
+        self.trouble = what or AWAY

@@ -1,0 +1,80 @@
+"""SessionLock: one Usher at a time writes a database, and only through sessions it keeps."""
+
+import psycopg
+
+from queueing.core.errors import StoreError
+from queueing.store.database import Damaged
+from queueing.store.postgres.connection import Plain
+
+_LOCK = "1431521362, hashtext(current_schema())"  # the number is "USHR"; a lock is its database's
+TAKEN = "another Usher runs on this database: stop it first, or name another database"
+TAKEN_OVER = (
+    "another Usher took this database over while the server was away: what is accepted here would"
+    " be in its way; stop one of them and start this one again"
+)
+REPLACED = (
+    "the server came back with another database: what is accepted now would be lost; stop Usher and"
+    " look at what was restored"
+)
+POOLED = (
+    "a pooler (pgbouncer, or a managed service's) hands one session to several clients: name the"
+    " server's own address, or set its pool_mode to session"
+)
+
+
+class SessionLock:
+    """The writer's hold on a database: a lock that goes with its session.
+
+    Called with each new session of the writer. A session that was lost on the way may still hold
+    the lock, so it is ended.
+    """
+
+    def __init__(self) -> None:
+        self._database_id: str | None = None
+        self._before: tuple[int, object] | None = None
+
+    def __call__(self, plain: Plain) -> None:
+        """Take the lock. Raises `StoreError` if another Usher holds it, `Damaged` if it took it."""
+        self._end_lost_session(plain)
+        if not _is_true(plain, f"SELECT pg_try_advisory_lock({_LOCK})"):
+            raise StoreError(TAKEN) if self._before is None else Damaged(TAKEN_OVER)
+        self._before = plain.execute(
+            "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+        ).fetchone()
+        if self._database_id is not None:
+            row = plain.execute("SELECT value FROM meta WHERE key = 'database_id'").fetchone()
+            if row is None or row[0] != self._database_id:
+                raise Damaged(REPLACED)
+
+    def belongs_to(self, database_id: str) -> None:
+        """Accept no other database from now on."""
+        self._database_id = database_id
+
+    def _end_lost_session(self, plain: Plain) -> None:
+        if self._before is None:
+            return
+        ended = "SELECT pg_terminate_backend(pid, 2000) FROM pg_stat_activity"
+        plain.execute(f"{ended} WHERE pid = $1 AND backend_start = $2", self._before)
+
+
+def refuse_pooler(one: Plain, other: Plain) -> None:
+    """Raise `StoreError` if the sessions behind two connections change with their transactions."""
+    mine = _pid(one)
+    try:
+        other.execute("BEGIN")
+        changed = _pid(other) == mine or _pid(one) != mine
+        other.execute("ROLLBACK")
+    except psycopg.errors.DuplicatePreparedStatement:
+        changed = True
+    if changed:
+        raise StoreError(POOLED)
+
+
+def _pid(plain: Plain) -> object:
+    row = plain.execute("SELECT pg_backend_pid()").fetchone()
+    return None if row is None else row[0]
+
+
+def _is_true(plain: Plain, query: str) -> bool:
+    row = plain.execute(query).fetchone()
+    return row is not None and bool(row[0])

@@ -1,0 +1,186 @@
+"""Runs batches on one session, each as one transaction.
+
+Owns the only access to a session, so no caller can leave a transaction open. Knows no tables.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from queueing.core.errors import StoreError
+from queueing.store.batching import Batch, Batcher, Outcomes
+from queueing.store.database import DatabaseAway
+from queueing.store.postgres.connection import Plain, PostgresConnection, PostgresCursor
+from queueing.store.postgres.failures import AWAY, explain, is_away, may_be_repeated
+from queueing.store.postgres.session import Session
+
+_TRIES = 5  # of a transaction that another one was in the way of
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Manner:
+    """How transactions begin: with these statements, all of which must succeed.
+
+    `numbered` is the writer's: its transactions get a number by which the server is asked, after a
+    commit that was not answered, whether it happened.
+    """
+
+    begin: Sequence[str]
+    numbered: bool
+
+
+WRITING = Manner(begin=("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",), numbered=True)
+READING = Manner(begin=("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",), numbered=False)
+
+
+class _CommitUnanswered(Exception):
+    """The session was lost after the commit was sent."""
+
+    def __init__(self, number: int, outcomes: Outcomes) -> None:
+        super().__init__(number)
+        self.number = number
+        self.outcomes = outcomes
+
+
+class PostgresWorker(Batcher):
+    """One session, its thread and the task that feeds it."""
+
+    def __init__(
+        self,
+        session: Session,
+        manner: Manner,
+        *,
+        inline: bool,
+        failed: Callable[[Exception], None],
+    ) -> None:
+        super().__init__(failed, inline=inline)
+        self._session = session
+        self._manner = manner
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="postgres")
+        self._start()
+
+    async def aclose(self) -> None:
+        """Apply what waits, then close; a server that is away is not waited for. Idempotent."""
+        self._session.stop()
+        await super().aclose()
+
+    def _run_inline(self) -> None:
+        self._outcomes = self._all(self._batch)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._outcomes = await loop.run_in_executor(self._threads, self._all, self._batch)
+
+    async def _close(self) -> None:
+        self._session.drop()
+        self._threads.shutdown(wait=False)
+
+    # ------------------------------------------------------------ in the thread
+
+    def _all(self, batch: Batch) -> Outcomes:
+        """Apply a batch in one transaction, or each item in its own when that fails.
+
+        So an item that cannot be written only delays its neighbours. While the server is away no
+        item is tried again: each would wait as long.
+        """
+        try:
+            return self._apply(batch)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it goes to the one who asked
+            explained = explain(error)
+            if isinstance(explained, DatabaseAway) or sum(map(len, batch.values())) == 1:
+                return {kind: [explained] * len(items) for kind, items in batch.items()}
+        return {
+            kind: [self._all({kind: [item]})[kind][0] for item in items]
+            for kind, items in batch.items()
+        }
+
+    def _apply(self, batch: Batch) -> Outcomes:
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                return self._transaction(self._session.usable(), batch)
+            except _CommitUnanswered as unanswered:
+                if self._has_happened(unanswered.number):
+                    return self._finished(batch, unanswered.outcomes)
+                self._undo(batch)
+            except Exception as error:
+                self._undo(batch)
+                lost = is_away(error) and tries == 1
+                if not lost and not (may_be_repeated(error) and tries < _TRIES):
+                    raise
+
+    def _transaction(self, plain: Plain, batch: Batch) -> Outcomes:
+        number, outcomes = 0, None
+        try:
+            with plain.pipeline() as pipeline:
+                connection = PostgresConnection(plain, pipeline)
+                numbering = self._begin(connection)
+                outcomes = {kind: kind.run(connection, items) for kind, items in batch.items()}
+                number = int(numbering.fetchone()[0]) if numbering else 0
+                committing = connection.execute("COMMIT")
+            _expect_commit(committing)
+        except Exception as error:
+            if number and outcomes is not None and is_away(error):
+                raise _CommitUnanswered(number, outcomes) from error
+            self._end(plain, error)
+            raise
+        return self._finished(batch, outcomes)
+
+    def _begin(self, connection: PostgresConnection) -> Any:
+        """Begin a transaction: whatever must hold for each of them is asked here, unanswered yet."""
+        for statement in self._manner.begin:
+            connection.execute(statement)
+        if not self._manner.numbered:
+            return None
+        return connection.execute("SELECT pg_current_xact_id()::text")
+
+    def _end(self, plain: Plain, error: Exception) -> None:
+        """Leave no transaction open after a failure."""
+        try:
+            if is_away(error):
+                self._session.drop()
+            elif not plain.closed:
+                plain.execute("ROLLBACK")
+                if isinstance(error, psycopg.errors.FeatureNotSupported):
+                    plain.execute("DEALLOCATE ALL")  # the tables changed under a prepared statement
+        except psycopg.Error:
+            self._session.drop()
+
+    def _finished(self, batch: Batch, outcomes: Outcomes) -> Outcomes:
+        connection = PostgresConnection(self._session.usable())
+        for kind in batch:
+            kind.after(connection)
+        return outcomes
+
+    def _undo(self, batch: Batch) -> None:
+        for kind in batch:
+            kind.undone()
+
+    def _has_happened(self, number: int) -> bool:
+        """Ask, once the server answers again, whether a transaction was committed.
+
+        It must be known before anything else is written: jobs would be where no one looks.
+        """
+        while True:
+            self._session.drop()
+            plain = self._session.wait_for()
+            try:
+                row = plain.execute("SELECT pg_xact_status($1::xid8)", [str(number)]).fetchone()
+            except psycopg.Error as error:
+                if is_away(error):
+                    continue
+                raise DatabaseAway(AWAY) from error
+            if row is None or row[0] != "in progress":
+                return row is not None and row[0] == "committed"
+            self._session.pause()
+
+
+def _expect_commit(committing: PostgresCursor) -> None:
+    """Raise `StoreError` for a commit that was none: it is answered without an error."""
+    if committing.status != "COMMIT":
+        raise StoreError("the database server undid a transaction: see its log")

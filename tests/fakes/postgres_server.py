@@ -1,0 +1,170 @@
+"""A throw-away PostgreSQL server for tests, started by them as an ordinary user on a free port."""
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import psycopg
+
+NOT_INSTALLED = (
+    "PostgreSQL is not installed here (Debian: apt install postgresql), so not tried on it"
+)
+USER = "usher"
+_QUICK = (
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+    "autovacuum=off",
+    "shared_buffers=32MB",
+    "max_connections=60",
+    "listen_addresses=127.0.0.1",
+    "unix_socket_directories=",
+)
+_TRIES = 5  # of starting: the free port may be taken meanwhile
+
+
+def binaries() -> Path | None:
+    """Return the folder with `initdb` and its like, None where PostgreSQL is not installed."""
+    beside = shutil.which("initdb")
+    if beside is not None:
+        return Path(beside).parent
+    versions = [
+        (int(folder.parent.name), folder)
+        for folder in Path("/usr/lib/postgresql").glob("*/bin")
+        if folder.parent.name.isdigit() and (folder / "initdb").exists()
+    ]
+    return max(versions)[1] if versions else None
+
+
+def _ordinary() -> dict[str, str | int]:
+    """Return who runs the server: root may not."""
+    if os.getuid() != 0:
+        return {}
+    for name in ("postgres", "nobody"):
+        try:
+            account = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return {"user": account.pw_uid, "group": account.pw_gid}
+    return {"user": 65534, "group": 65534}
+
+
+class PostgresServer:
+    """A running server; databases are copies of an empty one or of one that was made before."""
+
+    def __init__(self, folder: Path, programs: Path, settings: Sequence[str]) -> None:
+        self._folder = folder
+        self._programs = programs
+        self._settings = settings
+        self._names = (f"test_{number}" for number in count())
+        self.port = 0
+
+    def make(self) -> None:
+        """Make the cluster's files."""
+        options = f"-D {self._folder}/data -U {USER} -A trust -E UTF8 --locale=C.UTF-8 --no-sync"
+        self._run("initdb", *options.split(), "--no-instructions", "--wal-segsize=4")
+
+    def start(self) -> None:
+        """Start it on a free port, or again on the one it had."""
+        for _ in range(_TRIES):
+            port = self.port or _free_port()
+            options = " ".join(f"-c {setting}" for setting in (*self._settings, f"port={port}"))
+            log = f"{self._folder}/log"
+            done = self._run("pg_ctl", "start", "-w", "-o", options, "-l", log, must=False)
+            if done.returncode == 0:
+                self.port = port
+                return
+        raise RuntimeError((self._folder / "log").read_text(encoding="utf-8", errors="replace"))
+
+    def stop(self, how: str = "fast") -> None:
+        """Stop it: `fast` in order, `immediate` as a crash would."""
+        self._run("pg_ctl", "stop", "-w", "-m", how, must=False)
+
+    def url(self, database: str, user: str = USER) -> str:
+        """Return the address of a database."""
+        return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
+
+    def database(self, template: str = "template0") -> str:
+        """Make a database and return its name."""
+        name = next(self._names)
+        self.sql(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return name
+
+    def empty(self, database: str) -> None:
+        """Delete every row and leave the tables as they were made; each use gets an id of its own."""
+        tables = self.sql(
+            "SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = 'public'"
+            " AND tablename NOT IN ('meta', 'deleted_jobs')",
+            database=database,
+        )
+        self.sql(
+            "SET session_replication_role = replica",  # no trigger sees it
+            *(f"DELETE FROM {table}" for (table,) in tables),
+            "DELETE FROM meta WHERE key = 'database_id'",
+            "UPDATE deleted_jobs SET highest = 0",
+            database=database,
+        )
+
+    def connect(self, database: str) -> "psycopg.Connection[tuple[Any, ...]]":
+        """Return a connection of the superuser."""
+        import psycopg  # noqa: PLC0415  # an extra: the tests of SQLite need none
+
+        return psycopg.connect(
+            self.url(database), autocommit=True, cursor_factory=psycopg.RawCursor
+        )
+
+    def sql(self, *statements: str, database: str = "postgres") -> list[tuple[Any, ...]]:
+        """Run statements as the superuser; return the rows of the last one."""
+        with self.connect(database) as connection:
+            found = [connection.execute(statement) for statement in statements][-1]
+            return found.fetchall() if found.description else []
+
+    def _run(
+        self, program: str, *options: str, must: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        data = () if program == "initdb" else ("-D", f"{self._folder}/data")
+        done: subprocess.CompletedProcess[str] = subprocess.run(
+            [self._programs / program, *data, *options],
+            check=must,
+            cwd=self._folder,
+            stdout=subprocess.DEVNULL,  # a pipe would stay open for as long as the server runs
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"},
+            **_ordinary(),  # type: ignore[call-overload]  # user and group, or neither
+        )
+        return done
+
+
+def _free_port() -> int:
+    with socket.socket() as asking:
+        asking.bind(("127.0.0.1", 0))
+        return int(asking.getsockname()[1])
+
+
+@contextmanager
+def running_server(programs: Path, *settings: str) -> Iterator[PostgresServer]:
+    """Run a server in a folder of its own, which is deleted afterwards."""
+    # Not pytest's folder: another account must be able to reach it.
+    folder = Path(tempfile.mkdtemp(prefix="usher-pg-"))
+    folder.chmod(0o755)
+    account = _ordinary()
+    if account:
+        os.chown(folder, int(account["user"]), int(account["group"]))
+    server = PostgresServer(folder, programs, (*_QUICK, *settings))
+    try:
+        server.make()
+        server.start()
+        yield server
+    finally:
+        server.stop("immediate")
+        shutil.rmtree(folder, ignore_errors=True)

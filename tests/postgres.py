@@ -1,0 +1,48 @@
+"""Fixtures: one PostgreSQL server for each worker of the tests, and a new database for each test."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from bot.chat.records.stored_records import MIGRATIONS
+from tests.fakes.postgres_server import NOT_INSTALLED, PostgresServer, binaries, running_server
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """Return a server, started when a test first needs one; without one installed, skip."""
+    programs = binaries()
+    if programs is None:
+        pytest.skip(NOT_INSTALLED)
+    with running_server(programs) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres: PostgresServer) -> str:
+    """Return a database with today's tables, which one test after another uses."""
+    import psycopg  # noqa: PLC0415  # an extra: the tests of SQLite need none
+
+    from queueing.store.postgres.database import QUEUE_TABLES  # noqa: PLC0415  # as above
+    from queueing.store.postgres.schema import migrate  # noqa: PLC0415  # as above
+
+    name = postgres.database()
+    with psycopg.connect(postgres.url(name), cursor_factory=psycopg.RawCursor) as plain:
+        migrate(plain, (QUEUE_TABLES, MIGRATIONS))
+    return name
+
+
+@pytest.fixture
+def postgres_url(postgres: PostgresServer, postgres_template: str) -> str:
+    """Return the address of a database with today's tables and nothing in them.
+
+    A new one for each test would be thousands of files, most of the time of all these tests.
+    """
+    postgres.empty(postgres_template)
+    return postgres.url(postgres_template)
+
+
+@pytest.fixture
+def empty_postgres_url(postgres: PostgresServer) -> str:
+    """Return the address of a new database without any table."""
+    return postgres.url(postgres.database())
