@@ -14,6 +14,7 @@ from pydantic import JsonValue
 from backends.openai.flavour import Flavour
 from backends.openai.request import TextOptions, data_url
 from backends.openai.stream import AnswerReader, without_thoughts
+from queueing.core.alike import PROBE, KnownForm
 from queueing.core.requests import File, PassedOn
 
 STANDARD = frozenset(
@@ -161,12 +162,16 @@ def _text(arguments: Any) -> str:
 
 
 class PassedOnReader(AnswerReader):
-    """Reads the stream of a passed-on answer: keeps each chunk for the program that asked."""
+    """Reads the stream of a passed-on answer: keeps each chunk for the program that asked.
+
+    A chunk that differs from an earlier one in its text alone is not parsed.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.gathered = Gathered()
         self._chunks: list[str] = []
+        self._known = KnownForm(_one_text)
 
     @property
     def text(self) -> str:
@@ -180,6 +185,28 @@ class PassedOnReader(AnswerReader):
         chunks, self._chunks = tuple(self._chunks), []
         return chunks
 
+    def _take(self, data: str) -> bool:
+        known = self._known.read(data)
+        if known is None:
+            progress = super()._take(data)
+            self._known.learn(data)
+            return progress
+        name, said = known
+        self._chunks.append(data)
+        self.gathered.texts.setdefault(name, []).append(said)
+        if name == "content":
+            self._say(said)
+        return True
+
     def _keep_chunk(self, data: str) -> None:
         self._chunks.append(data)
         self.gathered.add(json.loads(data))
+
+
+def _one_text(data: str) -> str | None:
+    """Return where the text of a chunk stands if it holds nothing else of the answer."""
+    gathered = Gathered()
+    gathered.add(json.loads(data))
+    names = list(gathered.texts)
+    only = gathered == Gathered(texts={name: [PROBE] for name in names}, beside=gathered.beside)
+    return names[0] if only and len(names) == 1 else None

@@ -146,11 +146,14 @@ class AnswerReader:
         piece = choice.delta or choice.message or Piece()
         self.finished = choice.finish_reason or self.finished
         self.thinks = self.thinks or piece.thinks
-        self._parts.append(piece.text)
-        self._length += len(piece.text)
+        self._say(piece.text)
+        return bool(piece.text or piece.thinks)
+
+    def _say(self, text: str) -> None:
+        self._parts.append(text)
+        self._length += len(text)
         if self._length > ANSWER_LIMIT:
             self.finished, self.ended = "length", True
-        return bool(piece.text or piece.thinks)
 
     def _keep(self, line: str) -> bool:
         """Keep a line that is no event: LM Studio sends errors as plain JSON with status 200."""

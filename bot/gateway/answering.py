@@ -7,7 +7,7 @@ does not stream delays its headers while its status can still change, and then s
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,10 +15,11 @@ from aiohttp import web
 from pydantic import JsonValue
 
 from bot.gateway import sse
+from bot.gateway.alarm import Alarm
 from bot.gateway.attendance import Attendance
 from bot.gateway.errors import ApiError
 from bot.gateway.outcomes import BROKEN, gone, problem_of, too_late
-from bot.gateway.runs import Run, Runs, wait
+from bot.gateway.runs import Run, Runs
 from bot.queue.jobs import OutputReader
 from bot.queue.submitting import JobSubmitter
 from queueing.core.jobs import Job, JobState
@@ -110,13 +111,18 @@ class Answering:
         response = web.StreamResponse(headers={**sse.HEADERS, **headers_of(job)})
         async with self._while_listening(request, job):
             await response.prepare(request)
-            with self._runs.watch(job) as (run, news):
-                await self._follow(response, run, news, writer)
+            with self._runs.watch(job) as (run, news), closing(Alarm(news)) as alarm:
+                await self._follow(response, run, news, writer, alarm)
             await response.write_eof()
         return response
 
     async def _follow(
-        self, response: web.StreamResponse, run: Run, news: asyncio.Event, writer: Writer
+        self,
+        response: web.StreamResponse,
+        run: Run,
+        news: asyncio.Event,
+        writer: Writer,
+        alarm: Alarm,
     ) -> None:
         clock = asyncio.get_running_loop().time
         restarts = run.restarts
@@ -140,7 +146,8 @@ class Answering:
             if not writer.begun and now - chunk_at >= CHUNK_EVERY_S:
                 chunk_at = now
                 await response.write(writer.keeping())
-            await wait(news, COMMENT_EVERY_S)
+            alarm.put(commented_at + COMMENT_EVERY_S)
+            await news.wait()
 
     async def _end(self, job: Job, writer: Writer) -> bytes:
         try:

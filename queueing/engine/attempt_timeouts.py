@@ -20,38 +20,74 @@ async def watched(
     Raises `NeverBegan` when the first sign is missing, `TimeoutError` when the server falls silent
     later or takes longer than `total_s`; the call is cancelled then.
     """
-    loop = asyncio.get_running_loop()
-    began = loop.time()
-    signs = 0
-
-    def deadline() -> float | None:
-        silent_s = timeouts.idle_s if signs else timeouts.first_s
-        ends = [loop.time() + silent_s] if silent_s is not None else []
-        if timeouts.total_s is not None:
-            ends.append(began + timeouts.total_s)
-        return min(ends, default=None)
-
-    def noted(progress: Progress) -> None:
-        nonlocal signs
-        if watching and not limit.expired():
-            signs += (
-                progress.ahead is None
-            )  # other work moves: the server is alive, but this attempt has not begun
-            limit.reschedule(deadline())
-            report(progress)
-
-    watching = True
-    limit = asyncio.timeout_at(deadline())
+    signs = _Signs(timeouts, report)
     try:
-        async with limit:
-            return await call(noted)
+        async with signs.limit:
+            signs.look()
+            return await call(signs.note)
     except TimeoutError:
-        if not limit.expired():
+        if not signs.limit.expired():
             raise
-        silent_for = f"after {loop.time() - began:.0f} s"
-        if not signs and loop.time() - began < (timeouts.total_s or float("inf")):
-            raise NeverBegan(f"no sign of progress {silent_for}") from None
-        raise TimeoutError(f"given up {silent_for}, {signs} signs of progress") from None
+        raise signs.missing() from None
     finally:
-        # A late report must not reschedule an expired timeout: asyncio raises for that.
-        watching = False
+        signs.close()
+
+
+class _Signs:
+    """The signs of one attempt; `limit` expires when the next one is late.
+
+    A sign moves the end further away, so a timer looks again when it rings, and a stream of
+    hundreds of signs a second needs no timer for each.
+    """
+
+    def __init__(self, timeouts: Timeouts, report: Report) -> None:
+        self.limit = asyncio.timeout_at(None)
+        self._timeouts = timeouts
+        self._report = report
+        self._loop = asyncio.get_running_loop()
+        self._began = self._heard_at = self._loop.time()
+        self._count = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def note(self, progress: Progress) -> None:
+        """Take a sign and pass it on."""
+        if self._closed or self.limit.expired():
+            return
+        self._heard_at = self._loop.time()
+        if progress.ahead is None:  # else the server is alive, but this attempt has not begun
+            self._count += 1
+            if self._count == 1:
+                self.look()  # from now on, `idle_s` may end it earlier
+        self._report(progress)
+
+    def look(self) -> None:
+        """Give the attempt up if it is late, otherwise look again when it would be."""
+        if self._timer is not None:
+            self._timer.cancel()
+        ends = self._ends()
+        if ends is not None and ends <= self._loop.time():
+            self.limit.reschedule(ends)
+        elif ends is not None:
+            self._timer = self._loop.call_at(ends, self.look)
+
+    def missing(self) -> TimeoutError:
+        """Return the error that says which sign was missing."""
+        took_s = self._loop.time() - self._began
+        silent_for = f"after {took_s:.0f} s"
+        if not self._count and took_s < (self._timeouts.total_s or float("inf")):
+            return NeverBegan(f"no sign of progress {silent_for}")
+        return TimeoutError(f"given up {silent_for}, {self._count} signs of progress")
+
+    def close(self) -> None:
+        """Ignore all further signs: asyncio raises for those that come after the end."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _ends(self) -> float | None:
+        silent_s = self._timeouts.idle_s if self._count else self._timeouts.first_s
+        ends = [self._heard_at + silent_s] if silent_s is not None else []
+        if self._timeouts.total_s is not None:
+            ends.append(self._began + self._timeouts.total_s)
+        return min(ends, default=None)

@@ -7,7 +7,7 @@ usage if it was requested.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -17,6 +17,7 @@ from bot.gateway import sse
 from bot.gateway.errors import ApiError
 from bot.gateway.runs import Run
 from bot.gateway.waiting import line_of, place_of
+from queueing.core.alike import PROBE, KnownForm
 from queueing.core.requests import Output
 
 Object = dict[str, Any]
@@ -85,6 +86,11 @@ class ChatStream:
     form: PlaceForm = PlaceForm.COMMENT
     sent: int = 0
     status_open: bool = False
+    known: KnownForm[tuple[bytes, bytes]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Prepare to recognise chunks that differ in their text alone."""
+        self.known = KnownForm(self._around)
 
     @property
     def begun(self) -> bool:
@@ -98,8 +104,21 @@ class ChatStream:
             return b""
         first = b"" if self.begun else self._status_done() + self._opening()
         self.sent += len(fresh)
-        renamed = (self.heading.renamed(json.loads(chunk)) for chunk in fresh)
-        return first + b"".join(sse.data(chunk) for chunk in renamed if chunk is not None)
+        return first + b"".join([self._one(chunk) for chunk in fresh])
+
+    def _one(self, chunk: str) -> bytes:
+        if (known := self.known.read(chunk)) is not None:
+            (before, after), said = known
+            return before + said.encode() + after
+        renamed = self.heading.renamed(json.loads(chunk))
+        self.known.learn(chunk)
+        return b"" if renamed is None else sse.data(renamed)
+
+    def _around(self, chunk: str) -> tuple[bytes, bytes] | None:
+        """Return what stands around the text of chunks of this form."""
+        renamed = self.heading.renamed(json.loads(chunk))
+        before, *after = (b"" if renamed is None else sse.data(renamed)).split(PROBE.encode())
+        return (before, after[0]) if len(after) == 1 else None
 
     def place(self, run: Run) -> bytes:
         """Return the place in line in the form this client shows."""
