@@ -1,29 +1,32 @@
-"""One HTTP client per inference server; the only module that imports httpx.
+"""One HTTP client per inference server.
 
 It turns every way a call can fail into a `BackendError`, limits how much of a server's answer is
-read, and keeps addresses and credentials out of all texts. It never retries and knows no server's
-API.
+read, and keeps addresses and credentials out of all texts. It never repeats a POST and knows no
+server's API.
 """
 
 import asyncio
 import json
 import re
-import ssl
+from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from functools import cache
-from urllib.parse import urlsplit
+from dataclasses import dataclass
+from typing import Literal
 
-import httpx
+import aiohttp
+from aiohttp import hdrs
+from aiohttp.http_exceptions import HttpProcessingError
 from pydantic import JsonValue
+from yarl import URL
 
 from backends.common import presence
 from queueing.core.errors import BadModel, Rejected, Unavailable
 from queueing.core.requests import File
 
-PORTS = {"http": 80, "https": 443}
 CONNECT_S = 5.0
 ANSWER_S = 30.0  # for control calls; longer means that the server hangs
+KEPT_S = 5.0  # an idle connection; common servers close theirs after as long
 JSON_LIMIT = 64 * 1024 * 1024  # a full /object_info with many custom nodes is about 10 MB
 LINE_LIMIT = 8 * 1024 * 1024
 ERROR_LIMIT = 64 * 1024  # of an error's body; enough for any text worth reading
@@ -32,9 +35,8 @@ _HALF = re.compile(
     rb"\\u[dD][89a-fA-F]"
 )  # also matches half of a whole character: then a second look decides
 
-Transport = (
-    httpx.AsyncBaseTransport
-)  # what tests pass in; named here so that callers do not import httpx
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+
 Params = Mapping[str, str]
 
 
@@ -59,10 +61,34 @@ class HttpFailed(Unavailable):
         self.body = body
 
 
-@cache
-def _certificates() -> ssl.SSLContext:
-    """Return the trusted authorities; reading them takes as long as many calls."""
-    return httpx.create_ssl_context(trust_env=False)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerCall:
+    """A request to a server; its text names it without host, credentials or query."""
+
+    method: Literal["GET", "POST"]
+    url: URL
+    data: "bytes | HeldBack | aiohttp.FormData | None" = None
+    headers: Mapping[str, str] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.url.path}"
+
+
+class HeldBack:
+    """A body that is sent once `before_body` has returned; keeps the error it raised instead."""
+
+    def __init__(self, data: bytes, before_body: Callable[[], Awaitable[None]]) -> None:
+        self.error: Exception | None = None
+        self._data = data
+        self._before_body = before_body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            await self._before_body()
+        except Exception as error:
+            self.error = error
+            raise
+        yield self._data
 
 
 class Http:
@@ -72,34 +98,19 @@ class Http:
     and are appended to the path of `url`.
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        transport: Transport | None = None,
-    ) -> None:
+    def __init__(self, url: str, *, headers: Mapping[str, str] | None = None) -> None:
         try:
-            urlsplit(url)  # rejects broken IPv6 addresses, which httpx does not
-            address = httpx.URL(url)
-        except (ValueError, httpx.InvalidURL):
+            address = URL(url)
+        except ValueError:
             raise BadModel("url: not a valid address") from None
         if address.scheme not in {"http", "https"} or not address.host:
             raise BadModel("url: must begin with http:// or https:// and name a server")
-        # Credentials move into a header, because httpx logs them with every address.
-        auth = httpx.BasicAuth(address.username, address.password) if address.userinfo else None
-        self.base = str(address.copy_with(userinfo=b"", query=None, fragment=None)).rstrip("/")
-        self._client = httpx.AsyncClient(
-            base_url=self.base,
-            auth=auth,
-            # Uncompressed, so that a limit on bytes is also a limit on memory.
-            headers={"Accept-Encoding": "identity", **(headers or {})},
-            transport=transport,
-            verify=_certificates(),
-            trust_env=False,  # a proxy from the environment would apply to loopback addresses too
-            timeout=httpx.Timeout(None, connect=CONNECT_S),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=8),
-        )
+        # Uncompressed, so that a limit on bytes is also a limit on memory.
+        own: dict[str, str] = {hdrs.ACCEPT_ENCODING: "identity"}
+        self._headers = {**own, **(headers or {}), **_credentials(address)}
+        self._address = address
+        self.base = str(address.with_user(None).with_query(None).with_fragment(None)).rstrip("/")
+        self._opened: aiohttp.ClientSession | None = None
 
     async def get_json(
         self,
@@ -110,8 +121,8 @@ class Http:
         limit: int = JSON_LIMIT,
     ) -> JsonValue:
         """GET and return JSON; the whole answer must arrive within `timeout_s`."""
-        request = self._get(path, params)
-        return parse_json(await self._whole(request, timeout_s, limit))
+        call = ServerCall(method="GET", url=self._url(path, params))
+        return parse_json(await self._whole(call, timeout_s, limit))
 
     async def post_json(
         self,
@@ -128,8 +139,7 @@ class Http:
         body is sent after `before_body` has returned, on a connection that is open by then; an
         exception it raises propagates, and the server gets no complete request.
         """
-        request = self._post(path, body, before_body=before_body)
-        answer = await self._whole(request, timeout_s, limit)
+        answer = await self._whole(self._post(path, body, before_body), timeout_s, limit)
         return parse_json(answer) if answer else None
 
     async def post_multipart(
@@ -142,10 +152,10 @@ class Http:
         timeout_s: float = 120.0,
     ) -> JsonValue:
         """Upload one file with form fields and return the JSON answer."""
-        request = self._client.build_request(
-            "POST", path, files={field: (file.name, file.data, file.mime)}, data=dict(fields or {})
-        )
-        return parse_json(await self._whole(request, timeout_s, JSON_LIMIT))
+        form = aiohttp.FormData(dict(fields or {}), quote_fields=False)
+        form.add_field(field, file.data, filename=file.name, content_type=file.mime)
+        call = ServerCall(method="POST", url=self._url(path), data=form)
+        return parse_json(await self._whole(call, timeout_s, JSON_LIMIT))
 
     async def get_bytes(
         self, path: str, *, params: Params | None = None, limit: int, read_s: float = ANSWER_S
@@ -154,8 +164,8 @@ class Http:
 
         `read_s` bounds each pause in the transfer, not the whole: pictures may be large.
         """
-        request = self._get(path, params)
-        async with self._open(request, read_s) as response:
+        call = ServerCall(method="GET", url=self._url(path, params))
+        async with self._open(call, read_s) as response:
             mime = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             return await _body(response, limit), mime
 
@@ -173,71 +183,93 @@ class Http:
         `read_s` bounds each silence, including the one before the answer. Leaving the context
         closes the connection, which stops the work on servers that notice.
         """
-        async with self._open(self._post(path, body, headers), read_s) as response:
+        async with self._open(self._post(path, body, headers=headers), read_s) as response:
             yield _lines(response)
 
     async def gone(self) -> None:
         """Return when the server has gone away, even if it comes back at once."""
-        address = self._client.base_url
-        await presence.gone(address.host, address.port or PORTS[address.scheme])
+        await presence.gone(self._address.host or "", self._address.port or 0)
 
     async def aclose(self) -> None:
         """Close all connections. Idempotent."""
-        await self._client.aclose()
+        if self._opened is not None:
+            await self._opened.close()
 
-    def _get(self, path: str, params: Params | None) -> httpx.Request:
-        try:
-            return self._client.build_request("GET", path, params=params)
-        except UnicodeEncodeError:  # a name reported by the server itself
-            raise Unavailable("the server names something that no address can hold") from None
+    def _session(self) -> aiohttp.ClientSession:
+        """Return the connections, which belong to the running loop."""
+        if self._opened is None:
+            # Proxies of the environment are not used: they would apply to loopback addresses too.
+            self._opened = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEPT_S),
+                cookie_jar=aiohttp.CookieJar(unsafe=True),  # balancers in front of an IP address
+                headers=self._headers,
+                auto_decompress=False,
+            )
+        return self._opened
+
+    def _url(self, path: str, params: Params | None = None) -> URL:
+        for named in (path, *(params or {}).values()):
+            if _HALF_CHARACTER.search(named):  # a name reported by the server itself
+                raise Unavailable("the server names something that no address can hold")
+        url = URL(self.base + path)
+        return url.update_query(params) if params else url
 
     def _post(
         self,
         path: str,
         body: JsonValue,
-        headers: Mapping[str, str] | None = None,
-        *,
         before_body: Callable[[], Awaitable[None]] | None = None,
-    ) -> httpx.Request:
-        # httpx would write raw UTF-8 and fail on lone surrogates; escaped JSON carries any text.
+        headers: Mapping[str, str] | None = None,
+    ) -> ServerCall:
+        # Raw UTF-8 cannot hold lone surrogates; escaped JSON carries any text.
         data = json.dumps(body).encode()
-        own = {"Content-Type": "application/json", "Content-Length": str(len(data))}
-        return self._client.build_request(
-            "POST",
-            path,
-            content=data if before_body is None else _held_back(data, before_body),
+        own: dict[str, str] = {
+            hdrs.CONTENT_TYPE: "application/json",
+            hdrs.CONTENT_LENGTH: str(len(data)),
+        }
+        return ServerCall(
+            method="POST",
+            url=self._url(path),
+            data=data if before_body is None else HeldBack(data, before_body),
             headers={**own, **(headers or {})},
         )
 
-    async def _whole(self, request: httpx.Request, timeout_s: float | None, limit: int) -> bytes:
+    async def _whole(self, call: ServerCall, timeout_s: float | None, limit: int) -> bytes:
         """Return the whole body; a server that drips bytes runs into the timeout, too."""
         try:
-            async with asyncio.timeout(timeout_s), self._open(request, None) as response:
+            async with asyncio.timeout(timeout_s), self._open(call, None) as response:
                 return await _body(response, limit)
         except TimeoutError:
-            raise Unavailable(f"{_name(request)}: no answer in {timeout_s:g} s") from None
+            raise Unavailable(f"{call}: no answer in {timeout_s:g} s") from None
 
     @asynccontextmanager
     async def _open(
-        self, request: httpx.Request, read_s: float | None
-    ) -> AsyncIterator[httpx.Response]:
-        timeout = httpx.Timeout(read_s, connect=CONNECT_S, pool=None)
-        request.extensions["timeout"] = timeout.as_dict()
-        with _as_unavailable(request):
-            response = await self._client.send(request, stream=True)
+        self, call: ServerCall, read_s: float | None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=read_s)
+        with _as_unavailable(call):
+            response = await self._session().request(
+                call.method,
+                call.url,
+                data=call.data,
+                headers=call.headers,
+                timeout=timeout,
+                allow_redirects=False,
+            )
             try:
-                if not response.is_success:
-                    raise await _status_error(request, response)
+                if not 200 <= response.status < 300:
+                    raise await _status_error(call, response)
                 yield response
             finally:
-                await response.aclose()
+                response.close()  # keeps the connection if the whole answer has been read
 
 
-async def _held_back(
-    data: bytes, before_body: Callable[[], Awaitable[None]]
-) -> AsyncIterator[bytes]:
-    await before_body()
-    yield data
+def _credentials(address: URL) -> dict[str, str]:
+    """Return the user and password of an address as a header."""
+    if not address.user and not address.password:
+        return {}
+    login = f"{address.user or ''}:{address.password or ''}".encode()
+    return {hdrs.AUTHORIZATION: f"Basic {b64encode(login).decode()}"}
 
 
 def parse_json(data: bytes | str) -> JsonValue:
@@ -255,28 +287,30 @@ def parse_json(data: bytes | str) -> JsonValue:
 
 
 @contextmanager
-def _as_unavailable(request: httpx.Request) -> Iterator[None]:
+def _as_unavailable(call: ServerCall) -> Iterator[None]:
     try:
         yield
-    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        # The same for every request: the error does not say why there is no answer.
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        # The same for every call: the error does not say why there is no answer.
         raise Unavailable(f"it cannot be reached ({type(error).__name__})") from error
-    except (httpx.HTTPError, httpx.StreamError, OSError) as error:
+    except (aiohttp.ClientError, HttpProcessingError, OSError) as error:
+        if isinstance(call.data, HeldBack) and call.data.error is not None:
+            raise call.data.error from None
         # Only the kind: transport messages can hold the whole address.
-        raise Unavailable(f"{_name(request)}: {type(error).__name__}") from error
+        raise Unavailable(f"{call}: {type(error).__name__}") from error
 
 
 async def _status_error(
-    request: httpx.Request, response: httpx.Response
+    call: ServerCall, response: aiohttp.ClientResponse
 ) -> HttpRefused | HttpFailed:
-    status = response.status_code
+    status = response.status
     body = (await _body(response, ERROR_LIMIT, cut=True)).decode(errors="replace")
-    cause = f"{_name(request)}: status {status}: {_excerpt(body)}"
+    cause = f"{call}: status {status}: {_excerpt(body)}"
     refused = 400 <= status < 500 and status not in {408, 429}
     return (HttpRefused if refused else HttpFailed)(cause, status=status, body=body)
 
 
-async def _body(response: httpx.Response, limit: int, *, cut: bool = False) -> bytes:
+async def _body(response: aiohttp.ClientResponse, limit: int, *, cut: bool = False) -> bytes:
     """Read a body; more than `limit` bytes raise an error, or are left unread with `cut`."""
     chunks, size = [], 0  # joined once: growing one buffer would copy a picture many times
     if cut and _is_compressed(response):
@@ -291,20 +325,20 @@ async def _body(response: httpx.Response, limit: int, *, cut: bool = False) -> b
     return b"".join(chunks)
 
 
-async def _chunks(response: httpx.Response) -> AsyncIterator[bytes]:
+async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
     """Yield a body as it arrives, never decompressed: a kilobyte can hold gigabytes of nothing."""
     if _is_compressed(response):
         raise Unavailable("the server compresses its answers although it is asked not to")
-    async for chunk in response.aiter_bytes():
+    async for chunk in response.content.iter_any():
         yield chunk
 
 
-def _is_compressed(response: httpx.Response) -> bool:
+def _is_compressed(response: aiohttp.ClientResponse) -> bool:
     return response.headers.get("content-encoding", "").strip().lower() not in {"", "identity"}
 
 
-async def _lines(response: httpx.Response) -> AsyncIterator[Sequence[str]]:
-    # httpx's own line reader also splits at U+2028 and the like, which JSON texts may hold raw.
+async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[Sequence[str]]:
+    # `str.splitlines` would also split at U+2028 and the like, which JSON texts may hold raw.
     rest = bytearray()
     async for chunk in _chunks(response):
         rest += chunk
@@ -315,11 +349,6 @@ async def _lines(response: httpx.Response) -> AsyncIterator[Sequence[str]]:
             raise Unavailable(f"the server sent a line of more than {LINE_LIMIT} bytes")
     if rest:
         yield [rest.decode(errors="replace")]
-
-
-def _name(request: httpx.Request) -> str:
-    """Describe a call without host, credentials or query."""
-    return f"{request.method} {request.url.path}"
 
 
 def _excerpt(data: bytes | str) -> str:

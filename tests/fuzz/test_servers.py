@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+import re
 import struct
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from functools import cache
 from typing import Any
+from urllib.parse import unquote
 
-import httpx
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -159,18 +160,39 @@ DRAWS = ModelSpec(
 )
 
 
-def answering(good: Mapping[str, Any], path: str, bad: Any) -> httpx.MockTransport:
-    """Return a server that answers well, but for one path."""
+@asynccontextmanager
+async def answering(good: Mapping[str, Any], path: str, bad: Any) -> AsyncIterator[Http]:
+    """Serve good answers, but for one path, to this client."""
     table = {each: json.dumps(answer) for each, answer in good.items()}
     table[path] = bad if isinstance(bad, str) else json.dumps(bad)
+    bodies = {each: text.encode("utf-8", "surrogatepass") for each, text in table.items()}
+    async with serving(bodies.get) as http:
+        yield http
 
-    def answer(request: httpx.Request) -> httpx.Response:
-        text = table.get(request.url.path)
-        if text is None:
-            return httpx.Response(404, text="Job not found")
-        return httpx.Response(200, content=text.encode("utf-8", "surrogatepass"))
 
-    return httpx.MockTransport(answer)
+@asynccontextmanager
+async def serving(body_of: Callable[[str], bytes | None]) -> AsyncIterator[Http]:
+    """Serve the body of each path to this client; 404 where there is none."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = re.search(rb"(?i)content-length: (\d+)", head)
+                await reader.readexactly(int(length[1]) if length else 0)
+                body = body_of(unquote(head.split(b" ")[1].partition(b"?")[0].decode()))
+                status, sent = ("404 X", b"Job not found") if body is None else ("200 OK", body)
+                writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(sent)}\r\n\r\n".encode())
+                writer.write(sent)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    http = Http(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    try:
+        yield http
+    finally:
+        await http.aclose()
+        server.close()
 
 
 def spoiled_answer(good: Mapping[str, Any]) -> st.SearchStrategy[tuple[str, Any]]:
@@ -195,51 +217,48 @@ def test_comfyui_answers(spoilt: tuple[str, Any]) -> None:
 
     async def play() -> None:
         backend = ComfyUI(spec)
-        http = Http(URL, transport=answering(COMFYUI, *spoilt))
-        backend._server = server = ComfyUIServer(http)
+        async with answering(COMFYUI, *spoilt) as http:
+            backend._server = server = ComfyUIServer(http)
 
-        async def result() -> None:
-            ended = await server.look(KEY, said_ended=True)
-            for file in getattr(ended, "files", ()):
-                await server.download(file)
+            async def result() -> None:
+                ended = await server.look(KEY, said_ended=True)
+                for file in getattr(ended, "files", ()):
+                    await server.download(file)
 
-        await tried(
-            backend.probe,
-            lambda: backend.verify(DRAWS),
-            lambda: backend.loaded([DRAWS]),
-            lambda: server.look(KEY),
-            server.running,
-            result,
-        )
-        with suppress(BackendError):
-            for found in await backend.discover():
-                _require_usable(found)
-        await http.aclose()
-        await backend.aclose()
+            await tried(
+                backend.probe,
+                lambda: backend.verify(DRAWS),
+                lambda: backend.loaded([DRAWS]),
+                lambda: server.look(KEY),
+                server.running,
+                result,
+            )
+            with suppress(BackendError):
+                for found in await backend.discover():
+                    _require_usable(found)
+            await backend.aclose()
 
     asyncio.run(play())
 
 
 async def test_the_good_answers_of_comfyui_are_understood() -> None:
     """The test above would pass if nothing were ever read."""
-    http = Http(URL, transport=answering(COMFYUI, "/", ""))
-    backend = ComfyUI(BackendSpec(name="comfy", kind="comfyui", url=URL))
-    backend._server = server = ComfyUIServer(http)
-    assert (await backend.probe()).description == "ComfyUI 0.33"
-    assert [found.name for found in await backend.discover()] == ["a", "c"]
-    ended = await server.look(KEY, said_ended=True)
-    assert isinstance(ended, Ended)
-    assert [file.filename for file in ended.files] == ["a.png"]
-    await http.aclose()
-    await backend.aclose()
+    async with answering(COMFYUI, "/", "") as http:
+        backend = ComfyUI(BackendSpec(name="comfy", kind="comfyui", url=URL))
+        backend._server = server = ComfyUIServer(http)
+        assert (await backend.probe()).description == "ComfyUI 0.33"
+        assert [found.name for found in await backend.discover()] == ["a", "c"]
+        ended = await server.look(KEY, said_ended=True)
+        assert isinstance(ended, Ended)
+        assert [file.filename for file in ended.files] == ["a.png"]
+        await backend.aclose()
 
 
 async def test_a_file_name_that_is_no_text_is_the_servers_fault() -> None:
     """A result whose name cannot even be asked for would be a bug."""
-    http = Http(URL, transport=answering({}, "/view", "x"))
-    with pytest.raises(Unavailable):
-        await ComfyUIServer(http).download(ServerFile(filename="\ud800.png"))
-    await http.aclose()
+    async with answering({}, "/view", "x") as http:
+        with pytest.raises(Unavailable):
+            await ComfyUIServer(http).download(ServerFile(filename="\ud800.png"))
 
 
 # ---------------------------------------------------------------- text servers' lists
@@ -351,15 +370,17 @@ def test_text_servers_lists(kind: str, data: st.DataObject) -> None:
 
     async def play() -> None:
         backend._flavour = None
-        backend._http = http = Http(URL, transport=answering(good, *spoilt))
-        await tried(backend.probe, lambda: backend.verify(model), lambda: backend.loaded([model]))
-        with suppress(BackendError):
-            found = await backend.discover()
-            for each in found:
-                _require_usable(each)
-            host = HostSpec(name="h", vram_mb=1, backends=(spec,))
-            assert set(Catalog(found, [host]).models) == {each.name for each in found}
-        await http.aclose()
+        async with answering(good, *spoilt) as http:
+            backend._http = http
+            await tried(
+                backend.probe, lambda: backend.verify(model), lambda: backend.loaded([model])
+            )
+            with suppress(BackendError):
+                found = await backend.discover()
+                for each in found:
+                    _require_usable(each)
+                host = HostSpec(name="h", vram_mb=1, backends=(spec,))
+                assert set(Catalog(found, [host]).models) == {each.name for each in found}
 
     asyncio.run(play())
 
@@ -373,9 +394,9 @@ async def test_the_good_lists_are_understood(kind: str) -> None:
         LMStudio if lmstudio else OpenAI, "b", json.dumps({} if lmstudio else {"flavour": kind})
     )
     backend._flavour = None
-    backend._http = http = Http(URL, transport=answering(good, "/", ""))
-    assert "qwen3" in " ".join(found.name for found in await backend.discover())
-    await http.aclose()
+    async with answering(good, "/", "") as http:
+        backend._http = http
+        assert "qwen3" in " ".join(found.name for found in await backend.discover())
 
 
 # ---------------------------------------------------------------- streamed answers
@@ -481,11 +502,9 @@ def test_bodies_that_are_no_json(body: bytes) -> None:
     """Depth, length or encoding of an answer would end the program instead of the request."""
 
     async def play() -> Any:
-        transport = httpx.MockTransport(lambda _: httpx.Response(200, content=body))
-        http = Http(URL, transport=transport)
-        with suppress(BackendError):
-            value = await http.get_json("/x")
-            json.dumps(value, ensure_ascii=False).encode()
-        await http.aclose()
+        async with serving(lambda _: body) as http:
+            with suppress(BackendError):
+                value = await http.get_json("/x")
+                json.dumps(value, ensure_ascii=False).encode()
 
     asyncio.run(play())
