@@ -196,7 +196,7 @@ class PassedOnReader(AnswerReader):
         self.gathered.texts.setdefault(name, []).append(said)
         if name == "content":
             self._say(said)
-        return True
+        return name != "text"
 
     def _keep_chunk(self, data: str) -> None:
         self._chunks.append(data)
@@ -205,8 +205,8 @@ class PassedOnReader(AnswerReader):
 
 def _one_text(data: str) -> str | None:
     """Return where the text of a chunk stands if it holds nothing else of the answer."""
-    gathered = Gathered()
-    gathered.add(json.loads(data))
-    names = list(gathered.texts)
+    chunk, gathered = json.loads(data), Gathered()
+    gathered.add(chunk)
+    names = list(gathered.texts) if len(chunk["choices"]) == 1 else []
     only = gathered == Gathered(texts={name: [PROBE] for name in names}, beside=gathered.beside)
     return names[0] if only and len(names) == 1 else None

@@ -48,6 +48,12 @@ bodies = st.fixed_dictionaries(
 )
 streams = st.lists(st.tuples(bodies, st.booleans(), st.booleans()), max_size=12)
 
+repeated = st.builds(  # as servers do: the same chunk with other words
+    lambda one, count: [one] * count,
+    st.tuples(bodies, st.booleans(), st.booleans()),
+    st.integers(1, 4),
+)
+
 
 def written(stream: list[tuple[Mapping[str, Any], bool, bool]]) -> list[str]:
     """Return the chunks as servers write them: with or without spaces and escapes."""
@@ -75,7 +81,7 @@ def sent(stream: list[str]) -> list[bytes]:
     return events
 
 
-@given(streams)
+@given(streams | repeated)
 def test_a_reader_learns_the_same_from_chunks_it_does_not_parse(stream: list[Any]) -> None:
     """A word would be missing from an answer, or a reason for its end."""
     lines = written(stream)
@@ -84,7 +90,7 @@ def test_a_reader_learns_the_same_from_chunks_it_does_not_parse(stream: list[Any
         assert found == read(lines)
 
 
-@given(streams)
+@given(streams | repeated)
 def test_a_client_gets_the_same_of_chunks_that_are_not_parsed(stream: list[Any]) -> None:
     """A client would get another word, or broken JSON."""
     lines = written(stream)
