@@ -107,7 +107,7 @@ def refused(refusal: Refusal, models: Sequence[str], now: float) -> ApiError:
         param="model" if isinstance(refusal, UnknownModel | NotCapable) else None,
         code=_CODES.get(type(refusal)),
         retry_after_s=None if free_at is None else max(1.0, free_at - now),
-        repeat=free_at is not None,
+        repeat=free_at is not None or isinstance(refusal, TooManyOpen | LineFull),
     )
 
 

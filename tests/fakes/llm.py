@@ -54,6 +54,7 @@ class FakeLlm:
         self.faults: deque[Fault] = deque()
         self.load_faults: deque[LoadFault] = deque()
         self.words: Sequence[str] = WORDS
+        self.tool_calls: Sequence[Any] = ()  # deltas, sent instead of words to a call with tools
         self.pace_s = 0.0  # between two words
         self.max_instances = 4  # of a router
         self.hold = asyncio.Event()  # unset: answers stop after two words until it is set

@@ -23,6 +23,7 @@ class Script(Protocol):
     """What the stream depends on."""
 
     words: Sequence[str]
+    tool_calls: Sequence[Any]
     pace_s: float
     hold: asyncio.Event
 
@@ -42,9 +43,10 @@ async def events(
     name = "somebody-else" if fault is Fault.WRONG_MODEL else model.id
     yield _event(name, {"role": "assistant", "content": None})
     if fault in {Fault.INTERRUPTED, Fault.EMPTY}:
-        if fault is Fault.EMPTY:
-            yield _event(name, {}, "stop")
-        yield DONE
+        yield (_event(name, {}, "stop") if fault is Fault.EMPTY else "") + DONE
+        return
+    if body.get("tools") and script.tool_calls:
+        yield _calls(name, script.tool_calls)
         return
     words = script.words[: body.get("max_tokens")]
     for number, word in enumerate(words):
@@ -74,6 +76,11 @@ async def _break(model: Model, fault: Fault) -> AsyncIterator[str | None]:
             model.copies = []
         name = "event: error\n" if fault is Fault.ERROR_EVENT else ""
         yield name + data_line({"error": ERRORS[fault]})
+
+
+def _calls(model: str, calls: Sequence[Any]) -> str:
+    pieces = [_event(model, {"tool_calls": [call]}) for call in calls]
+    return "".join((*pieces, _event(model, {}, "tool_calls"), DONE))
 
 
 def _event(model: str, delta: dict[str, object], finish: str | None = None) -> str:

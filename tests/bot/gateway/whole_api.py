@@ -54,10 +54,10 @@ class Api:
     async def open_jobs(self, owner: str = "api:local") -> list[Job]:
         return await self.parts.queue.jobs.open_jobs(owner)
 
-    async def until(self, holds: Callable[[list[Job]], bool]) -> None:
-        """Wait until something holds of the open jobs."""
+    async def until(self, holds: Callable[[list[Job]], bool], *, owner: str = "api:local") -> None:
+        """Wait until something holds of a person's open jobs."""
         async with asyncio.timeout(WAIT_S):
-            while not holds(await self.open_jobs()):
+            while not holds(await self.open_jobs(owner)):
                 await self._changed.wait()
                 self._changed.clear()
 

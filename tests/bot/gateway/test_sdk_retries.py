@@ -1,0 +1,95 @@
+"""What OpenAI's own package repeats by itself, and what Usher makes of it."""
+
+import asyncio
+from pathlib import Path
+
+import openai
+import pytest
+
+from bot.gateway import answering
+from queueing.core.jobs import JobState
+from tests.bot.gateway.openai_sdk import CAT, SAID, programming
+
+
+async def test_a_call_that_waited_too_long_is_made_once(tmp_path: Path) -> None:
+    """The package repeats a 504: the same request would be in line three times."""
+    async with programming(tmp_path, api=", wait_s: 0.1") as program:
+        program.server.hold.clear()
+        with pytest.raises(openai.InternalServerError) as error:
+            await program.client.chat.completions.create(**CAT)
+        (job,) = await program.jobs()
+        assert error.value.status_code == 504
+        assert f"/v1/jobs/{job.id}" in error.value.message
+        assert len(program.requests) == 1
+        assert job.state is JobState.PROCESSING
+        program.server.hold.set()
+        await program.until_all_is_over()
+
+
+async def test_the_package_comes_again_when_it_is_told_to(tmp_path: Path) -> None:
+    """A full line would fail programs that could wait a second, or be asked without a pause."""
+    more = "limits: {open_per_person: 1, in_line_per_person: 1}"
+    async with programming(tmp_path, more=more) as program:
+        program.server.hold.clear()
+        first = asyncio.create_task(program.client.chat.completions.create(**CAT))
+        await program.until_running()
+        patient = program.another(max_retries=10)
+        refused = asyncio.create_task(patient.chat.completions.create(**CAT))
+        await program.until_requested(3)
+        program.server.hold.set()
+        assert (await first).choices[0].message.content == SAID
+        assert (await refused).choices[0].message.content == SAID
+        assert len(await program.jobs()) == 2
+        await patient.close()
+
+
+async def test_a_call_that_broke_off_goes_on_with_its_job(tmp_path: Path) -> None:
+    """A program with a short time limit would be in line three times, and be answered never."""
+    async with programming(tmp_path) as program:
+        program.server.hold.clear()
+        client = program.another(timeout=0.5)
+        asking = asyncio.create_task(client.chat.completions.create(**CAT))
+        await program.until_requested(2)
+        program.server.hold.set()
+        assert (await asking).choices[0].message.content == SAID
+        assert [each["x-stainless-retry-count"] for each in program.requests][:2] == ["0", "1"]
+        assert len(await program.jobs()) == 1
+        assert len(program.server.posted("/v1/chat/completions")) == 1
+        await client.close()
+
+
+async def test_an_answer_before_the_time_limit_of_the_package(tmp_path: Path) -> None:
+    """The package would give up first, and come again for nothing."""
+    async with programming(tmp_path) as program:
+        program.server.hold.clear()
+        client = program.another(timeout=6.0, max_retries=2)
+        with pytest.raises(openai.InternalServerError) as error:
+            await client.chat.completions.create(**CAT)
+        assert error.value.status_code == 504
+        assert len(program.requests) == 1
+        await client.close()
+
+
+async def test_white_space_before_an_answer_is_read_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Node gives up after 300 s without a byte."""
+    monkeypatch.setattr(answering, "SPACE_EVERY_S", 0.02)
+    async with programming(tmp_path, api=", hold_s: 0.01") as program:
+        program.server.hold.clear()
+        asking = asyncio.create_task(program.ask())
+        await program.until_running()
+        await asyncio.sleep(0.1)  # some blanks long
+        program.server.hold.set()
+        raw = await asking
+        assert raw.text.startswith("  ")
+        assert raw.parse().choices[0].message.content == SAID
+
+
+async def test_ten_calls_at_once_are_ten_jobs(tmp_path: Path) -> None:
+    """A program that asks ten times wants ten answers."""
+    more = "limits: {open_per_person: 20, in_line_per_person: 20}"
+    async with programming(tmp_path, more=more) as program:
+        ask = program.client.chat.completions.create
+        answers = await asyncio.gather(*(ask(**CAT) for _ in range(10)))
+        assert len({answer.id for answer in answers}) == 10
