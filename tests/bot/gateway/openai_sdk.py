@@ -92,10 +92,6 @@ class Program:
         """Return a stream of an answer to the usual question."""
         return await self.client.chat.completions.create(**CAT, stream=True)
 
-    async def ask(self) -> Any:
-        """Return the answer to the usual question, with the raw response around it."""
-        return await self.client.chat.completions.with_raw_response.create(**CAT)
-
     async def until_running(self) -> None:
         """Wait until the server writes an answer."""
         async with asyncio.timeout(60):

@@ -77,13 +77,12 @@ async def test_white_space_before_an_answer_is_read_over(
     monkeypatch.setattr(answering, "SPACE_EVERY_S", 0.02)
     async with programming(tmp_path, api=", hold_s: 0.01") as program:
         program.server.hold.clear()
-        asking = asyncio.create_task(program.ask())
-        await program.until_running()
-        await asyncio.sleep(0.1)  # some blanks long
-        program.server.hold.set()
-        raw = await asking
-        assert raw.text.startswith("  ")
-        assert raw.parse().choices[0].message.content == SAID
+        asking = program.client.chat.completions.with_streaming_response.create(**CAT)
+        async with asking as begun:  # it has, though there is no answer yet
+            await program.until_running()
+            program.server.hold.set()
+            assert (await begun.text()).startswith(" ")
+            assert (await begun.parse()).choices[0].message.content == SAID
 
 
 async def test_ten_calls_at_once_are_ten_jobs(tmp_path: Path) -> None:
