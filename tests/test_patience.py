@@ -31,6 +31,7 @@ SLEEPS = {
     "security/test_stopping.py": "another process shows nothing but its file",
 }
 PATIENCES = {
+    "bot/gateway/test_sdk_retries.py": "a client that gives up early, which is what is tested",
     "backends/conftest.py": "given up for servers that have gone, and nothing else waits for them",
     "contracts/harness_comfyui.py": "given up for servers that have gone",
     "backends/test_comfyui_attempts.py": "a stop of a server that hangs, and sockets that are deaf",

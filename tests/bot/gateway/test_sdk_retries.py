@@ -47,7 +47,7 @@ async def test_a_call_that_broke_off_goes_on_with_its_job(tmp_path: Path) -> Non
     """A program with a short time limit would be in line three times, and be answered never."""
     async with programming(tmp_path) as program:
         program.server.hold.clear()
-        client = program.another(timeout=0.5)
+        client = program.another(timeout=0.5, max_retries=20)
         asking = asyncio.create_task(client.chat.completions.create(**CAT))
         await program.until_requested(2)
         program.server.hold.set()
