@@ -16,7 +16,7 @@ from pydantic import Field
 
 from backends.common.options import read_options
 from backends.demo.art import CANVAS, Painting
-from backends.demo.text import answer, chunk, whole_answer
+from backends.demo.text import answer, chunk, continuation, whole_answer
 from backends.demo.vectors import NOTE, hashed, tokens_of
 from backends.media.pictures import as_jpeg, as_png, open_picture
 from queueing.core.catalog import BackendSpec, ModelSpec
@@ -212,19 +212,18 @@ class Demo:
         return partial(_enlarged, work.key, work.files[0])
 
     async def _write(self, model: ModelSpec, request: Chat, work: Work, report: Report) -> Fetch:
-        pictures = [await asyncio.to_thread(open_picture, file) for file in work.files]
-        words = answer(request, [picture.size for picture in pictures]).split(" ")
-        if request.max_tokens:
-            words = words[: request.max_tokens]
+        passed_on = request.passed_on
+        words = (await _words(request, work.files))[: request.max_tokens]
         word_s, text = self._step_s(model, len(words)), " ".join(words)
         for count, word in enumerate(words, start=1):
             await asyncio.sleep(word_s)
             done = count / len(words)
-            if request.passed_on is None:
+            if passed_on is None:
                 report(Progress(fraction=done, text=" ".join(words[:count])))
             else:
-                report(Progress(fraction=done, chunks=(chunk(word, count, len(words)),)))
-        if request.passed_on is None:
+                said = chunk(word, count, len(words), text=passed_on.text)
+                report(Progress(fraction=done, chunks=(said,)))
+        if passed_on is None:
             return partial(_output, Output(text=text))
         return partial(_output, Output(text=text, answer=whole_answer(request, words)))
 
@@ -244,6 +243,13 @@ class Demo:
         if options.step_s is not None:
             return options.step_s
         return (model.service_s if options.service_s is None else options.service_s) / steps
+
+
+async def _words(request: Chat, files: Sequence[File]) -> list[str]:
+    if request.passed_on is not None and request.passed_on.text:
+        return continuation(request.passed_on).split(" ")
+    pictures = [await asyncio.to_thread(open_picture, file) for file in files]
+    return answer(request, [picture.size for picture in pictures]).split(" ")
 
 
 def _failing(report: Report, fails: bool, progress: Progress) -> None:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from textwrap import shorten
 
-from queueing.core.requests import Chat
+from queueing.core.requests import Chat, PassedOn
 
 OPENING = (
     "**This is Usher's stand-in: no language model was used.** It only shows how an answer "
@@ -29,13 +29,26 @@ def answer(chat: Chat, pictures: Sequence[tuple[int, int]] = ()) -> str:
     return "\n\n".join((OPENING, _echo(question), facts, CLOSING))
 
 
-def chunk(word: str, number: int, of: int) -> str:
-    """Return one word of an answer as a server streams it; the last says that it is the end."""
-    content = word if number == 1 else f" {word}"
-    end = "stop" if number == of else None
-    return json.dumps(
-        {"choices": [{"index": 0, "delta": {"content": content}, "finish_reason": end}]}
+def continuation(passed_on: PassedOn) -> str:
+    """Return what follows a prompt, or what belongs between it and its suffix."""
+    prompt, suffix = passed_on.body.get("prompt"), passed_on.body.get("suffix")
+    words = len(prompt) if isinstance(prompt, list) else len(str(prompt).split())
+    after = f", and {_count(len(str(suffix).split()), 'word')} after the gap" if suffix else ""
+    return (
+        f"This is Usher's stand-in: no language model was used. Your prompt has "
+        f"{_count(words, 'word')}{after}."
     )
+
+
+def chunk(word: str, number: int, of: int, *, text: bool = False) -> str:
+    """Return one word of an answer as a server streams it; the last says that it is the end.
+
+    With `text`, it belongs to a completion of a prompt.
+    """
+    content = word if number == 1 else f" {word}"
+    said = {"text": content} if text else {"delta": {"content": content}}
+    end = "stop" if number == of else None
+    return json.dumps({"choices": [{"index": 0, **said, "finish_reason": end}]})
 
 
 def whole_answer(chat: Chat, words: Sequence[str]) -> str:

@@ -14,7 +14,8 @@ from pydantic import JsonValue
 from backends.common.http import Http, HttpFailed, HttpRefused
 from backends.openai.errors import NO_MODEL, classify
 from backends.openai.flavour import Flavour, ModelNames, Served, plain
-from backends.openai.passed_on import PassedOnReader
+from backends.openai.infill import INFILL
+from backends.openai.passed_on import InfillReader, PassedOnReader
 from backends.openai.stream import AnswerReader, Garbage, StreamError
 from queueing.core.catalog import Timeouts
 from queueing.core.errors import BackendError, BadModel, NotLoaded, Rejected, Unavailable
@@ -71,7 +72,7 @@ def classified() -> Iterator[None]:
 
 async def _stream(http: Http, flavour: Flavour, question: Question, report: Report) -> AnswerReader:
     """Return the answer so far; a silent reader means that the stream broke off without a reason."""
-    reader = PassedOnReader() if question.passed_on else AnswerReader()
+    reader = _reader(question)
     opened = False
     read_s = silence_s(question.timeouts)
     try:
@@ -83,6 +84,12 @@ async def _stream(http: Http, flavour: Flavour, question: Question, report: Repo
             raise
     reader.close()
     return reader
+
+
+def _reader(question: Question) -> AnswerReader:
+    if not question.passed_on:
+        return AnswerReader()
+    return InfillReader() if question.path.startswith(INFILL) else PassedOnReader()
 
 
 async def _follow(

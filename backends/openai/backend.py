@@ -21,6 +21,7 @@ from backends.openai.embedding_body import Batch
 from backends.openai.errors import NO_MODEL
 from backends.openai.flavour import Flavour, ModelNames, PictureForm, Served
 from backends.openai.flavours import FLAVOURS
+from backends.openai.infill import path_of
 from backends.openai.passed_on import passed_body
 from backends.openai.replies import TokenRefused
 from backends.openai.request import TextOptions, chat_body
@@ -199,8 +200,20 @@ class OpenAI:
         else:
             question = await self._question(model, request, work.files, flavour)
             await recorded()
-            output = await stream_answer(self._http, flavour, question, report)
+            output = await self._answered(model, question, flavour, report)
         return partial(_output, output)
+
+    async def _answered(
+        self, model: ModelSpec, question: Question, flavour: Flavour, report: Report
+    ) -> Output:
+        """Return the answer. A server without completions says that it has no such model."""
+        try:
+            return await stream_answer(self._http, flavour, question, report)
+        except BadModel as error:
+            if question.path == flavour.chat_path or error.__cause__ is None:
+                raise
+            await self._find(model)
+            raise Rejected(str(error), problem=problem(What.NO_COMPLETIONS)) from error
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:  # noqa: ARG002 - the port's signature
         """Return None: these servers stop when the connection closes, and store no answer."""
@@ -263,10 +276,9 @@ class OpenAI:
     async def _question(
         self, model: ModelSpec, chat: Chat, files: Sequence[File], flavour: Flavour
     ) -> Question:
-        text = chat.passed_on is not None and chat.passed_on.text
         return Question(
             body=await self._body(model, chat, files, flavour),
-            path=flavour.text_path if text else flavour.chat_path,
+            path=path_of(flavour, chat.passed_on),
             model_id=_id(model),
             timeouts=model.timeouts,
             look_up=partial(self._find, model),

@@ -27,6 +27,7 @@ NO_EMBEDDINGS = problem(What.NO_EMBEDDINGS)
 NO_PICTURE_EMBEDDINGS = problem(What.NO_PICTURE_EMBEDDINGS)
 NO_TOKENS = problem(What.NO_TOKENS)
 NO_DIMENSIONS = problem(What.NO_DIMENSIONS)
+NO_SUFFIX = problem(What.NO_SUFFIX)
 CAUSE_LIMIT = 300  # characters of a server's words that reach the log
 
 Kind = type[BackendError]
@@ -68,6 +69,12 @@ EMBEDS = (
     "pooling type 'none'",
 )
 DIMENSIONS = ("matryoshka", "output dimensions")
+SUFFIX = (
+    "infill is not supported",
+    "does not support insert",
+    "suffix is not currently supported",
+    "unsupported param: suffix",
+)
 AWAY = (
     "no models loaded",
     "model is not loaded",
@@ -86,6 +93,7 @@ RULES: Sequence[tuple[tuple[str, ...], Kind, Problem | None]] = (
     (EMBEDS, Rejected, NO_EMBEDDINGS),
     (DIMENSIONS, Rejected, NO_DIMENSIONS),
     (PICTURES, Rejected, NO_PICTURES),
+    (SUFFIX, Rejected, NO_SUFFIX),
     (MEMORY, OutOfMemory, None),
     (TOKEN, Unavailable, None),
     (CONTEXT, Rejected, TOO_LONG),

@@ -92,6 +92,9 @@ class Flavour(Protocol):
     eager: ClassVar[bool]  # a request loads a model that is not loaded, and may evict others for it
     chat_path: ClassVar[str]
     text_path: ClassVar[str]
+    suffix_path: ClassVar[str | None]  # where a prompt with a text after the gap is sent
+    prompt_tokens: ClassVar[bool]  # it takes a prompt of token numbers
+    echoes: ClassVar[bool]  # it can return the prompt with its log probabilities
     extra: ClassVar[frozenset[str]]  # of a request's fields beside OpenAI's, those it knows
     json_object: ClassVar[bool]  # it takes `response_format: json_object`
 
@@ -124,6 +127,9 @@ class Generic:
     eager: ClassVar[bool] = False
     chat_path: ClassVar[str] = "/v1/chat/completions"
     text_path: ClassVar[str] = "/v1/completions"
+    suffix_path: ClassVar[str | None] = "/v1/completions"
+    prompt_tokens: ClassVar[bool] = True
+    echoes: ClassVar[bool] = True
     extra: ClassVar[frozenset[str]] = frozenset({"top_k", "min_p"})
     json_object: ClassVar[bool] = True
     note: ClassVar[str] = (

@@ -57,6 +57,8 @@ class LlamaCpp(Generic):
 
     name: ClassVar[str] = "llamacpp"
     embedding: ClassVar[EmbeddingForm] = EmbeddingForm(pictures=PictureForm.MEDIA)
+    suffix_path: ClassVar[str | None] = "/infill"
+    echoes: ClassVar[bool] = False
     extra: ClassVar[frozenset[str]] = SAMPLERS
     exact: ClassVar[bool] = True
     note: ClassVar[str] = (
@@ -104,6 +106,7 @@ class LlamaCppPython(Generic):
 
     name: ClassVar[str] = "llama-cpp-python"
     embedding: ClassVar[EmbeddingForm] = EmbeddingForm(tokens=False)
+    prompt_tokens: ClassVar[bool] = False
     extra: ClassVar[frozenset[str]] = frozenset({"top_k", "min_p", "typical_p", "repeat_penalty"})
     note: ClassVar[str] = (
         "llama-cpp-python cuts an answer off when the next request comes: set `parallel: 1` for "
@@ -135,6 +138,9 @@ class LlamaCppRouter(Generic):
     can_unload: ClassVar[bool] = True
     exact: ClassVar[bool] = True
     chat_path: ClassVar[str] = "/v1/chat/completions?autoload=false"  # the queue plans the loads
+    text_path: ClassVar[str] = "/v1/completions?autoload=false"
+    suffix_path: ClassVar[str | None] = "/infill?autoload=false"
+    echoes: ClassVar[bool] = False
     note: ClassVar[str] = (
         "This router unloads by itself beyond --models-max (4 unless set); start it with "
         "--models-max 0, so that only Usher decides what stays."

@@ -26,6 +26,7 @@ class LlamaSwap(Generic):
     """llama-swap: starts and stops other servers; a request for a model may stop another."""
 
     name: ClassVar[str] = "llamaswap"
+    suffix_path: ClassVar[str | None] = "/infill"
     extra: ClassVar[frozenset[str]] = SAMPLERS
     eager: ClassVar[bool] = True
     can_unload: ClassVar[bool] = True

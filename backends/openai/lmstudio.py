@@ -106,6 +106,9 @@ class LMStudio4(Generic):
 
     name: ClassVar[str] = "lmstudio"
     embedding: ClassVar[EmbeddingForm] = TEXTS_ONLY
+    suffix_path: ClassVar[str | None] = None
+    prompt_tokens: ClassVar[bool] = False
+    echoes: ClassVar[bool] = False
     extra: ClassVar[frozenset[str]] = EXTRA
     json_object: ClassVar[bool] = False
     can_unload: ClassVar[bool] = True
@@ -147,6 +150,9 @@ class LMStudio3(Generic):
 
     name: ClassVar[str] = "lmstudio-0.3"
     embedding: ClassVar[EmbeddingForm] = TEXTS_ONLY
+    suffix_path: ClassVar[str | None] = None
+    prompt_tokens: ClassVar[bool] = False
+    echoes: ClassVar[bool] = False
     extra: ClassVar[frozenset[str]] = EXTRA
     json_object: ClassVar[bool] = False
     exact: ClassVar[bool] = True

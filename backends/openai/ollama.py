@@ -53,6 +53,8 @@ class Ollama(Generic):
 
     name: ClassVar[str] = "ollama"
     embedding: ClassVar[EmbeddingForm] = EmbeddingForm(path="/api/embed", own=True, tokens=False)
+    prompt_tokens: ClassVar[bool] = False
+    echoes: ClassVar[bool] = False
     extra: ClassVar[frozenset[str]] = frozenset({"reasoning_effort"})
     eager: ClassVar[bool] = True
     can_unload: ClassVar[bool] = True

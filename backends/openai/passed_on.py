@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from backends.openai.flavour import Flavour
+from backends.openai.infill import as_completion, prompt_body
 from backends.openai.request import TextOptions, data_url
 from backends.openai.stream import AnswerReader, without_thoughts
 from queueing.core.alike import PROBE, KnownForm
@@ -43,6 +44,7 @@ ANY_OBJECT: JsonValue = {
     "type": "json_schema",
     "json_schema": {"name": "object", "schema": {"type": "object"}},
 }
+_LIKELY = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
 _BESIDE = ("usage", "timings", "system_fingerprint")
 
 
@@ -64,7 +66,8 @@ async def passed_body(
         body.setdefault("max_tokens", options.max_tokens)
     if options.temperature is not None:
         body.setdefault("temperature", options.temperature)
-    return body | {"model": model_id, "stream": True, "stream_options": {"include_usage": True}}
+    body |= {"model": model_id, "stream": True, "stream_options": {"include_usage": True}}
+    return prompt_body(flavour, body) if passed_on.text else body
 
 
 async def _message(message: JsonValue, files: Sequence[File]) -> JsonValue:
@@ -90,6 +93,7 @@ class Gathered:
     calls: list[dict[str, Any]] = field(default_factory=list)
     latest: dict[int, dict[str, Any]] = field(default_factory=dict)  # call by its index
     logprobs: list[JsonValue] = field(default_factory=list)
+    likely: dict[str, list[JsonValue]] = field(default_factory=dict)
     finish_reason: str | None = None
     beside: dict[str, JsonValue] = field(default_factory=dict)
 
@@ -103,7 +107,14 @@ class Gathered:
             probabilities = choice.get("logprobs")
             if isinstance(probabilities, dict):
                 self.logprobs += probabilities.get("content") or ()
+                self._likely(probabilities)
             self._piece(choice.get("delta") or choice.get("message") or choice)
+
+    def _likely(self, probabilities: Mapping[str, Any]) -> None:
+        """Add the log probabilities of a completion, which are lists side by side."""
+        for name in _LIKELY:
+            if isinstance(listed := probabilities.get(name), list):
+                self.likely.setdefault(name, []).extend(listed)
 
     def _piece(self, piece: Mapping[str, Any]) -> None:
         for name in ("content", "text", "reasoning_content", "reasoning", "refusal"):
@@ -140,7 +151,7 @@ class Gathered:
             {
                 "message": message,
                 "finish_reason": self.finish_reason,
-                "logprobs": self.logprobs or None,
+                "logprobs": self.logprobs or self.likely or None,
                 **self.beside,
             }
         )
@@ -194,13 +205,20 @@ class PassedOnReader(AnswerReader):
         name, said = known
         self._chunks.append(data)
         self.gathered.texts.setdefault(name, []).append(said)
-        if name == "content":
+        if name in {"content", "text"}:
             self._say(said)
-        return name != "text"
+        return True
 
     def _keep_chunk(self, data: str) -> None:
         self._chunks.append(data)
         self.gathered.add(json.loads(data))
+
+
+class InfillReader(PassedOnReader):
+    """Reads llama.cpp's own stream of a filled gap as a completion."""
+
+    def _take(self, data: str) -> bool:
+        return super()._take(as_completion(data))
 
 
 def _one_text(data: str) -> str | None:

@@ -42,6 +42,7 @@ class Choice(ServerReply):
 
     delta: Piece | None = None
     message: Piece | None = None
+    text: JsonValue = None  # of a completion of a prompt
     finish_reason: str | None = None
 
 
@@ -143,7 +144,7 @@ class AnswerReader:
         """Keep an event as it came; here for `PassedOnReader`."""
 
     def _choice(self, choice: Choice) -> bool:
-        piece = choice.delta or choice.message or Piece()
+        piece = choice.delta or choice.message or Piece(content=choice.text)
         self.finished = choice.finish_reason or self.finished
         self.thinks = self.thinks or piece.thinks
         self._say(piece.text)

@@ -21,6 +21,7 @@ class VLlm(Generic):
 
     name: ClassVar[str] = "vllm"
     embedding: ClassVar[EmbeddingForm] = EmbeddingForm(pictures=PictureForm.MESSAGES)
+    suffix_path: ClassVar[str | None] = None
     extra: ClassVar[frozenset[str]] = frozenset(
         {
             "top_k",

@@ -11,6 +11,7 @@ from bot.gateway.answering import Answering, WaitLimits
 from bot.gateway.attendance import Attendance
 from bot.gateway.callers import Authentication
 from bot.gateway.chat_completions import ChatRoute
+from bot.gateway.completions import CompletionRoute
 from bot.gateway.embeddings import EmbeddingRoute
 from bot.gateway.fetching.fetcher import Fetcher
 from bot.gateway.image_answers import ImageAnswers
@@ -132,6 +133,7 @@ class Gateway:
         chat = ChatRoute(submitting=submitting, answering=answering)
         embeddings = EmbeddingRoute(submitting=submitting, answering=answering)
         responses = ResponseRoute(submitting=submitting, answering=answering)
+        completions = CompletionRoute(submitting=submitting, answering=answering)
         pictures = ImageAnswers(answering=answering, url=url)
         models = ModelsRoute(models=queue.models, status=queue.status)
         jobs = JobRoutes(
@@ -146,6 +148,7 @@ class Gateway:
             "POST /v1/chat/completions": chat,
             "POST /v1/embeddings": embeddings,
             **responses.routes,
+            **completions.routes,
             "POST /v1/images/generations": ImageRoute(submitting=submitting, answers=pictures),
             "POST /v1/images/edits": ImageEditRoute(submitting=submitting, answers=pictures),
             "POST /v1/images/variations": no_variations,

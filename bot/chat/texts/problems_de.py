@@ -27,6 +27,19 @@ TEXTS: Mapping[str, str] = {
     "failure.no_lora": "Dieser Server hat kein LoRA namens {name}.",
     "failure.other_loras": "Dieser Server hat kein LoRA namens {name}; es gibt dort: {there}.",
     "failure.not_taken": "Diesen Wert nimmt der Server nicht an: {field}. Bitte versuche einen anderen.",
+    "failure.no_suffix": (
+        "Dieses Modell kann keine Lücke in einem Text füllen (suffix). Code-Modelle auf llama.cpp, "
+        "Ollama und llama-cpp-python können das."
+    ),
+    "failure.no_completions": (
+        "Der Server dieses Modells ergänzt keine Prompts. Bitte frag nach einer Chat-Antwort."
+    ),
+    "failure.text_prompts": (
+        "Der Server dieses Modells nimmt Prompts nur als Text an, nicht als Tokens."
+    ),
+    "failure.no_echo": (
+        "Der Server dieses Modells kann den Prompt nicht bewerten (echo mit logprobs)."
+    ),
     "failure.takes_no": "Das lässt sich bei diesem Modell nicht einstellen: {field}.",
     "failure.one_at_a_time": "Dieses Modell zeichnet immer nur ein Bild.",
     "failure.no_start": "Dieses Modell kann nicht von einem Bild ausgehen.",

@@ -27,6 +27,15 @@ TEXTS: Mapping[str, str] = {
     "failure.no_lora": "This server has no LoRA named {name}.",
     "failure.other_loras": "This server has no LoRA named {name}; it has: {there}.",
     "failure.not_taken": "The server doesn't accept this {field}. Please try another.",
+    "failure.no_suffix": (
+        "This model can't fill a gap in a text (suffix). Code models on llama.cpp, Ollama and "
+        "llama-cpp-python can."
+    ),
+    "failure.no_completions": (
+        "The server of this model doesn't complete prompts. Please ask for a chat completion."
+    ),
+    "failure.text_prompts": "The server of this model only takes prompts as text, not as tokens.",
+    "failure.no_echo": "The server of this model can't rate the prompt (echo with logprobs).",
     "failure.takes_no": "This model doesn't let you set the {field}.",
     "failure.one_at_a_time": "This model draws one picture at a time.",
     "failure.no_start": "This model can't start from a picture.",

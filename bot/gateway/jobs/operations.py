@@ -15,9 +15,11 @@ from bot.gateway.jobs.records import (
     QueueView,
 )
 from bot.gateway.openai.chat import ChatCompletions
+from bot.gateway.openai.completions import Completions
 from bot.gateway.openai.embeddings import EmbeddingCall
 from bot.gateway.openai.images import ImageEditInJson, ImageGeneration
 from bot.gateway.openai.model_rows import ModelRow, ModelRows
+from bot.gateway.openai.response_request import Responses
 from bot.gateway.repeats import KEY_MOST
 
 JSON = "application/json"
@@ -100,6 +102,30 @@ OPERATIONS: Mapping[str, Operation] = {
     "POST /v1/chat/completions": Operation(
         summary="Answer a conversation",
         request=ChatCompletions,
+        answers={JSON: None, EVENTS: None},
+        parameters=(_KEY,),
+        headers=_ACCEPTED,
+        refusals=_WAITING,
+    ),
+    "POST /v1/responses": Operation(
+        summary="Answer a conversation, in OpenAI's newer form; nothing is stored",
+        request=Responses,
+        answers={JSON: None, EVENTS: None},
+        parameters=(_KEY,),
+        headers=_ACCEPTED,
+        refusals=_WAITING,
+    ),
+    "POST /v1/completions": Operation(
+        summary="Continue a prompt, or fill a gap in it",
+        request=Completions,
+        answers={JSON: None, EVENTS: None},
+        parameters=(_KEY,),
+        headers=_ACCEPTED,
+        refusals=_WAITING,
+    ),
+    "POST /v1/fim/completions": Operation(
+        summary="Fill a gap in a prompt, answered like a chat completion",
+        request=Completions,
         answers={JSON: None, EVENTS: None},
         parameters=(_KEY,),
         headers=_ACCEPTED,

@@ -189,7 +189,7 @@ def _choice(delta: JsonValue, finish_reason: str | None = None) -> Object:
 
 
 def _renamed(choice: Mapping[str, Any]) -> Object:
-    delta = dict(choice.get("delta") or choice.get("message") or {})
+    delta = dict(choice.get("delta") or choice.get("message") or _completed(choice))
     delta.pop("role", None)
     if calls := delta.get("tool_calls"):
         delta["tool_calls"] = [_call(at, call) for at, call in enumerate(calls)]
@@ -199,6 +199,11 @@ def _renamed(choice: Mapping[str, Any]) -> Object:
         "logprobs": choice.get("logprobs"),
         "finish_reason": choice.get("finish_reason"),
     }
+
+
+def _completed(choice: Mapping[str, Any]) -> Object:
+    """Return the piece of a completion of a prompt, which Mistral's form has as a message."""
+    return {"content": choice["text"]} if choice.get("text") else {}
 
 
 def _call(at: int, call: Mapping[str, Any]) -> Object:

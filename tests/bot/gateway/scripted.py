@@ -36,17 +36,27 @@ ABOUT: dict[str, Any] = {
     "/props": {"default_generation_settings": {}, "total_slots": 4},
     "/version": {"version": "0.11.0"},
 }
+ERRORS = {
+    404: {"detail": "Not Found"},
+    501: {
+        "error": {
+            "code": 501,
+            "message": "Infill is not supported by this model: prefix token is missing. ",
+            "type": "not_supported_error",
+        }
+    },
+}
 USAGE = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
 
 
 class ScriptedServer:
-    """Answers each call with the next of `scripts`; a script is a list of chunks.
+    """Answers each call with the next of `scripts`: a list of chunks, or the status of an error.
 
     In a script, None breaks the connection and "hold" waits until the test sets `go`. `posted` are
     the paths and bodies of the calls, and `left` is set when a caller hangs up.
     """
 
-    def __init__(self, *scripts: Sequence[Any]) -> None:
+    def __init__(self, *scripts: Sequence[Any] | int) -> None:
         self.scripts = list(scripts)
         self.posted: list[tuple[str, Any]] = []
         self.go = asyncio.Event()
@@ -56,8 +66,10 @@ class ScriptedServer:
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Stream the next script."""
         self.posted.append((request.path, await request.json()))
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         script = self.scripts.pop(0)
+        if isinstance(script, int):
+            return web.json_response(ERRORS[script], status=script)
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         try:
             await response.prepare(request)
             for chunk in script:
@@ -83,7 +95,7 @@ class ScriptedServer:
 
 @asynccontextmanager
 async def scripted(
-    folder: Path, *scripts: Sequence[Any], flavour: str = "generic"
+    folder: Path, *scripts: Sequence[Any] | int, flavour: str = "generic"
 ) -> AsyncIterator[tuple[Api, ScriptedServer]]:
     """Run the bot with a scripted server until the block ends."""
     server = ScriptedServer(*scripts)
