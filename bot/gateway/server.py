@@ -12,6 +12,7 @@ from bot.gateway.attendance import Attendance, job_of
 from bot.gateway.callers import Authentication, Caller
 from bot.gateway.cors import Cors
 from bot.gateway.errors import ApiError
+from bot.gateway.not_offered import not_offered
 from bot.serving.listener import NAME
 from queueing.core.errors import StoreError
 
@@ -130,7 +131,6 @@ def _of_aiohttp(request: web.Request, error: web.HTTPException) -> ApiError:
     status = HTTPStatus(error.status)
     if status is HTTPStatus.NOT_FOUND:
         hint = "" if request.path.startswith("/v1/") else " Paths here begin with /v1/."
-        return ApiError(
-            status=status, message=f"There is nothing at {request.method} {request.path}.{hint}"
-        )
+        nothing = f"There is nothing at {request.method} {request.path}.{hint}"
+        return ApiError(status=status, message=not_offered(request.path) or nothing)
     return ApiError(status=status, message=f"{status.phrase}.")

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, JsonValue, field_validator, model_v
 from bot.gateway.openai.messages import PARTS_LIMIT, TEXT_LIMIT
 from bot.gateway.openai.records import ClientRecord
 
-ITEMS = frozenset({"message", "function_call", "function_call_output", "reasoning"})
+ITEMS = ("message", "function_call", "function_call_output", "reasoning")
 TEXTS = frozenset({"input_text", "output_text", "text", "reasoning_text", "summary_text"})
 PARTS = TEXTS | {"refusal", "input_image", "input_file"}
 STORED = "nothing is stored here; send it whole"
@@ -83,7 +83,7 @@ class ResponseItem(ClientRecord):
         kind = value.get("type")
         if kind == "item_reference":
             raise ValueError(f"item_reference names an item, but {STORED}")
-        if kind not in {None, *ITEMS}:
+        if kind is not None and kind not in ITEMS:
             raise ValueError(
                 f"must be a message, a function call, its output or reasoning, not {kind!s:.40}"
             )

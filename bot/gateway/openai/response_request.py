@@ -30,7 +30,7 @@ class ResponseTool(ClientRecord):
     @classmethod
     def _function(cls, value: Any) -> Any:
         kind = value.get("type") if isinstance(value, dict) else None
-        if kind not in {None, "function"}:
+        if kind is not None and kind != "function":
             raise ValueError(f"only functions can be tools here, not {kind!s:.40}")
         return value
 

@@ -140,6 +140,8 @@ async def test_pictures_and_text_files_are_read(tmp_path: Path) -> None:
         ({**CAT, "background": True}, 400, None, "/v1/jobs"),
         ({**CAT, "temperature": 9}, 400, "temperature", ""),
         ({**CAT, "tools": [{"type": "web_search"}]}, 400, "tools.0", "web_search"),
+        ({**CAT, "tools": [{"type": []}]}, 400, "tools.0", "only functions"),
+        ({**CAT, "input": [{"type": []}]}, 400, "input.0", "must be"),
         ({**CAT, "tools": [{"type": "function"}]}, 400, "tools.0.name", "required"),
         ({**CAT, "text": {"format": {"type": "json_schema"}}}, 400, "text.format", "schema"),
         ({**CAT, "input": [{"type": "item_reference", "id": "x"}]}, 400, "input.0", "stored"),

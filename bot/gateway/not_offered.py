@@ -1,0 +1,33 @@
+"""What OpenAI's API has and this one does not, with what to use in its place. Pure."""
+
+import re
+
+_PATH = re.compile(r"/*(?:v1/+)*(?P<kind>[a-z_]+(?:/(?:speech|transcriptions|translations))?)")
+_NOTHING_KEPT = "nothing is stored here; send the whole conversation with each call"
+_NO_TRAINING = "Usher runs models, and does not train or grade them"
+_FILES = "send pictures and text files in the request, as data URLs"
+_SENTENCES = {
+    "files": f"There are no uploads here: {_FILES}.",
+    "uploads": f"There are no uploads here: {_FILES}.",
+    "containers": f"There are no containers here: {_FILES}.",
+    "vector_stores": "There are no vector stores here: /v1/embeddings makes the vectors for one.",
+    "assistants": f"There are no assistants here: {_NOTHING_KEPT}, to /v1/responses.",
+    "threads": f"There are no threads here: {_NOTHING_KEPT}, to /v1/responses.",
+    "conversations": f"There are no conversations here: {_NOTHING_KEPT}, to /v1/responses.",
+    "batches": "There are no batches here: submit each job to /v1/jobs; all of them wait in line.",
+    "moderations": "There are no moderations here: ask a model of your choice.",
+    "fine_tuning": f"There is no fine-tuning here: {_NO_TRAINING}.",
+    "evals": f"There are no evaluations here: {_NO_TRAINING}.",
+    "realtime": "There are no realtime sessions here: use /v1/responses with stream.",
+    "rerank": "There is no reranking here: compare the vectors of /v1/embeddings.",
+    "videos": "There are no videos here: /v1/images/generations draws pictures.",
+    "audio/speech": "No model here speaks yet.",
+    "audio/transcriptions": "No model here listens yet.",
+    "audio/translations": "No model here listens yet.",
+}
+
+
+def not_offered(path: str) -> str | None:
+    """Return the sentence about a path of OpenAI's that does not exist here; None for others."""
+    match = _PATH.match(path)
+    return None if match is None else _SENTENCES.get(match["kind"])
