@@ -1,1 +1,1 @@
-"""The queue as it is reached from other processes: calls, events and pushed copies over one connection."""
+"""Several processes of one installation: who does what, and the queue as the others reach it."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from queueing.core.errors import StoreError
+from queueing.core.posts import Tenure
 from queueing.store.database import Database, MigrationSet
 from queueing.store.sqlite.database import open_sqlite
 
@@ -21,6 +22,7 @@ async def open_database(
     migrations: Sequence[MigrationSet] = (),
     inline: bool = False,
     most_mb: int | None = None,
+    tenure: Tenure | None = None,
 ) -> Database:
     """Open or create the database and migrate it to this version's schema.
 
@@ -28,7 +30,8 @@ async def open_database(
     `postgresql://user:password@host/database`, which must exist. `migrations` are further sets
     beside the queue's own. `inline` does everything in the calling thread. Beyond `most_mb` a
     file does not grow: it then counts as a full disk, until something is deleted; a server's
-    database is the server's to limit. Raises `StoreError` with what to do when the database cannot
+    database is the server's to limit. With a `tenure`, which only a server knows, nothing is written
+    once another process has taken its post (`Fenced`). Raises `StoreError` with what to do when the database cannot
     be used.
     """
     if not is_postgres(url):
@@ -37,4 +40,4 @@ async def open_database(
         from queueing.store.postgres.database import open_postgres  # noqa: PLC0415  # an extra
     except ImportError as error:
         raise StoreError(_NOT_INSTALLED) from error
-    return await open_postgres(url, migrations=migrations, inline=inline)
+    return await open_postgres(url, migrations=migrations, inline=inline, tenure=tenure)

@@ -10,8 +10,8 @@ from queueing.store import open_database
 from tests.fakes.postgres_server import PostgresServer
 
 TYPES = {"INTEGER": "bigint", "REAL": "double precision", "TEXT": "text", "BLOB": "bytea"}
-OWN = {"deleted_jobs"}
-"""What SQLite keeps in tables of its own (`sqlite_sequence`)."""
+OWN = {"deleted_jobs", "posts", "post_secrets"}
+"""What SQLite keeps in tables of its own (`sqlite_sequence`), and what several processes share."""
 
 Columns = Mapping[str, Mapping[str, tuple[str, bool]]]
 

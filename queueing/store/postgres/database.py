@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, closing
+from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from typing import Any
@@ -15,6 +16,7 @@ from uuid import UUID
 import psycopg
 
 from queueing.core.errors import StoreError
+from queueing.core.posts import Tenure
 from queueing.store.database import ChangeKind, Connection, Damaged, Item, MigrationSet, Result, T
 from queueing.store.postgres.address import Address, read_address
 from queueing.store.postgres.connection import Plain
@@ -84,12 +86,13 @@ class PostgresDatabase:
         sessions: tuple[Session, Session],
         trouble: _Trouble,
         inline: bool,
+        tenure: Tenure | None = None,
     ) -> None:
         self.id = database_id
         self._session, reading = sessions
         self._trouble = trouble
         worker = partial(PostgresWorker, inline=inline, failed=trouble.look)
-        self._writer = worker(self._session, WRITING)
+        self._writer = worker(self._session, replace(WRITING, tenure=tenure))
         self._reader = worker(reading, READING)
 
     @property
@@ -161,13 +164,14 @@ async def open_postgres(
     *,
     migrations: Sequence[MigrationSet] = (),
     inline: bool = False,
+    tenure: Tenure | None = None,
 ) -> PostgresDatabase:
     """Open the database and migrate it to this version's schema.
 
     The parameters are those of `open_database`. Raises `StoreError` with what to do when the database cannot be used; then nothing has changed.
     """
     address = read_address(url)
-    lock, trouble = SessionLock(), _Trouble()
+    lock, trouble = SessionLock(tenure), _Trouble()
     sessions = Session(address, lock), Session(address, _begin_reading)
     try:
         async with AsyncExitStack() as opened:
@@ -184,7 +188,24 @@ async def open_postgres(
         sessions=sessions,
         trouble=trouble,
         inline=inline,
+        tenure=tenure,
     )
+
+
+async def migrate_postgres(url: str, *, migrations: Sequence[MigrationSet] = ()) -> None:
+    """Bring the database to this version's schema, whoever else works on it. Raises `StoreError`."""
+    address = read_address(url)
+
+    def forward() -> None:
+        with closing(connect(address)) as one, closing(connect(address)) as other:
+            refuse_pooler(one, other)
+            with one.transaction():
+                migrate(one, (QUEUE_TABLES, *migrations))
+
+    try:
+        await asyncio.to_thread(forward)
+    except (psycopg.Error, StoreError) as error:
+        raise StoreError(f"{address.shown}: {explain(error)}") from error
 
 
 def _prepared(

@@ -8,6 +8,7 @@ from queueing.store.database import MigrationSet
 from queueing.store.postgres.connection import Plain, PostgresConnection
 from queueing.store.schema import bring_forward, identify
 
+_ONE_AT_A_TIME = "1431521363, hashtext(current_schema())"  # two processes may start together
 _OTHERS = (
     "SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace(current_schema())"
     " AND relkind IN ('r', 'p', 'v', 'm', 'f')"
@@ -36,6 +37,8 @@ def migrate(plain: Plain, sets: Sequence[MigrationSet]) -> UUID:
         plain.execute(script)
 
     plain.execute("SET LOCAL statement_timeout = 0")
+    plain.execute("SET LOCAL lock_timeout = 0")
+    plain.execute(f"SELECT pg_advisory_xact_lock({_ONE_AT_A_TIME})")
     if not is_known(plain):
         plain.execute('CREATE TABLE meta (key text COLLATE "C" PRIMARY KEY, value text NOT NULL)')
     connection = PostgresConnection(plain)

@@ -3,6 +3,7 @@
 import psycopg
 
 from queueing.core.errors import StoreError
+from queueing.core.posts import Tenure
 from queueing.store.database import Damaged
 from queueing.store.postgres.connection import Plain
 
@@ -26,21 +27,18 @@ class SessionLock:
     """The writer's hold on a database: a lock that goes with its session.
 
     Called with each new session of the writer. A session that was lost on the way may still hold
-    the lock, so it is ended.
+    the lock, so it is ended. Where a post is held (`tenure`), its fence takes the place of the lock.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tenure: Tenure | None = None) -> None:
+        self._tenure = tenure
         self._database_id: str | None = None
         self._before: tuple[int, object] | None = None
 
     def __call__(self, plain: Plain) -> None:
         """Take the lock. Raises `StoreError` if another Usher holds it, `Damaged` if it took it."""
-        self._end_lost_session(plain)
-        if not _is_true(plain, f"SELECT pg_try_advisory_lock({_LOCK})"):
-            raise StoreError(TAKEN) if self._before is None else Damaged(TAKEN_OVER)
-        self._before = plain.execute(
-            "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
-        ).fetchone()
+        if self._tenure is None:
+            self._lock(plain)
         if self._database_id is not None:
             row = plain.execute("SELECT value FROM meta WHERE key = 'database_id'").fetchone()
             if row is None or row[0] != self._database_id:
@@ -49,6 +47,14 @@ class SessionLock:
     def belongs_to(self, database_id: str) -> None:
         """Accept no other database from now on."""
         self._database_id = database_id
+
+    def _lock(self, plain: Plain) -> None:
+        self._end_lost_session(plain)
+        if not _is_true(plain, f"SELECT pg_try_advisory_lock({_LOCK})"):
+            raise StoreError(TAKEN) if self._before is None else Damaged(TAKEN_OVER)
+        self._before = plain.execute(
+            "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+        ).fetchone()
 
     def _end_lost_session(self, plain: Plain) -> None:
         if self._before is None:

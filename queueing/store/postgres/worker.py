@@ -7,13 +7,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import psycopg
 
 from queueing.core.errors import StoreError
+from queueing.core.posts import Tenure
 from queueing.store.batching import Batch, Batcher, Outcomes
-from queueing.store.database import DatabaseAway
+from queueing.store.database import DatabaseAway, Fenced
 from queueing.store.postgres.connection import Plain, PostgresConnection, PostgresCursor
 from queueing.store.postgres.failures import AWAY, explain, is_away, may_be_repeated
 from queueing.store.postgres.session import Session
@@ -26,14 +26,18 @@ class Manner:
     """How transactions begin: with these statements, all of which must succeed.
 
     `numbered` is the writer's: its transactions get a number by which the server is asked, after a
-    commit that was not answered, whether it happened.
+    commit that was not answered, whether it happened. With a `tenure`, each begins by locking the
+    row of its post, and nothing is stored once that has another epoch.
     """
 
     begin: Sequence[str]
     numbered: bool
+    tenure: Tenure | None = None
 
 
 WRITING = Manner(begin=("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",), numbered=True)
+FENCE = "SELECT 1 FROM posts WHERE name = ? AND epoch = ? FOR UPDATE"  # a weaker lock is no fence
+FENCED = "another process has taken over the post {}: nothing more is written here"
 READING = Manner(begin=("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",), numbered=False)
 
 
@@ -91,7 +95,7 @@ class PostgresWorker(Batcher):
             return self._apply(batch)
         except Exception as error:  # noqa: BLE001 - whatever it is, it goes to the one who asked
             explained = explain(error)
-            if isinstance(explained, DatabaseAway) or sum(map(len, batch.values())) == 1:
+            if isinstance(explained, DatabaseAway | Fenced) or sum(map(len, batch.values())) == 1:
                 return {kind: [explained] * len(items) for kind, items in batch.items()}
         return {
             kind: [self._all({kind: [item]})[kind][0] for item in items]
@@ -119,9 +123,10 @@ class PostgresWorker(Batcher):
         try:
             with plain.pipeline() as pipeline:
                 connection = PostgresConnection(plain, pipeline)
-                numbering = self._begin(connection)
+                numbering, fence = self._begin(connection)
                 outcomes = {kind: kind.run(connection, items) for kind, items in batch.items()}
                 number = int(numbering.fetchone()[0]) if numbering else 0
+                self._pass(fence)
                 committing = connection.execute("COMMIT")
             _expect_commit(committing)
         except Exception as error:
@@ -131,13 +136,27 @@ class PostgresWorker(Batcher):
             raise
         return self._finished(batch, outcomes)
 
-    def _begin(self, connection: PostgresConnection) -> Any:
-        """Begin a transaction: whatever must hold for each of them is asked here, unanswered yet."""
+    def _begin(
+        self, connection: PostgresConnection
+    ) -> tuple[PostgresCursor | None, PostgresCursor | None]:
+        """Begin a transaction: what must hold for each of them is asked here, unanswered yet.
+
+        Returns the cursors of its number and of the fence.
+        """
         for statement in self._manner.begin:
             connection.execute(statement)
-        if not self._manner.numbered:
-            return None
-        return connection.execute("SELECT pg_current_xact_id()::text")
+        numbering = fence = None
+        if self._manner.numbered:
+            numbering = connection.execute("SELECT pg_current_xact_id()::text")
+        if self._manner.tenure is not None:
+            tenure = self._manner.tenure
+            fence = connection.execute(FENCE, (tenure.name, tenure.epoch))
+        return numbering, fence
+
+    def _pass(self, fence: PostgresCursor | None) -> None:
+        """Raise `Fenced` unless the post is still this process's, before anything is committed."""
+        if fence is not None and self._manner.tenure is not None and fence.fetchone() is None:
+            raise Fenced(FENCED.format(self._manner.tenure.name))
 
     def _end(self, plain: Plain, error: Exception) -> None:
         """Leave no transaction open after a failure."""

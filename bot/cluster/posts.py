@@ -1,0 +1,146 @@
+"""Keeps a process's posts: applies for them, renews their leases, and does their duties meanwhile.
+
+By its own clock a process stops a duty before its lease ends, so that two never do the same.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from queueing.core.errors import StoreError
+from queueing.core.posts import Posts, Tenure
+
+log = logging.getLogger(__name__)
+
+RENEWALS = 3
+"""How often a lease is renewed in its time."""
+MARGIN = 0.15
+"""The share of a lease that is left when its holder stops: cancelling takes a moment."""
+POLL_S = 0.25
+"""How often a free post is looked for, if no notice comes first."""
+FREE_S = 2.0
+"""How long an orderly stop waits for a database that does not answer."""
+
+
+class Lease:
+    """What a duty may ask about its own post, from memory: whether it still holds it."""
+
+    def __init__(self, tenure: Tenure, ends_at: float, clock: Callable[[], float]) -> None:
+        self.tenure = tenure
+        self._ends_at = ends_at
+        self._clock = clock
+
+    @property
+    def left_s(self) -> float:
+        """How long the post is certainly held."""
+        return max(0.0, self._ends_at - self._clock())
+
+    def prolong(self, ends_at: float) -> None:
+        """Record a renewal."""
+        self._ends_at = ends_at
+
+
+Duty = Callable[[Lease], Awaitable[None]]
+"""Does the work of a post until it is cancelled."""
+
+
+def awake_s() -> float:
+    """Return the seconds since this machine started, those it slept included."""
+    boottime = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boottime is None else time.clock_gettime(boottime)
+
+
+class PostKeeper:
+    """Applies for posts, and does their duties while it holds them."""
+
+    def __init__(
+        self, posts: Posts, *, lease_s: float, clock: Callable[[], float] = awake_s
+    ) -> None:
+        self._posts = posts
+        self._lease_s = lease_s
+        self._clock = clock
+
+    async def serve(self, name: str, duty: Duty, *, address: str = "") -> None:
+        """Do a post's duty whenever this process holds it, until cancelled or the duty fails.
+
+        Cancelled, it lets the duty stop in its order and then frees the post. A duty that returns
+        has given the post up.
+        """
+        while True:
+            lease = await self._apply(name, address)
+            log.info("this process holds the post %s (epoch %d)", name, lease.tenure.epoch)
+            kept = await self._hold(lease, duty)
+            if kept:
+                await self._free(lease.tenure)
+                return
+            log.warning("this process no longer holds the post %s", name)
+
+    async def _apply(self, name: str, address: str) -> Lease:
+        while True:
+            asked_at = self._clock()
+            try:
+                async with asyncio.timeout(self._lease_s):
+                    tenure = await self._posts.take(name, address=address)
+            except (StoreError, TimeoutError) as error:
+                log.debug("the post %s cannot be applied for: %s", name, error)
+                tenure = None
+            if tenure is not None:
+                return Lease(tenure, asked_at + self._lease_s, self._clock)
+            await self._posts.freed(POLL_S)
+
+    async def _hold(self, lease: Lease, duty: Duty) -> bool:
+        """Do the duty while the post is held; return whether it still is."""
+        doing = asyncio.ensure_future(duty(lease))
+        keeping = asyncio.ensure_future(self._keep(lease))
+        try:
+            await asyncio.wait({doing, keeping}, return_when=asyncio.FIRST_COMPLETED)
+            if not doing.done():
+                return False
+            await doing  # it raises what stopped the duty
+        except BaseException:
+            await self._stop(doing)
+            if not keeping.done():
+                await self._free(lease.tenure)
+            raise
+        else:
+            return True
+        finally:
+            await self._stop(doing)
+            await self._stop(keeping)
+
+    async def _keep(self, lease: Lease) -> None:
+        """Renew a lease until it is lost or about to end."""
+        while True:
+            await asyncio.sleep(self._lease_s / RENEWALS)
+            while (renewed := await self._renewed(lease)) is None:
+                if lease.left_s < self._lease_s * MARGIN:
+                    return
+                await asyncio.sleep(min(POLL_S, self._lease_s / 10))
+            if not renewed:
+                return
+
+    async def _renewed(self, lease: Lease) -> bool | None:
+        """Renew a lease once; None if the database could not be asked."""
+        asked_at = self._clock()
+        patience_s = lease.left_s - self._lease_s * MARGIN
+        try:
+            async with asyncio.timeout(max(0.0, patience_s)):
+                if not await self._posts.renew(lease.tenure):
+                    return False
+        except (StoreError, TimeoutError) as error:
+            log.debug("the post %s cannot be renewed: %s", lease.tenure.name, error)
+            return None
+        lease.prolong(asked_at + self._lease_s)
+        return True
+
+    async def _free(self, tenure: Tenure) -> None:
+        try:
+            async with asyncio.timeout(FREE_S):
+                await self._posts.free(tenure)
+        except (StoreError, TimeoutError) as error:
+            log.warning("the post %s is free when its lease is over: %s", tenure.name, error)
+
+    async def _stop(self, task: "asyncio.Future[None]") -> None:
+        task.cancel()
+        await asyncio.wait({task})

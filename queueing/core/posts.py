@@ -1,0 +1,62 @@
+"""Posts: duties that one process of an installation holds at a time, and the port to them.
+
+A process holds a post by a lease in the database, in the database's time. Every time a post changes
+hands its epoch rises, and the database refuses what is written under an older one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tenure:
+    """A post as one process holds it, until another takes it under the next epoch.
+
+    `secret` is drawn for this epoch: a process that knows it reads the same database.
+    """
+
+    name: str
+    epoch: int
+    secret: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PostHolder:
+    """A post as every process can read it. `left_s` is what remains of the lease, 0 if it is over.
+
+    `holder` names the process for people, empty if the post is free; `address` is where it listens
+    to the others.
+    """
+
+    name: str
+    holder: str
+    address: str
+    epoch: int
+    left_s: float
+
+
+class Posts(Protocol):
+    """The posts in the database. Every call raises `StoreError` while it is away."""
+
+    async def take(self, name: str, *, address: str) -> Tenure | None:
+        """Take a post if it is free or its lease is over, and return it under a new epoch.
+
+        A post whose holder's session has ended is free before its lease is over. None if another
+        process holds it.
+        """
+
+    async def renew(self, tenure: Tenure) -> bool:
+        """Prolong a lease; return False if another process has taken the post meanwhile."""
+
+    async def free(self, tenure: Tenure) -> None:
+        """Give a post up at once, if it is still held. Idempotent."""
+
+    async def holders(self) -> Sequence[PostHolder]:
+        """Return every post that was ever held, by name."""
+
+    async def secret(self, name: str, epoch: int) -> bytes | None:
+        """Return the secret of a post's holder, None once another epoch has begun."""
+
+    async def freed(self, within_s: float) -> None:
+        """Wait until a post may have become free, at most that long; never raises."""

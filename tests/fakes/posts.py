@@ -1,0 +1,103 @@
+"""Posts in memory, in the time of the event loop; any number of processes share one table."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from queueing.core.errors import StoreError
+from queueing.core.posts import PostHolder, Tenure
+
+
+@dataclass
+class PostTable:
+    """What all processes see."""
+
+    lease_s: float
+    rows: dict[str, PostHolder] = field(default_factory=dict)
+    until: dict[str, float] = field(default_factory=dict)
+    sessions: dict[str, set[str]] = field(default_factory=dict)
+    free: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @staticmethod
+    def now() -> float:
+        """Return the database's time."""
+        return asyncio.get_running_loop().time()
+
+
+class FakePosts:
+    """One process's way to the table. `away` is the database out of its reach."""
+
+    def __init__(self, table: PostTable, process: str) -> None:
+        self.table = table
+        self.process = process
+        self.away = False
+        self.mute = False
+        table.sessions[process] = set()
+
+    async def take(self, name: str, *, address: str) -> Tenure | None:
+        """Take a post if it is free."""
+        await self._reach()
+        table = self.table
+        row = table.rows.get(name)
+        held = row is not None and row.holder and name in table.sessions[row.holder]
+        if held and table.until[name] > table.now():
+            return None
+        epoch = 1 if row is None else row.epoch + 1
+        table.rows[name] = PostHolder(
+            name=name, holder=self.process, address=address, epoch=epoch, left_s=0
+        )
+        table.until[name] = table.now() + table.lease_s
+        for session in table.sessions.values():
+            session.discard(name)
+        table.sessions[self.process].add(name)
+        return Tenure(name=name, epoch=epoch, secret=f"{name}:{epoch}".encode())
+
+    async def renew(self, tenure: Tenure) -> bool:
+        """Prolong a lease."""
+        await self._reach()
+        if not self._holds(tenure):
+            return False
+        self.table.until[tenure.name] = self.table.now() + self.table.lease_s
+        return True
+
+    async def free(self, tenure: Tenure) -> None:
+        """Give a post up."""
+        await self._reach()
+        if self._holds(tenure):
+            self.table.rows[tenure.name] = replace(self.table.rows[tenure.name], holder="")
+            self.table.free.set()
+
+    async def holders(self) -> Sequence[PostHolder]:
+        """Return every post."""
+        await self._reach()
+        left = {name: max(0.0, at - self.table.now()) for name, at in self.table.until.items()}
+        return [replace(row, left_s=left[name]) for name, row in sorted(self.table.rows.items())]
+
+    async def secret(self, name: str, epoch: int) -> bytes | None:
+        """Return the secret of a post's holder."""
+        await self._reach()
+        row = self.table.rows.get(name)
+        held = row is not None and row.holder and row.epoch == epoch
+        return f"{name}:{epoch}".encode() if held else None
+
+    async def freed(self, within_s: float) -> None:
+        """Wait until a post may be free."""
+        self.table.free.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self.table.free.wait()
+
+    def end_session(self) -> None:
+        """Let the database notice that this process is gone."""
+        self.table.sessions[self.process].clear()
+
+    def _holds(self, tenure: Tenure) -> bool:
+        row = self.table.rows[tenure.name]
+        return row.holder == self.process and row.epoch == tenure.epoch
+
+    async def _reach(self) -> None:
+        if self.mute:
+            await asyncio.Event().wait()
+        if self.away:
+            raise StoreError("the database does not answer")

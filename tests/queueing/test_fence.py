@@ -1,0 +1,174 @@
+"""A process that has lost its post writes nothing more, on a real server."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+
+from queueing.core.posts import Tenure
+from queueing.store import Database, open_database
+from queueing.store.database import Connection, Fenced
+from tests.fakes.postgres_server import PostgresServer
+
+pytest.importorskip("psycopg")
+
+from queueing.store.postgres.posts import PostgresPosts  # an extra
+
+LONG_S = 600.0
+
+
+def write(connection: Connection) -> None:
+    connection.execute(
+        "INSERT INTO meta (key, value) VALUES ('test', '') ON CONFLICT (key) DO NOTHING"
+    )
+
+
+def written(connection: Connection) -> bool:
+    row = connection.execute("SELECT value FROM meta WHERE key = 'test'").fetchone()
+    connection.execute("SELECT 1").fetchone()
+    return row is not None
+
+
+@asynccontextmanager
+async def posts_of(
+    url: str, *processes: str, lease_s: float = LONG_S
+) -> AsyncIterator[list[PostgresPosts]]:
+    async with AsyncExitStack() as stack:
+        made = [PostgresPosts(url, process=each, lease_s=lease_s) for each in processes]
+        for each in made:
+            stack.push_async_callback(each.aclose)
+        yield made
+
+
+async def over(posts: PostgresPosts) -> None:
+    """Wait until the lease of a post is over."""
+    async with asyncio.timeout(60):
+        while (await posts.holders())[0].left_s:
+            await posts.freed(0.05)
+
+
+async def opened(url: str, tenure: Tenure) -> Database:
+    return await open_database(url, tenure=tenure)
+
+
+@pytest.fixture
+def clean(postgres_url: str, postgres: PostgresServer) -> str:
+    postgres.sql("DELETE FROM meta WHERE key = 'test'", database=postgres_url.rpartition("/")[2])
+    return postgres_url
+
+
+async def test_nothing_is_written_under_an_old_epoch(clean: str) -> None:
+    """A frozen scheduler that thaws would start jobs that another has finished."""
+    async with posts_of(clean, "ada", "eve") as (ada, eve):
+        first = await ada.take("queue", address="")
+        assert first is not None
+        old = await opened(clean, first)
+        await ada.free(first)
+        second = await eve.take("queue", address="")
+        assert second is not None
+        new = await opened(clean, second)
+        many = [old.write(write) for _ in range(5)]
+        assert all(
+            isinstance(each, Fenced) for each in await asyncio.gather(*many, return_exceptions=True)
+        )
+        assert not await new.read(written)
+        await new.write(write)
+        assert await old.read(written)  # reading harms no one
+        for each in (old, new):
+            await each.aclose()
+
+
+async def test_a_post_is_not_taken_between_the_fence_and_the_commit(clean: str) -> None:
+    """A change would become durable after the next holder has read what it goes on from."""
+    async with posts_of(clean, "ada", "eve", lease_s=0.1) as (ada, eve):
+        first = await ada.take("queue", address="")
+        assert first is not None
+        database = await opened(clean, first)
+        inside, looked = asyncio.Event(), threading.Event()
+        loop = asyncio.get_running_loop()
+
+        def slow(connection: Connection) -> None:
+            written(connection)  # the fence has been passed
+            loop.call_soon_threadsafe(inside.set)
+            assert looked.wait(60)
+            write(connection)
+
+        writing = asyncio.ensure_future(database.write(slow))
+        await inside.wait()
+        await over(eve)
+        assert await eve.take("queue", address="") is None
+        looked.set()
+        await writing
+        async with asyncio.timeout(60):
+            while await eve.take("queue", address="") is None:
+                await eve.freed(0.05)
+        with pytest.raises(Fenced):
+            await database.write(write)
+        await database.aclose()
+
+
+async def test_a_post_whose_holders_session_ends_is_free_at_once(clean: str) -> None:
+    """After a crash the duty would rest for a lease."""
+    async with posts_of(clean, "ada", "eve") as (ada, eve):
+        assert await ada.take("queue", address="") is not None
+        assert await eve.take("queue", address="") is None
+        await ada.aclose()
+        async with asyncio.timeout(60):
+            while (second := await eve.take("queue", address="")) is None:
+                await eve.freed(0.02)
+        assert second.epoch == 2
+        assert (await eve.holders())[0].left_s > LONG_S / 2
+
+
+async def test_a_thawed_holder_does_not_rob_its_successor(
+    clean: str, postgres: PostgresServer
+) -> None:
+    """Its old lock would be taken for the end of the new holder's session."""
+    async with posts_of(clean, "ada", "eve", lease_s=0.1) as (ada, eve):
+        first = await ada.take("queue", address="")
+        await over(eve)
+        async with posts_of(clean, "eve") as (patient,):
+            second = await patient.take("queue", address="")
+            assert (first, second) != (None, None)
+            assert second is not None
+            for _ in range(5):
+                assert await ada.take("queue", address="") is None
+                assert await eve.take("queue", address="") is None
+            assert await patient.renew(second)
+
+
+async def test_a_free_post_is_heard_of(clean: str) -> None:
+    """A stand-by would look for it ten times a second."""
+    async with posts_of(clean, "ada", "eve") as (ada, eve):
+        first = await ada.take("queue", address="")
+        assert first is not None
+        waiting = asyncio.ensure_future(eve.freed(LONG_S))
+        while not waiting.done():  # until its session listens
+            await ada.free(first)
+            await ada.freed(0.2)
+            first = await ada.take("queue", address="")
+            assert first is not None
+
+
+async def test_posts_come_back_with_the_server(clean: str, postgres: PostgresServer) -> None:
+    """A restart of the server would end the cluster."""
+    async with posts_of(clean, "ada") as (ada,):
+        first = await ada.take("queue", address="")
+        assert first is not None
+        postgres.stop("immediate")
+        postgres.start()
+        assert await ada.renew(first)
+        assert (await ada.holders())[0].epoch == 1
+
+
+async def test_two_processes_that_start_together_make_the_tables_once(
+    empty_postgres_url: str,
+) -> None:
+    """The slower one would fail with "relation already exists"."""
+    from queueing.store.postgres.database import migrate_postgres  # noqa: PLC0415  # an extra
+
+    await asyncio.gather(*(migrate_postgres(empty_postgres_url) for _ in range(4)))
+    async with posts_of(empty_postgres_url, "ada") as (ada,):
+        assert await ada.holders() == []
