@@ -143,6 +143,7 @@ class LimitsConfig(Section):
 
     open_per_person: Whole = _LIMITS.open_per_person
     in_line_per_person: Whole = _LIMITS.in_line_per_person
+    embeddings_open: Whole = _LIMITS.embeddings_open
     per_hour: Quota = _LIMITS.per_hour
     lane: LaneName = "normal"
     files_per_hour_mb: Room = Field(default=1024, alias="files_per_hour")
@@ -160,6 +161,7 @@ class RoleConfig(Section):
     discord_roles: tuple[Annotated[str, Field(coerce_numbers_to_str=True)], ...] = ()
     open_per_person: Whole | None = None
     in_line_per_person: Whole | None = None
+    embeddings_open: Whole | None = None
     per_hour: Quota = None
     lane: LaneName | None = None
 

@@ -13,11 +13,13 @@ class PersonLimits:
 
     Of `open_per_person` open jobs, `in_line_per_person` stand in line at once and the rest wait in
     the person's overflow; `per_hour` counts accepted jobs an hour, without failed ones; `lane` is
-    the lane of their jobs.
+    the lane of their jobs. Embeddings count against `embeddings_open` alone, and as many of them
+    stand in line as other jobs.
     """
 
     open_per_person: int = 10
     in_line_per_person: int = 5
+    embeddings_open: int = 500
     per_hour: int | None = None
     lane: str = "normal"
 
@@ -117,6 +119,7 @@ class Access:
         return PersonLimits(
             open_per_person=limits.open_per_person if person.max_open is None else person.max_open,
             in_line_per_person=limits.in_line_per_person,
+            embeddings_open=limits.embeddings_open,
             per_hour=_own(person.per_hour, limits.per_hour),
             lane=person.lane or limits.lane,
         )

@@ -22,7 +22,7 @@ from bot.requests.refusals import (
 )
 from bot.requests.unwanted import said_in, unwanted_word
 from queueing.core.errors import LimitReached, QueueError
-from queueing.core.jobs import Job, NewJob
+from queueing.core.jobs import Job, NewJob, is_bulk
 from queueing.core.ports import Clock
 from queueing.core.reasons import is_open_ended
 from queueing.core.requests import File, Request
@@ -71,10 +71,11 @@ class RequestLimits:
         """
         self._require_allowed(asking, new.request, continues=continues)
         own = self.access.limits_of(asking.person, asking.rights)
+        bulk = is_bulk(new.request)
         admission = Admission(
-            max_open=own.open_per_person,
+            max_open=own.embeddings_open if bulk else own.open_per_person,
             max_in_line=own.in_line_per_person,
-            max_per_hour=own.per_hour,
+            max_per_hour=None if bulk else own.per_hour,
         )
         size = self._take_in(new.owner, new.files)
         try:
@@ -133,14 +134,14 @@ class RequestLimits:
             return QuotaUsedUp(limit=reached.limit, free_at=reached.free_at)
         if reached.scope == "line":
             return await self._line_full(new, reached.limit)
-        ends = await self._ends(new.owner)
+        ends = await self._ends(new)
         return TooManyOpen(limit=reached.limit, done_at=min(ends, default=None))
 
     async def _line_full(self, new: NewJob, limit: int) -> LineFull:
         """Return the refusal of a full line, with when a tenth of it will have been done."""
         name = self.models.offer.catalog.named(new.model).name
         done_at = self._next_done_at(name)
-        if done_at is None and await self._ends(new.owner):  # the line may be that new
+        if done_at is None and await self._ends(new):  # the line may be that new
             done_at = self._next_done_at(name)
         again_at = None
         if done_at is not None:
@@ -153,9 +154,11 @@ class RequestLimits:
         status = next(each for each in self.status.snapshot().models if each.name == model)
         return status.next_done_at
 
-    async def _ends(self, owner: str) -> list[float]:
-        """Return when open jobs of a person should end, for those with an estimate."""
-        standings = await self.status.standings(await self.jobs.open_jobs(owner))
+    async def _ends(self, new: NewJob) -> list[float]:
+        """Return when open jobs that count with a new one should end, for those with an estimate."""
+        bulk, mine = is_bulk(new.request), await self.jobs.open_jobs(new.owner)
+        alike = [job for job in mine if is_bulk(job.request) is bulk]
+        standings = await self.status.standings(alike)
         known = (each for each in standings.values() if not is_open_ended(each.reason))
         return [each.done_at for each in known if each.done_at is not None]
 

@@ -57,6 +57,15 @@ TRANSITIONS: Mapping[JobEvent, tuple[frozenset[JobState], JobState]] = {
 }
 
 
+def is_bulk(request: Request) -> bool:
+    """Return whether a job is bulk: small work of a program, which asks for it in great numbers.
+
+    Bulk has an overflow and a limit on open jobs of its own, so that it neither fills nor blocks
+    what its owner asks for otherwise. It counts against no hourly quota and is in no history.
+    """
+    return isinstance(request, Embed)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewJob:
     """A request to be accepted.

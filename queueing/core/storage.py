@@ -19,6 +19,7 @@ from queueing.core.requests import File, Output, Request
 class Admission:
     """The limits one acceptance is held against; None for no limit.
 
+    Bulk (`queueing.core.jobs.is_bulk`) and the other jobs of an owner are counted apart.
     `max_open` open jobs of the owner; of them `max_in_line` stand in lines, the rest wait in the
     owner's overflow; `max_waiting` jobs in the model's line and overflow together; `max_per_hour`
     accepted jobs of the owner in any hour, deleted ones included, failed ones not.
@@ -153,7 +154,7 @@ class JobRecords(Protocol):
         """Return an owner's jobs, open and ended, newest first.
 
         `before` is the id of a job: only older ones are returned. Enhancements and other jobs made
-        for a job are left out unless `made_for_jobs`.
+        for a job, and bulk, are left out unless `made_for_jobs`.
         """
 
     async def inputs(self, job: Job) -> tuple[File, ...]:

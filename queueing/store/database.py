@@ -29,7 +29,7 @@ class EngineStatements:
     """The highest number any job ever had, 0 before the first."""
 
     overflow: str
-    """(id, model, lane, owner) of the overflow jobs, by id, without reading those that ended."""
+    """(id, model, lane, owner, bulk) of the overflow jobs, by id, without reading those that ended."""
 
     open_after: str
     """Numbers of open jobs after a number, limited, by id; reads none that ended."""

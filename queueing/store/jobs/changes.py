@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from queueing.core.errors import LimitReached, StaleJob
 from queueing.core.events import JobChanged, make_change
-from queueing.core.jobs import FINAL, Job, JobEvent, JobState, NewJob
+from queueing.core.jobs import FINAL, Job, JobEvent, JobState, NewJob, is_bulk
 from queueing.core.requests import File, Output, Request
 from queueing.core.storage import Admission
 from queueing.store.database import DISK_FULL, Connection, DiskFull
 from queueing.store.jobs import queries
 from queueing.store.jobs.charges import Charges
-from queueing.store.jobs.position_index import LineKey, Move, PositionIndex
+from queueing.store.jobs.position_index import LineKey, Move, PositionIndex, account_of
 from queueing.store.jobs.rows import (
     Row,
     accepted,
@@ -75,8 +75,8 @@ class AdmissionCounters:
         # Plain dicts: a `Counter` calls Python for each key it does not have.
         self._next_seq: dict[LineKey, int] = {}  # the first place of a line is 1
         self._waiting: dict[str, int] = {}  # by model, overflow included
-        self._open: dict[str, int] = {}  # by owner
-        self._placed: dict[str, int] = {}  # by owner: open and not in the overflow
+        self._open: dict[str, int] = {}  # by account
+        self._placed: dict[str, int] = {}  # by account: open and not in the overflow
         self._charges = Charges()
 
     def forget(self) -> None:
@@ -103,9 +103,11 @@ class AdmissionCounters:
         for model, lane, seq in connection.execute(queries.LAST_PROCESSING):
             known = self._next_seq.get((model, lane), 1)
             self._next_seq[model, lane] = max(known, (seq or 0) + 1)
-        owners = connection.execute(queries.OWNERS).fetchall()
-        self._open = {owner: count for owner, count, _ in owners}
-        self._placed = {owner: placed for owner, _, placed in owners}
+        self._open.clear()
+        self._placed.clear()
+        for owner, bulk, count, placed in connection.execute(queries.OWNERS):
+            account = account_of(owner, bulk=bool(bulk))
+            self._open[account], self._placed[account] = count, placed
         self._known = True
 
     # ------------------------------------------------------------ accepting
@@ -140,7 +142,8 @@ class AdmissionCounters:
             used_up = self._charges.refusal(connection, new.owner, limits.max_per_hour, arrival.now)
             if used_up is not None:
                 return used_up
-        if limits.max_open is not None and self._open.get(new.owner, 0) >= limits.max_open:
+        unended = self._open.get(_account(new), 0)
+        if limits.max_open is not None and unended >= limits.max_open:
             return LimitReached("owner", limits.max_open)
         if limits.max_waiting is not None and self._waiting.get(new.model, 0) >= limits.max_waiting:
             return LimitReached("line", limits.max_waiting)
@@ -148,16 +151,16 @@ class AdmissionCounters:
 
     def _admit(self, arrival: Submission) -> Job:
         new = arrival.new
-        owner, line = new.owner, (new.model, new.lane)
+        account, line = _account(new), (new.model, new.lane)
         seq = None
-        unended, placed = self._open.get(owner, 0), self._placed.get(owner, 0)
+        unended, placed = self._open.get(account, 0), self._placed.get(account, 0)
         if not _must_stand_back(unended, placed, arrival.limits.max_in_line):
             seq = self._next_place(line)
             placed += 1
         self._waiting[new.model] = self._waiting.get(new.model, 0) + 1
-        self._open[owner], self._placed[owner] = unended + 1, placed
+        self._open[account], self._placed[account] = unended + 1, placed
         job_id = self._last_id = self._last_id + 1
-        self._unsettled.append(Move(job_id, owner, line, seq))
+        self._unsettled.append(Move(job_id, account, line, seq))
         job = accepted(new, job_id, seq, arrival.now)
         self._charges.charge(job)
         return job
@@ -184,8 +187,8 @@ class AdmissionCounters:
         seq = min(taken) - 1 if taken else self._next_place(line)
         connection.execute(queries.ENTER_LINE, (seq, job.id))
         if job.seq is None:
-            self._placed[job.owner] += 1
-        self._unsettled.append(Move(job.id, job.owner, line, seq))
+            self._placed[_account(job)] += 1
+        self._unsettled.append(Move(job.id, _account(job), line, seq))
         return replace(job, seq=seq, version=job.version + 1)
 
     # ------------------------------------------------------------ another request
@@ -210,7 +213,7 @@ class AdmissionCounters:
             rows = file_rows(job.id, replacement.files, after=there)
             connection.executemany(queries.INSERT_INPUT, rows)
         if job.seq is not None:  # to its own place, so that the line is read again
-            self._unsettled.append(Move(job.id, job.owner, (job.model, job.lane), job.seq))
+            self._unsettled.append(Move(job.id, _account(job), (job.model, job.lane), job.seq))
         changed = replace(job, request=replacement.request, reply_to=reply_to)
         return replace(changed, not_before=0.0, version=job.version + 1)
 
@@ -249,28 +252,34 @@ class AdmissionCounters:
         if waited or waits:
             self._waiting[after.model] = self._waiting.get(after.model, 0) + waits - waited
             line = (after.model, after.lane) if waits else None
-            self._unsettled.append(Move(after.id, after.owner, line, after.seq))
+            self._unsettled.append(Move(after.id, _account(after), line, after.seq))
         return self._end(connection, after) if after.state in FINAL else None
 
     def _end(self, connection: Connection, job: Job) -> str | None:
-        entered = None
-        self._open[job.owner] -= 1
+        entered, account = None, _account(job)
+        self._open[account] -= 1
         if job.seq is not None:
-            self._placed[job.owner] -= 1
-            if self._open[job.owner] > self._placed[job.owner]:
-                entered = self._let_in(connection, job.owner)
-        if not self._open[job.owner]:
-            del self._open[job.owner], self._placed[job.owner]
+            self._placed[account] -= 1
+            if self._open[account] > self._placed[account]:
+                entered = self._let_in(connection, job.owner, bulk=is_bulk(job.request))
+        if not self._open[account]:
+            del self._open[account], self._placed[account]
         return entered
 
-    def _let_in(self, connection: Connection, owner: str) -> str:
+    def _let_in(self, connection: Connection, owner: str, *, bulk: bool) -> str:
         model: str
-        job_id, model, lane = connection.execute(queries.FIRST_IN_OVERFLOW, (owner,)).fetchone()
+        found = connection.execute(queries.FIRST_IN_OVERFLOW, (owner, int(bulk)))
+        job_id, model, lane = found.fetchone()
+        account = account_of(owner, bulk=bulk)
         seq = self._next_place((model, lane))
         connection.execute(queries.ENTER_LINE, (seq, job_id))
-        self._placed[owner] += 1
-        self._unsettled.append(Move(job_id, owner, (model, lane), seq))
+        self._placed[account] += 1
+        self._unsettled.append(Move(job_id, account, (model, lane), seq))
         return model
+
+
+def _account(job: Job | NewJob) -> str:
+    return account_of(job.owner, bulk=is_bulk(job.request))
 
 
 def _must_stand_back(unended: int, placed: int, max_in_line: int | None) -> bool:
@@ -302,8 +311,9 @@ def load_places(connection: Connection) -> PositionIndex:
                 break
             places.enter((model, lane), job_ids, seqs)
             last = seqs[-1]
-    for job_id, model, lane, owner in connection.execute(connection.statements.overflow):
-        places.move(Move(job_id, owner, (model, lane), None))
+    for job_id, model, lane, owner, bulk in connection.execute(connection.statements.overflow):
+        account = account_of(owner, bulk=bool(bulk))
+        places.move(Move(job_id, account, (model, lane), None))
     return places
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from math import inf
 
 from queueing.core.errors import LimitReached
-from queueing.core.jobs import Job
+from queueing.core.jobs import Job, is_bulk
 from queueing.store.database import Connection
 from queueing.store.jobs import queries
 from queueing.store.jobs.rows import Row, insert_rows
@@ -37,8 +37,8 @@ class Charges:
         self._hour = None
 
     def charge(self, job: Job) -> None:
-        """Count a job that is being accepted; a job made for another job is not counted."""
-        if job.parent is None:
+        """Count a job that is being accepted; bulk, or a job made for another, is not counted."""
+        if job.parent is None and not is_bulk(job.request):
             self._new.append((job.id, job.owner, job.queued_at))
             if self._hour is not None:
                 insort(self._hour.setdefault(job.owner, []), (job.queued_at, job.id))

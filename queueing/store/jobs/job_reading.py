@@ -33,8 +33,9 @@ class StoredJobs:
     ) -> list[Job]:
         """Return an owner's jobs, open and ended, newest first."""
         last = before if before is not None else queries.AFTER_ALL
-        query = queries.WHOLE_HISTORY if made_for_jobs else queries.HISTORY
-        return await self._many(query, owner, last, limit)
+        if made_for_jobs:
+            return await self._many(queries.WHOLE_HISTORY, owner, last, owner, last, limit)
+        return await self._many(queries.HISTORY, owner, last, limit)
 
     async def processing(self) -> list[Job]:
         """Return the jobs in state processing, oldest start first."""

@@ -7,19 +7,27 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 
 LineKey = tuple[str, str]  # model, lane
+_BULK = "\0bulk"
+
+
+def account_of(owner: str, *, bulk: bool) -> str:
+    """Return under which name an owner's jobs are counted: bulk has an account of its own."""
+    return owner + _BULK if bulk else owner
+
+
 _MAX_LINES = 1 << 20
 
 
 class Move:
-    """Where a job stands from now on: in a line (`seq`), in its owner's overflow, or nowhere."""
+    """Where a job stands from now on: in a line (`seq`), in the overflow of its account, or nowhere."""
 
-    __slots__ = ("job_id", "line", "owner", "seq")
+    __slots__ = ("account", "job_id", "line", "seq")
 
     def __init__(
-        self, job_id: int, owner: str, line: LineKey | None = None, seq: int | None = None
+        self, job_id: int, account: str, line: LineKey | None = None, seq: int | None = None
     ) -> None:
         self.job_id = job_id
-        self.owner = owner
+        self.account = account
         self.line = line
         self.seq = seq
 
@@ -108,7 +116,7 @@ class PositionIndex:
         # One integer per waiting job (place x _MAX_LINES + number of the line): a million of them
         # take 100 MB and, unlike tuples, cost the garbage collector nothing.
         self._place_of: dict[int, int] = {}
-        self._overflow: dict[str, dict[int, LineKey]] = {}  # by owner, oldest first
+        self._overflow: dict[str, dict[int, LineKey]] = {}  # by account, oldest first
         self._overflow_of: dict[int, str] = {}
 
     def lines(self) -> Iterator[WaitingLine]:
@@ -139,8 +147,8 @@ class PositionIndex:
         if move.line is None:
             return
         if move.seq is None:
-            self._overflow.setdefault(move.owner, {})[move.job_id] = move.line
-            self._overflow_of[move.job_id] = move.owner
+            self._overflow.setdefault(move.account, {})[move.job_id] = move.line
+            self._overflow_of[move.job_id] = move.account
             return
         line = self._lines.get(move.line) or self._new_line(move.line)
         line.enter(move.seq)
@@ -164,11 +172,11 @@ class PositionIndex:
         found = self.find(job_id)
         if found is not None:
             return found[1]
-        owner = self._overflow_of.get(job_id)
-        return None if owner is None else self._position_behind_line(owner, job_id)
+        account = self._overflow_of.get(job_id)
+        return None if account is None else self._position_behind_line(account, job_id)
 
-    def _position_behind_line(self, owner: str, job_id: int) -> int:
-        row = self._overflow[owner]
+    def _position_behind_line(self, account: str, job_id: int) -> int:
+        row = self._overflow[account]
         key = row[job_id]
         line = self._lines.get(key)
         ahead = line.waiting if line else 0
@@ -185,8 +193,8 @@ class PositionIndex:
         return line
 
     def _leave_overflow(self, job_id: int) -> None:
-        owner = self._overflow_of.pop(job_id)
-        row = self._overflow[owner]
+        account = self._overflow_of.pop(job_id)
+        row = self._overflow[account]
         del row[job_id]
         if not row:
-            del self._overflow[owner]
+            del self._overflow[account]

@@ -20,10 +20,10 @@ JOBS_BY_KEYS = {
     count: f"SELECT {JOB_COLUMNS}, key FROM jobs WHERE key IN (?{', ?' * (count - 1)})"
     for count in KEYS_AT_ONCE
 }
-_ROW = "(?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?)"
+_ROW = "(?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 INSERT_JOB = (
     "INSERT INTO jobs (id, model, lane, seq, state, not_before, queued_at, owner, key, parent,"
-    f" reply_to, request, remembered_by) VALUES {_ROW}"
+    f" reply_to, request, remembered_by, bulk) VALUES {_ROW}"
 )
 ROWS_AT_ONCE = 20  # rows per statement: a third cheaper than one by one; more rows gain little
 INSERT_JOBS = INSERT_JOB + f", {_ROW}" * (ROWS_AT_ONCE - 1)
@@ -69,7 +69,7 @@ CHANGE: Mapping[JobEvent, str] = {event: _change(event) for event in JobEvent}
 INSERT_OUTPUT = "INSERT INTO outputs (job_id, number, name, mime, data) VALUES (?, ?, ?, ?, ?)"
 FIRST_IN_OVERFLOW = (
     "SELECT id, model, lane FROM jobs WHERE owner = ? AND finished_at IS NULL AND seq IS NULL"
-    " ORDER BY id LIMIT 1"
+    " AND bulk = ? ORDER BY id LIMIT 1"
 )
 REPLACE_REQUEST = (
     "UPDATE jobs SET request = ?, reply_to = ?, not_before = 0, version = version + 1 WHERE id = ?"
@@ -88,7 +88,10 @@ LAST_WAITING = (
 LAST_PROCESSING = (
     "SELECT model, lane, max(seq) FROM jobs WHERE state = 'processing' GROUP BY model, lane"
 )
-OWNERS = "SELECT owner, count(*), count(seq) FROM jobs WHERE finished_at IS NULL GROUP BY owner"
+OWNERS = (
+    "SELECT owner, bulk, count(*), count(seq) FROM jobs WHERE finished_at IS NULL"
+    " GROUP BY owner, bulk"
+)
 NEXT_LINE = (  # one seek for each line; DISTINCT would walk past every waiting job
     "SELECT model, lane FROM jobs WHERE state = 'pending' AND (model, lane, seq) > (?, ?, ?)"
     " ORDER BY model, lane, seq LIMIT 1"
@@ -119,10 +122,11 @@ ABANDONED = (
     " AND state = 'cancelled' AND backend IS NOT NULL ORDER BY id"
 )
 AFTER_ALL = 2**63 - 1  # no job has a greater id or place
-WHOLE_HISTORY = (
-    f"SELECT {JOB_COLUMNS} FROM jobs WHERE owner = ? AND id < ? ORDER BY id DESC LIMIT ?"
-)
-HISTORY = WHOLE_HISTORY.replace(" ORDER BY", " AND parent IS NULL ORDER BY")
+_USUAL = f"SELECT {JOB_COLUMNS} FROM jobs WHERE owner = ? AND id < ? AND bulk = 0"
+_BULK = _USUAL.replace("bulk = 0", "bulk = 1")
+_NEWEST_FIRST = " ORDER BY id DESC LIMIT ?"
+WHOLE_HISTORY = f"{_USUAL} UNION ALL {_BULK}{_NEWEST_FIRST}"  # two seeks, no sorting
+HISTORY = f"{_USUAL} AND parent IS NULL{_NEWEST_FIRST}"
 INPUTS = "SELECT name, mime, data FROM inputs WHERE job_id = ? ORDER BY number"
 OUTPUTS = "SELECT number, name, mime, data FROM outputs WHERE job_id = ? ORDER BY number"
 RESULT_HEAD = (  # number 0 is the text

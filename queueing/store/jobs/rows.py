@@ -4,7 +4,16 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from queueing.core.jobs import FINAL, TRANSITIONS, Job, JobEvent, JobState, NewJob, make_job
+from queueing.core.jobs import (
+    FINAL,
+    TRANSITIONS,
+    Job,
+    JobEvent,
+    JobState,
+    NewJob,
+    is_bulk,
+    make_job,
+)
 from queueing.core.requests import REQUESTS, File, Output
 from queueing.store.database import Connection
 from queueing.store.jobs import queries
@@ -85,6 +94,7 @@ def job_row(job: Job, key: str, request: str) -> Row:
         job.reply_to,
         request,
         job.remembered_by,
+        int(is_bulk(job.request)),
     )
 
 

@@ -11,7 +11,8 @@ _OPEN = (
 STATEMENTS = EngineStatements(
     last_id="SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'jobs'), 0)",
     overflow=(
-        f"SELECT id, model, lane, owner {_OPEN} AND seq IS NULL AND state = 'pending' ORDER BY id"
+        f"SELECT id, model, lane, owner, bulk {_OPEN} AND seq IS NULL AND state = 'pending'"
+        " ORDER BY id"
     ),
     open_after=f"SELECT id {_OPEN} AND id > ? ORDER BY id LIMIT ?",
     places=(

@@ -27,7 +27,11 @@ def test_a_small_configuration_becomes_a_catalog_with_the_defaults() -> None:
     flux = catalog.models["flux"]
     usual = ModelSpec(name="", backends=(), capabilities=frozenset())
     assert flux.backends == ("stand-in",)
-    assert flux.capabilities == set(Capability) - {Capability.VISION}
+    assert flux.capabilities == set(Capability) - {
+        Capability.VISION,
+        Capability.EMBEDDING,
+        Capability.IMAGE_EMBEDDING,
+    }
     assert (flux.vram_mb, flux.timeouts) == (None, Timeouts())
     assert (flux.load_s, flux.service_s) == (usual.load_s, usual.service_s)
     assert (flux.max_attempts, flux.max_waiting) == (usual.max_attempts, usual.max_waiting)

@@ -1,5 +1,6 @@
 """`POST /v1/embeddings` of a running bot on the demo's stand-in."""
 
+import asyncio
 import base64
 import io
 import json
@@ -171,6 +172,38 @@ def test_the_inputs_of_one_call_are_bounded_together(given: Any, said: str) -> N
         given_in(given)
     assert refused.value.param == "input"
     assert said in refused.value.message
+
+
+async def test_embeddings_have_a_limit_of_their_own(tmp_path: Path) -> None:
+    """Open WebUI sends a document as hundreds of calls at once, and repeats none."""
+    slow = EMBEDDERS.replace("service_s: 0.01", "service_s: 5")
+    few = f"limits: {{open_per_person: 1, in_line_per_person: 1, embeddings_open: 40, per_hour: 1}}\n{slow}"
+    async with running(tmp_path, few) as api, asyncio.TaskGroup() as group:
+        body = {"model": "hashing", "input": "a passage"}
+        calls = [group.create_task(api.post(PATH, body)) for _ in range(40)]
+        await api.until(lambda jobs: len(jobs) == 40)
+        error = (await api.post(PATH, body, status=429))["error"]
+        assert error["code"] == "too_many_open"
+        assert "40" in error["message"]
+        said = [{"role": "user", "content": "hi"}]
+        await api.post("/chat/completions", {"model": "llama", "messages": said})
+        assert [job["model"] for job in (await api.get("/jobs"))["data"]] == ["llama"]
+        for call in calls:
+            call.cancel()
+
+
+async def test_a_call_repeated_after_a_restart_gets_the_answer_it_had(tmp_path: Path) -> None:
+    """A program would pay for a batch twice, and could get other numbers."""
+    body = {"model": "hashing", "input": ["a cat", "a dog"]}
+    again = {"Idempotency-Key": "batch-1"}
+    async with running(tmp_path, EMBEDDERS) as api:
+        first = await api.post(PATH, body, headers=again)
+    async with running(tmp_path, EMBEDDERS) as api:
+        assert await api.post(PATH, body, headers=again) == first
+        packed = await api.post(PATH, {**body, "encoding_format": "base64"}, headers=again)
+        assert isinstance(packed["data"][0]["embedding"], str)
+        assert await api.open_jobs() == []
+        await api.post(PATH, {**body, "input": "another"}, status=422, headers=again)
 
 
 async def test_a_model_that_writes_names_those_that_embed(api: Api) -> None:
