@@ -12,7 +12,7 @@ STATEMENTS = EngineStatements(
         " coalesce((SELECT max(id) FROM jobs), 0))"
     ),
     overflow=(
-        "SELECT id, model, lane, owner FROM jobs WHERE finished_at IS NULL AND seq IS NULL"
+        "SELECT id, model, lane, owner, bulk FROM jobs WHERE finished_at IS NULL AND seq IS NULL"
         " AND state = 'pending' ORDER BY id"
     ),
     open_after="SELECT id FROM jobs WHERE finished_at IS NULL AND id > ? ORDER BY id LIMIT ?",
