@@ -39,7 +39,7 @@ def _clock(moment: float) -> str:
 
 
 def _in_line(reason: Reason) -> Words:
-    return (f"behind others in {reason.model}",)
+    return (f"behind other requests for {reason.model}",)
 
 
 def _loading(reason: Reason) -> Words:
@@ -52,7 +52,7 @@ def _others_first(reason: Reason) -> Words:
     said = f"{count}{go.format(_other(reason))}{_on(reason)}"
     if reason.turn_at is None:
         return (said,)
-    return (f"{said}; your turn is at about ", reason.turn_at)
+    return (f"{said}; your turn comes at about ", reason.turn_at)
 
 
 def _room_busy(reason: Reason) -> Words:
@@ -65,7 +65,7 @@ def _room_busy(reason: Reason) -> Words:
 
 def _loader_busy(reason: Reason) -> Words:
     if reason.other is None:
-        return (f"something else is loading{_on(reason)}",)
+        return (f"another model is being loaded{_on(reason)} first",)
     return (f"{reason.other} is being loaded{_on(reason)} first", *_until(reason))
 
 
@@ -78,37 +78,37 @@ def _gated(reason: Reason) -> Words:
 
 
 def _no_room(reason: Reason) -> Words:
-    return (f"other programs hold the memory {reason.model} needs{_on(reason)}",)
+    return (f"other programs are using the memory {reason.model} needs{_on(reason)}",)
 
 
 def _pinned(reason: Reason) -> Words:
-    return (f"an admin keeps {_other(reason)} in the memory{_on(reason)}",)
+    return (f"an admin keeps {_other(reason)} in memory{_on(reason)}",)
 
 
 def _kept(reason: Reason) -> Words:
-    stays = f"{_other(reason)} stays in the memory{_on(reason)}"
-    return (f"{stays}, because its server cannot be told to unload it",)
+    stays = f"{_other(reason)} stays in memory{_on(reason)}"
+    return (f"{stays}, because its server can't unload it on request",)
 
 
 def _offline(reason: Reason) -> Words:
     if reason.host is None:
         return (f"no machine has {reason.model}",)
-    nowhere = f", no other machine has {reason.model}"
+    nowhere = f", and no other machine has {reason.model}"
     if not reason.since:
         return (f"{reason.host} is offline{nowhere}",)
     return (f"{reason.host} has been offline since ", reason.since, nowhere)
 
 
 def _load_pause(reason: Reason) -> Words:
-    return (f"loading {reason.model} failed, next try", *_at(reason))
+    return (f"loading {reason.model} failed; next try", *_at(reason))
 
 
 def _retry_pause(reason: Reason) -> Words:
-    return ("pausing after a failed attempt, next try", *_at(reason))
+    return ("pausing after a failed attempt; next try", *_at(reason))
 
 
 def _enhancing(_reason: Reason) -> Words:
-    return ("a text model improves the prompt first",)
+    return ("a text model is improving the prompt first",)
 
 
 def _paused(reason: Reason) -> Words:
@@ -119,8 +119,8 @@ def _paused(reason: Reason) -> Words:
 
 def _suspect(reason: Reason) -> Words:
     if reason.other is None or reason.other == reason.model:
-        return ("its server died before, so one job runs alone first",)
-    return (f"{reason.other} runs alone{_on(reason)} first, because its server died before",)
+        return ("its server crashed last time, so one job runs alone first",)
+    return (f"{reason.other} runs alone{_on(reason)} first, because its server crashed last time",)
 
 
 def _starting(_reason: Reason) -> Words:
@@ -161,7 +161,7 @@ def _other(reason: Reason) -> str:
 
 
 def _until(reason: Reason) -> Words:
-    return () if reason.until is None else (", until about ", reason.until)
+    return () if reason.until is None else (" until about ", reason.until)
 
 
 def _at(reason: Reason) -> Words:

@@ -35,13 +35,17 @@ def test_every_reason_has_a_sentence_with_or_without_details(why: Blocked) -> No
 def test_sentences_name_what_a_person_can_understand() -> None:
     """The reasons of the design would read differently in chat, log and list."""
     loading = Reason(why=Blocked.LOADING, model="flux", host="gpu-1", until=1_790_000_060.0)
-    assert words(loading) == ("loading flux on gpu-1", ", until about ", 1_790_000_060.0)
+    assert words(loading) == ("loading flux on gpu-1", " until about ", 1_790_000_060.0)
     busy = Reason(why=Blocked.ROOM_BUSY, model="flux", host="gpu-1", other="sdxl")
     assert sentence(busy) == "sdxl is busy on gpu-1"
     assert sentence(replace(busy, ahead=0)) == "sdxl is busy on gpu-1 until its running job ends"
     first = Reason(why=Blocked.OTHERS_FIRST, model="flux", host="gpu-1", other="sdxl", ahead=3)
     assert sentence(first) == "3 requests for sdxl go first on gpu-1"
     assert sentence(Reason(why=Blocked.PAUSED, model="flux")) == "paused by an admin"
+    pinned = Reason(why=Blocked.PINNED, model="flux", host="gpu-1", other="sdxl")
+    assert sentence(pinned) == "an admin keeps sdxl in memory on gpu-1"
+    kept = "sdxl stays in memory on gpu-1, because its server can't unload it on request"
+    assert sentence(replace(pinned, why=Blocked.KEPT)) == kept
 
 
 def test_the_log_names_moments_in_the_zone_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +54,7 @@ def test_the_log_names_moments_in_the_zone_of_the_machine(monkeypatch: pytest.Mo
     time.tzset()
     try:
         offline = Reason(why=Blocked.OFFLINE, model="flux", host="gpu-2", since=1_790_000_000.0)
-        expected = "gpu-2 has been offline since 19:43:20+0530, no other machine has flux"
+        expected = "gpu-2 has been offline since 19:43:20+0530, and no other machine has flux"
         assert sentence(offline) == expected
     finally:
         monkeypatch.undo()

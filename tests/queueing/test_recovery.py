@@ -219,7 +219,7 @@ def test_a_model_that_is_loaded_already_is_not_loaded_again(tmp_path: Path) -> N
 
 
 def test_a_server_that_only_forgot_is_no_failed_load(tmp_path: Path) -> None:
-    """After a restart of both people read "loading flux failed, next try …", and waited for it."""
+    """After a restart of both people read "loading flux failed; next try …", and waited for it."""
 
     async def scenario() -> None:
         installation = installation_in(tmp_path)

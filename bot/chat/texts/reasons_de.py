@@ -16,7 +16,7 @@ def words(reason: Reason) -> Words:  # noqa: PLR0911  # one return for each reas
         case Blocked.OTHERS_FIRST:
             return _others_first(reason, other, on)
         case Blocked.ROOM_BUSY:
-            return (f"{other} arbeitet{on}, bis der laufende Auftrag endet",)
+            return (f"{other} rechnet{on} noch am laufenden Auftrag",)
         case Blocked.LOADER_BUSY:
             return (f"{other} wird{on} zuerst geladen", *_until(reason))
         case Blocked.RESERVED | Blocked.GATED:
@@ -48,7 +48,7 @@ def _stopped(reason: Reason, model: str, on: str) -> Words:  # noqa: PLR0911  # 
             return (f"kein Rechner hat {model}",)
         case Blocked.OFFLINE:
             since: Words = (" seit ", reason.since) if reason.since else ()
-            nowhere = f"nicht erreichbar, kein anderer Rechner hat {model}"
+            nowhere = f"nicht erreichbar, und kein anderer Rechner hat {model}"
             return (f"{reason.host} ist", *since, f" {nowhere}")
         case Blocked.LOAD_PAUSE:
             return (f"{model} ließ sich nicht laden, nächster Versuch", *_at(reason))
@@ -57,10 +57,10 @@ def _stopped(reason: Reason, model: str, on: str) -> Words:  # noqa: PLR0911  # 
         case Blocked.ENHANCING:
             return ("ein Textmodell verbessert zuerst den Prompt",)
         case Blocked.PAUSED:
-            return (f"{reason.host or model} ist von einem Admin angehalten",)
+            return (f"ein Admin hat {reason.host or model} angehalten",)
         case Blocked.SUSPECT:
             alone = f"{reason.other or model} läuft{on} zuerst allein"
-            return (f"{alone}, weil sein Server abgestürzt war",)
+            return (f"{alone}, weil sein Server zuletzt abgestürzt ist",)
         case _:
             return ("beginnt jetzt",)
 

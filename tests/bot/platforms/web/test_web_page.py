@@ -260,7 +260,7 @@ async def test_a_picture_is_named_for_those_who_hear_the_page(stage: Stage) -> N
     pictures = (picture("x_01.png"), picture("x_02.png", shade=1))
     await stage.show(Content(body=("a cat\nflux · 9 s",), files=pictures))
     labels = f"[...document.querySelectorAll('{LAST} .picture')].map((node) => node.ariaLabel)"
-    assert await stage.page.evaluate(labels) == ["Show Picture 1 large", "Show Picture 2 large"]
+    assert await stage.page.evaluate(labels) == ["Enlarge Picture 1", "Enlarge Picture 2"]
     heard = f"document.querySelector('{LAST} img').alt"
     assert await stage.page.evaluate(heard) == "Picture 1: a cat flux · 9 s"
 
@@ -300,7 +300,7 @@ async def test_one_picture_too_many_is_told_until_something_changes(
         await asyncio.to_thread(path.write_bytes, picture().data)
     await page.set_files("#file", *paths)
     await page.wait("document.querySelectorAll('#attached .done').length === 4")
-    assert await page.text("#notice") == "At most 4 files fit one message."
+    assert await page.text("#notice") == "You can attach at most 4 files to one message."
     await page.type("cat")
     assert await page.text("#notice") == ""
 

@@ -105,7 +105,7 @@ async def test_the_list_below_the_text_is_announced_and_allowed_there(stage: Sta
     assert await page.evaluate("document.getElementById('text').role") is None
     assert not await page.evaluate("document.getElementById('text').hasAttribute('aria-expanded')")
     await page.type("/im")
-    await page.wait_text("to choose from with the arrow keys", "#announce")
+    await page.wait_text("use the arrow keys to choose", "#announce")
 
 
 async def test_the_page_to_sign_in_has_its_landmark(chromium: Chromium) -> None:
