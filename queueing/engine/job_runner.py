@@ -198,7 +198,6 @@ class Processor:
             if begun is not None:
                 recorded.set_result(None)
                 _resolve(started)
-                self._effects.publish(begun)
                 await self._run(begun.job, start.backend, lambda report: heard.by(report, sent))
         finally:
             recorded.cancel()
@@ -210,7 +209,7 @@ class Processor:
     async def _start(self, start: Start, started: asyncio.Future[None]) -> JobChanged | None:
         """Store a start; return None when another change was faster or the store failed."""
         try:
-            return await self._jobs.apply(
+            starting = self._jobs.apply(
                 start.job,
                 JobEvent.START,
                 self._clock.now(),
@@ -218,6 +217,7 @@ class Processor:
                 backend=start.backend,
                 suspect=start.job.suspect,
             )
+            return await self._effects.after(starting, self._effects.publish)
         except StaleJob:
             return None
         except StoreError as error:

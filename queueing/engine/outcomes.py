@@ -42,7 +42,7 @@ class Outcomes:
         """
         for failures in itertools.count(1):
             try:
-                changed = await self._jobs.apply(
+                change = self._jobs.apply(
                     job,
                     event,
                     self._clock.now(),
@@ -51,6 +51,7 @@ class Outcomes:
                     output=output,
                     suspect=suspect,
                 )
+                await self._effects.after(change, self._effects.publish)
             except StaleJob:
                 log.info("job %d: another change was faster than its %s", job.id, event.value)
                 return
@@ -58,7 +59,6 @@ class Outcomes:
                 log.warning("job %d: its %s is not stored yet: %s", job.id, event.value, failure)
                 await asyncio.sleep(min(pause_s(failures), LONGEST_STORE_PAUSE_S))
             else:
-                self._effects.publish(changed)
                 return
 
     async def give_back(self, job: Job, event: JobEvent, *, problem: Problem | None = None) -> None:
@@ -72,7 +72,7 @@ class Outcomes:
             current = await self._jobs.get(job.id)
             if current is None or current.state is not JobState.PROCESSING:
                 return
-            changed = await self._jobs.apply(
+            change = self._jobs.apply(
                 current,
                 event,
                 now,
@@ -80,12 +80,11 @@ class Outcomes:
                 error=_code(problem),
                 suspect=current.suspect,
             )
+            await self._effects.after(change, self._effects.publish)
         except (StaleJob, StoreError) as failure:
             log.warning("job %d: could not be returned to its line: %s", job.id, failure)
         except Exception:
             log.exception("job %d: could not be returned to its line", job.id)
-        else:
-            self._effects.publish(changed)
 
     async def fail_waiting(self, model: str, problem: Problem) -> None:
         """Fail every waiting job of a model."""

@@ -146,14 +146,12 @@ class Control:
         """Cancel a job unless it has started or ended meanwhile."""
         while job is not None and job.state is JobState.PENDING:
             try:
-                cancelled = await self._jobs.apply(
+                withdrawing = self._jobs.apply(
                     job, JobEvent.CANCEL, self._clock.now(), gives_back=True
                 )
+                return (await self._effects.after(withdrawing, self._effects.publish)).job
             except StaleJob:
                 job = await self._jobs.get(job.id)
-                continue
-            self._effects.publish(cancelled)
-            return cancelled.job
         return None
 
     async def move_first(self, job_id: int) -> Job | None:
@@ -162,11 +160,12 @@ class Control:
         The positions of the jobs it passes rise by one. Returns None when it no longer waits, or
         never did. Raises `StoreError`. Idempotent.
         """
-        job = await self._jobs.move_first(job_id)
+        return await self._effects.after(self._jobs.move_first(job_id), self._moved)
+
+    def _moved(self, job: Job | None) -> None:
         if job is not None:
-            log.info("job %d: moved to the front of its line", job_id)
+            log.info("job %d: moved to the front of its line", job.id)
             self._router.moved(job.model)
-        return job
 
 
 def _require_host(catalog: Catalog, host: str) -> None:

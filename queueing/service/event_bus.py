@@ -1,9 +1,14 @@
 """EventBus: tells those who listen what has happened, in its order."""
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, TypeVar
 
 from queueing.core.events import Event, Listener
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -14,6 +19,7 @@ class EventBus:
     def __init__(self) -> None:
         self._listeners: list[Listener] = []
         self._watchers: list[Callable[[], None]] = []
+        self._changes: set[asyncio.Task[Any]] = set()
 
     def subscribe(self, listener: Listener) -> None:
         """Call the listener after every committed change and on progress."""
@@ -30,6 +36,23 @@ class EventBus:
                 listener(event)
             except Exception:
                 log.exception("a listener failed")
+
+    async def after(self, change: Coroutine[Any, Any, T], follow: Callable[[T], None]) -> T:
+        """Make a change in a task of its own, then what follows, before its caller goes on."""
+        task = asyncio.create_task(change)
+        self._changes.add(task)
+        task.add_done_callback(partial(self._follow, follow))
+        return await asyncio.shield(task)
+
+    def _follow(self, follow: Callable[[T], None], change: asyncio.Task[T]) -> None:
+        self._changes.discard(change)
+        if not change.cancelled() and change.exception() is None:
+            follow(change.result())
+
+    async def settle(self) -> None:
+        """Wait until what follows from every change under way has been made."""
+        if self._changes:
+            await asyncio.wait(self._changes)
 
     def fleet_changed(self) -> None:
         """Call everyone who watches the fleet."""

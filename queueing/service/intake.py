@@ -45,10 +45,16 @@ class Intake:
         spec = self._able(new)
         if limits.max_waiting is None or limits.max_waiting > spec.max_waiting:
             limits = replace(limits, max_waiting=spec.max_waiting)
-        job = await self._jobs.add(replace(new, model=spec.name), self._clock.now(), limits=limits)
+        adding = self._jobs.add(replace(new, model=spec.name), self._clock.now(), limits=limits)
+        return await self._effects.after(adding, self._accepted)
+
+    def _accepted(self, job: Job) -> None:
         self._times.arrived(job)
-        self._effects.publish(JobChanged(job=job, event=None))
-        return job
+        self._amended(job)
+
+    def _amended(self, job: Job | None) -> None:
+        if job is not None:
+            self._effects.publish(JobChanged(job=job, event=None))
 
     def _able(self, new: NewJob) -> ModelSpec:
         spec = self._fleet.catalog.require(new.model, new.needs)
@@ -64,13 +70,15 @@ class Intake:
         """
         while (job := await self._jobs.get(job_id)) is not None and not job.state.final:
             try:
-                cancelled = await self._jobs.apply(job, JobEvent.CANCEL, self._clock.now())
+                cancelling = self._jobs.apply(job, JobEvent.CANCEL, self._clock.now())
+                return (await self._effects.after(cancelling, self._cancelled)).job
             except StaleJob:
                 continue
-            self._effects.publish(cancelled)
-            self._processor.cancel(job_id)
-            return cancelled.job
         return job
+
+    def _cancelled(self, cancelled: JobChanged) -> None:
+        self._effects.publish(cancelled)
+        self._processor.cancel(cancelled.job.id)
 
     async def replace_request(
         self,
@@ -85,7 +93,5 @@ class Intake:
         `files` join its inputs, `reply_to` replaces its own. It keeps its place; its delay ends.
         Returns it as it is then, or None when it has started or ended already.
         """
-        job = await self._jobs.replace_request(job_id, request, files=files, reply_to=reply_to)
-        if job is not None:
-            self._effects.publish(JobChanged(job=job, event=None))
-        return job
+        replacing = self._jobs.replace_request(job_id, request, files=files, reply_to=reply_to)
+        return await self._effects.after(replacing, self._amended)

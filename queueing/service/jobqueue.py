@@ -66,3 +66,4 @@ class JobQueue:
             finally:
                 engine.loader.stop()
                 await engine.processor.stop(self._grace_s)
+                await self._given.bus.settle()

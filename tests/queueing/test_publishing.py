@@ -1,0 +1,130 @@
+"""What is stored is published, even where its caller is cancelled at that moment."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from queueing.core.events import JobChanged, LinesMoved
+from queueing.core.jobs import Job, JobEvent
+from queueing.service.jobqueue import JobQueue
+from queueing.store import JobStore, open_database
+from tests.simulation.installation import NO_LIMITS, Installation, host, image_model, until
+from tests.simulation.loop import run
+
+CHANGES = frozenset({"add", "apply", "move_first", "replace_request"})
+
+
+@dataclass
+class HeldStore:
+    """A store that holds the answers to changes it has made, while it is told to."""
+
+    store: JobStore
+    open: asyncio.Event = field(default_factory=asyncio.Event)
+    made: list[str] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.store, name)
+        if name not in CHANGES:
+            return value
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            result = await value(*args, **kwargs)
+            self.made.append(name)
+            await self.open.wait()
+            return result
+
+        return call
+
+
+Calls = Callable[[Installation, JobQueue, Job], Awaitable[Any]]
+CALLS: dict[str, tuple[Calls, JobEvent | None]] = {
+    "submit": (lambda i, q, _: q.submitter.submit(i.new("flux", "dog"), limits=NO_LIMITS), None),
+    "replace": (lambda i, q, job: q.submitter.replace_request(job.id, job.request), None),
+    "cancel": (lambda _, q, job: q.submitter.cancel(job.id), JobEvent.CANCEL),
+    "clear": (lambda _, q, job: q.admin.clear(job.model), JobEvent.CANCEL),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_change_is_published_though_its_caller_has_gone(name: str) -> None:
+    """A person who left a call would leave everybody else with an old place in line."""
+    call, event = CALLS[name]
+
+    async def scenario() -> None:
+        installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+        store = HeldStore(JobStore(await open_database(installation.url, inline=True)))
+        queue = installation.build(store, installation.connect())  # not running: all jobs wait
+        store.open.set()
+        job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+        store.open.clear()
+        store.made.clear()
+        installation.events.clear()
+        caller = asyncio.ensure_future(call(installation, queue, job))
+        await until(lambda: store.made)
+        caller.cancel()
+        await asyncio.wait([caller])
+        assert not installation.events
+        store.open.set()
+        await until(lambda: installation.events, within_s=5.0)
+        (changed,) = installation.events
+        assert isinstance(changed, JobChanged)
+        assert changed.event is event
+        await store.aclose()
+
+    run(scenario())
+
+
+def test_a_moved_job_has_its_line_looked_at_though_the_caller_has_gone() -> None:
+    """The places of a whole line would stay as they were until something else moved it."""
+
+    async def scenario() -> None:
+        installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+        store = HeldStore(JobStore(await open_database(installation.url, inline=True)))
+        store.open.set()
+        async with installation.queue(store) as queue:
+            jobs = [
+                await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
+                for n in range(4)
+            ]
+            await until(lambda: installation.servers["comfy"].running)
+            store.open.clear()
+            store.made.clear()
+            caller = asyncio.ensure_future(queue.admin.move_first(jobs[-1].id))
+            await until(lambda: store.made)
+            caller.cancel()
+            await asyncio.wait([caller])
+            installation.events.clear()
+            store.open.set()
+
+            def told() -> bool:
+                return any(isinstance(event, LinesMoved) for event in installation.events)
+
+            await until(told, within_s=1.0)
+
+    run(scenario())
+
+
+def test_a_finished_job_is_published_though_its_attempt_was_cancelled() -> None:
+    """A result stored as the bot stops would reach its chat only after the next start."""
+
+    async def scenario() -> None:
+        installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+        store = HeldStore(JobStore(await open_database(installation.url, inline=True)))
+        store.open.set()
+        queue = installation.build(store, installation.connect())
+        running = asyncio.create_task(queue.run())
+        job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+        await until(lambda: JobEvent.START in installation.history(job.id))
+        store.open.clear()
+        store.made.clear()
+        await until(lambda: store.made)
+        running.cancel()
+        asyncio.get_running_loop().call_later(60.0, store.open.set)
+        await asyncio.wait([running])
+        assert installation.history(job.id) == [None, JobEvent.START, JobEvent.COMPLETE]
+        await store.aclose()
+
+    run(scenario())
