@@ -13,6 +13,7 @@ from math import inf, sqrt
 from queueing.core.jobs import Job
 from queueing.core.world import World
 from queueing.planning.extrapolation import Key, Share, shares
+from queueing.planning.overtaking import overtaking
 from queueing.planning.precedence import Precedence, precedence
 from queueing.planning.simulated_fleet import typical_s
 from queueing.planning.simulated_queue import SimulatedQueue, Started
@@ -67,11 +68,9 @@ class Forecast:
         news = news or line.begun(now) + position > line.count(now) * (1 + MORE_SHARE)
         if news and not self.far:
             return False
-        expected = self.of(job, position, now)
+        started = self._start_of(line, position, now)
         share = NEWS_SHARE if news else AGE_SHARE
-        return expected is not None and (
-            now - self._origin.now <= share * (expected.start_at - now)
-        )
+        return started is not None and now - self._origin.now <= share * (started.at - now)
 
     def of(self, job: Job, position: int, now: float | None = None) -> Expected | None:
         """Return when a waiting job will be done; None if nothing can honestly be said.
@@ -82,28 +81,17 @@ class Forecast:
         spread added by independent jobs ahead grows with the root of their number.
         """
         line = self._simulation.lines.get((job.model, job.lane))
-        if line is None or self._stands(line):
+        started = None if line is None else self._start_of(line, position, now)
+        if line is None or started is None:
             return None
-        unexpected = 0
-        if now is not None:
-            position += line.begun(now)
-            unexpected = max(0, position - max(1, line.count(now)))
-            position -= unexpected
-        while len(line.starts) < position and not self._simulation.over:
-            self._simulation.step()
-        started = self._start_of(line, position)
-        if started is None:
-            return None
-        if unexpected and line.starts:
-            # Jobs expected before it may not have begun yet, and it cannot begin sooner than now.
-            since = max(started.at, self._origin.now if now is None else now)
-            started = Started(since + unexpected * self._pace_s(line), started.backend)
+        begun = 0 if now is None else line.begun(now)
+        at = started.at + self._overtaking_s(line, position + begun, started)
         usual = self._service(job, started.backend)
-        ahead = max(0.0, started.at - self._origin.now) / max(usual.mean_s, 0.001)
+        ahead = max(0.0, at - self._origin.now) / max(usual.mean_s, 0.001)
         return Expected(
-            start_at=started.at,
+            start_at=at,
             start_spread_s=usual.spread_s * sqrt(ahead),
-            done_at=started.at + usual.mean_s,
+            done_at=at + usual.mean_s,
             spread_s=usual.spread_s * sqrt(1 + ahead),
         )
 
@@ -127,7 +115,25 @@ class Forecast:
         view = line.view
         return bool(view.count) and not view.heads and view.next_start_at is None
 
-    def _start_of(self, line: SimulatedQueue, position: int) -> Started | None:
+    def _start_of(self, line: SimulatedQueue, position: int, now: float | None) -> Started | None:
+        """Return the start at a position, counted from `now`; None if nothing can be said."""
+        if self._stands(line):
+            return None
+        unexpected = 0
+        if now is not None:
+            position += line.begun(now)
+            unexpected = max(0, position - max(1, line.count(now)))
+            position -= unexpected
+        while len(line.starts) < position and not self._simulation.over:
+            self._simulation.step()
+        started = self._start_at(line, position)
+        if started is None or not unexpected or not line.starts:
+            return started
+        # Jobs expected before it may not have begun yet, and it cannot begin sooner than now.
+        since = max(started.at, self._origin.now if now is None else now)
+        return Started(since + unexpected * self._pace_s(line), started.backend)
+
+    def _start_at(self, line: SimulatedQueue, position: int) -> Started | None:
         known = line.starts
         if position <= len(known):
             return known[position - 1]
@@ -137,6 +143,22 @@ class Forecast:
         share = self._tail.get((line.model, line.view.lane))
         at = inf if share is None else share.start_at(position)
         return None if at == inf else Started(at, backend)
+
+    def _overtaking_s(self, line: SimulatedQueue, position: int, started: Started) -> float:
+        """Return the work expected before a start from those yet to come to other lanes, by parts."""
+        lines = self._simulation.of_model(line.model)
+        if len(lines) < 2:
+            return 0.0
+        parts = overtaking(
+            line,
+            position,
+            started.at,
+            lines=lines,
+            spent=self._origin.lane_spent,
+            weights=self._origin.rules.lane_weights,
+        )
+        usual_s = typical_s(self._origin.models[line.model], started.backend)
+        return parts * usual_s / max(1, self._simulation.slots(line.model))
 
     @cached_property
     def _tail(self) -> Mapping[Key, Share]:

@@ -30,6 +30,10 @@ class Lane:
         """Return when the job of that number in the lane has its turn: the least comes first."""
         return self.spent + self.cost * number - self.cost // 2
 
+    def turns(self, until: int) -> int:
+        """Return how many turns it has that are due by then."""
+        return (until - self.spent + self.cost // 2) // self.cost
+
 
 @dataclass(slots=True)
 class LaneState:
@@ -115,8 +119,7 @@ def place(lanes: Sequence[Lane], lane: str, number: int) -> int:
     for i, other in enumerate(lanes):
         if i != index:
             until = due if i < index else due - 1  # of two that are due at once the first goes
-            turns = (until - other.spent + other.cost // 2) // other.cost
-            before += max(0, min(turns, other.count))
+            before += max(0, min(other.turns(until), other.count))
     return before
 
 

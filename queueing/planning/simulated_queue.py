@@ -80,8 +80,12 @@ class SimulatedQueue:
 
     def count(self, moment: float) -> int:
         """Return how many will have arrived by then, started ones included."""
+        return self.view.count + int(self.expected(moment) + _ROUNDING)
+
+    def expected(self, moment: float) -> float:
+        """Return how many arrivals are expected by then, in whole ones and parts of one."""
         subsided = -expm1(min(0.0, self.now + self.lull_s - moment) / self.rush_s)
-        return self.view.count + int(self.rate_per_s * self.rush_s * subsided + _ROUNDING)
+        return self.rate_per_s * self.rush_s * subsided
 
     def begun(self, moment: float) -> int:
         """Return how many of the known starts will have happened before then."""

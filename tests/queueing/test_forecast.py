@@ -6,7 +6,7 @@ from math import inf
 import pytest
 
 from queueing.core.jobs import Job
-from queueing.core.world import BackendView, ModelView, Residency, World
+from queueing.core.world import BackendView, Flow, ModelView, Residency, World
 from queueing.planning.estimates import Usual
 from queueing.planning.forecast import Forecast
 from queueing.planning.simulated_queue import Started, lines_of
@@ -257,3 +257,39 @@ def test_a_forecast_gets_on_at_moments_of_today() -> None:
                 break
             assert line.count(at) > len(line.starts)
             line.starts.append(Started(at, "b1"))
+
+
+# ------------------------------------------------------------ those who come later and go first
+
+
+def relaxed_of(**flows: float) -> tuple[World, Job]:
+    """Return a world in which the second of two relaxed jobs waits for 20 s, and that job."""
+    waiting = jobs("flux", 0, 0, lane="relaxed")
+    running = copy("flux", running=1, ends_at=(NOW + 10.0,))
+    asked = replace(
+        model("flux", line(waiting)), flows={lane: Flow(rate) for lane, rate in flows.items()}
+    )
+    return world(asked, copies=(running,)), waiting[1]
+
+
+def test_parts_of_requests_expected_in_favoured_lanes_delay_a_promise() -> None:
+    """Three lanes that each expect half a request before a turn would add nothing to its promise."""
+    alone, job = relaxed_of(relaxed=0.001)
+    assert done_in(alone, job, 2) == pytest.approx(30.0)
+    one, job = relaxed_of(relaxed=0.001, vip=0.02)
+    assert 33.0 < done_in(one, job, 2) < 34.5
+    two, job = relaxed_of(relaxed=0.001, vip=0.02, normal=0.02)
+    assert 36.5 < done_in(two, job, 2) < 39.0
+
+
+def test_only_as_many_are_expected_to_go_first_as_their_lane_has_turns() -> None:
+    """A lane that has had its turns would go on pushing back the promises of the others."""
+    world_of_two, job = relaxed_of(relaxed=0.001, vip=0.02)
+    had_its_turns = replace(world_of_two, lane_spent={("flux", "vip"): 100, ("flux", "relaxed"): 0})
+    waiting = jobs("flux", 0, lane="vip")
+    view = replace(
+        had_its_turns.models["flux"],
+        waiting=(*had_its_turns.models["flux"].waiting, line(waiting)),
+    )
+    held = replace(had_its_turns, models={"flux": view})
+    assert done_in(held, job, 2) == pytest.approx(30.0)
