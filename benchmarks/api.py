@@ -8,6 +8,8 @@ durable acceptance and the queue. Calls to the server itself and by Usher take t
   streams of 50 tokens a second are open; {"direct": {"1", "8", "64"}, "usher": {…}}.
 - `tokens_per_s`: the rate of all streams together, if the server writes as fast as it is read; likewise.
 - `requests_per_s`: short answers, with 50 callers.
+- `embeddings_per_s`: single texts of a document, each a call of its own, with 50 callers and vectors of
+  1024 numbers; {"direct", "usher"}.
 - `rss_mb`: the memory of Usher with 500 streams waiting in line.
 - `llama_cpp`: `ttft_ms` and `tokens_per_s` of the llama.cpp server at that address and its first model,
   as fast as it writes; null without one.
@@ -50,14 +52,15 @@ CONFIG = """
 hosts:
   box: {{vram: 24GB, backends: {{server: {{kind: openai, url: "{server}", parallel: 256}}}}}}
 models: {{{models}}}
-limits: {{open_per_person: 2000, in_line_per_person: 2000}}
+limits: {{open_per_person: 2000, in_line_per_person: 2000, embeddings_open: 2000}}
 chats: {{}}
 api: {{port: {usher}, open: true}}
 """
 STAND_IN = f"""
   fast: {{backends: [server], {TEXTS}, parallel: 256}},
   paced: {{backends: [server], {TEXTS}, parallel: 256}},
-  held: {{backends: [server], {TEXTS}, parallel: 1, max_waiting: 2000}}
+  held: {{backends: [server], {TEXTS}, parallel: 1, max_waiting: 2000}},
+  words: {{backends: [server], capabilities: [embedding], vram: 1GB, parallel: 256}}
 """
 REAL = f"""
   real: {{model: "MODEL", backends: [server], {TEXTS}, parallel: 256}}
@@ -141,6 +144,30 @@ async def requests_per_s(client: Client) -> float:
     return done / (time.perf_counter() - began)
 
 
+async def embeddings_per_s(clients: Mapping[str, Client]) -> dict[str, float]:
+    """Return how many texts fifty callers get embedded per second, of each client in turns."""
+    rounds = [
+        {name: await _embedded_per_s(client) for name, client in clients.items()}
+        for _ in range(ROUNDS)
+    ]
+    return {name: statistics.median(each[name] for each in rounds) for name in clients}
+
+
+async def _embedded_per_s(client: Client) -> float:
+    began = time.perf_counter()
+    ends = began + SHORT_S / ROUNDS
+    done = 0
+
+    async def caller() -> None:
+        nonlocal done
+        while time.perf_counter() < ends:
+            await client.embed("The cat sleeps on the warm sofa while it rains outside. " * 18)
+            done += 1
+
+    await asyncio.gather(*(caller() for _ in range(CALLERS)))
+    return done / (time.perf_counter() - began)
+
+
 async def rss_mb(client: Client, pid: int) -> float:
     """Return the memory of Usher while five hundred streams wait."""
     async with AsyncExitStack() as stack:
@@ -216,6 +243,7 @@ async def of_stand_in(tokens: int) -> tuple[dict[str, Any], float]:
             await tokens_per_s(pair.usher, max(STREAMS), tokens)
             used_us = (cpu_s(pair.usher_pid) - before) * 1e6 / (max(STREAMS) * tokens)
             figures["requests_per_s"] = await requests_per_s(pair.usher)
+            figures["embeddings_per_s"] = await embeddings_per_s(pair.clients)
             figures["rss_mb"] = await rss_mb(pair.usher, pair.usher_pid)
     return figures, used_us
 

@@ -56,6 +56,14 @@ class Client:
                 raise SystemExit(await answer.text())
             yield answer
 
+    async def embed(self, text: str) -> None:
+        """Read the vector of a text."""
+        body = {"model": "words", "input": text}
+        async with self._session.post(f"{self._url}/embeddings", json=body) as answer:
+            if answer.status != 200:
+                raise SystemExit(await answer.text())
+            await answer.read()
+
     async def read(self, model: str, tokens: int) -> int:
         """Read a stream to its end and return the number of its words."""
         words, rest = 0, b""

@@ -1,7 +1,7 @@
 """A stand-in for a text server: `python -m benchmarks.api_server PORT`.
 
 The model "fast" writes as fast as it is read, "paced" writes 50 tokens a second, and "held" never
-writes. Each token is a separate chunk; `max_tokens` sets their number.
+writes. Each token is a separate chunk; `max_tokens` sets their number. "words" returns vectors.
 """
 
 import asyncio
@@ -11,7 +11,8 @@ import sys
 from aiohttp import web
 
 TOKENS_PER_S = 50.0
-MODELS = ("fast", "paced", "held")
+MODELS = ("fast", "paced", "held", "words")
+VECTOR = [round(((n * 37) % 101 - 50) / 1600, 9) for n in range(1024)]
 
 
 def chunk(model: str, content: str, end: str | None = None) -> bytes:
@@ -38,6 +39,17 @@ async def answer(request: web.Request) -> web.StreamResponse:
     return response
 
 
+async def embed(request: web.Request) -> web.Response:
+    """Return a vector for each text."""
+    asked = await request.json()
+    given = asked["input"]
+    texts = [given] if isinstance(given, str) else given
+    rows = [{"object": "embedding", "index": n, "embedding": VECTOR} for n in range(len(texts))]
+    usage = {"prompt_tokens": len(texts), "total_tokens": len(texts)}
+    told = {"object": "list", "model": asked["model"], "data": rows, "usage": usage}
+    return web.json_response(told)
+
+
 async def models(_request: web.Request) -> web.Response:
     """List the models."""
     return web.json_response({"object": "list", "data": [{"id": name} for name in MODELS]})
@@ -48,6 +60,7 @@ def main() -> None:
     app = web.Application()
     app.router.add_get("/v1/models", models)
     app.router.add_post("/v1/chat/completions", answer)
+    app.router.add_post("/v1/embeddings", embed)
     web.run_app(app, host="127.0.0.1", port=int(sys.argv[1]), print=None, access_log=None)
 
 
