@@ -212,7 +212,8 @@ class ApiConfig(Section):
     `url` is the address people reach it by, `names` are further host names, `proxies` those that are
     believed about where a call comes from. `cors` are the origins of pages that may call, `webhooks`
     those of programs that may be called once a job has ended. A key is needed unless it is `open`,
-    which only an address of this machine alone may be.
+    which only an address of this machine alone may be. With `fetch`, pictures in requests may be
+    addresses.
     """
 
     host: str = "127.0.0.1"
@@ -223,6 +224,7 @@ class ApiConfig(Section):
     cors: tuple[Origin, ...] = ()
     webhooks: tuple[Origin, ...] = ()
     open: bool = False
+    fetch: bool = False
     hold_s: Seconds = 240
     wait_s: Seconds = 1800
 

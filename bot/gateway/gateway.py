@@ -13,6 +13,7 @@ from bot.gateway.callers import Authentication
 from bot.gateway.chat_completions import ChatRoute
 from bot.gateway.completions import CompletionRoute
 from bot.gateway.embeddings import EmbeddingRoute
+from bot.gateway.fetching.fetcher import Fetcher
 from bot.gateway.image_answers import ImageAnswers
 from bot.gateway.image_edits import ImageEditRoute, no_variations
 from bot.gateway.image_generations import ImageRoute
@@ -21,6 +22,7 @@ from bot.gateway.jobs.endings import JobEndings
 from bot.gateway.jobs.hook_calls import HookSettings
 from bot.gateway.jobs.routes import JobRoutes
 from bot.gateway.models import ModelsRoute
+from bot.gateway.pictures import fetching
 from bot.gateway.repeats import Repeats
 from bot.gateway.responses import ResponseRoute
 from bot.gateway.runs import Runs
@@ -76,7 +78,9 @@ class Gateway:
         keys: ApiKeys,
         people: People,
         clock: Clock,
+        fetcher: Fetcher | None = None,
     ) -> None:
+        """Take the parts; with a `fetcher`, pictures may be addresses."""
         self.connected = asyncio.Event()
         self.port = settings.port
         self._settings = settings
@@ -100,6 +104,8 @@ class Gateway:
         )
         routes = self._routes(queue, submitting)
         described = DocumentRoute(routes, url=settings.url, open_=settings.open)
+        if fetcher is not None:
+            routes = {name: fetching(route, fetcher) for name, route in routes.items()}
         # Made for each run: an application that was served cannot be served again.
         self._application = partial(
             application,

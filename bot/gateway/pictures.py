@@ -1,8 +1,20 @@
-"""Pictures in requests: data URLs and base64 become checked files; addresses are never fetched."""
+"""Pictures in requests: data URLs, base64, bytes of a form and fetched addresses become files.
 
+The one door for all of them: each is bounded, known by its bytes and stripped of metadata.
+"""
+
+from contextvars import ContextVar
+
+from aiohttp import web
+
+from bot.gateway.callers import Caller
 from bot.gateway.errors import invalid
+from bot.gateway.fetching.errands import Errands
+from bot.gateway.fetching.fetcher import Fetcher
+from bot.gateway.fetching.targets import NotFetched
 from bot.gateway.openai.data_urls import NotData, data_of
 from bot.gateway.outcomes import in_words
+from bot.gateway.server import Route
 from bot.requests.images import checked, require_weight
 from bot.requests.refusals import Declined
 from queueing.core.requests import File
@@ -10,17 +22,28 @@ from queueing.core.requests import File
 START_PICTURES = 1
 NO_ADDRESS = "pictures must come as data URLs: this server does not fetch addresses"
 
+_errands: ContextVar[Errands | None] = ContextVar("errands", default=None)
+"""Fetches the addresses of the call that is being answered, None where that is not allowed."""
+
+
+def fetching(route: Route, fetcher: Fetcher) -> Route:
+    """Return a route whose requests may contain addresses of pictures."""
+
+    async def called(request: web.Request, caller: Caller) -> web.StreamResponse:
+        _errands.set(Errands(fetcher))
+        return await route(request, caller)
+
+    return called
+
 
 async def picture_of(text: str, param: str) -> File:
     """Return a picture of a request, checked and stripped of metadata.
 
     Raises `ApiError`, which names the field.
     """
-    if "://" in text[:20]:
-        raise invalid(f"{param}: {NO_ADDRESS}.", param)
     try:
-        data = data_of(text)
-    except NotData as error:
+        data = await _fetched(text) if "://" in text[:20] else data_of(text)
+    except (NotData, NotFetched) as error:
         raise invalid(f"{param}: {error}.", param) from None
     return await picture_in(data, param)
 
@@ -41,3 +64,10 @@ def require_number(count: int, param: str) -> None:
     """Refuse more pictures than a model that draws can start from. Raises `ApiError`."""
     if count > START_PICTURES:
         raise invalid(f"{param}: models here start from one picture; you sent {count}.", param)
+
+
+async def _fetched(text: str) -> bytes:
+    errands = _errands.get()
+    if errands is None:
+        raise NotFetched(NO_ADDRESS)
+    return await errands.get(text)

@@ -28,6 +28,7 @@ from bot.chat.records.stored_log import StoredLog
 from bot.chat.records.stored_records import MIGRATIONS, StoredRecords
 from bot.config.load import Config
 from bot.gateway.answering import WaitLimits
+from bot.gateway.fetching.fetcher import Fetcher
 from bot.gateway.gateway import Gateway, Settings
 from bot.gateway.jobs.hook_calls import HookSettings
 from bot.gateway.jobs.hooks import derived_key
@@ -107,6 +108,7 @@ class App:
         clock: Clock,
         make_platforms: MakePlatforms,
         make_backend: Callable[..., Backend],
+        make_fetcher: Callable[[], Fetcher],
         inline: bool,
     ) -> None:
         self._config = config
@@ -115,6 +117,7 @@ class App:
         self._clock = clock
         self._make_platforms = make_platforms
         self._make_backend = make_backend
+        self._make_fetcher = make_fetcher
         self._inline = inline
 
     async def run(self) -> None:
@@ -201,7 +204,7 @@ class App:
             records=stored.records,
             chat_log=stored.chat_log,
             platforms=made,
-            gateway=self._gateway(queue, stored, context.admission),
+            gateway=self._gateway(queue, stored, context.admission, stack),
             backends=backends,
         )
 
@@ -231,7 +234,11 @@ class App:
         )
 
     def _gateway(
-        self, queue: JobQueue, stored: _Stored, admission: AdmissionService
+        self,
+        queue: JobQueue,
+        stored: _Stored,
+        admission: AdmissionService,
+        stack: AsyncExitStack,
     ) -> Gateway | None:
         api = self._config.api
         if api is None:
@@ -249,6 +256,9 @@ class App:
             patience=WaitLimits(hold_s=api.hold_s, wait_s=api.wait_s),
             hooks=HookSettings(origins=api.webhooks, key=stored.hook_key, url=api.url),
         )
+        fetcher = self._make_fetcher() if api.fetch else None
+        if fetcher is not None:
+            stack.callback(fetcher.close)
         return Gateway(
             settings,
             queue=queue,
@@ -256,6 +266,7 @@ class App:
             keys=stored.keys,
             people=stored.people,
             clock=self._clock,
+            fetcher=fetcher,
         )
 
     def _connect(self, catalog: Catalog, stack: AsyncExitStack) -> Mapping[str, Backend]:
@@ -349,6 +360,7 @@ def build(
     clock: Clock | None = None,
     make_platforms: MakePlatforms | None = None,
     make_backend: Callable[..., Backend] = connect,
+    make_fetcher: Callable[[], Fetcher] = Fetcher,
     inline: bool = False,
 ) -> App:
     """Return the bot of a configuration; nothing is opened or connected yet.
@@ -362,6 +374,7 @@ def build(
         clock=clock or SystemClock(),
         make_platforms=make_platforms or (lambda fittings: platforms(config.chats, fittings)),
         make_backend=make_backend,
+        make_fetcher=make_fetcher,
         inline=inline,
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 
 from bot.config import load as configuration
+from bot.gateway.fetching.fetcher import Fetcher
 from bot.runtime.app import BotParts, build
 from queueing.core.jobs import Job
 
@@ -103,11 +104,16 @@ class Api:
 
 @asynccontextmanager
 async def running(
-    folder: Path, text: str = CONFIG, environ: Mapping[str, str] | None = None
+    folder: Path,
+    text: str = CONFIG,
+    environ: Mapping[str, str] | None = None,
+    make_fetcher: Callable[[], Fetcher] = Fetcher,
 ) -> AsyncIterator[Api]:
     """Run the bot until the block ends."""
     app = build(
-        configuration.parse(text, environ or {}), database_url=f"sqlite:///{folder}/usher.sqlite"
+        configuration.parse(text, environ or {}),
+        database_url=f"sqlite:///{folder}/usher.sqlite",
+        make_fetcher=make_fetcher,
     )
     async with app.running() as parts, asyncio.TaskGroup() as group:
         working = group.create_task(parts.queue.run())

@@ -1,0 +1,105 @@
+"""Addresses of pictures in requests, where they are fetched and where they are not."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.gateway.fetching.fetcher import Fetcher
+from tests.bot.gateway.test_image_edits import DRAWS, png
+from tests.bot.gateway.whole_api import Api, running
+from tests.fakes.pictures_example import HOST, FakeNames, PicturesExample, trusting
+
+FETCHES = DRAWS + "  fetch: true\n"
+URL = f"https://{HOST}/a.png"
+
+
+def edit(url: str) -> tuple[str, dict[str, Any]]:
+    return "/images/edits", {"model": "flux", "prompt": "red", "images": [{"image_url": url}]}
+
+
+def chat(url: str) -> tuple[str, dict[str, Any]]:
+    picture = {"type": "image_url", "image_url": {"url": url}}
+    content = [{"type": "text", "text": "What is this?"}, picture]
+    return "/chat/completions", {
+        "model": "llama",
+        "messages": [{"role": "user", "content": content}],
+    }
+
+
+def job(url: str) -> tuple[str, dict[str, Any]]:
+    return "/jobs", {"model": "flux", "prompt": "red", "pictures": [url]}
+
+
+WAYS = pytest.mark.parametrize("way", [edit, chat, job])
+
+
+@asynccontextmanager
+async def fetching(folder: Path, body: bytes) -> AsyncIterator[tuple[Api, PicturesExample]]:
+    """Run the bot beside pictures.example, which answers with these bytes and an untrue type."""
+
+    async def answer(writer: Any) -> None:
+        about = f"Content-Type: text/html\r\nContent-Length: {len(body)}\r\n\r\n"
+        writer.write(f"HTTP/1.1 200 OK\r\n{about}".encode() + body)
+        await writer.drain()
+
+    server = PicturesExample(answer)
+
+    def make_fetcher() -> Fetcher:
+        return Fetcher(
+            lookup=FakeNames(["127.0.0.1"]),
+            allows=lambda address: address == "127.0.0.1",
+            tls=trusting(),
+            port=server.port,
+        )
+
+    async with (
+        server.serving(folder),
+        running(folder, FETCHES, make_fetcher=make_fetcher) as api,
+    ):
+        yield api, server
+
+
+@WAYS
+async def test_an_address_is_fetched_where_that_is_allowed(way: Any, tmp_path: Path) -> None:
+    """Clients that send addresses would need another program between."""
+    async with fetching(tmp_path, png(Comment="at home")) as (api, server):
+        path, body = way(URL)
+        await api.post(path, body, status=202 if path == "/jobs" else 200)
+        (made,) = await api.parts.queue.jobs.history("api:local", limit=2)
+        (stored,) = await api.parts.queue.jobs.inputs(made)
+    assert stored.mime == "image/png"
+    assert b"at home" not in stored.data
+    assert len(server.asked) == 1
+
+
+@WAYS
+async def test_what_is_fetched_is_known_by_its_bytes(way: Any, tmp_path: Path) -> None:
+    """A page would lie in the database, called a picture."""
+    async with fetching(tmp_path, b"<html>a secret of the network</html>") as (api, _):
+        path, body = way(URL)
+        answer = await api.post(path, body, status=400)
+        assert "secret" not in str(answer)
+        path, body = way("https://127.0.0.1/a.png")
+        answer = await api.post(path, body, status=400)
+        assert "host name" in answer["error"]["message"]
+        assert answer["error"]["param"]
+        assert not await api.parts.queue.jobs.history("api:local", limit=1)
+
+
+@WAYS
+async def test_no_address_is_fetched_unless_the_operator_allows_it(
+    way: Any, tmp_path: Path
+) -> None:
+    """A default that fetches makes every installation a door to its network."""
+
+    def never() -> Fetcher:
+        raise AssertionError("a fetcher was made")
+
+    async with running(tmp_path, DRAWS, make_fetcher=never) as api:
+        path, body = way(URL)
+        answer = await api.post(path, body, status=400)
+        assert "does not fetch addresses" in answer["error"]["message"]
+        assert not await api.open_jobs()
