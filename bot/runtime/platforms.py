@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 
 from bot.chat.api.base import ChatPlatform
 from bot.chat.api.notes import Notes
-from bot.chat.api.original_links import Originals
 from bot.chat.commands.registry import COMMANDS
 from bot.chat.records.chat_log import ChatLog
 from bot.chat.texts import describe
@@ -16,6 +15,7 @@ from bot.platforms.telegram.platform import Telegram
 from bot.platforms.web.platform import Web
 from bot.platforms.web.small import PastPictures
 from bot.platforms.web.wire import ModelLine
+from bot.serving.originals import Originals
 from queueing.core.ports import Clock
 
 

@@ -7,6 +7,19 @@ SENT = ("PNG", "JPEG", "WEBP")
 MOVING = ("PNG", "WEBP", "GIF", "AVIF")
 """The picture formats that can be animated."""
 
+PLAYED = frozenset(
+    {
+        "video/mp4",
+        "video/webm",
+        "audio/mpeg",
+        "audio/mp4",
+        "audio/ogg",
+        "audio/wav",
+        "audio/flac",
+    }
+)
+"""What browsers play, and most chats."""
+
 _MAGIC: Mapping[bytes, str] = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",

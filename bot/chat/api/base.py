@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from backends.media.metadata.kinds import PLAYED
 from bot.chat.api.arrivals import Arrival
 from bot.chat.api.attachment_kinds import AttachmentKind
 from bot.chat.api.chat_settings import places_of
@@ -29,20 +30,6 @@ class MessageRef:
     platform: str
     chat: str
     message: str
-
-
-PLAYED = frozenset(
-    {
-        "video/mp4",
-        "video/webm",
-        "audio/mpeg",
-        "audio/mp4",
-        "audio/ogg",
-        "audio/wav",
-        "audio/flac",
-    }
-)
-"""What browsers play, and most chats."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,8 +11,8 @@ from base64 import urlsafe_b64encode
 from typing import Protocol
 
 from bot.chat.api.notes import Notes
-from bot.chat.api.original_links import Original, Ticket
 from bot.people.users import People
+from bot.serving.originals import Original, Ticket
 from queueing.core.jobs import Job
 from queueing.core.ports import Clock
 from queueing.core.storage import ResultFiles

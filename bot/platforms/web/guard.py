@@ -1,9 +1,4 @@
-"""What the web chat lets in: the pages it trusts and the kinds of files it shows.
-
-Pure: it judges headers and counts, and does nothing.
-"""
-
-from bot.chat.api.base import PLAYED
+"""What the web chat lets in: the pages it trusts. Pure."""
 
 PAGE_POLICY = (
     "default-src 'none'; "
@@ -18,7 +13,6 @@ PAGE_POLICY = (
     "require-trusted-types-for 'script'"  # Chromium then refuses innerHTML altogether
 )
 _SCHEMES = ("http", "https")
-FILE_POLICY = "default-src 'none'; sandbox"
 
 HEADERS = {
     "Content-Security-Policy": PAGE_POLICY,
@@ -30,10 +24,6 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 
-# Shown or played in the page; anything else is only offered as a download, SVG and HTML above
-# all.
-INLINE_TYPES = PLAYED | {"image/png", "image/jpeg", "image/webp", "image/gif", "image/avif"}
-
 
 def origin_allowed(origin: str | None, host: str, scheme: str | None = None) -> bool:
     """Return whether a request comes from this server's own page.
@@ -44,10 +34,3 @@ def origin_allowed(origin: str | None, host: str, scheme: str | None = None) -> 
     """
     schemes = (scheme,) if scheme in _SCHEMES else _SCHEMES
     return bool(host) and origin in {f"{each}://{host.lower()}" for each in schemes}
-
-
-def bare_name(name: str) -> str:
-    """Return an untrusted file name without a path and without invisible characters."""
-    bare = name.replace("\\", "/").rpartition("/")[2]
-    printable = "".join(char for char in bare if char.isprintable())
-    return printable.strip(". ")[-100:] or "file"

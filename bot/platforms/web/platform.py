@@ -18,7 +18,6 @@ from aiohttp import web
 from bot.chat.api.base import ChatLimits, CommandHandler, MessageRef, Respond
 from bot.chat.api.content import Content
 from bot.chat.api.errors import ChatGone, ChatRefused, ChatUnavailable, MessageGone, TooLarge
-from bot.chat.api.original_links import Originals
 from bot.chat.records.chat_log import ChatLog, MemoryLog, ShownMessage
 from bot.config.addresses import is_loopback
 from bot.people.received import Received
@@ -31,6 +30,7 @@ from bot.platforms.web.small import PastPictures
 from bot.platforms.web.wire import MAX_UPLOAD, CommandRow, ModelLine, command_rows
 from bot.serving.address import Clients
 from bot.serving.listener import Listener
+from bot.serving.originals import Originals
 from queueing.core.clock import SystemClock
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock

@@ -14,14 +14,10 @@ from urllib.parse import unquote
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from bot.chat.api.original_links import Originals
 from bot.people.web_people import WebPeople, WebPerson
-from bot.platforms.web import originals as web_originals
 from bot.platforms.web.calls import Calls
-from bot.platforms.web.files import FileSender, Sendable, sendable
 from bot.platforms.web.guard import (
     HEADERS,
-    bare_name,
     origin_allowed,
 )
 from bot.platforms.web.lately import Lately
@@ -30,9 +26,12 @@ from bot.platforms.web.small import PastPictures, Small, past_file, small_file
 from bot.platforms.web.tab import NOT_KNOWN, Tab
 from bot.platforms.web.wire import MAX_FILES, MAX_FRAME, MAX_UPLOAD, CommandRow, ModelLine
 from bot.requests.images import bare
+from bot.serving import originals as signed_links
 from bot.serving.address import Clients
+from bot.serving.files import FileSender, Sendable, bare_name, sendable
 from bot.serving.guesses import Guesses
 from bot.serving.hosts import host_allowed
+from bot.serving.originals import Originals
 from queueing.core.requests import File
 
 COOKIE = "usher"
@@ -108,7 +107,7 @@ class WebServer:
         app.router.add_post("/signout", self._sign_out)
         app.router.add_get("/files/{file}", self._file)
         app.router.add_get("/past/{job}", self._past_picture)
-        app.router.add_get(web_originals.PATH, self._original)
+        app.router.add_get(signed_links.PATH, self._original)
         return app
 
     # ------------------------------------------------------------ the page
@@ -258,7 +257,7 @@ class WebServer:
 
     async def _original(self, request: web.Request) -> web.StreamResponse:
         whose = f"link {self._address(request)}"
-        return await web_originals.answer(request, self._originals, self._files, whose=whose)
+        return await signed_links.answer(request, self._originals, self._files, whose=whose)
 
     async def _kept(self, person: WebPerson, file: str) -> Sendable | None:
         log = self._calls.log

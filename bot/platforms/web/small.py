@@ -17,7 +17,7 @@ from PIL import Image
 
 from backends.media.metadata.kinds import SENT
 from bot.chat.records.chat_log import ChatLog
-from bot.platforms.web.files import Sendable, sendable
+from bot.serving.files import Sendable, sendable
 from queueing.core.requests import File
 
 MOST_BYTES = 16 * 1024 * 1024  # of all small pictures together

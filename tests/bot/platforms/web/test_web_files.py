@@ -15,8 +15,8 @@ from yarl import URL
 from bot.chat.api.content import Content
 from bot.chat.records.stored_log import StoredLog
 from bot.chat.records.stored_records import MIGRATIONS
-from bot.platforms.web.files import AT_ONCE_EACH, PIECE, FileSender, Sendable, Turns, sendable
 from bot.platforms.web.platform import Web
+from bot.serving.files import AT_ONCE_EACH, PIECE, FileSender, Sendable, Turns, sendable
 from queueing.core.requests import File
 from queueing.store import open_database
 from tests.bot.platforms.web.web_client import running

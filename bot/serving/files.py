@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from bot.platforms.web.guard import FILE_POLICY, INLINE_TYPES, bare_name
+from backends.media.metadata.kinds import PLAYED
 from queueing.core.requests import File
 
 _log = logging.getLogger(__name__)
@@ -25,6 +25,11 @@ AT_ONCE_EACH = 4  # downloads of one person
 AT_ONCE = 64  # downloads of all people
 PIECE_S = 30.0  # until a piece is on its way: 9 kB a second, and a slower connection is dead
 WAIT_S = 60.0  # for a turn
+
+FILE_POLICY = "default-src 'none'; sandbox"
+# Shown or played in the page; anything else is only offered as a download, SVG and HTML above
+# all.
+INLINE_TYPES = PLAYED | {"image/png", "image/jpeg", "image/webp", "image/gif", "image/avif"}
 
 ReadPiece = Callable[[int, int], Awaitable[bytes | None]]
 
@@ -110,7 +115,7 @@ class FileSender:
                 if request.method != "HEAD":
                     await self._pieces(response, file, part or range(file.size))
         except ConnectionError:
-            _log.debug("web chat: a reader of %s went away", file.name)
+            _log.debug("a reader of %s went away", file.name)
         except _Broken:
             _cut(request)
         return response
@@ -174,3 +179,10 @@ def _cut(request: web.Request) -> None:
 
 def _attachment(name: str) -> str:
     return f"attachment; filename*=UTF-8''{quote(bare_name(name), safe='')}"
+
+
+def bare_name(name: str) -> str:
+    """Return an untrusted file name without a path and without invisible characters."""
+    bare = name.replace("\\", "/").rpartition("/")[2]
+    printable = "".join(char for char in bare if char.isprintable())
+    return printable.strip(". ")[-100:] or "file"

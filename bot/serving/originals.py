@@ -1,17 +1,49 @@
-"""Answers signed links with the originals of results: to any holder, without a sign-in."""
+"""Signed links to the originals of results: what they say, who validates them, and the answer.
+
+Any holder gets the file, without a sign-in or a key.
+"""
 
 import re
+from dataclasses import dataclass
+from typing import Protocol
 
 from aiohttp import web
 
 from backends.media.metadata.kinds import mime_of
-from bot.chat.api.original_links import Originals, Ticket
-from bot.platforms.web.files import FileSender, Sendable
+from bot.serving.files import FileSender, Sendable
 
 PATH = "/originals/{job}/{number}/{until}/{seal}"
 
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 _HEAD = 64  # bytes that identify a file
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ticket:
+    """The contents of a link: a file of a job, counted from 1, an expiry, and the seal."""
+
+    job_id: int
+    number: int
+    until: int
+    seal: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Original:
+    """A file that a link gives access to."""
+
+    name: str
+    size: int
+
+
+class Originals(Protocol):
+    """Validates links."""
+
+    async def find(self, ticket: Ticket) -> Original | None:
+        """Return the file, None if the link is invalid or has ended."""
+
+    async def piece(self, ticket: Ticket, start: int, length: int) -> bytes | None:
+        """Return some bytes of the file; None as soon as the link is no longer valid."""
 
 
 async def answer(
