@@ -22,6 +22,7 @@ from bot.gateway.jobs.endings import JobEndings
 from bot.gateway.jobs.hook_calls import HookSettings
 from bot.gateway.jobs.routes import JobRoutes
 from bot.gateway.models import ModelsRoute
+from bot.gateway.original_files import ROUTE, OriginalFiles
 from bot.gateway.pictures import fetching
 from bot.gateway.repeats import Repeats
 from bot.gateway.responses import ResponseRoute
@@ -35,6 +36,7 @@ from bot.requests.admission import AdmissionService
 from bot.serving.address import Clients
 from bot.serving.listener import Listener
 from bot.serving.open_files import open_files
+from bot.serving.originals import SignedLinks
 from bot.serving.visits import ConnectionLimits
 from queueing.core.ports import Clock
 
@@ -78,12 +80,14 @@ class Gateway:
         keys: ApiKeys,
         people: People,
         clock: Clock,
+        links: SignedLinks,
         fetcher: Fetcher | None = None,
     ) -> None:
         """Take the parts; with a `fetcher`, pictures may be addresses."""
         self.connected = asyncio.Event()
         self.port = settings.port
         self._settings = settings
+        self._links = links
         self._clients = Clients(settings.proxies)
         self._runs = Runs(queue.status, queue.jobs)
         queue.events.subscribe(self._runs.on_event)
@@ -103,7 +107,7 @@ class Gateway:
             unwanted=settings.unwanted,
         )
         routes = self._routes(queue, submitting)
-        described = DocumentRoute(routes, url=settings.url, open_=settings.open)
+        described = DocumentRoute([*routes, ROUTE], url=settings.url, open_=settings.open)
         if fetcher is not None:
             routes = {name: fetching(route, fetcher) for name, route in routes.items()}
         # Made for each run: an application that was served cannot be served again.
@@ -112,7 +116,7 @@ class Gateway:
             self._authentication(keys, people, clock),
             routes,
             attendance,
-            {DESCRIPTION: described.get},
+            {DESCRIPTION: described.get, ROUTE: OriginalFiles(links, self._clients).get},
             settings.origins,
         )
 
@@ -134,7 +138,7 @@ class Gateway:
         embeddings = EmbeddingRoute(submitting=submitting, answering=answering)
         responses = ResponseRoute(submitting=submitting, answering=answering)
         completions = CompletionRoute(submitting=submitting, answering=answering)
-        pictures = ImageAnswers(answering=answering, url=url)
+        pictures = ImageAnswers(answering=answering, links=self._links, url=url)
         models = ModelsRoute(models=queue.models, status=queue.status)
         jobs = JobRoutes(
             jobs=queue.jobs,

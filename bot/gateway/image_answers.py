@@ -8,14 +8,19 @@ from aiohttp import web
 
 from bot.gateway.answering import Answering
 from bot.gateway.openai.images import ImageEdit, ImageRequest, Pictures, PictureStream
+from bot.serving.originals import SignedLinks
 from queueing.core.jobs import Job
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImageAnswers:
-    """Sends pictures. `url` is the API's public address, if known."""
+    """Sends pictures. `url` is the API's public address, if known.
+
+    Without it, links begin with the address that the caller used.
+    """
 
     answering: Answering
+    links: SignedLinks
     url: str | None = None
 
     async def send(self, request: web.Request, job: Job, asked: ImageRequest) -> web.StreamResponse:
@@ -29,10 +34,12 @@ class ImageAnswers:
                 kind="image_edit" if isinstance(asked, ImageEdit) else "image_generation",
             )
             return await self.answering.stream(request, job, writer)
-        url = self._urls(request, job) if asked.response_format == "url" else None
+        as_url = asked.response_format == "url"
+        url = await self._urls(request, job) if as_url else None
         pictures = Pictures(created=created, url=url)
         return await self.answering.whole(request, job, pictures.whole)
 
-    def _urls(self, request: web.Request, job: Job) -> Callable[[int], str]:
-        base = self.url or f"{request.scheme}://{request.host}"
-        return lambda number: f"{base}/v1/jobs/{job.id}/files/{number}"
+    async def _urls(self, request: web.Request, job: Job) -> Callable[[int], str]:
+        base = (self.url or f"{request.scheme}://{request.host}").rstrip("/")
+        path = await self.links.paths(job)
+        return lambda number: f"{base}/v1/{path(number)}"

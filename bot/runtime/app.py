@@ -266,6 +266,7 @@ class App:
             keys=stored.keys,
             people=stored.people,
             clock=self._clock,
+            links=stored.links,
             fetcher=fetcher,
         )
 

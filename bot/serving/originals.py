@@ -4,6 +4,7 @@ Any holder gets the file, without a sign-in or a key.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,10 +12,16 @@ from aiohttp import web
 
 from backends.media.metadata.kinds import mime_of
 from bot.serving.files import FileSender, Sendable
+from queueing.core.jobs import Job
 
 PATH = "/originals/{job}/{number}/{until}/{seal}"
 
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
+_HEADERS = {
+    "Cache-Control": "private, no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
 _HEAD = 64  # bytes that identify a file
 
 
@@ -46,6 +53,13 @@ class Originals(Protocol):
         """Return some bytes of the file; None as soon as the link is no longer valid."""
 
 
+class SignedLinks(Originals, Protocol):
+    """Makes links and validates them."""
+
+    async def paths(self, job: Job) -> Callable[[int], str]:
+        """Return what makes the path of a link to each file of a job, counted from 1."""
+
+
 async def answer(
     request: web.Request, originals: Originals | None, sender: FileSender, *, whose: str
 ) -> web.StreamResponse:
@@ -68,8 +82,7 @@ async def answer(
         tag=ticket.seal,
         piece=piece,
     )
-    headers = {"Cache-Control": "private, no-store"}
-    return await sender.send(request, file, whose=whose, headers=headers)
+    return await sender.send(request, file, whose=whose, headers=_HEADERS)
 
 
 def _ticket(request: web.Request) -> Ticket | None:

@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import secrets
 from base64 import urlsafe_b64encode
+from collections.abc import Callable
 from typing import Protocol
 
 from bot.chat.api.notes import Notes
@@ -41,7 +42,7 @@ async def key_of(notes: Notes) -> bytes:
 
 
 class Links:
-    """Makes links and validates them. Implements `Originals`.
+    """Makes links and validates them. Implements `SignedLinks`.
 
     `page` is the page's address with a slash at its end, or None if links cannot be followed from
     elsewhere: then none are made. They end `days` after their job. `key` is `key_of` the database.
@@ -68,11 +69,18 @@ class Links:
 
     async def address(self, job: Job, number: int) -> str | None:
         """Return the link to a file of a job, counted from 1; None if none can be made."""
-        if self._page is None:
-            return None
+        return None if self._page is None else self._page + (await self.paths(job))(number)
+
+    async def paths(self, job: Job) -> Callable[[int], str]:
+        """Return what makes the path of a link to each file of a job, counted from 1."""
         until = int((job.finished_at or job.queued_at) + self._days * _DAY_S)
-        seal = self._seal(job.id, number, until, await self._ends.of(job.id))
-        return f"{self._page}originals/{job.id}/{number}/{until}/{seal}"
+        ends = await self._ends.of(job.id)
+
+        def path(number: int) -> str:
+            seal = self._seal(job.id, number, until, ends)
+            return f"originals/{job.id}/{number}/{until}/{seal}"
+
+        return path
 
     async def end(self, job_id: int) -> None:
         """End the links to a job's files made so far. Raises `StoreError`."""

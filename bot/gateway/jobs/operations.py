@@ -222,6 +222,14 @@ OPERATIONS: Mapping[str, Operation] = {
         tag="Jobs",
         answers={JSON: HookSecret},
     ),
+    "GET /v1/originals/{job}/{number}/{until}/{seal}": Operation(
+        summary="Return a file of a result by its signed link",
+        tag="Jobs",
+        answers={ANY_FILE: None},
+        parameters=tuple(_path(each) for each in ("job", "number", "until", "seal")),
+        refusals=(404, 429),
+        public=True,
+    ),
     "GET /v1/queue": Operation(
         summary="List all queues, with why they wait and until when",
         tag="Queue",

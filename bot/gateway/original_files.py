@@ -1,0 +1,25 @@
+"""`GET /v1/originals/…`: a file of a result, for any holder of its signed link."""
+
+from aiohttp import web
+
+from bot.serving import originals
+from bot.serving.address import Clients
+from bot.serving.files import FileSender
+from bot.serving.originals import Originals
+
+ROUTE = f"GET /v1{originals.PATH}"
+
+
+class OriginalFiles:
+    """Serves signed links. They need no key, and one that is sent along is not looked at."""
+
+    def __init__(self, links: Originals, clients: Clients) -> None:
+        self._links = links
+        self._clients = clients
+        self._sender = FileSender()
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        """Send the file of a link; every invalid link is 404."""
+        forwarded = request.headers.getall("X-Forwarded-For", [])
+        whose = f"link {self._clients.of(request.remote or '', forwarded)}"
+        return await originals.answer(request, self._links, self._sender, whose=whose)
