@@ -13,7 +13,8 @@ from bot.gateway.callers import Caller
 from bot.gateway.chat_completions import QUESTION_SHOWN, place_form
 from bot.gateway.errors import ApiError
 from bot.gateway.openai.records import read
-from bot.gateway.openai.response_events import ResponseFrame, ResponseStream
+from bot.gateway.openai.response_events import ResponseStream
+from bot.gateway.openai.response_frame import ResponseFrame
 from bot.gateway.openai.response_output import OutputItems
 from bot.gateway.openai.response_request import Responses
 from bot.gateway.openai.response_turns import InputTurns

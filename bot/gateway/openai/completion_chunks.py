@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from bot.gateway import sse
@@ -10,6 +10,7 @@ from bot.gateway.errors import ApiError
 from bot.gateway.openai.chunks import NO_USAGE, Object, PlaceForm, answer_of
 from bot.gateway.runs import Run
 from bot.gateway.waiting import line_of, place_of
+from queueing.core.alike import PROBE, KnownForm
 from queueing.core.requests import Output
 
 _BESIDE = ("timings", "system_fingerprint")
@@ -46,6 +47,11 @@ class CompletionStream:
     usage: bool = False
     form: PlaceForm = PlaceForm.COMMENT
     sent: int = 0
+    known: KnownForm[tuple[bytes, bytes]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Prepare to recognise chunks that differ in their text alone."""
+        self.known = KnownForm(self._around)
 
     @property
     def begun(self) -> bool:
@@ -57,13 +63,27 @@ class CompletionStream:
         fresh = run.chunks[self.sent :]
         if not fresh:
             return b""
-        events = [b"" if self.begun else self._echo()]
+        first = b"" if self.begun else self._echo()
         self.sent += len(fresh)
-        for chunk in fresh:
-            choices = json.loads(chunk).get("choices") or ()
-            told = [_choice(choice) for choice in choices if _says_something(choice)]
-            events += [self._event(told)] if told else []
-        return b"".join(events)
+        return first + b"".join([self._one(chunk) for chunk in fresh])
+
+    def _one(self, chunk: str) -> bytes:
+        if (known := self.known.read(chunk)) is not None:
+            (before, after), said = known
+            return before + said.encode() + after
+        renamed = self._renamed(chunk)
+        self.known.learn(chunk)
+        return renamed
+
+    def _around(self, chunk: str) -> tuple[bytes, bytes] | None:
+        """Return what stands around the text of chunks of this form."""
+        before, *after = self._renamed(chunk).split(PROBE.encode())
+        return (before, after[0]) if len(after) == 1 else None
+
+    def _renamed(self, chunk: str) -> bytes:
+        choices = json.loads(chunk).get("choices") or ()
+        told = [_choice(choice) for choice in choices if _says_something(choice)]
+        return self._event(told) if told else b""
 
     def place(self, run: Run) -> bytes:
         """Return the place in line in the form this client shows."""

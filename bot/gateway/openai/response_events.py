@@ -5,7 +5,6 @@ last one holds the whole response, as OpenAI's SDKs expect.
 """
 
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -13,56 +12,17 @@ from typing import Any
 
 from bot.gateway import sse
 from bot.gateway.errors import ApiError
-from bot.gateway.openai.chunks import NO_USAGE, PlaceForm, answer_of
-from bot.gateway.openai.response_output import Object, OutputItems
-from bot.gateway.openai.response_request import Responses, ResponseToolChoice
+from bot.gateway.openai.chunks import PlaceForm, answer_of
+from bot.gateway.openai.response_frame import ResponseFrame, add_answer, is_complete
+from bot.gateway.openai.response_output import OutputItems
+from bot.gateway.openai.response_parts import Object, delta_event
 from bot.gateway.runs import Run
 from bot.gateway.waiting import line_of, place_of
+from queueing.core.alike import PROBE, KnownForm
 from queueing.core.requests import Output
 
-_INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ResponseFrame:
-    """A response without its output: what was asked for; `number` is the job's."""
-
-    number: int
-    created: int
-    asked: Responses
-
-    def response(self, status: str, output: list[Object], **more: Any) -> Object:
-        """Return the response in that state."""
-        asked = self.asked
-        response: Object = {
-            "id": f"resp_{self.number}",
-            "object": "response",
-            "created_at": self.created,
-            "status": status,
-            "model": asked.model,
-            "output": output,
-            "error": None,
-            "incomplete_details": None,
-            "background": False,
-            "store": False,
-            "previous_response_id": None,
-            "truncation": "disabled",
-        }
-        return response | _settings(asked) | more
-
-    def finished(self, output: list[Object], answer: Mapping[str, Any]) -> Object:
-        """Return the response once its answer is complete, or as long as it may be."""
-        usage = _usage(answer.get("usage") or NO_USAGE)
-        if (reason := _INCOMPLETE.get(answer.get("finish_reason") or "")) is not None:
-            details = {"reason": reason}
-            return self.response("incomplete", output, incomplete_details=details, usage=usage)
-        return self.response("completed", output, completed_at=int(time.time()), usage=usage)
-
-    def whole(self, output: Output) -> Object:
-        """Return the answer to a call that does not stream."""
-        answer, items = answer_of(output), OutputItems(self.number)
-        _add(items, answer)
-        return self.finished(items.items, answer)
+_FIRST = ("response.output_item.added", "response.content_part.added", "the first words")
+"""The events for the first piece of a text."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -74,7 +34,13 @@ class ResponseStream:
     form: PlaceForm = PlaceForm.COMMENT
     sent: int = 0
     number: int = 0
+    known: KnownForm[str] = field(init=False)
     _status_open: bool = field(default=False, init=False)
+    _around: tuple[Object, bytes, bytes] = field(default=({}, b"", b""), init=False)
+
+    def __post_init__(self) -> None:
+        """Prepare to recognise chunks that differ in their text alone."""
+        self.known = KnownForm(_only_text)
 
     @property
     def begun(self) -> bool:
@@ -86,12 +52,9 @@ class ResponseStream:
         fresh = run.chunks[self.sent :]
         if not fresh:
             return b""
-        events = [self._opening(), self._status_done()]
+        first = b"" if self.begun else self._opening() + self._status_done()
         self.sent += len(fresh)
-        for chunk in fresh:
-            for choice in json.loads(chunk).get("choices") or ():
-                events += [self._event(event) for event in _taken(self.items, choice)]
-        return b"".join(events)
+        return first + b"".join([self._one(chunk) for chunk in fresh])
 
     def place(self, run: Run) -> bytes:
         """Return the place in line in the form this client shows."""
@@ -111,7 +74,11 @@ class ResponseStream:
         """Return the end of the stream, with the whole answer if none of it has been sent."""
         answer, items = answer_of(output), self.items
         events = [self._opening(), self._status_done()]
-        made = _add(items, answer) if not self.begun else items.close(complete=_complete(answer))
+        made = (
+            add_answer(items, answer)
+            if not self.begun
+            else items.close(complete=is_complete(answer))
+        )
         events += [self._event(event) for event in made]
         response = self.frame.finished(items.items, answer)
         return b"".join((*events, self._of(f"response.{response['status']}", response)))
@@ -128,6 +95,30 @@ class ResponseStream:
         return failed + self._event({"type": "error", **named, **error.body})
 
     # ------------------------------------------------------------ events
+
+    def _one(self, chunk: str) -> bytes:
+        if (known := self.known.read(chunk)) is not None:
+            kind, said = known
+            if (place := self.items.goes_on(kind, said)) is not None:
+                return self._delta(kind, place, said)
+        events: list[Object] = []
+        for choice in json.loads(chunk).get("choices") or ():
+            events += _taken(self.items, choice)
+        self.known.learn(chunk)
+        return b"".join([self._event(event) for event in events])
+
+    def _delta(self, kind: str, place: Object, said: str) -> bytes:
+        """Return the event for words that need no escape; only they and its number are new."""
+        known, before, after = self._around
+        if known != place:
+            event = delta_event(kind, place, PROBE, [])
+            before, after = sse.named(event["type"], {**event, "sequence_number": 0}).split(
+                PROBE.encode()
+            )
+            after = after.removesuffix(b"0}\n\n")
+            self._around = (place, before, after)
+        self.number += 1
+        return b"%b%b%b%d}\n\n" % (before, said.encode(), after, self.number - 1)
 
     def _opening(self) -> bytes:
         if self.number:
@@ -156,62 +147,21 @@ class ResponseStream:
         return sse.named(event["type"], numbered)
 
 
-def _add(items: OutputItems, answer: Mapping[str, Any]) -> list[Object]:
-    """Add a whole answer and return the events for it."""
-    events = items.take(answer["message"], answer.get("logprobs") or ())
-    return events + items.close(complete=_complete(answer))
-
-
 def _taken(items: OutputItems, choice: Mapping[str, Any]) -> list[Object]:
     probabilities = choice.get("logprobs") or {}
     said = choice.get("delta") or choice.get("message") or {}
     return items.take(said, probabilities.get("content") or ())
 
 
-def _complete(answer: Mapping[str, Any]) -> bool:
-    return answer.get("finish_reason") not in _INCOMPLETE
-
-
-def _settings(asked: Responses) -> Object:
-    """Return the fields that repeat what was asked for; None stands for the model's default."""
-    settings: Object = {
-        "instructions": asked.instructions,
-        "max_output_tokens": asked.max_output_tokens,
-        "temperature": asked.temperature,
-        "top_p": asked.top_p,
-        "top_logprobs": asked.top_logprobs or 0,
-        "metadata": asked.metadata or {},
-        "parallel_tool_calls": asked.parallel_tool_calls is not False,
-        "tool_choice": _choice(asked),
-        "tools": [tool.model_dump(mode="json") for tool in asked.tools or ()],
-        "reasoning": {"effort": asked.reasoning and asked.reasoning.effort, "summary": None},
-        "text": {"format": asked.format.as_sent()},
-    }
-    return settings if asked.user is None else {**settings, "user": asked.user}
-
-
-def _choice(asked: Responses) -> Any:
-    choice = asked.tool_choice
-    if not isinstance(choice, ResponseToolChoice):
-        return choice or "auto"
-    if choice.type == "function":
-        return {"type": "function", "name": choice.name}
-    tools = [{"type": "function", "name": tool.name} for tool in choice.tools or ()]
-    return {"type": "allowed_tools", "mode": choice.mode or "auto", "tools": tools}
-
-
-def _usage(told: Mapping[str, Any]) -> Object:
-    """Return a server's token counts under the names of a response."""
-    asked, answered = told.get("prompt_tokens") or 0, told.get("completion_tokens") or 0
-    cached = (told.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-    thought = (told.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
-    return {
-        "input_tokens": asked,
-        "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0},
-        "output_tokens": answered,
-        "output_tokens_details": {"reasoning_tokens": thought},
-        "total_tokens": told.get("total_tokens") or asked + answered,
-    }
+def _only_text(chunk: str) -> str | None:
+    """Return the kind of text a chunk holds if it holds nothing else of the answer."""
+    choices = json.loads(chunk)["choices"]
+    if len(choices) != 1 or (choices[0].get("logprobs") or {}).get("content"):
+        return None
+    events = _taken(OutputItems(0), choices[0])
+    if len(events) != len(_FIRST) or events[-1].get("delta") != PROBE:
+        return None
+    return str(events[-1]["type"]).removeprefix("response.").removesuffix(".delta")
 
 
 def _code(error: ApiError) -> str:

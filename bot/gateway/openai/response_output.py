@@ -5,52 +5,21 @@ text is complete before another item begins, while function calls stay open unti
 servers mix the pieces of calls that are made at once.
 """
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-Object = dict[str, Any]
+from bot.gateway.openai.response_parts import (
+    Object,
+    OpenCall,
+    OpenText,
+    arguments_of,
+    delta_event,
+    event_of,
+    likely_of,
+)
+
 _ITEMS = {"reasoning_text": "reasoning", "output_text": "message", "refusal": "message"}
 _PREFIXES = {"reasoning": "rs", "message": "msg", "function_call": "fc"}
-
-
-@dataclass(kw_only=True, slots=True)
-class _OpenText:
-    """A part that is being written, and the item it is in."""
-
-    kind: str
-    item: Object
-    at: int
-    pieces: list[str] = field(default_factory=list)
-    logprobs: list[Object] = field(default_factory=list)
-
-    @property
-    def place(self) -> Object:
-        """The fields that say which part an event is about."""
-        part = len(self.item["content"])
-        return {"item_id": self.item["id"], "output_index": self.at, "content_index": part}
-
-    @property
-    def part(self) -> Object:
-        """The part as it is so far."""
-        said = "".join(self.pieces)
-        if self.kind == "refusal":
-            return {"type": "refusal", "refusal": said}
-        if self.kind == "reasoning_text":
-            return {"type": "reasoning_text", "text": said}
-        return {"type": "output_text", "text": said, "annotations": [], "logprobs": self.logprobs}
-
-
-@dataclass(kw_only=True, slots=True)
-class _OpenCall:
-    """A function call that is being written; `item` is None until its name is known."""
-
-    call_id: str = ""
-    name: str = ""
-    item: Object | None = None
-    at: int = 0
-    pieces: list[str] = field(default_factory=list)
 
 
 class OutputItems:
@@ -59,9 +28,9 @@ class OutputItems:
     def __init__(self, number: int) -> None:
         self.items: list[Object] = []
         self._number = number
-        self._text: _OpenText | None = None
-        self._calls: list[_OpenCall] = []
-        self._by_index: dict[int, _OpenCall] = {}
+        self._text: OpenText | None = None
+        self._calls: list[OpenCall] = []
+        self._by_index: dict[int, OpenCall] = {}
         self._blank = ("output_text", "")  # white space that belongs to a text only if more follows
 
     def take(self, said: Mapping[str, Any], logprobs: Sequence[Object] = ()) -> list[Object]:
@@ -76,6 +45,14 @@ class OutputItems:
         for at, piece in enumerate(said.get("tool_calls") or ()):
             events += self._called(at, piece)
         return events
+
+    def goes_on(self, kind: str, words: str) -> Object | None:
+        """Add words to the open text; return their place, or None if another one is open."""
+        text = self._text
+        if text is None or text.kind != kind:
+            return None
+        text.pieces.append(words)
+        return text.place
 
     def close(self, *, complete: bool = True) -> list[Object]:
         """Finish all items and return the events; an answer always has a text or a call."""
@@ -110,26 +87,23 @@ class OutputItems:
         item = self._text.item if self._text is not None else None
         if item is not None and item["type"] == _ITEMS[kind]:
             events = self._end_part()
-            self._text = _OpenText(kind=kind, item=item, at=len(self.items) - 1)
+            self._text = OpenText(kind=kind, item=item, at=len(self.items) - 1)
         else:
             events = self._end_text()
             item, at, added = self._add(_ITEMS[kind], {"content": []})
-            self._text = _OpenText(kind=kind, item=item, at=at)
+            self._text = OpenText(kind=kind, item=item, at=at)
             events.append(added)
         part = {**self._text.part}
-        return [*events, _event("response.content_part.added", **self._text.place, part=part)]
+        return [*events, event_of("response.content_part.added", **self._text.place, part=part)]
 
     def _write(self, words: str, logprobs: Sequence[Object] = ()) -> list[Object]:
         text = self._text
         if text is None or not words:
             return []
         text.pieces.append(words)
-        more: Object = {}
-        if text.kind == "output_text":
-            likely = [_likely(each) for each in logprobs]
-            text.logprobs += likely
-            more = {"logprobs": likely}
-        return [_event(f"response.{text.kind}.delta", **text.place, delta=words, **more)]
+        likely = [likely_of(each) for each in logprobs]
+        text.logprobs += likely
+        return [delta_event(text.kind, text.place, words, likely)]
 
     def _end_part(self) -> list[Object]:
         text = self._text
@@ -139,8 +113,8 @@ class OutputItems:
         said = {name: value for name, value in part.items() if name not in {"type", "annotations"}}
         text.item["content"].append(part)
         return [
-            _event(f"response.{text.kind}.done", **place, **said),
-            _event("response.content_part.done", **place, part=part),
+            event_of(f"response.{text.kind}.done", **place, **said),
+            event_of("response.content_part.done", **place, part=part),
         ]
 
     def _end_text(self) -> list[Object]:
@@ -159,35 +133,35 @@ class OutputItems:
         call = self._by_index.get(at if index is None else index)
         function = piece.get("function") or {}
         if call is None or _is_another(call, piece):
-            call = _OpenCall()
+            call = OpenCall()
             self._calls.append(call)
             self._by_index[at if index is None else index] = call
         call.call_id = call.call_id or piece.get("id") or ""
         call.name = call.name or function.get("name") or ""
-        arguments = _arguments(function.get("arguments"))
+        arguments = arguments_of(function.get("arguments"))
         call.pieces += [arguments] if arguments else []
         if call.item is None:
             return events + (self._begin_call(call) if call.name else [])
         return events + ([self._argued(call, arguments)] if arguments else [])
 
-    def _begin_call(self, call: _OpenCall) -> list[Object]:
+    def _begin_call(self, call: OpenCall) -> list[Object]:
         call.call_id = call.call_id or f"call_{self._number}_{len(self.items)}"
         fields = {"call_id": call.call_id, "name": call.name, "arguments": ""}
         call.item, call.at, added = self._add("function_call", fields)
         arguments = "".join(call.pieces)
         return [added, self._argued(call, arguments)] if arguments else [added]
 
-    def _argued(self, call: _OpenCall, arguments: str) -> Object:
+    def _argued(self, call: OpenCall, arguments: str) -> Object:
         place = {"item_id": (call.item or {})["id"], "output_index": call.at}
-        return _event("response.function_call_arguments.delta", **place, delta=arguments)
+        return event_of("response.function_call_arguments.delta", **place, delta=arguments)
 
-    def _end_call(self, call: _OpenCall) -> list[Object]:
+    def _end_call(self, call: OpenCall) -> list[Object]:
         events = self._begin_call(call) if call.item is None else []
         item = call.item or {}
         item["arguments"] = "".join(call.pieces)
         said = {"name": call.name, "arguments": item["arguments"]}
         place = {"item_id": item["id"], "output_index": call.at}
-        done = _event("response.function_call_arguments.done", **place, **said)
+        done = event_of("response.function_call_arguments.done", **place, **said)
         return [*events, done, self._done(item, call.at)]
 
     # ------------------------------------------------------------ items
@@ -201,16 +175,12 @@ class OutputItems:
         if kind == "reasoning":
             item["summary"] = []
         self.items.append(item)
-        added = _event("response.output_item.added", output_index=at, item=_copy(item))
+        added = event_of("response.output_item.added", output_index=at, item=_copy(item))
         return item, at, added
 
     def _done(self, item: Object, at: int) -> Object:
         item["status"] = "completed"
-        return _event("response.output_item.done", output_index=at, item=_copy(item))
-
-
-def _event(kind: str, **fields: Any) -> Object:
-    return {"type": kind, **fields}
+        return event_of("response.output_item.done", output_index=at, item=_copy(item))
 
 
 def _copy(item: Object) -> Object:
@@ -223,26 +193,7 @@ def _words(said: Mapping[str, Any], name: str) -> str:
     return words if isinstance(words, str) else ""
 
 
-def _arguments(value: Any) -> str:
-    """Return a call's arguments as text; some servers send an object."""
-    if isinstance(value, Mapping):
-        return json.dumps(value, ensure_ascii=False)
-    return value if isinstance(value, str) else ""
-
-
-def _is_another(call: _OpenCall, piece: Mapping[str, Any]) -> bool:
+def _is_another(call: OpenCall, piece: Mapping[str, Any]) -> bool:
     """Return whether a piece begins another call; Ollama has numbered all of them 0."""
     named = bool(call.call_id and (piece.get("function") or {}).get("name"))
     return named and piece.get("id") not in {None, "", call.call_id}
-
-
-def _likely(value: Mapping[str, Any]) -> Object:
-    """Return a token's log probability with all fields that clients require."""
-    others = [_token(each) for each in value.get("top_logprobs") or ()]
-    return {**_token(value), "top_logprobs": others}
-
-
-def _token(value: Mapping[str, Any]) -> Object:
-    token, read = str(value.get("token", "")), value.get("bytes")
-    told = list(token.encode(errors="replace")) if read is None else read
-    return {"token": token, "logprob": value.get("logprob", 0.0), "bytes": told}

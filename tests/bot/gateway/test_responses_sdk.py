@@ -10,7 +10,8 @@ import pytest
 from openai import AsyncOpenAI
 from pydantic import BaseModel
 
-from bot.gateway.openai.response_events import ResponseFrame, ResponseStream
+from bot.gateway.openai.response_events import ResponseStream
+from bot.gateway.openai.response_frame import ResponseFrame
 from bot.gateway.openai.response_output import OutputItems
 from bot.gateway.openai.response_request import Responses
 from tests.bot.gateway.response_api import HELLO, TOOL, WEATHER

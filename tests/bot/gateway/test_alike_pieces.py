@@ -1,0 +1,85 @@
+"""Pieces that differ in their words alone are passed on without being parsed: nothing else differs."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from bot.gateway.openai.completion_chunks import CompletionHeading, CompletionStream
+from bot.gateway.openai.response_events import ResponseStream
+from bot.gateway.openai.response_frame import ResponseFrame
+from bot.gateway.openai.response_output import OutputItems
+from bot.gateway.openai.response_request import Responses
+from bot.gateway.runs import Run
+from queueing.core.alike import KnownForm
+from queueing.core.jobs import stand_in
+from queueing.core.requests import Output
+from tests.bot.gateway.scripted import call, piece, text_piece
+
+WORDS = ("a", " cat", "\n", "", " ", '"', "\\", "é", "🐈", "usher probe 5f1c", "}", "</think>")
+BOTH = call(0, id="a", name="f")
+BOTH["choices"][0]["delta"]["content"] = "and"
+LIKELY = piece(content="likely")
+LIKELY["choices"][0]["logprobs"] = {"content": [{"token": "likely", "logprob": -1}]}
+
+
+def chat_chunk(chance: random.Random) -> dict[str, Any]:
+    """Return what a server may send next, mostly more of the same."""
+    word = chance.choice(WORDS)
+    name = chance.choices(("content", "reasoning_content", "reasoning", "refusal"), (9, 3, 1, 1))[0]
+    others: tuple[dict[str, Any], ...] = (
+        call(0, arguments=word), call(1, id="b", name="g", arguments=word), BOTH, LIKELY, piece(),
+        piece("stop"), piece(content=word, reasoning_content=word), {"choices": []},
+        piece(role="assistant", content=word),
+    )  # fmt: skip
+    return chance.choice(others) if chance.random() < 0.2 else piece(**{name: word})
+
+
+def responses(form: KnownForm[str] | None) -> ResponseStream:
+    asked = Responses.model_validate({"model": "llama", "input": "Hi"})
+    frame = ResponseFrame(number=1, created=1, asked=asked)
+    stream = ResponseStream(frame=frame, items=OutputItems(1))
+    if form is not None:
+        stream.known = form
+    return stream
+
+
+def never(_text: str) -> None:
+    """Recognise no form, so that every chunk is parsed."""
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_responses_are_the_same(seed: int) -> None:
+    """A word would be lost, or appear in another item."""
+    chance = random.Random(seed)
+    quick, slow = responses(None), responses(KnownForm(never))
+    run = Run(stand_in(1, "llama", 0.0))
+    for _ in range(chance.randint(1, 60)):
+        run.chunks += [json.dumps(chat_chunk(chance)) for _ in range(chance.randint(1, 3))]
+        assert quick.news(run) == slow.news(run)
+    answer = Output(answer=json.dumps({"message": {}, "finish_reason": "stop"}))
+    assert _timeless(quick.closing(answer)) == _timeless(slow.closing(answer))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_completions_are_the_same(seed: int) -> None:
+    """As above, for prompts."""
+    chance = random.Random(seed)
+    heading = CompletionHeading(id="cmpl-1", model="llama", created=1)
+    quick, slow = CompletionStream(heading=heading), CompletionStream(heading=heading)
+    slow.known = KnownForm(never)
+    run = Run(stand_in(1, "llama", 0.0))
+    for _ in range(60):
+        others = (text_piece("", "stop"), text_piece("a", logprobs={"tokens": ["a"]}))
+        chunk = text_piece(chance.choice(WORDS))
+        run.chunks.append(json.dumps(chance.choice(others) if chance.random() < 0.2 else chunk))
+        assert quick.news(run) == slow.news(run)
+
+
+def _timeless(sent: bytes) -> list[Any]:
+    events = [
+        json.loads(each.partition("data: ")[2]) for each in sent.decode().split("\n\n") if each
+    ]
+    events[-1]["response"].pop("completed_at")
+    return events
