@@ -1,6 +1,7 @@
 """`POST /v1/chat/completions`: takes a conversation, returns an answer."""
 
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -17,6 +18,8 @@ from bot.gateway.submitting import Submitting
 from queueing.core.jobs import Job
 from queueing.core.requests import Chat, ChatMessage, File, PassedOn
 
+FindPicture = Callable[[str, str], Awaitable[File]]
+"""Returns the picture that a request names, checked; the second text is the field."""
 QUESTION_SHOWN = 2_000  # characters shown in lists; the server gets all of it
 
 
@@ -50,10 +53,12 @@ def place_form(caller: Caller, *, asked: bool) -> PlaceForm:
     return PlaceForm.DATA if asked else PlaceForm.COMMENT
 
 
-async def passed_on_chat(asked: ChatCompletions) -> tuple[Chat, tuple[File, ...]]:
+async def passed_on_chat(
+    asked: ChatCompletions, find: FindPicture = picture_of
+) -> tuple[Chat, tuple[File, ...]]:
     """Return the request of the queue with its pictures. Raises `ApiError`."""
     pictures = pictures_of(asked.messages)
-    files = tuple([await picture_of(each.url, each.param) for each in pictures])
+    files = tuple([await find(each.url, each.param) for each in pictures])
     question = question_of(asked.messages)[:QUESTION_SHOWN]
     shown = ChatMessage(role="user", text=question, pictures=tuple(range(len(files))))
     chat = Chat(

@@ -19,7 +19,9 @@ from bot.gateway.image_edits import ImageEditRoute, no_variations
 from bot.gateway.image_generations import ImageRoute
 from bot.gateway.jobs.document import DESCRIPTION, DocumentRoute
 from bot.gateway.jobs.endings import JobEndings
+from bot.gateway.jobs.files import FileRoutes, keep_tidy
 from bot.gateway.jobs.hook_calls import HookSettings
+from bot.gateway.jobs.pictures import JobPictures
 from bot.gateway.jobs.routes import JobRoutes
 from bot.gateway.models import ModelsRoute
 from bot.gateway.original_files import ROUTE, OriginalFiles
@@ -30,6 +32,7 @@ from bot.gateway.runs import Runs
 from bot.gateway.server import Route, application
 from bot.gateway.submitting import Submitting
 from bot.people.api_keys import ApiKeys
+from bot.people.uploads import Uploads
 from bot.people.users import People
 from bot.queue.service import QueueService
 from bot.requests.admission import AdmissionService
@@ -79,6 +82,7 @@ class Gateway:
         admission: AdmissionService,
         keys: ApiKeys,
         people: People,
+        uploads: Uploads,
         clock: Clock,
         links: SignedLinks,
         fetcher: Fetcher | None = None,
@@ -87,7 +91,12 @@ class Gateway:
         self.connected = asyncio.Event()
         self.port = settings.port
         self._settings = settings
+<<<<<<< HEAD
         self._links = links
+=======
+        self._uploads = uploads
+        self._clock = clock
+>>>>>>> a1f18d4 (gateway: take pictures sent ahead, in forms and from earlier results)
         self._clients = Clients(settings.proxies)
         self._runs = Runs(queue.status, queue.jobs)
         queue.events.subscribe(self._runs.on_event)
@@ -146,8 +155,10 @@ class Gateway:
             status=queue.status,
             submitting=submitting,
             runs=self._runs,
+            pictures=JobPictures(jobs=queue.jobs, uploads=self._uploads, clock=self._clock),
             hooks=self._settings.hooks,
         )
+        files = FileRoutes(uploads=self._uploads, clock=self._clock)
         return {
             "POST /v1/chat/completions": chat,
             "POST /v1/embeddings": embeddings,
@@ -164,6 +175,11 @@ class Gateway:
             "GET /v1/jobs/{job}/events": jobs.events,
             "DELETE /v1/jobs/{job}": jobs.cancel,
             "GET /v1/jobs/{job}/files/{number}": jobs.file,
+            "POST /v1/files": files.new,
+            "GET /v1/files": files.listed,
+            "GET /v1/files/{file}": files.one,
+            "GET /v1/files/{file}/content": files.content,
+            "DELETE /v1/files/{file}": files.delete,
             "GET /v1/webhooks": jobs.webhooks,
             "GET /v1/queue": jobs.lines,
             "GET /v1/hosts": jobs.hosts,
@@ -180,6 +196,7 @@ class Gateway:
                 tasks.create_task(self._runs.run())
                 tasks.create_task(self._answering.run())
                 tasks.create_task(self._endings.run())
+                tasks.create_task(keep_tidy(self._uploads, self._clock))
                 self.connected.set()
         finally:
             self.connected.clear()

@@ -49,3 +49,18 @@ SERVICE_KEYS = f"SELECT {_KEY_COLUMNS} FROM api_keys WHERE service = 1 ORDER BY 
 NOTE_KEY_USED = "UPDATE api_keys SET used_at = ? WHERE id = ?"
 REVOKE_KEY = 'DELETE FROM api_keys WHERE id = ? AND "user" = ?'
 REVOKE_KEYS_OF = 'DELETE FROM api_keys WHERE "user" = ?'
+
+# ---------------------------------------------------------------- files sent ahead
+
+_UPLOAD_COLUMNS = 'id, "user", name, mime, size, created_at, expires_at'
+ADD_UPLOAD = f"INSERT INTO uploads ({_UPLOAD_COLUMNS}, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+UPLOAD = f'SELECT {_UPLOAD_COLUMNS} FROM uploads WHERE id = ? AND "user" = ? AND expires_at > ?'
+UPLOAD_DATA = 'SELECT data FROM uploads WHERE id = ? AND "user" = ? AND expires_at > ?'
+UPLOADS_OF = (
+    f'SELECT {_UPLOAD_COLUMNS} FROM uploads WHERE "user" = ? AND expires_at > ?'
+    " ORDER BY created_at DESC, id"
+)
+UPLOADS_SIZE = "SELECT coalesce(sum(size), 0) FROM uploads"
+DELETE_UPLOAD = 'DELETE FROM uploads WHERE id = ? AND "user" = ?'
+DELETE_UPLOADS_OF = 'DELETE FROM uploads WHERE "user" = ?'
+EXPIRE_UPLOADS = "DELETE FROM uploads WHERE expires_at <= ?"

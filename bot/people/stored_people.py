@@ -63,6 +63,7 @@ class StoredPeople:
                 ban_reason=person.ban_reason,
             )
             connection.execute(sql.DELETE_PERSON, (user,))
+            connection.execute(sql.DELETE_UPLOADS_OF, (user,))
             if kept != Person(user=user):
                 connection.execute(sql.PUT_PERSON, [getattr(kept, name) for name in _FIELDS])
 

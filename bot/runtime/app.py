@@ -40,6 +40,7 @@ from bot.people.stored_api_keys import StoredApiKeys
 from bot.people.stored_audit import StoredAuditLog
 from bot.people.stored_invites import StoredInvites
 from bot.people.stored_people import StoredPeople
+from bot.people.stored_uploads import StoredUploads
 from bot.people.users import People
 from bot.requests.admission import AdmissionService
 from bot.requests.limits import RequestLimits
@@ -90,6 +91,7 @@ class _Stored:
     chat_log: StoredLog
     invites: Invites | None
     links: Links
+    uploads: StoredUploads
     past: ResultPictures
     hook_key: bytes
 
@@ -229,6 +231,7 @@ class App:
             chat_log=StoredLog(database),
             invites=await StoredInvites.read(database, web.page()) if web and web.token else None,
             links=links,
+            uploads=StoredUploads(database),
             past=ResultPictures(files, links),
             hook_key=derived_key(key),
         )
@@ -265,6 +268,7 @@ class App:
             admission=admission,
             keys=stored.keys,
             people=stored.people,
+            uploads=stored.uploads,
             clock=self._clock,
             links=stored.links,
             fetcher=fetcher,

@@ -12,12 +12,14 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
 from bot.gateway.jobs.operations import JSON, Operation, operation_of
-from bot.gateway.jobs.records import ErrorBody, HookEvent
+from bot.gateway.jobs.records import ErrorBody
+from bot.gateway.jobs.side_records import HookEvent
 
 Tree = dict[str, Any]
 
 DESCRIPTION = "GET /v1/openapi.json"
 _REFERENCE = "#/components/schemas/{model}"
+FORM = "multipart/form-data"
 _EVERYWHERE = (403, 500, 503)
 _WITH_KEY = (401, 429)
 _RETRY = {
@@ -112,9 +114,14 @@ def _operation(route: str, operation: Operation, types: _Types) -> Tree:
     }
     if operation.parameters:
         tree["parameters"] = [dict(each) for each in operation.parameters]
+    content: dict[str, Tree] = {}
     if operation.request is not None:
-        schema = types.read(operation.request)
-        tree["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
+        content[JSON] = {"schema": types.read(operation.request)}
+    if operation.form:
+        fields = {name: dict(schema) for name, schema in operation.form.items()}
+        content[FORM] = {"schema": {"type": "object", "properties": fields}}
+    if content:
+        tree["requestBody"] = {"required": True, "content": content}
     if operation.public:
         tree["security"] = []
     return tree

@@ -15,7 +15,7 @@ from yarl import URL
 
 from bot.chat.api.origin import Hook
 from bot.gateway.errors import ApiError, invalid
-from bot.gateway.jobs.records import HookEvent, HookJob
+from bot.gateway.jobs.side_records import HookEvent, HookJob
 from bot.gateway.waiting import moment
 from queueing.core.jobs import Job
 

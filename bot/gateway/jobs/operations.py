@@ -6,30 +6,32 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bot.gateway.jobs.event_records import JobEvent
-from bot.gateway.jobs.records import (
-    HookSecret,
-    JobList,
-    JobRequest,
-    JobView,
-    MachineList,
-    QueueView,
+from bot.gateway.jobs.parameters import (
+    BYTES,
+    FILE,
+    ID_MOST,
+    JOB,
+    KEY,
+    LIST_MOST,
+    MODEL,
+    UPLOAD,
+    WAIT_MOST_S,
+    Parameter,
+    path_text,
+    query,
 )
+from bot.gateway.jobs.records import JobList, JobRequest, JobView, MachineList, QueueView
+from bot.gateway.jobs.side_records import DeletedUpload, HookSecret, UploadList, UploadView
 from bot.gateway.openai.chat import ChatCompletions
 from bot.gateway.openai.completions import Completions
 from bot.gateway.openai.embeddings import EmbeddingCall
 from bot.gateway.openai.images import ImageEditInJson, ImageGeneration
 from bot.gateway.openai.model_rows import ModelRow, ModelRows
 from bot.gateway.openai.response_request import Responses
-from bot.gateway.repeats import KEY_MOST
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
 ANY_FILE = "*/*"
-ID_MOST = 10**18 - 1
-LIST_MOST = 200
-WAIT_MOST_S = 300
-
-Parameter = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +39,7 @@ class Operation:
     """A route: its request and its answer as types, with the statuses it may have besides.
 
     `answers` holds the type of the answer for each content type, None if its form is OpenAI's or
-    that of a file. `items` is the type of each event of a stream.
+    that of a file. `form` are the fields of a request in multipart form. `items` is the type of each event of a stream.
     """
 
     summary: str
@@ -45,6 +47,7 @@ class Operation:
     status: int = 200
     request: Any = None
     answers: Mapping[str, Any] = field(default_factory=lambda: {JSON: None})
+    form: Mapping[str, Any] = field(default_factory=dict)
     items: Any = None
     parameters: tuple[Parameter, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -52,41 +55,6 @@ class Operation:
     public: bool = False
 
 
-def _query(name: str, text: str, **schema: Any) -> Parameter:
-    return {"name": name, "in": "query", "description": text, "schema": schema}
-
-
-def _path(name: str) -> Parameter:
-    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-
-
-_JOB: Parameter = {
-    "name": "job",
-    "in": "path",
-    "required": True,
-    "description": "The number of a job of the caller's.",
-    "schema": {"type": "integer", "minimum": 1, "maximum": ID_MOST},
-}
-_FILE: Parameter = {
-    "name": "number",
-    "in": "path",
-    "required": True,
-    "description": "The number of a file of the result, from 1.",
-    "schema": {"type": "integer", "minimum": 1, "maximum": 10_000},
-}
-_MODEL: Parameter = {
-    "name": "name",
-    "in": "path",
-    "required": True,
-    "description": "The name of a model, or an alias.",
-    "schema": {"type": "string", "minLength": 1},
-}
-_KEY: Parameter = {
-    "name": "Idempotency-Key",
-    "in": "header",
-    "description": "A repeated call with the same key and body returns the same job.",
-    "schema": {"type": "string", "maxLength": KEY_MOST},
-}
 _ACCEPTED = {"x-usher-job": "The number of the job.", "x-request-id": "The job, for error reports."}
 _SUBMITTING = (400, 403, 404, 409, 413, 415, 422, 429)
 _WAITING = (*_SUBMITTING, 410, 502, 504)
@@ -97,13 +65,13 @@ OPERATIONS: Mapping[str, Operation] = {
     ),
     "GET /v1/models": Operation(summary="List the models", answers={JSON: ModelRows}),
     "GET /v1/models/{name}": Operation(
-        summary="Return a model", answers={JSON: ModelRow}, parameters=(_MODEL,), refusals=(404,)
+        summary="Return a model", answers={JSON: ModelRow}, parameters=(MODEL,), refusals=(404,)
     ),
     "POST /v1/chat/completions": Operation(
         summary="Answer a conversation",
         request=ChatCompletions,
         answers={JSON: None, EVENTS: None},
-        parameters=(_KEY,),
+        parameters=(KEY,),
         headers=_ACCEPTED,
         refusals=_WAITING,
     ),
@@ -111,7 +79,7 @@ OPERATIONS: Mapping[str, Operation] = {
         summary="Answer a conversation, in OpenAI's newer form; nothing is stored",
         request=Responses,
         answers={JSON: None, EVENTS: None},
-        parameters=(_KEY,),
+        parameters=(KEY,),
         headers=_ACCEPTED,
         refusals=_WAITING,
     ),
@@ -119,7 +87,7 @@ OPERATIONS: Mapping[str, Operation] = {
         summary="Continue a prompt, or fill a gap in it",
         request=Completions,
         answers={JSON: None, EVENTS: None},
-        parameters=(_KEY,),
+        parameters=(KEY,),
         headers=_ACCEPTED,
         refusals=_WAITING,
     ),
@@ -127,14 +95,14 @@ OPERATIONS: Mapping[str, Operation] = {
         summary="Fill a gap in a prompt, answered like a chat completion",
         request=Completions,
         answers={JSON: None, EVENTS: None},
-        parameters=(_KEY,),
+        parameters=(KEY,),
         headers=_ACCEPTED,
         refusals=_WAITING,
     ),
     "POST /v1/embeddings": Operation(
         summary="Turn texts, tokens or pictures into vectors",
         request=EmbeddingCall,
-        parameters=(_KEY,),
+        parameters=(KEY,),
         headers=_ACCEPTED,
         refusals=_WAITING,
     ),
@@ -142,7 +110,7 @@ OPERATIONS: Mapping[str, Operation] = {
         summary="Draw pictures",
         request=ImageGeneration,
         answers={JSON: None, EVENTS: None},
-        parameters=(_KEY,),
+        parameters=(KEY,),
         headers=_ACCEPTED,
         refusals=_WAITING,
     ),
@@ -150,7 +118,7 @@ OPERATIONS: Mapping[str, Operation] = {
         summary="Change a picture; also as a form, as OpenAI's API has it",
         request=ImageEditInJson,
         answers={JSON: None, EVENTS: None},
-        parameters=(_KEY,),
+        parameters=(KEY,),
         headers=_ACCEPTED,
         refusals=_WAITING,
     ),
@@ -159,8 +127,9 @@ OPERATIONS: Mapping[str, Operation] = {
         tag="Jobs",
         status=202,
         request=JobRequest,
+        form={"request": {"type": "string"}, "pictures": {"type": "array", "items": BYTES}},
         answers={JSON: JobView},
-        parameters=(_KEY,),
+        parameters=(KEY,),
         headers={"Location": "The job's path."},
         refusals=_SUBMITTING,
     ),
@@ -169,13 +138,13 @@ OPERATIONS: Mapping[str, Operation] = {
         tag="Jobs",
         answers={JSON: JobList},
         parameters=(
-            _query(
+            query(
                 "state",
                 "Only jobs in this state; `open` is `pending` or `processing`.",
                 enum=["open", "pending", "processing", "completed", "failed", "cancelled"],
             ),
-            _query("limit", "How many.", type="integer", minimum=1, maximum=LIST_MOST, default=20),
-            _query(
+            query("limit", "How many.", type="integer", minimum=1, maximum=LIST_MOST, default=20),
+            query(
                 "before",
                 "Only jobs older than this one.",
                 type="integer",
@@ -190,8 +159,8 @@ OPERATIONS: Mapping[str, Operation] = {
         tag="Jobs",
         answers={JSON: JobView},
         parameters=(
-            _JOB,
-            _query("wait", "Seconds.", type="number", minimum=0, maximum=WAIT_MOST_S, default=0),
+            JOB,
+            query("wait", "Seconds.", type="number", minimum=0, maximum=WAIT_MOST_S, default=0),
         ),
         refusals=(400, 404),
     ),
@@ -199,7 +168,7 @@ OPERATIONS: Mapping[str, Operation] = {
         summary="Cancel a job, waiting or running; a job that has ended stays as it is",
         tag="Jobs",
         answers={JSON: JobView},
-        parameters=(_JOB,),
+        parameters=(JOB,),
         refusals=(404,),
     ),
     "GET /v1/jobs/{job}/events": Operation(
@@ -207,14 +176,45 @@ OPERATIONS: Mapping[str, Operation] = {
         tag="Jobs",
         answers={EVENTS: None},
         items=JobEvent,
-        parameters=(_JOB,),
+        parameters=(JOB,),
         refusals=(404,),
     ),
     "GET /v1/jobs/{job}/files/{number}": Operation(
         summary="Return a file of a result",
         tag="Jobs",
         answers={ANY_FILE: None},
-        parameters=(_JOB, _FILE),
+        parameters=(JOB, FILE),
+        refusals=(404, 416),
+    ),
+    "POST /v1/files": Operation(
+        summary="Send a picture ahead of the jobs that use it",
+        tag="Files",
+        form={"file": BYTES, "purpose": {"type": "string"}},
+        answers={JSON: UploadView},
+        refusals=(400, 403, 413, 415),
+    ),
+    "GET /v1/files": Operation(
+        summary="List the caller's files, newest first", tag="Files", answers={JSON: UploadList}
+    ),
+    "GET /v1/files/{file}": Operation(
+        summary="Describe a file",
+        tag="Files",
+        answers={JSON: UploadView},
+        parameters=(UPLOAD,),
+        refusals=(404,),
+    ),
+    "GET /v1/files/{file}/content": Operation(
+        summary="Return a file",
+        tag="Files",
+        answers={ANY_FILE: None},
+        parameters=(UPLOAD,),
+        refusals=(404, 416),
+    ),
+    "DELETE /v1/files/{file}": Operation(
+        summary="Delete a file",
+        tag="Files",
+        answers={JSON: DeletedUpload},
+        parameters=(UPLOAD,),
         refusals=(404,),
     ),
     "GET /v1/webhooks": Operation(
@@ -253,6 +253,6 @@ def operation_of(route: str) -> Operation:
         summary=f"{method} {path.removeprefix('/v1')}, as OpenAI's API has it",
         request=takes,
         answers={JSON: None, EVENTS: None},
-        parameters=tuple(_path(name) for name in re.findall(r"{(\w+)}", path)),
+        parameters=tuple(path_text(name) for name in re.findall(r"{(\w+)}", path)),
         refusals=_WAITING,
     )

@@ -37,7 +37,8 @@ class ChatJob(ChatCompletions):
 class PictureJob(BaseModel):
     """A picture to draw; omitted fields default to the person's settings or the model's.
 
-    `pictures` are data URLs or base64; the first is the one to start from. A `seed` of -1 asks for
+    `pictures` are data URLs, base64, files sent ahead (`file-…`) or of an earlier result
+    (`job-12/1`); models start from one. `file_id` is another way to name a file. A `seed` of -1 asks for
     a random one; `raw` leaves the prompt unchanged.
     """
 
@@ -50,6 +51,7 @@ class PictureJob(BaseModel):
     prompt: str = Field(min_length=1, max_length=PROMPT_LIMIT)
     model: str | None = Field(default=None, min_length=1, max_length=NAME_LIMIT)
     pictures: tuple[str, ...] = Field(default=(), max_length=PICTURES_LIMIT)
+    file_id: str | None = Field(default=None, max_length=NAME_LIMIT)
     width: int | None = Field(default=None, ge=64, le=8192)
     height: int | None = Field(default=None, ge=64, le=8192)
     steps: int | None = Field(default=None, ge=1, le=200)
@@ -103,8 +105,9 @@ class View(BaseModel):
 
 
 class FileView(View):
-    """A file of a result; `url` is a path of this API."""
+    """A file of a result; `url` is a path of this API, and `id` names it in a later job."""
 
+    id: str
     number: int
     name: str
     mime: str
@@ -162,43 +165,6 @@ class JobList(View):
 
     object: Literal["list"] = "list"
     data: tuple[JobView, ...]
-
-
-class HookJob(View):
-    """A job that has ended, without its prompt or result, which are at its `url`."""
-
-    object: Literal["job"] = "job"
-    id: int
-    model: str
-    state: JobState
-    created_at: str
-    started_at: str | None = None
-    finished_at: str
-    url: str
-
-
-class HookEvent(View):
-    """What a webhook receives: `type` is `job.completed`, `job.failed` or `job.cancelled`.
-
-    A repeated call has the same `id`.
-    """
-
-    object: Literal["event"] = "event"
-    id: str
-    type: str
-    created_at: int
-    data: HookJob
-
-
-class HookSecret(View):
-    """The origins of webhooks that may be called, and the secret of the caller's key.
-
-    The calls for its jobs are signed with the secret, as Standard Webhooks describes.
-    """
-
-    object: Literal["webhooks"] = "webhooks"
-    origins: tuple[str, ...]
-    secret: str
 
 
 class LineView(View):

@@ -2,27 +2,29 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 
 from aiohttp import web
-from pydantic import ValidationError
 
 from bot.chat.api.origin import Hook
 from bot.gateway import sse
-from bot.gateway.bodies import json_body
 from bot.gateway.callers import Caller
 from bot.gateway.chat_completions import passed_on_chat
 from bot.gateway.errors import ApiError, invalid
 from bot.gateway.jobs import events
+from bot.gateway.jobs.downloads import download
 from bot.gateway.jobs.hook_calls import HookSettings
 from bot.gateway.jobs.hooks import allowed, secret_of
-from bot.gateway.jobs.operations import ID_MOST, LIST_MOST, WAIT_MOST_S
+from bot.gateway.jobs.parameters import ID_MOST, LIST_MOST, WAIT_MOST_S
+from bot.gateway.jobs.pictures import JobPictures
 from bot.gateway.jobs.queries import seconds, whole, whole_number
-from bot.gateway.jobs.records import JOB_REQUESTS, ChatJob, HookSecret, JobList, JobView, PictureJob
+from bot.gateway.jobs.records import JobList, JobView, PictureJob
+from bot.gateway.jobs.side_records import HookSecret
+from bot.gateway.jobs.submissions import submission
 from bot.gateway.jobs.views import job_view, machine_list, newest_first, queue_view
 from bot.gateway.json_answers import json_response
-from bot.gateway.openai.records import wrong
-from bot.gateway.pictures import picture_of
+from bot.gateway.pictures import require_number
 from bot.gateway.runs import Runs
 from bot.gateway.submitting import Submitting
 from bot.queue.jobs import JobReader
@@ -33,11 +35,6 @@ from queueing.core.jobs import FINAL, Job, JobState
 from queueing.core.requests import File
 
 LIST_USUAL = 20
-FILE_HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "Content-Security-Policy": "default-src 'none'; sandbox",
-    "Cache-Control": "private, no-cache",
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,18 +46,22 @@ class JobRoutes:
     status: QueueStatus
     submitting: Submitting
     runs: Runs
+    pictures: JobPictures
     hooks: HookSettings = field(default_factory=HookSettings)
 
     async def submit(self, request: web.Request, caller: Caller) -> web.Response:
         """Accept a job: 202 with its number and place. Raises `ApiError`."""
-        asked = read(await json_body(request))
+        asked, sent = await submission(request)
         hook = self._hook(asked.webhook, caller)
+        find = partial(self.pictures.find, caller)
         if isinstance(asked, PictureJob):
-            pictures = enumerate(asked.pictures)
-            files = tuple([await picture_of(each, f"pictures.{n}") for n, each in pictures])
+            named = [(text, f"pictures.{n}") for n, text in enumerate(asked.pictures)]
+            named += [(asked.file_id, "file_id")] if asked.file_id is not None else []
+            require_number(len(named) + len(sent), "pictures")
+            files = tuple([await find(text, param) for text, param in named]) + sent
             job = await self.submitting.draw(request, caller, _drawing(asked, files), hook=hook)
         else:
-            chat, files = await passed_on_chat(asked)
+            chat, files = await passed_on_chat(asked, find)
             job = await self.submitting.submit(request, caller, asked.model, chat, files, hook=hook)
         location = {"Location": f"/v1/jobs/{job.id}"}
         return json_response(await self._view(job), status=HTTPStatus.ACCEPTED, headers=location)
@@ -132,9 +133,7 @@ class JobRoutes:
                 status=HTTPStatus.NOT_FOUND, message=f"Job {job.id} has no file {named[:20]}."
             )
         file = files[number - 1]
-        name = file.name.replace('"', "").encode("ascii", "ignore").decode()
-        headers = {**FILE_HEADERS, "Content-Disposition": f'inline; filename="{name}"'}
-        return web.Response(body=file.data, content_type=file.mime, headers=headers)
+        return download(request, file)
 
     async def lines(self, _request: web.Request, _caller: Caller) -> web.Response:
         """Return all queues."""
@@ -183,14 +182,6 @@ class JobRoutes:
 def _number_of(caller: Caller) -> int:
     """Return the number of the caller's key, 0 if none is needed."""
     return caller.key.id if caller.key is not None else 0
-
-
-def read(body: bytes) -> ChatJob | PictureJob:
-    """Return a request for a job. Raises `ApiError`."""
-    try:
-        return JOB_REQUESTS.validate_json(body, strict=True)
-    except ValidationError as error:
-        raise wrong(error) from None
 
 
 def _drawing(asked: PictureJob, files: tuple[File, ...]) -> Drawing:

@@ -50,6 +50,7 @@ def files_of(job: Job, output: Output) -> tuple[FileView, ...]:
     """Return the files of a result, numbered from 1."""
     return tuple(
         FileView(
+            id=f"job-{job.id}/{number}",
             number=number,
             name=file.name,
             mime=file.mime,

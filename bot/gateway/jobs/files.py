@@ -1,0 +1,119 @@
+"""`/v1/files`: pictures that are sent ahead of the jobs that use them, in OpenAI's form."""
+
+import asyncio
+import logging
+import re
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from aiohttp import web
+
+from bot.gateway.callers import Caller
+from bot.gateway.errors import ApiError, invalid
+from bot.gateway.jobs.downloads import download
+from bot.gateway.jobs.pictures import no_file
+from bot.gateway.jobs.side_records import DeletedUpload, UploadList, UploadView
+from bot.gateway.json_answers import json_response
+from bot.gateway.multipart import form_of
+from bot.gateway.outcomes import refused
+from bot.gateway.pictures import picture_in
+from bot.people.uploads import NoRoom, Upload, Uploads
+from bot.requests.limits import ban_of
+from queueing.core.errors import StoreError
+from queueing.core.ports import Clock
+
+log = logging.getLogger(__name__)
+
+TIDY_EVERY_S = 3600.0
+FIELD: Final = "file"
+_NAME: Final = re.compile(r"file-[0-9a-f]{24}", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileRoutes:
+    """Serves the files that people sent ahead. Another person's file is 404."""
+
+    uploads: Uploads
+    clock: Clock
+
+    async def new(self, request: web.Request, caller: Caller) -> web.Response:
+        """Store a picture. Raises `ApiError`."""
+        now = self.clock.now()
+        if (ban := ban_of(caller.person, now)) is not None:
+            raise refused(ban, (), now)
+        form = await form_of(request, files={FIELD})
+        if len(form.files) != 1:
+            raise invalid(f"{FIELD}: send exactly one file.", FIELD)
+        picture = await picture_in(form.files[0].data, FIELD)
+        try:
+            upload = await self.uploads.new(caller.user, picture, now)
+        except NoRoom as full:
+            raise _full(full, now) from None
+        return json_response(_view(upload))
+
+    async def listed(self, _request: web.Request, caller: Caller) -> web.Response:
+        """Return the caller's files, newest first."""
+        uploads = await self.uploads.listed(caller.user, self.clock.now())
+        return json_response(UploadList(data=tuple(_view(each) for each in uploads)))
+
+    async def one(self, request: web.Request, caller: Caller) -> web.Response:
+        """Return what is known of a file. Raises `ApiError`."""
+        name = _name(request)
+        upload = await self.uploads.get(caller.user, name, self.clock.now())
+        if upload is None:
+            raise no_file(name)
+        return json_response(_view(upload))
+
+    async def content(self, request: web.Request, caller: Caller) -> web.Response:
+        """Return a file. Raises `ApiError`."""
+        name = _name(request)
+        file = await self.uploads.file(caller.user, name, self.clock.now())
+        if file is None:
+            raise no_file(name)
+        return download(request, file)
+
+    async def delete(self, request: web.Request, caller: Caller) -> web.Response:
+        """Delete a file. Raises `ApiError`."""
+        name = _name(request)
+        if not await self.uploads.delete(caller.user, name):
+            raise no_file(name)
+        return json_response(DeletedUpload(id=name))
+
+
+async def keep_tidy(uploads: Uploads, clock: Clock) -> None:
+    """Delete what has expired, every hour, until cancelled."""
+    while True:
+        try:
+            await uploads.expire(clock.now())
+        except StoreError as error:
+            log.warning("expired files cannot be deleted: %s", error)
+        await asyncio.sleep(TIDY_EVERY_S)
+
+
+def _name(request: web.Request) -> str:
+    name = request.match_info["file"]
+    if not _NAME.fullmatch(name):
+        raise no_file(name)
+    return name
+
+
+def _view(upload: Upload) -> UploadView:
+    return UploadView(
+        id=upload.id,
+        bytes=upload.size,
+        created_at=int(upload.created_at),
+        expires_at=int(upload.expires_at),
+        filename=upload.name,
+        mime=upload.mime,
+    )
+
+
+def _full(full: NoRoom, now: float) -> ApiError:
+    return ApiError(
+        status=HTTPStatus.TOO_MANY_REQUESTS,
+        message="There is no room for further files: delete some, or wait until some expire.",
+        code="files_full",
+        retry_after_s=None if full.free_at is None else max(1.0, full.free_at - now),
+        repeat=full.free_at is not None,
+    )

@@ -1,0 +1,51 @@
+"""Pictures of jobs: sent with the request, sent ahead, or the result of an earlier job."""
+
+import re
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from bot.gateway.callers import Caller
+from bot.gateway.errors import ApiError
+from bot.gateway.pictures import picture_in, picture_of
+from bot.people.uploads import PREFIX, Uploads
+from bot.queue.jobs import JobReader
+from queueing.core.ports import Clock
+from queueing.core.requests import File
+
+_RESULT = re.compile(r"job-(\d{1,18})/(\d{1,4})", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobPictures:
+    """Finds the pictures that a request names: `file-…`, `job-12/1`, a data URL or base64."""
+
+    jobs: JobReader
+    uploads: Uploads
+    clock: Clock
+
+    async def find(self, caller: Caller, text: str, param: str) -> File:
+        """Return a picture, checked. Raises `ApiError`, a 404 if the caller has no such file."""
+        if text.startswith(PREFIX):
+            found = await self.uploads.file(caller.user, text, self.clock.now())
+        elif match := _RESULT.fullmatch(text):
+            found = await self._result(caller, int(match[1]), int(match[2]))
+        else:
+            return await picture_of(text, param)
+        if found is None:
+            raise no_file(text, param)
+        return await picture_in(found.data, param)
+
+    async def _result(self, caller: Caller, job_id: int, number: int) -> File | None:
+        job = await self.jobs.get(job_id)
+        if job is None or job.owner != caller.user:
+            return None
+        output = await self.jobs.output(job)
+        files = output.files if output is not None else ()
+        return files[number - 1] if 1 <= number <= len(files) else None
+
+
+def no_file(name: str, param: str | None = None) -> ApiError:
+    """Return the error for a file that the caller does not have."""
+    return ApiError(
+        status=HTTPStatus.NOT_FOUND, message=f"You have no file {name[:60]}.", param=param
+    )
