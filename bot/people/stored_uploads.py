@@ -91,7 +91,7 @@ def _require_room(connection: Connection, upload: Upload) -> None:
     (everything,) = connection.execute(sql.UPLOADS_SIZE).fetchone()
     if len(mine) >= MOST_FILES or size > MOST_BYTES:
         raise NoRoom(min((each.expires_at for each in mine), default=None))
-    if everything + upload.size > ALL_BYTES:
+    if int(everything) + upload.size > ALL_BYTES:
         raise NoRoom
 
 

@@ -35,7 +35,7 @@ def form(**fields: str | bytes) -> aiohttp.FormData:
 
 
 async def sent(
-    api: Api, path: str, data: aiohttp.FormData, *, status: int = 200, **headers: str
+    api: Api, path: str, data: aiohttp.FormData, *, status: int = 200, headers: Any = None
 ) -> Any:
     async with api.session.post(f"{api.url}{path}", data=data, headers=headers) as answer:
         read = await answer.json()
@@ -129,7 +129,7 @@ async def test_another_persons_file_is_none(tmp_path: Path) -> None:
     async with running(tmp_path, CLOSED_ABLE) as api:
         page = await page_of(api)
         mine, other = bearer(await new_key(page)), bearer(await new_key(page, "robot --service"))
-        file = await sent(api, "/files", form(file=png()), **mine)
+        file = await sent(api, "/files", form(file=png()), headers=mine)
         drawn = await api.post("/jobs", DRAW, status=202, headers=mine)
         async with api.session.get(f"{api.url}/jobs/{drawn['id']}?wait=60", headers=mine) as got:
             result = (await got.json())["files"][0]["id"]
