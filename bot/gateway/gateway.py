@@ -91,12 +91,9 @@ class Gateway:
         self.connected = asyncio.Event()
         self.port = settings.port
         self._settings = settings
-<<<<<<< HEAD
         self._links = links
-=======
         self._uploads = uploads
         self._clock = clock
->>>>>>> a1f18d4 (gateway: take pictures sent ahead, in forms and from earlier results)
         self._clients = Clients(settings.proxies)
         self._runs = Runs(queue.status, queue.jobs)
         queue.events.subscribe(self._runs.on_event)
