@@ -226,7 +226,7 @@ OPERATIONS: Mapping[str, Operation] = {
         summary="Return a file of a result by its signed link",
         tag="Jobs",
         answers={ANY_FILE: None},
-        parameters=tuple(_path(each) for each in ("job", "number", "until", "seal")),
+        parameters=tuple(path_text(each) for each in ("job", "number", "until", "seal")),
         refusals=(404, 429),
         public=True,
     ),
