@@ -10,7 +10,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +18,7 @@ import aiohttp
 from aiohttp import hdrs
 from aiohttp.http_exceptions import HttpProcessingError
 from pydantic import JsonValue
+from pydantic_core import from_json
 from yarl import URL
 
 from backends.common import presence
@@ -277,6 +278,9 @@ def parse_json(data: bytes | str) -> JsonValue:
 
     Escaped lone surrogates become "?": neither a database nor a chat can store them.
     """
+    with suppress(ValueError):  # such as for half a character
+        parsed: JsonValue = from_json(data)  # a tenth of the time where there are many numbers
+        return parsed
     try:
         value: JsonValue = json.loads(data)
         if _HALF.search(data if isinstance(data, bytes) else data.encode(errors="replace")):

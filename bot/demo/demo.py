@@ -26,7 +26,7 @@ from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import JobState
 
 FAILED = 2
-USUAL_PORT = 8080
+USUAL_PORT, API_PORT = 8080, 8081
 _DELIVERY_S = 30.0
 _KEPT = "Jobs are kept in {path}, even through kill -9; --fresh begins without them."
 
@@ -88,6 +88,7 @@ styles:
   sketch: {{prompt: pencil sketch}}
 defaults: {{image: flux, ask: llama}}
 chats: {{web: {{port: {port}}}}}
+api: {{port: {api_port}, open: true}}
 admins: ["web:local", "demo:you"]
 """
 
@@ -108,13 +109,14 @@ def demo_config(options: DemoOptions) -> Config:
     """Return the demo's configuration: two cards, six models, times divided by `speed`."""
     times = {"load_s": 6.0, "picture_s": 9.0, "quick_s": 5.0, "text_s": 8.0, "embed_s": 0.2}
     divided = {name: max(seconds / options.speed, 0.001) for name, seconds in times.items()}
-    port = _usual_port() if options.port is None else options.port
-    return configuration.parse(CONFIG.format(**divided, port=port), {}, file="demo")
+    port = _free(USUAL_PORT) if options.port is None else options.port
+    ports = {"port": port, "api_port": 0 if options.say else _free(API_PORT)}
+    return configuration.parse(CONFIG.format(**divided, **ports), {}, file="demo")
 
 
-def _usual_port() -> int:
-    """Return 8080, or 0 for any free port if another program has it: a newcomer chose neither."""
-    return USUAL_PORT if _is_free(USUAL_PORT) else 0
+def _free(port: int) -> int:
+    """Return a port, or 0 for any free one if another program has it: a newcomer did not choose."""
+    return port if _is_free(port) else 0
 
 
 def _is_free(port: int) -> bool:
@@ -151,6 +153,9 @@ async def _page(options: DemoOptions, url: str, *, kept: bool) -> None:
 
 
 async def _announce(parts: BotParts, *, kept: bool) -> None:
+    if parts.gateway is not None:
+        await parts.gateway.connected.wait()
+        print(f"Programs reach its API at http://127.0.0.1:{parts.gateway.port}/v1", flush=True)  # noqa: T201  # the answer
     for platform in parts.platforms:
         if isinstance(platform, Web):
             await platform.connected.wait()

@@ -36,8 +36,8 @@ PATIENCE_MARGIN_S = 5.0
 """How long before a client's time-out the headers are sent."""
 
 
-Render = Callable[[Output], JsonValue]
-"""Makes the body of an answer from the output of a job."""
+Render = Callable[[Output], JsonValue | bytes]
+"""Makes the body of an answer from the output of a job; bytes are JSON already."""
 
 
 class Writer(Protocol):
@@ -165,8 +165,11 @@ class Answering:
         async with self._while_listening(request, job, again_s=_comes_again_s(request)):
             with self._runs.watch(job) as (run, news):
                 if await run.until_final(news, min(ends, began + self._hold_s(request))):
-                    return web.json_response(
-                        render(await self._output(run.job)), headers=headers_of(run.job)
+                    return web.Response(
+                        body=_in_json(render(await self._output(run.job))),
+                        content_type="application/json",
+                        charset="utf-8",
+                        headers=headers_of(run.job),
                     )
                 if asyncio.get_running_loop().time() >= ends:
                     raise too_late(job)
@@ -187,10 +190,10 @@ class Answering:
         try:
             if not run.job.state.final:
                 raise too_late(run.job)
-            body = render(await self._output(run.job))
+            body = _in_json(render(await self._output(run.job)))
         except ApiError as error:
-            body = error.body
-        await response.write(json.dumps(body).encode())
+            body = _in_json(error.body)
+        await response.write(body)
         await response.write_eof()
         return response
 
@@ -227,6 +230,10 @@ class Answering:
         await asyncio.sleep(again_s)
         if not self._runs.is_watched(job) and not self._attendance.is_attended(job):
             await self._submitter.cancel(job.id)
+
+
+def _in_json(body: JsonValue | bytes) -> bytes:
+    return body if isinstance(body, bytes) else json.dumps(body).encode()
 
 
 def headers_of(job: Job) -> dict[str, str]:

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queueing.core.catalog import ModelSpec
-from queueing.core.requests import Capability, Chat, ChatMessage, TextToImage
+from queueing.core.requests import (
+    Capability,
+    Chat,
+    ChatMessage,
+    Embed,
+    EmbedInput,
+    PictureInput,
+    TextToImage,
+)
 from queueing.planning.estimates import USUAL_SIZE, Durations, Rates, size_class, work_of
 
 FLUX = ModelSpec(
@@ -51,6 +59,19 @@ def test_a_long_answer_is_more_work_than_a_short_one() -> None:
 
     assert chat(2000) > 3 * chat(400)
     assert chat(400, prompt="word " * 40_000) > 3 * chat(400)
+
+
+def test_a_batch_of_embeddings_is_as_much_work_as_its_tokens() -> None:
+    """A document in one call would be promised in the time of a single sentence."""
+
+    def embed(*inputs: EmbedInput) -> float:
+        return work_of(size_class(Embed(inputs=inputs)))
+
+    passage = "word " * 200
+    assert embed(passage) == 1
+    assert 30 < embed(*[passage] * 64) < 36
+    assert embed(tuple(range(250))) == embed(passage)
+    assert embed("hi") < embed(passage) < embed(PictureInput(picture=0))
 
 
 def test_the_configured_time_holds_until_something_was_learned() -> None:

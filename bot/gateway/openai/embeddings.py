@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, WithJsonSchema
+from pydantic_core import to_json
 
 from bot.gateway.errors import ApiError, invalid
 from bot.gateway.openai.data_urls import is_data_url
@@ -178,17 +179,19 @@ class Vectors:
     count: int
     packed: bool
 
-    def whole(self, output: Output) -> dict[str, JsonValue]:
-        """Return the answer."""
+    def whole(self, output: Output) -> bytes:
+        """Return the answer in JSON, which holds a million numbers for a large batch."""
         told: dict[str, JsonValue] = json.loads(output.answer or "{}")
         tokens = told.get("prompt_tokens", 0)
-        answer: dict[str, JsonValue] = {
+        answer: dict[str, Any] = {
             "object": "list",
             "data": list(self._rows(output)),
             "model": self.model,
             "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
         }
-        return answer | {"usher": {"note": told["note"]}} if "note" in told else answer
+        if "note" in told:
+            answer["usher"] = {"note": told["note"]}
+        return to_json(answer)
 
     def _rows(self, output: Output) -> Iterator[JsonValue]:
         for index, vector in enumerate(vectors_of(output.files[0], self.count)):
