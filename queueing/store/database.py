@@ -76,6 +76,11 @@ class Connection(Protocol):
     def executemany(self, sql: str, parameters: Iterable[Sequence[Value]], /) -> Cursor:
         """Run a statement that returns no rows, once for each."""
 
+    def selectmany(
+        self, sql: str, parameters: Iterable[Sequence[Value]], /
+    ) -> Sequence[Sequence[Any]]:
+        """Run a statement that returns rows, once for each; return the rows of each."""
+
     def piece(self, table: str, key: Mapping[str, Value], start: int, length: int) -> bytes | None:
         """Return up to `length` bytes from `start` of the column `data` of the row with this key.
 

@@ -5,7 +5,7 @@ everything that can refuse comes before the first statement that writes.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from queueing.core.events import JobChanged, make_change
 from queueing.core.jobs import FINAL, Job, JobEvent, JobState, NewJob, is_bulk
 from queueing.core.requests import File, Output, Request
 from queueing.core.storage import Admission
-from queueing.store.database import DISK_FULL, Connection, DiskFull
+from queueing.store.database import DISK_FULL, Connection, Cursor, DiskFull
 from queueing.store.jobs import queries
 from queueing.store.jobs.charges import Charges
 from queueing.store.jobs.position_index import LineKey, Move, PositionIndex, account_of
@@ -229,53 +229,75 @@ class AdmissionCounters:
     ) -> list[JobChanged | Exception]:
         """Apply events to jobs, each only if its job is still what its caller knows."""
         self.know(connection)
-        outcomes: list[JobChanged | Exception] = []
+        sent = [_send_change(connection, change) for change in changes]
+        written = [cursor.rowcount == 1 for cursor in sent]
         outputs: list[Row] = []
         given_back: list[Job] = []
-        for change in changes:
-            if _write_change(connection, change):
-                entered = self._note(connection, change.before, change.after)
-                outcomes.append(make_change(job=change.after, event=change.event, entered=entered))
-                if change.gives_back:
-                    given_back.append(change.after)
-                if change.output is not None:
-                    outputs += output_rows(change.after.id, change.output)
-            else:
-                outcomes.append(StaleJob(f"job {change.before.id} has changed meanwhile"))
+        freed: list[Job] = []
+        for change, is_written in zip(changes, written, strict=True):
+            if not is_written:
+                continue
+            if self._count(change.before, change.after):
+                freed.append(change.after)
+            if change.gives_back:
+                given_back.append(change.after)
+            if change.output is not None:
+                outputs += output_rows(change.after.id, change.output)
+        entered = self._let_in(connection, freed) if freed else {}
         connection.executemany(queries.INSERT_OUTPUT, outputs)
-        self._charges.give_back(connection, given_back)
-        return outcomes
+        if given_back:
+            self._charges.give_back(connection, given_back)
+        return [
+            make_change(job=change.after, event=change.event, entered=entered.get(change.after.id))
+            if is_written
+            else StaleJob(f"job {change.before.id} has changed meanwhile")
+            for change, is_written in zip(changes, written, strict=True)
+        ]
 
-    def _note(self, connection: Connection, before: Job, after: Job) -> str | None:
-        """Count a change; return the model whose line another job has entered by it."""
+    def _count(self, before: Job, after: Job) -> bool:
+        """Count a change; return whether its owner's overflow may move up by it."""
         waited, waits = before.state is JobState.PENDING, after.state is JobState.PENDING
         if waited or waits:
             self._waiting[after.model] = self._waiting.get(after.model, 0) + waits - waited
             line = (after.model, after.lane) if waits else None
             self._unsettled.append(Move(after.id, _account(after), line, after.seq))
-        return self._end(connection, after) if after.state in FINAL else None
+        return after.state in FINAL and self._end(after)
 
-    def _end(self, connection: Connection, job: Job) -> str | None:
-        entered, account = None, _account(job)
-        self._open[account] -= 1
+    def _end(self, job: Job) -> bool:
+        account = _account(job)
+        unended = self._open[account] = self._open[account] - 1
+        may_move_up = False
         if job.seq is not None:
-            self._placed[account] -= 1
-            if self._open[account] > self._placed[account]:
-                entered = self._let_in(connection, job.owner, bulk=is_bulk(job.request))
-        if not self._open[account]:
+            placed = self._placed[account] = self._placed[account] - 1
+            may_move_up = unended > placed
+        if not unended:
             del self._open[account], self._placed[account]
-        return entered
+        return may_move_up
 
-    def _let_in(self, connection: Connection, owner: str, *, bulk: bool) -> str:
-        model: str
-        found = connection.execute(queries.FIRST_IN_OVERFLOW, (owner, int(bulk)))
-        job_id, model, lane = found.fetchone()
-        account = account_of(owner, bulk=bulk)
-        seq = self._next_place((model, lane))
-        connection.execute(queries.ENTER_LINE, (seq, job_id))
-        self._placed[account] += 1
-        self._unsettled.append(Move(job_id, account, (model, lane), seq))
-        return model
+    def _let_in(self, connection: Connection, freed: Sequence[Job]) -> Mapping[int, str]:
+        """Give the places of ended jobs to their owners' overflows.
+
+        Returns the model whose line another job has entered, by the ended job.
+        """
+        by_owner: dict[tuple[str, bool], list[int]] = {}
+        for job in freed:
+            account, placed = _account(job), self._placed.get(_account(job), 0)
+            if self._open.get(account, 0) > placed:  # the overflow may have ended with this batch
+                self._placed[account] = placed + 1
+                by_owner.setdefault((job.owner, is_bulk(job.request)), []).append(job.id)
+        wanted = [(owner, int(bulk), len(ids)) for (owner, bulk), ids in by_owner.items()]
+        found = connection.selectmany(queries.FIRST_IN_OVERFLOW, wanted)
+        entered: dict[int, str] = {}
+        rows: list[Row] = []
+        for ((owner, bulk), ended), jobs in zip(by_owner.items(), found, strict=True):
+            account = account_of(owner, bulk=bulk)
+            for left, (job_id, model, lane) in zip(ended, jobs, strict=True):
+                seq = self._next_place((model, lane))
+                rows.append((seq, job_id))
+                self._unsettled.append(Move(job_id, account, (model, lane), seq))
+                entered[left] = model
+        connection.executemany(queries.ENTER_LINE, rows)
+        return entered
 
 
 def _account(job: Job | NewJob) -> str:
@@ -291,7 +313,6 @@ def _must_stand_back(unended: int, placed: int, max_in_line: int | None) -> bool
 
 
 PLACES_AT_ONCE = 20_000
-_BEFORE_ALL = -(1 << 62)  # a job moved first gets a place below all others
 
 
 def load_places(connection: Connection) -> PositionIndex:
@@ -301,7 +322,7 @@ def load_places(connection: Connection) -> PositionIndex:
     """
     places = PositionIndex()
     for model, lane in _lines(connection):
-        last = _BEFORE_ALL
+        last = queries.BEFORE_ALL
         while True:
             row = connection.execute(
                 connection.statements.places, (model, lane, last, PLACES_AT_ONCE)
@@ -326,25 +347,27 @@ def _lines(connection: Connection) -> Iterator[LineKey]:
 
 def _known(connection: Connection, keys: Sequence[str]) -> dict[str, Job]:
     """Find the jobs that keys made before, many keys in one statement."""
-    known = {}
     most = queries.KEYS_AT_ONCE[-1]
+    portions: dict[int, list[tuple[str, ...]]] = {}
     for at in range(0, len(keys), most):
         some = tuple(keys[at : at + most])
         count = next(count for count in queries.KEYS_AT_ONCE if count >= len(some))
-        filled = some + some[-1:] * (count - len(some))
-        for row in connection.execute(queries.JOBS_BY_KEYS[count], filled):
-            known[row[-1]] = job_from(row)
-    return known
+        portions.setdefault(count, []).append(some + some[-1:] * (count - len(some)))
+    return {
+        row[-1]: job_from(row)
+        for count, filled in portions.items()
+        for rows in connection.selectmany(queries.JOBS_BY_KEYS[count], filled)
+        for row in rows
+    }
 
 
 _altered = {event: attrgetter(*columns) for event, columns in queries.ALTERED.items()}
 
 
-def _write_change(connection: Connection, change: Change) -> bool:
-    """Write a change if its job is still what its caller knows; return whether it was written."""
+def _send_change(connection: Connection, change: Change) -> Cursor:
+    """Send a change that touches its job only if it is still what its caller knows."""
     before = change.before
     altered = _altered[change.event](change.after)
-    cursor = connection.execute(
+    return connection.execute(
         queries.CHANGE[change.event], (*altered, change.runner, before.id, before.version)
     )
-    return cursor.rowcount == 1

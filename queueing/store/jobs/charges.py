@@ -5,7 +5,7 @@ deletes one before its hour is over.
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable
+from collections.abc import Sequence
 from math import inf
 
 from queueing.core.errors import LimitReached
@@ -49,17 +49,15 @@ class Charges:
             insert_rows(connection, queries.CHARGE, queries.CHARGE_SEVERAL, self._new)
             self._new.clear()
 
-    def give_back(self, connection: Connection, jobs: Iterable[Job]) -> None:
+    def give_back(self, connection: Connection, jobs: Sequence[Job]) -> None:
         """Stop counting these jobs."""
-        for job in jobs:
-            row = connection.execute(queries.CHARGED_AT, (job.id,)).fetchone()
-            if row is None:
-                continue
-            connection.execute(queries.GIVE_BACK, (job.id,))
-            charge, charges = (row[0], job.id), (self._hour or {}).get(job.owner, [])
-            place = bisect_left(charges, charge)
-            if charges[place : place + 1] == [charge]:  # an older one was not read
-                del charges[place]
+        given = connection.selectmany(queries.GIVE_BACK, [(job.id,) for job in jobs])
+        for job, rows in zip(jobs, given, strict=True):
+            for (at,) in rows:  # none, if it was not counted
+                charge, charges = (at, job.id), (self._hour or {}).get(job.owner, [])
+                place = bisect_left(charges, charge)
+                if charges[place : place + 1] == [charge]:  # an older one was not read
+                    del charges[place]
 
     def refusal(
         self, connection: Connection, owner: str, per_hour: int, now: float

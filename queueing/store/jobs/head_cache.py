@@ -1,6 +1,6 @@
 """HeadCache: the first startable jobs of every line, read again only if something changed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from queueing.core.jobs import Job
@@ -8,10 +8,11 @@ from queueing.core.storage import Line
 from queueing.store.database import Connection
 from queueing.store.jobs import queries
 from queueing.store.jobs.position_index import LineKey, PositionIndex
-from queueing.store.jobs.rows import job_from
+from queueing.store.jobs.rows import Row, job_from
 
 # No job is delayed longer: a later moment was written by a clock that has been set back since.
 _LONGEST_DELAY_S = 3600.0
+_MOST_ROWS = 5000  # of a line read at once, behind many that are delayed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,10 +59,24 @@ class HeadCache:
         per_line: int,
     ) -> None:
         """Read lines on the reader's connection."""
-        for key, revision, waiting in stale:
-            seen = self._seen.get(key)
-            known = {job.id: job for job in seen.line.heads} if seen and seen.line else {}
-            line = _read_line(connection, key, waiting, known, now=now, per_line=per_line)
+        walks = [_Walk(key, waiting, now, per_line) for key, _, waiting in stale]
+        _walk_all(connection, walks)
+        known = {
+            job.id: job
+            for key, _, _ in stale
+            if (seen := self._seen.get(key)) is not None and seen.line is not None
+            for job in seen.line.heads
+        }
+        missing = [
+            (job_id,)
+            for walk in walks
+            for job_id, version in walk.heads.items()
+            if (job := known.get(job_id)) is None or job.version != version
+        ]
+        for rows in connection.selectmany(queries.JOB, missing):
+            known.update((row[0], job_from(row)) for row in rows)
+        for (key, revision, _), walk in zip(stale, walks, strict=True):
+            line = walk.line(known)
             self._seen[key] = _Seen(revision=revision, per_line=per_line, read_at=now, line=line)
 
     def passed(self, key: LineKey) -> Sequence[int]:
@@ -79,45 +94,64 @@ def _later(moment: float | None, now: float) -> bool:
     return moment is None or moment > now
 
 
-def _read_line(
-    connection: Connection,
-    key: LineKey,
-    waiting: int,
-    known: dict[int, Job],
-    *,
-    now: float,
-    per_line: int,
-) -> Line | None:
-    """Walk from the front until enough startable jobs are found, past delayed or pausing ones."""
-    heads: list[Job] = []
-    first_queued_at: float | None = None
-    next_start_at: float | None = None
-    held = False
-    passed: list[int] = []
-    for job_id, version, not_before, queued_at, attempt in connection.execute(queries.LINE, key):
-        if first_queued_at is None:
-            first_queued_at = queued_at
-        if now < not_before <= now + _LONGEST_DELAY_S:
-            next_start_at = min(not_before, next_start_at or not_before)
-            held = held or attempt == 0
-            if not heads:
-                passed.append(job_id)
-            continue
-        if len(heads) == per_line:
-            break
-        job = known.get(job_id)
-        if job is None or job.version != version:
-            job = job_from(connection.execute(queries.JOB, (job_id,)).fetchone())
-        heads.append(job)
-    if first_queued_at is None:
-        return None
-    return Line(
-        model=key[0],
-        lane=key[1],
-        waiting=waiting,
-        heads=tuple(heads),
-        first_queued_at=first_queued_at,
-        next_start_at=next_start_at,
-        held=held,
-        passed=tuple(passed),
-    )
+class _Walk:
+    """Goes along a line until enough startable jobs are found, past delayed or pausing ones."""
+
+    def __init__(self, key: LineKey, waiting: int, now: float, per_line: int) -> None:
+        self._key = key
+        self._waiting = waiting
+        self._now = now
+        self._per_line = per_line
+        self._last = queries.BEFORE_ALL
+        self._first_queued_at: float | None = None
+        self._next_start_at: float | None = None
+        self._held = False
+        self._passed: list[int] = []
+        self._rows = per_line + 1  # the one behind shows whether another could start later
+        self.heads: dict[int, int] = {}
+        """Versions of the startable jobs, by number."""
+
+    def question(self) -> tuple[str, str, int, int]:
+        """Return what `LINE` is asked next."""
+        return (*self._key, self._last, self._rows)
+
+    def follow(self, rows: Sequence[Row]) -> bool:
+        """Take the next rows; return whether more are needed."""
+        for job_id, version, not_before, queued_at, attempt, seq in rows:
+            self._last = seq
+            if self._first_queued_at is None:
+                self._first_queued_at = queued_at
+            if self._now < not_before <= self._now + _LONGEST_DELAY_S:
+                self._next_start_at = min(not_before, self._next_start_at or not_before)
+                self._held = self._held or attempt == 0
+                if not self.heads:
+                    self._passed.append(job_id)
+                continue
+            if len(self.heads) == self._per_line:
+                return False
+            self.heads[job_id] = version
+        more = len(rows) == self._rows
+        self._rows = min(self._rows * 10, _MOST_ROWS)
+        return more
+
+    def line(self, jobs: Mapping[int, Job]) -> Line | None:
+        """Return the line as it was found, None without any job."""
+        if self._first_queued_at is None:
+            return None
+        return Line(
+            model=self._key[0],
+            lane=self._key[1],
+            waiting=self._waiting,
+            heads=tuple(jobs[job_id] for job_id in self.heads),
+            first_queued_at=self._first_queued_at,
+            next_start_at=self._next_start_at,
+            held=self._held,
+            passed=tuple(self._passed),
+        )
+
+
+def _walk_all(connection: Connection, walks: Sequence[_Walk]) -> None:
+    """Go along all lines at once, each as far as it needs."""
+    while walks:
+        pages = connection.selectmany(queries.LINE, [walk.question() for walk in walks])
+        walks = [walk for walk, rows in zip(walks, pages, strict=True) if walk.follow(rows)]

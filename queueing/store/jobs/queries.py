@@ -34,8 +34,7 @@ INSERT_INPUT = "INSERT INTO inputs (job_id, number, name, mime, data) VALUES (?,
 CHARGE = "INSERT INTO charges (job_id, owner, at) VALUES (?, ?, ?)"
 CHARGE_SEVERAL = CHARGE + ", (?, ?, ?)" * (ROWS_AT_ONCE - 1)
 CHARGES = "SELECT job_id, owner, at FROM charges WHERE at > ?"
-CHARGED_AT = "SELECT at FROM charges WHERE job_id = ?"
-GIVE_BACK = "DELETE FROM charges WHERE job_id = ?"
+GIVE_BACK = "DELETE FROM charges WHERE job_id = ? RETURNING at"
 PRUNE_CHARGES = "DELETE FROM charges WHERE at <= ?"
 
 # ---------------------------------------------------------------- changing
@@ -69,7 +68,7 @@ CHANGE: Mapping[JobEvent, str] = {event: _change(event) for event in JobEvent}
 INSERT_OUTPUT = "INSERT INTO outputs (job_id, number, name, mime, data) VALUES (?, ?, ?, ?, ?)"
 FIRST_IN_OVERFLOW = (
     "SELECT id, model, lane FROM jobs WHERE owner = ? AND finished_at IS NULL AND seq IS NULL"
-    " AND bulk = ? ORDER BY id LIMIT 1"
+    " AND bulk = ? ORDER BY id LIMIT ?"
 )
 REPLACE_REQUEST = (
     "UPDATE jobs SET request = ?, reply_to = ?, not_before = 0, version = version + 1 WHERE id = ?"
@@ -101,8 +100,8 @@ NEXT_LINE = (  # one seek for each line; DISTINCT would walk past every waiting 
 
 JOB = f"SELECT {JOB_COLUMNS} FROM jobs WHERE id = ?"
 LINE = (
-    "SELECT id, version, not_before, queued_at, attempt FROM jobs"
-    " WHERE state = 'pending' AND model = ? AND lane = ? AND seq IS NOT NULL ORDER BY seq"
+    "SELECT id, version, not_before, queued_at, attempt, seq FROM jobs"
+    " WHERE state = 'pending' AND model = ? AND lane = ? AND seq > ? ORDER BY seq LIMIT ?"
 )
 OPEN_JOBS = f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NULL ORDER BY id"
 OPEN_JOBS_OF = f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NULL AND owner = ? ORDER BY id"
@@ -122,6 +121,7 @@ ABANDONED = (
     " AND state = 'cancelled' AND backend IS NOT NULL ORDER BY id"
 )
 AFTER_ALL = 2**63 - 1  # no job has a greater id or place
+BEFORE_ALL = -(1 << 62)  # a job moved first gets a place below all others
 _USUAL = f"SELECT {JOB_COLUMNS} FROM jobs WHERE owner = ? AND id < ? AND bulk = 0"
 _BULK = _USUAL.replace("bulk = 0", "bulk = 1")
 _NEWEST_FIRST = " ORDER BY id DESC LIMIT ?"

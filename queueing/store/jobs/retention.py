@@ -8,6 +8,7 @@ from queueing.store.database import Connection, Database
 from queueing.store.jobs import queries
 
 _MB = 1024 * 1024
+_LOOKED_AT_ONCE = 200
 
 
 class StoredUpkeep:
@@ -52,16 +53,21 @@ def _drop_some_bytes(connection: Connection, keep_mb: int) -> int:
 
     A job that has not been delivered, or may still run, keeps its bytes at any size.
     """
-    kept = dropped = 0
+    kept, beyond = 0, []
     for job_id, size in connection.execute(queries.BYTES_NEWEST_FIRST).fetchall():
         kept += size
-        if kept > keep_mb * _MB and connection.execute(queries.DROPPABLE, (job_id,)).fetchone():
-            connection.execute(queries.DROP_INPUTS, (job_id,))
-            connection.execute(queries.DROP_OUTPUTS, (job_id,))
-            dropped += 1
-            if dropped == queries.DELETED_AT_ONCE:
-                break
-    return dropped
+        if kept > keep_mb * _MB:
+            beyond.append((job_id,))
+    for at in range(0, len(beyond), _LOOKED_AT_ONCE):
+        some = beyond[at : at + _LOOKED_AT_ONCE]
+        found = connection.selectmany(queries.DROPPABLE, some)
+        droppable = [key for key, rows in zip(some, found, strict=True) if rows]
+        if droppable:
+            droppable = droppable[: queries.DELETED_AT_ONCE]
+            connection.executemany(queries.DROP_INPUTS, droppable)
+            connection.executemany(queries.DROP_OUTPUTS, droppable)
+            return len(droppable)
+    return 0
 
 
 def _erase(connection: Connection, job_ids: Sequence[int]) -> int:
@@ -70,7 +76,8 @@ def _erase(connection: Connection, job_ids: Sequence[int]) -> int:
     What was made for one of them goes too, such as the question that holds its words; it counts
     only where it was named itself.
     """
-    erased = sum(connection.execute(queries.ERASE, (job_id,)).rowcount for job_id in job_ids)
+    erasing = [connection.execute(queries.ERASE, (job_id,)) for job_id in job_ids]
+    erased = sum(cursor.rowcount for cursor in erasing)
     filled = islice(
         cycle(job_ids), queries.DELETED_AT_ONCE
     )  # the statement has a fixed number of slots

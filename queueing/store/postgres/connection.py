@@ -104,6 +104,13 @@ class PostgresConnection:
             cursor.executemany(numbered(sql), rows)
         return PostgresCursor(cursor, self._pipeline)
 
+    def selectmany(
+        self, sql: str, parameters: Iterable[Sequence[Value]], /
+    ) -> Sequence[Sequence[Any]]:
+        """Send a statement that returns rows, once for each; return the rows of each."""
+        sent = [self.execute(sql, each) for each in parameters]
+        return [cursor.fetchall() for cursor in sent]
+
     def piece(self, table: str, key: Mapping[str, Value], start: int, length: int) -> bytes | None:
         """Return some bytes of the column `data` of a row, None if there is no such row.
 

@@ -1,7 +1,8 @@
 """A connection to SQLite that can read a part of a blob, so that large files need not be in memory."""
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from queueing.store.database import EngineStatements, Value
 
@@ -29,6 +30,12 @@ class SqliteConnection(sqlite3.Connection):
     def statements(self) -> EngineStatements:
         """The statements in SQLite's dialect."""
         return STATEMENTS
+
+    def selectmany(
+        self, sql: str, parameters: Iterable[Sequence[Value]], /
+    ) -> Sequence[Sequence[Any]]:
+        """Run a statement that returns rows, once for each; return the rows of each."""
+        return [self.execute(sql, each).fetchall() for each in parameters]
 
     def piece(self, table: str, key: Mapping[str, Value], start: int, length: int) -> bytes | None:
         """Return some bytes of the column `data` of a row, None if there is no such row."""
