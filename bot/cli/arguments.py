@@ -61,6 +61,18 @@ def _database_commands(database: argparse.ArgumentParser) -> None:
     )
     _config_argument(check)
     check.set_defaults(command="db check")
+    copy = commands.add_parser(
+        "copy", help="bring everything into another, empty database; stop the bot first"
+    )
+    copy.add_argument("source", metavar="FROM", help="a file, or postgresql://…")
+    copy.add_argument(
+        "target",
+        nargs="?",
+        metavar="TO",
+        help="likewise; without: the database of the configuration",
+    )
+    _config_argument(copy)
+    copy.set_defaults(command="db copy")
 
 
 def _demo_arguments(demo: argparse.ArgumentParser) -> None:

@@ -5,7 +5,6 @@ Changes nothing: no database is created or migrated, no model is loaded, no mess
 
 import asyncio
 import logging
-import os
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -17,9 +16,10 @@ from backends.registry import connect
 from bot.chat.api.base import ChatPlatform
 from bot.chat.api.errors import ChatError
 from bot.chat.records.stored_records import MIGRATIONS, StoredRecords
-from bot.cli import memory_kept
+from bot.cli import database, memory_kept
 from bot.config.checks import USUAL_FOR
 from bot.config.config import Config
+from bot.config.database import DatabaseServer
 from bot.config.sections import DefaultsConfig
 from bot.runtime import heartbeat
 from bot.runtime.logs import Redactor, harmless
@@ -29,7 +29,6 @@ from queueing.core.clock import SystemClock
 from queueing.core.errors import BackendError, StoreError, Unavailable
 from queueing.core.ports import Backend, ServerInfo
 from queueing.store import open_database
-from queueing.store.sqlite import upkeep
 
 TRY_S = 20.0  # for one attempt; they all run at once
 
@@ -81,7 +80,7 @@ def table(findings: Sequence[Finding]) -> str:
 async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
     """Try database, hosts, backends, models and chats, all at once, each at most `try_s` seconds."""
     catalog = config.catalog()
-    running = heartbeat.is_alive(config.database)
+    running = heartbeat.is_alive(config.sign_of_life)
     async with AsyncExitStack() as stack:
         servers = {name: connect(spec) for name, spec in catalog.backends.items()}
         for server in servers.values():
@@ -130,24 +129,14 @@ def _films(catalog: Catalog) -> Iterator[Finding]:
 # ---------------------------------------------------------------- database and hosts
 
 
-async def _try_database(path: Path, *, running: bool, try_s: float) -> list[Finding]:
+async def _try_database(
+    place: Path | DatabaseServer, *, running: bool, try_s: float
+) -> list[Finding]:
     if running:
         text = "in use by the Usher that runs now"
-        return [Finding(what="database", name=path.name, works=True, text=text)]
-    trying = asyncio.to_thread(_open_and_leave, path)
-    return [await _attempt("database", path.name, trying, try_s)]
-
-
-def _open_and_leave(path: Path) -> str:
-    """Do what the bot does at its start, and undo it."""
-    if not os.access(path.parent, os.W_OK):
-        raise CheckFailed(f"the folder {path.parent} does not exist or cannot be written")
-    if not path.exists():
-        return "is made at the first start"
-    if not os.access(path, os.W_OK):
-        raise CheckFailed("the file is read-only")
-    upkeep.rehearse_migration(path, (MIGRATIONS,))
-    return f"{path.stat().st_size / 2**20:.1f} MB, fits this version"
+        return [Finding(what="database", name=place.name, works=True, text=text)]
+    trying = asyncio.to_thread(database.examine, place)
+    return [await _attempt("database", place.name, trying, try_s)]
 
 
 async def _try_host(host: HostSpec, probe: NvmlProbe, try_s: float) -> list[Finding]:
@@ -264,10 +253,10 @@ def _missing_defaults(
 
 
 async def _try_chats(config: Config, *, running: bool, try_s: float) -> list[Finding]:
-    database = await open_database("sqlite://", migrations=(MIGRATIONS,))
+    nothing = await open_database("sqlite://", migrations=(MIGRATIONS,))
     try:
         fittings = Fittings(
-            notes=StoredRecords(database),
+            notes=StoredRecords(nothing),
             access=config.access(),
             clock=SystemClock(),
             chat_log=None,
@@ -279,7 +268,7 @@ async def _try_chats(config: Config, *, running: bool, try_s: float) -> list[Fin
             Finding(what="chat", name="none", works=False, text="set one under chats")
         ]
     finally:
-        await database.aclose()
+        await nothing.aclose()
 
 
 async def _try_chat(chat: ChatPlatform, *, running: bool, try_s: float) -> Finding:

@@ -15,13 +15,13 @@ from importlib import metadata
 from pathlib import Path
 
 from bot.chat.api.errors import ChatRefused
+from bot.cli import database
 from bot.cli.arguments import parser
 from bot.config.load import Config, ConfigError, load
 from bot.demo.options import DemoOptions
 from bot.runtime import heartbeat, logs
 from bot.runtime.signals import run_until_signal
 from queueing.core.errors import BadModel, StoreError
-from queueing.store.sqlite import upkeep
 
 UNUSABLE = 1
 BROKEN = 2
@@ -94,7 +94,7 @@ async def _serve(config: Config) -> None:
         # first one's.
         async with app.running() as parts, asyncio.TaskGroup() as group:
             look = parts.database.look_at_file
-            beating = group.create_task(heartbeat.beat(config.database, look))
+            beating = group.create_task(heartbeat.beat(config.sign_of_life, look))
             chats = ", ".join(platform.name for platform in parts.platforms)
             models = ", ".join(config.models) or "what its servers offer"
             _log.info("usher %s serves %s to %s", version(), models, chats)
@@ -116,25 +116,21 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _health(arguments: argparse.Namespace) -> int:
-    wrong = heartbeat.health(load(arguments.config).database)
+    wrong = heartbeat.health(load(arguments.config).sign_of_life)
     print(wrong or "alive")
     return BROKEN if wrong else 0
 
 
 def _backup(arguments: argparse.Namespace) -> int:
-    database = load(arguments.config).database
-    upkeep.backup(database, arguments.file)
-    print(f"{arguments.file}: {arguments.file.stat().st_size / 2**20:.1f} MB")
-    return 0
+    return 0 if database.back_up(arguments) else BROKEN
 
 
 def _db_check(arguments: argparse.Namespace) -> int:
-    database = arguments.file or load(arguments.config).database
-    damaged = upkeep.damage(database)
-    print("\n".join(damaged) or f"{database}: all is well")
-    if damaged:
-        print("stop Usher and restore the newest backup that is well", file=sys.stderr)
-    return BROKEN if damaged else 0
+    return 0 if database.check(arguments) else BROKEN
+
+
+def _db_copy(arguments: argparse.Namespace) -> int:
+    return 0 if database.copy(arguments) else BROKEN
 
 
 def _version(_: argparse.Namespace) -> int:
@@ -159,5 +155,6 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "health": _health,
     "backup": _backup,
     "db check": _db_check,
+    "db copy": _db_copy,
     "version": _version,
 }

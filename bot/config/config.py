@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Annotated, Self
 from urllib.parse import unquote, urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PrivateAttr, SecretStr
+from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, SecretStr
 
 from backends.registry import KINDS, connect
 from bot.config.chats import ChatsConfig
+from bot.config.database import DatabasePlace, DatabaseServer
 from bot.config.presets import RoomConfig, StyleConfig
 from bot.config.sections import (
     ApiConfig,
@@ -24,7 +25,7 @@ from bot.config.sections import (
     RoleConfig,
     SchedulingConfig,
 )
-from bot.config.values import Name, Section, beside, person
+from bot.config.values import Name, Section, person
 from bot.people.access import Access
 from queueing.core.catalog import (
     BackendSpec,
@@ -46,9 +47,7 @@ _UNASKED = tuple(able for able in Capability if able not in _STATED)
 class Config(Section):
     """A whole configuration, valid in itself."""
 
-    database: Annotated[Path, AfterValidator(beside)] = Field(
-        default=Path("usher.sqlite"), validate_default=True
-    )
+    database: DatabasePlace = Field(default="usher.sqlite", validate_default=True)
     hosts: dict[Name, HostConfig] = Field(min_length=1)
     models: dict[Name, ModelConfig] = Field(default_factory=dict)
     defaults: DefaultsConfig = DefaultsConfig()
@@ -80,7 +79,14 @@ class Config(Section):
     @property
     def database_url(self) -> str:
         """Return the database's address in the store's form."""
+        if isinstance(self.database, DatabaseServer):
+            return self.database.url.get_secret_value()
         return f"sqlite:///{self.database.as_posix()}"
+
+    @property
+    def sign_of_life(self) -> Path:
+        """Return the file beside which a running bot shows that it is alive."""
+        return self.database if isinstance(self.database, Path) else self.database.sign
 
     @property
     def is_reached(self) -> bool:
@@ -112,6 +118,8 @@ class Config(Section):
 def _secrets(setting: object) -> Iterator[str]:
     """Yield every secret within a group of settings, under any name and at any depth."""
     match setting:
+        case DatabaseServer():
+            yield from setting.secrets()
         case SecretStr():
             yield setting.get_secret_value()
         case str() if "://" in setting:

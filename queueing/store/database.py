@@ -41,6 +41,15 @@ class EngineStatements:
     wait for the other threads' turn.
     """
 
+    columns: str
+    """(table, column, whether it belongs to the key) of all tables both engines have, in order."""
+
+    note_last_id: tuple[str, ...]
+    """Have the next number of a job be higher than a greater one than was ever given."""
+
+    settle_numbers: str
+    """Have the next number of every other row be higher than those that were copied."""
+
 
 class Cursor(Protocol):
     """The rows of a statement, each a tuple."""

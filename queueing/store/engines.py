@@ -8,7 +8,7 @@ from queueing.store.database import Database, MigrationSet
 from queueing.store.sqlite.database import open_sqlite
 
 POSTGRES = ("postgresql://", "postgres://")
-_NOT_INSTALLED = "PostgreSQL needs its driver: pip install usher-bot[postgres]"
+NOT_INSTALLED = "PostgreSQL needs its driver: pip install usher-bot[postgres]"
 
 
 def is_postgres(url: str) -> bool:
@@ -39,5 +39,5 @@ async def open_database(
     try:
         from queueing.store.postgres.database import open_postgres  # noqa: PLC0415  # an extra
     except ImportError as error:
-        raise StoreError(_NOT_INSTALLED) from error
+        raise StoreError(NOT_INSTALLED) from error
     return await open_postgres(url, migrations=migrations, inline=inline, tenure=tenure)

@@ -29,6 +29,11 @@ _QUICK = (
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
 )
+ACCESS = """
+host all asked    127.0.0.1/32 scram-sha-256
+host all excluded 127.0.0.1/32 reject
+host all all      127.0.0.1/32 trust
+"""
 _TRIES = 5  # of starting: the free port may be taken meanwhile
 
 
@@ -72,6 +77,8 @@ class PostgresServer:
         """Make the cluster's files."""
         options = f"-D {self._folder}/data -U {USER} -A trust -E UTF8 --locale=C.UTF-8 --no-sync"
         self._run("initdb", *options.split(), "--no-instructions", "--wal-segsize=4")
+        access = self._folder / "data" / "pg_hba.conf"
+        access.write_text(ACCESS, encoding="utf-8")
 
     def start(self) -> None:
         """Start it on a free port, or again on the one it had."""

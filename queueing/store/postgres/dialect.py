@@ -21,6 +21,31 @@ STATEMENTS = EngineStatements(
         " FROM (SELECT id, seq FROM jobs WHERE state = 'pending' AND model = ? AND lane = ?"
         " AND seq > ? ORDER BY seq LIMIT ?) AS places"
     ),
+    columns=(
+        "SELECT tables.relname::text, columns.attname::text, EXISTS (SELECT 1 FROM pg_index"
+        " WHERE indrelid = tables.oid AND indisprimary AND columns.attnum = ANY (indkey))"
+        " FROM pg_class AS tables JOIN pg_attribute AS columns ON columns.attrelid = tables.oid"
+        " WHERE tables.relnamespace = to_regnamespace(current_schema()) AND tables.relkind = 'r'"
+        " AND tables.relname <> 'deleted_jobs' AND columns.attnum > 0 AND NOT columns.attisdropped"
+        " ORDER BY tables.relname, columns.attnum"
+    ),
+    note_last_id=("UPDATE deleted_jobs SET highest = ?",),
+    settle_numbers="""
+DO $$
+DECLARE
+    numbered record;
+BEGIN
+    FOR numbered IN SELECT table_name, column_name FROM information_schema.columns
+        WHERE table_schema = current_schema() AND is_identity = 'YES'
+    LOOP
+        EXECUTE format(
+            'SELECT setval(pg_get_serial_sequence(%L, %L), greatest(max(%I), 1), count(*) > 0) FROM %I',
+            quote_ident(numbered.table_name), numbered.column_name, numbered.column_name,
+            numbered.table_name
+        );
+    END LOOP;
+END $$
+""",
 )
 
 # What may contain a question mark that is no value: texts, quoted names and comments.

@@ -27,7 +27,7 @@ _AGAIN = frozenset({"40001", "40P01", "55P03", "0A000"})
 _SAID = (  # libpq has no codes for what happens before a session: these are the server's words
     ("password authentication failed", _TEXTS["28P01"]),
     ("no password supplied", "the database server wants a password: set it in `database`"),
-    ("no pg_hba.conf entry", _TEXTS["28000"]),
+    ("pg_hba.conf", _TEXTS["28000"]),
     ("authentication failed", _TEXTS["28000"]),
     ("is not permitted to log in", _TEXTS["28000"]),
     ("permission denied for database", _TEXTS["42501"]),
@@ -40,6 +40,8 @@ _SAID = (  # libpq has no codes for what happens before a session: these are the
     ("SSL", "the database server and Usher do not agree on encryption: see its sslmode"),
     ("certificate", "the database server's certificate is not trusted: see its sslmode"),
 )
+
+_PASSES = ("starting up", "shutting down", "recovery", "not accepting", "not yet accepting")
 
 
 def explain(error: Exception) -> Exception:
@@ -73,6 +75,8 @@ def explain_refusal(error: psycopg.Error) -> StoreError:
     for words, advice in _SAID:
         if words in str(error):
             return StoreError(f"{advice} ({said})")
+    if "FATAL:" in str(error) and not any(words in str(error) for words in _PASSES):
+        return StoreError(f"the database server does not let Usher in ({said})")
     return DatabaseAway(f"{AWAY} ({said})")
 
 

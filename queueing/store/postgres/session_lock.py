@@ -7,7 +7,7 @@ from queueing.core.posts import Tenure
 from queueing.store.database import Damaged
 from queueing.store.postgres.connection import Plain
 
-_LOCK = "1431521362, hashtext(current_schema())"  # the number is "USHR"; a lock is its database's
+_LOCK = "1431521362, hashtext(coalesce(current_schema(), ''))"  # the number is "USHR"; a lock is its database's
 TAKEN = "another Usher runs on this database: stop it first, or name another database"
 TAKEN_OVER = (
     "another Usher took this database over while the server was away: what is accepted here would"

@@ -20,6 +20,17 @@ STATEMENTS = EngineStatements(
         "SELECT json_group_array(id), json_group_array(seq) FROM (SELECT id, seq FROM jobs"
         " WHERE state = 'pending' AND model = ? AND lane = ? AND seq > ? ORDER BY seq LIMIT ?)"
     ),
+    columns=(
+        "SELECT tables.name, columns.name, columns.pk > 0 FROM sqlite_schema AS tables"
+        " JOIN pragma_table_info(tables.name) AS columns"
+        " WHERE tables.type = 'table' AND tables.name NOT LIKE 'sqlite_%'"
+        " ORDER BY tables.name, columns.cid"
+    ),
+    note_last_id=(
+        "DELETE FROM sqlite_sequence WHERE name = 'jobs' AND seq < ?",
+        "INSERT INTO sqlite_sequence (name, seq) VALUES ('jobs', ?)",
+    ),
+    settle_numbers="SELECT 1",  # it follows the rows by itself
 )
 
 

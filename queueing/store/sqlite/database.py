@@ -245,7 +245,7 @@ async def open_sqlite(
     thread. Beyond `most_mb` the file does not grow: it then counts as a full disk, until something
     is deleted. Raises `StoreError` with what to do when the file cannot be used.
     """
-    path = _path(url)
+    path = path_of(url)
     try:
         async with AsyncExitStack() as opened:
             database = await _opened(path, (QUEUE_MIGRATIONS, *migrations), opened, inline=inline)
@@ -296,7 +296,8 @@ def _limit(connection: SqliteConnection, most_mb: int) -> None:
     connection.execute(f"PRAGMA max_page_count = {most_mb * 1024 * 1024 // page}").fetchone()
 
 
-def _path(url: str) -> Path | None:
+def path_of(url: str) -> Path | None:
+    """Return the file an address names, None for a database in memory. Raises `StoreError`."""
     if url in {"sqlite://", "sqlite:///:memory:"}:
         return None
     if not url.startswith("sqlite:///"):

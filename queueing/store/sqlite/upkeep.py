@@ -10,10 +10,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from queueing.core.errors import StoreError
-from queueing.store.database import MigrationSet
+from queueing.store.database import Connection, MigrationSet
 from queueing.store.sqlite.connection import SqliteConnection
-from queueing.store.sqlite.database import QUEUE_MIGRATIONS
+from queueing.store.sqlite.database import QUEUE_MIGRATIONS, WRITER_PRAGMAS
 from queueing.store.sqlite.failures import explain
+from queueing.store.sqlite.ownership import own
 from queueing.store.sqlite.schema import migrate
 
 _READER = (
@@ -60,6 +61,27 @@ def rehearse_migration(database: Path, migrations: Sequence[MigrationSet]) -> No
             connection.execute("ROLLBACK")
     except sqlite3.Error as error:
         raise explain(error) from error
+
+
+@contextmanager
+def one_transaction(database: Path, migrations: Sequence[MigrationSet]) -> Iterator[Connection]:
+    """Own the database, migrate it and hand out a connection; all of it happens, or nothing.
+
+    Raises `StoreError` with what to do if the file cannot be used.
+    """
+    with closing(own(database)):
+        try:
+            with closing(
+                sqlite3.connect(database, isolation_level=None, factory=SqliteConnection)
+            ) as connection:
+                for pragma in WRITER_PRAGMAS:
+                    connection.execute(pragma)
+                connection.execute("BEGIN IMMEDIATE")
+                migrate(connection, (QUEUE_MIGRATIONS, *migrations))
+                yield connection
+                connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise explain(error) from error
 
 
 def damage(database: Path) -> list[str]:

@@ -216,8 +216,8 @@ async def test_a_newer_a_damaged_and_a_misplaced_database_fail(tmp_path: Path) -
 async def test_a_running_bot_is_no_fault(tmp_path: Path) -> None:
     """The check would fail, or disturb the bot, exactly when all is well."""
     config = configured(tmp_path)
-    running = asyncio.create_task(heartbeat.beat(config.database))
-    while not heartbeat.is_alive(config.database):  # noqa: ASYNC110  a file signals nothing
+    running = asyncio.create_task(heartbeat.beat(config.sign_of_life))
+    while not heartbeat.is_alive(config.sign_of_life):  # noqa: ASYNC110  a file signals nothing
         await asyncio.sleep(0)
     findings = await found(config)
     running.cancel()

@@ -1,0 +1,64 @@
+"""What the command line does to databases: back up, read all of it, copy; and how `check` tries one."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from bot.chat.records.stored_records import MIGRATIONS
+from bot.config.database import DatabaseServer
+from bot.config.load import load
+from queueing.core.errors import StoreError
+from queueing.store import tools
+from queueing.store.sqlite import upkeep
+
+
+def back_up(arguments: argparse.Namespace) -> bool:
+    """Copy the configuration's database into a file."""
+    tools.back_up(load(arguments.config).database_url, arguments.file)
+    print(f"{arguments.file}: {arguments.file.stat().st_size / 2**20:.1f} MB")
+    return True
+
+
+def check(arguments: argparse.Namespace) -> bool:
+    """Read a whole database; return whether it is well."""
+    if arguments.file is not None:
+        url, name = _address(str(arguments.file)), str(arguments.file)
+    else:
+        config = load(arguments.config)
+        place, url = config.database, config.database_url
+        name = place.name if isinstance(place, DatabaseServer) else str(place)
+    damaged = tools.damage_of(url)
+    print("\n".join(damaged) or f"{name}: all is well")
+    if damaged:
+        print("stop Usher and restore the newest backup that is well", file=sys.stderr)
+    return not damaged
+
+
+def copy(arguments: argparse.Namespace) -> bool:
+    """Copy one database into another, empty one, and say how much it was."""
+    target = _address(arguments.target) if arguments.target else load(arguments.config).database_url
+    counts = tools.copy_database(_address(arguments.source), target, (MIGRATIONS,))
+    print(f"{counts['jobs']} jobs and {sum(counts.values()) - counts['jobs']} further rows copied")
+    return True
+
+
+def _address(given: str) -> str:
+    return given if "://" in given else f"sqlite:///{Path(given).as_posix()}"
+
+
+# ---------------------------------------------------------------- what `check` tries
+
+
+def examine(database: Path | DatabaseServer) -> str:
+    """Do what the bot does at its start, and undo it. Raises `StoreError`."""
+    if isinstance(database, DatabaseServer):
+        return tools.examine_server(database.url.get_secret_value(), (MIGRATIONS,))
+    if not os.access(database.parent, os.W_OK):
+        raise StoreError(f"the folder {database.parent} does not exist or cannot be written")
+    if not database.exists():
+        return "is made at the first start"
+    if not os.access(database, os.W_OK):
+        raise StoreError("the file is read-only")
+    upkeep.rehearse_migration(database, (MIGRATIONS,))
+    return f"{database.stat().st_size / 2**20:.1f} MB, fits this version"
