@@ -14,7 +14,7 @@ from queueing.store.postgres.database import QUEUE_TABLES
 from queueing.store.postgres.failures import explain
 from queueing.store.postgres.schema import is_known, migrate
 from queueing.store.postgres.session import connect
-from queueing.store.postgres.session_lock import SessionLock, refuse_pooler
+from queueing.store.postgres.session_lock import TAKEN, SessionLock, refuse_pooler
 
 BACKUP_ADVICE = (
     "this database is the server's to back up: pg_dump copies it whole while Usher runs, and"
@@ -25,6 +25,7 @@ _TABLES = (
     "SELECT quote_ident(relname) FROM pg_class WHERE relkind = 'r'"
     " AND relnamespace = to_regnamespace(current_schema()) ORDER BY relname"
 )
+_LED = "SELECT 1 FROM posts WHERE until > extract(epoch from clock_timestamp())"
 _INDEXES = (
     "SELECT relname, bt_index_check(index.indexrelid, true) FROM pg_index AS index"
     " JOIN pg_class AS class ON class.oid = index.indexrelid"
@@ -100,6 +101,8 @@ def one_transaction(url: str, migrations: Sequence[MigrationSet]) -> Iterator[Co
             plain.execute("SET LOCAL statement_timeout = 0")
             plain.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
             migrate(plain, (QUEUE_TABLES, *migrations))
+            if plain.execute(_LED).fetchone():
+                raise StoreError(TAKEN)
             yield PostgresConnection(plain)
 
 
