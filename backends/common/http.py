@@ -12,7 +12,7 @@ from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 import aiohttp
 from aiohttp import hdrs
@@ -185,7 +185,7 @@ class Http:
         closes the connection, which stops the work on servers that notice.
         """
         async with self._open(self._post(path, body, headers=headers), read_s) as response:
-            yield _lines(response)
+            yield _Lines(response)
 
     async def gone(self) -> None:
         """Return when the server has gone away, even if it comes back at once."""
@@ -319,7 +319,8 @@ async def _body(response: aiohttp.ClientResponse, limit: int, *, cut: bool = Fal
     chunks, size = [], 0  # joined once: growing one buffer would copy a picture many times
     if cut and _is_compressed(response):
         return b""
-    async for chunk in _chunks(response):
+    _require_plain(response)
+    while chunk := await response.content.readany():
         chunks.append(chunk)
         size += len(chunk)
         if size > limit:
@@ -329,30 +330,42 @@ async def _body(response: aiohttp.ClientResponse, limit: int, *, cut: bool = Fal
     return b"".join(chunks)
 
 
-async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """Yield a body as it arrives, never decompressed: a kilobyte can hold gigabytes of nothing."""
+def _require_plain(response: aiohttp.ClientResponse) -> None:
+    """Refuse compressed answers, which are never unpacked: a kilobyte can hold gigabytes of nothing."""
     if _is_compressed(response):
         raise Unavailable("the server compresses its answers although it is asked not to")
-    async for chunk in response.content.iter_any():
-        yield chunk
 
 
 def _is_compressed(response: aiohttp.ClientResponse) -> bool:
     return response.headers.get("content-encoding", "").strip().lower() not in {"", "identity"}
 
 
-async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[Sequence[str]]:
-    # `str.splitlines` would also split at U+2028 and the like, which JSON texts may hold raw.
-    rest = bytearray()
-    async for chunk in _chunks(response):
-        rest += chunk
-        *lines, rest = rest.split(b"\n")
-        if lines:
-            yield [line.removesuffix(b"\r").decode(errors="replace") for line in lines]
-        if len(rest) > LINE_LIMIT:
-            raise Unavailable(f"the server sent a line of more than {LINE_LIMIT} bytes")
-    if rest:
-        yield [rest.decode(errors="replace")]
+class _Lines:
+    """The lines of an answer, in batches as they arrive.
+
+    No generator: one that is left early is closed by the loop, in a task of its own.
+    """
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self._rest = b""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Sequence[str]:
+        _require_plain(self._response)
+        while chunk := await self._response.content.readany():
+            # `str.splitlines` would also split at U+2028 and the like, which JSON may hold raw.
+            *lines, self._rest = (self._rest + chunk).split(b"\n")
+            if lines:
+                return [line.removesuffix(b"\r").decode(errors="replace") for line in lines]
+            if len(self._rest) > LINE_LIMIT:
+                raise Unavailable(f"the server sent a line of more than {LINE_LIMIT} bytes")
+        last, self._rest = self._rest, b""
+        if not last:
+            raise StopAsyncIteration
+        return [last.decode(errors="replace")]
 
 
 def _excerpt(data: bytes | str) -> str:

@@ -112,8 +112,8 @@ class Answering:
         async with self._while_listening(request, job):
             await response.prepare(request)
             with self._runs.watch(job) as (run, news), closing(Alarm(news)) as alarm:
-                await self._follow(response, run, news, writer, alarm)
-            await response.write_eof()
+                end = await self._follow(response, run, news, writer, alarm)
+            await response.write_eof(end)
         return response
 
     async def _follow(
@@ -123,7 +123,8 @@ class Answering:
         news: asyncio.Event,
         writer: Writer,
         alarm: Alarm,
-    ) -> None:
+    ) -> bytes:
+        """Send everything but the end, and return that."""
         clock = asyncio.get_running_loop().time
         restarts = run.restarts
         commented_at, chunk_at = -COMMENT_EVERY_S, clock()
@@ -132,14 +133,12 @@ class Answering:
             now = clock()
             if writer.begun and run.restarts != restarts:
                 await self._submitter.cancel(run.job.id)
-                await response.write(writer.failing(BROKEN))
-                return
+                return writer.failing(BROKEN)
             if data := writer.news(run):
                 chunk_at = commented_at = now
                 await response.write(data)
             if run.job.state.final:
-                await response.write(await self._end(run.job, writer))
-                return
+                return await self._end(run.job, writer)
             if now - commented_at >= COMMENT_EVERY_S:
                 commented_at = now
                 await response.write(writer.place(run))

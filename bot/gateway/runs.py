@@ -9,9 +9,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from pydantic import ValidationError
-
-from bot.chat.api.origin import Origin
+from bot.chat.api.origin import Origin, origin_in
 from bot.queue.jobs import JobReader
 from bot.queue.status import Standings
 from queueing.core.errors import StoreError
@@ -220,11 +218,8 @@ def api_origin(job: Job) -> Origin | None:
     """Return where a program's job came from, None for a job of a chat."""
     if f'"{PLATFORM}"' not in job.reply_to:  # most jobs are from chats
         return None
-    try:
-        origin = Origin.model_validate_json(job.reply_to)
-    except ValidationError:
-        return None
-    return origin if origin.platform == PLATFORM else None
+    origin = origin_in(job.reply_to)
+    return origin if origin is not None and origin.platform == PLATFORM else None
 
 
 def is_api_job(job: Job) -> bool:

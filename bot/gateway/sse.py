@@ -18,6 +18,10 @@ PING = b": usher\n\n"
 DONE = b"data: [DONE]\n\n"
 
 
+_RAW = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_ASCII = json.JSONEncoder(separators=(",", ":"))
+
+
 def data(value: JsonValue) -> bytes:
     """Return a data event."""
     return b"data: " + compact(value) + b"\n\n"
@@ -30,13 +34,12 @@ def named(name: str, value: JsonValue) -> bytes:
 
 def comment(value: JsonValue) -> bytes:
     """Return a comment for clients that look for it; all others skip it."""
-    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
-    return b": usher " + text.encode("ascii") + b"\n\n"
+    return b": usher " + _ASCII.encode(value).encode("ascii") + b"\n\n"
 
 
 def compact(value: JsonValue) -> bytes:
     """Return JSON on one line; a lone surrogate is written as an escape."""
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        return _RAW.encode(value).encode()
     except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":")).encode()
+        return _ASCII.encode(value).encode()

@@ -32,6 +32,7 @@ class KnownForm(Generic[Kept]):
         self._head = self._tail = ""
         self._kept: Kept | None = None
         self._tries = TRIES
+        self._first = True
 
     def read(self, text: str) -> tuple[Kept, str] | None:
         """Return what was kept, and what this text says; None if it has another form."""
@@ -46,6 +47,11 @@ class KnownForm(Generic[Kept]):
 
     def learn(self, text: str) -> None:
         """Examine the form of a valid text, if it has a single string of an answer."""
+        if self._first:
+            self._first = (
+                False  # a short answer has no further text, and the first is often another
+            )
+            return
         places = list(islice(_SAID.finditer(text), 2))
         if self._tries <= 0 or len(places) != 1:
             return

@@ -104,4 +104,5 @@ class BackendHealth:
 
     def worked(self, backend: str) -> None:
         """Note that a backend finished a job: it is not wedged."""
-        self._health[backend] = replace(self._health[backend], wedges=0)
+        if self._health[backend].wedges:
+            self._health[backend] = replace(self._health[backend], wedges=0)

@@ -1,5 +1,9 @@
 """Where a job came from: stored with it; holds all that its messages need to know of its caller."""
 
+from functools import lru_cache
+
+from pydantic import ValidationError
+
 from bot.chat.api.base import Invocation, MessageRef
 from bot.chat.api.chat_settings import places_of
 from queueing.core.requests import Record
@@ -66,3 +70,15 @@ class Origin(Record):
         if self.request is None:
             return None
         return MessageRef(platform=self.platform, chat=self.chat, message=self.request)
+
+
+@lru_cache(maxsize=256)
+def origin_in(reply_to: str) -> Origin | None:
+    """Return where a job came from; None for one without a chat, such as an enhancement.
+
+    Every change of a job is read by several listeners, so the latest are remembered.
+    """
+    try:
+        return Origin.model_validate_json(reply_to)
+    except ValidationError:
+        return None

@@ -10,13 +10,11 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from pydantic import ValidationError
-
 from bot.chat.api.answers import Answer, Placed, TaskHandler
 from bot.chat.api.base import ChatPlatform, Invocation
 from bot.chat.api.chat_settings import ChatSettingsTable
 from bot.chat.api.errors import ChatGone, ChatMoved, ChatUnavailable, MessageGone, SlowDown
-from bot.chat.api.origin import Origin
+from bot.chat.api.origin import origin_in
 from bot.chat.delivery.busy_line import BUSY_AFTER_S
 from bot.chat.delivery.channels import Channel, Channels, wait
 from bot.chat.delivery.delivery_failures import DeliveryFailures
@@ -286,12 +284,9 @@ class Presenter:
     def _new_message(self, job: Job) -> StatusMessage | None:
         if job.acknowledged:
             return None
-        try:
-            origin = Origin.model_validate_json(job.reply_to)
-        except ValidationError:
-            return None  # a job without a chat, such as an enhancement
-        if origin.platform not in self._platforms:
-            return None  # its platform is switched off: it stays unacknowledged
+        origin = origin_in(job.reply_to)
+        if origin is None or origin.platform not in self._platforms:
+            return None  # without a chat, or its platform is switched off: it stays unacknowledged
         message = StatusMessage(job=job, origin=origin)
         call = self._expected.pop(origin.key, None)
         if call is not None and not call.button:
