@@ -25,7 +25,7 @@ from bot.gateway.jobs.pictures import JobPictures
 from bot.gateway.jobs.routes import JobRoutes
 from bot.gateway.models import ModelsRoute
 from bot.gateway.original_files import ROUTE, OriginalFiles
-from bot.gateway.pictures import fetching
+from bot.gateway.pictures import taking_pictures
 from bot.gateway.repeats import Repeats
 from bot.gateway.responses import ResponseRoute
 from bot.gateway.runs import Runs
@@ -114,8 +114,7 @@ class Gateway:
         )
         routes = self._routes(queue, submitting)
         described = DocumentRoute([*routes, ROUTE], url=settings.url, open_=settings.open)
-        if fetcher is not None:
-            routes = {name: fetching(route, fetcher) for name, route in routes.items()}
+        routes = {name: taking_pictures(route, fetcher) for name, route in routes.items()}
         # Made for each run: an application that was served cannot be served again.
         self._application = partial(
             application,

@@ -20,17 +20,26 @@ from bot.requests.refusals import Declined
 from queueing.core.requests import File
 
 START_PICTURES = 1
+PICTURES_MOST = 64  # each may take a second to decode
 NO_ADDRESS = "pictures must come as data URLs: this server does not fetch addresses"
 
-_errands: ContextVar[Errands | None] = ContextVar("errands", default=None)
-"""Fetches the addresses of the call that is being answered, None where that is not allowed."""
+
+class _CallPictures:
+    """How many pictures the call that is being answered may still have, and where they are fetched."""
+
+    def __init__(self, fetcher: Fetcher | None) -> None:
+        self.left = PICTURES_MOST
+        self.errands = None if fetcher is None else Errands(fetcher)
 
 
-def fetching(route: Route, fetcher: Fetcher) -> Route:
-    """Return a route whose requests may contain addresses of pictures."""
+_call: ContextVar[_CallPictures | None] = ContextVar("pictures of the call", default=None)
+
+
+def taking_pictures(route: Route, fetcher: Fetcher | None) -> Route:
+    """Return a route that bounds the pictures of each call; with a `fetcher`, they may be addresses."""
 
     async def called(request: web.Request, caller: Caller) -> web.StreamResponse:
-        _errands.set(Errands(fetcher))
+        _call.set(_CallPictures(fetcher))
         return await route(request, caller)
 
     return called
@@ -53,6 +62,11 @@ async def picture_in(data: bytes, param: str) -> File:
 
     Raises `ApiError`, which names the field.
     """
+    if (call := _call.get()) is not None:
+        if call.left == 0:
+            message = f"{param}: a request must not contain more than {PICTURES_MOST} pictures."
+            raise invalid(message, param)
+        call.left -= 1
     try:
         require_weight(len(data))
         return await checked(data)
@@ -67,7 +81,7 @@ def require_number(count: int, param: str) -> None:
 
 
 async def _fetched(text: str) -> bytes:
-    errands = _errands.get()
-    if errands is None:
+    call = _call.get()
+    if call is None or call.errands is None:
         raise NotFetched(NO_ADDRESS)
-    return await errands.get(text)
+    return await call.errands.get(text)
