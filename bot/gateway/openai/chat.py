@@ -1,8 +1,6 @@
 """`POST /v1/chat/completions`: the request, and the body a server gets for it. Pure."""
 
-from typing import Self
-
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, JsonValue, field_validator
 
 from bot.gateway.openai.messages import MESSAGES_LIMIT, ClientMessage, passed_on
 from bot.gateway.openai.records import NAME_LIMIT, ClientRecord
@@ -29,11 +27,12 @@ class ChatCompletions(Sampling, Tooling):
     stream_options: StreamOptions | None = None
     usher_progress: bool | None = None
 
-    @model_validator(mode="after")
-    def _one_answer(self) -> Self:
-        if self.n not in {None, 1}:
-            raise ValueError("n must be 1: a job produces one answer")
-        return self
+    @field_validator("n")
+    @classmethod
+    def _one_answer(cls, value: int | None) -> int | None:
+        if value not in {None, 1}:
+            raise ValueError("must be 1: a job produces one answer")
+        return value
 
     @property
     def streams(self) -> bool:

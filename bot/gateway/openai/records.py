@@ -35,6 +35,8 @@ def wrong(error: ValidationError) -> ApiError:
     """Return the error for an invalid record: its first mistake."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     path = dotted(first["loc"])
+    if not path and first["type"] == "value_error":
+        return invalid(f"{_sentence(first)[:1].upper()}{_sentence(first)[1:]}.")
     if not path:
         return invalid(f"The body of the request must be a JSON object: {first['msg']}.")
     return invalid(f"{path}: {_sentence(first)}.", param=path)

@@ -136,7 +136,7 @@ async def test_models_and_pictures_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "error", "param", "code"),
     [
-        ({"n": 2}, openai.BadRequestError, None, None),
+        ({"n": 2}, openai.BadRequestError, "n", None),
         ({"model": "alpa"}, openai.NotFoundError, "model", "model_not_found"),
         ({"model": "flux"}, openai.BadRequestError, "model", "not_capable"),
         ({"temperature": 9}, openai.BadRequestError, "temperature", None),

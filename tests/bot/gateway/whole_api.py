@@ -13,6 +13,7 @@ from bot.config import load as configuration
 from bot.gateway.fetching.fetcher import Fetcher
 from bot.runtime.app import BotParts, build
 from queueing.core.jobs import Job
+from tests.specs import openai_spec
 
 WAIT_S = 60.0
 CONFIG = """
@@ -73,12 +74,15 @@ class Api:
         async with self.session.post(f"{self.url}{path}", json=body, headers=headers) as answer:
             read = await answer.json(content_type=None)
             assert answer.status == status, read
+            check("POST", path, status, read)
             return read
 
     async def get(self, path: str, *, status: int = 200) -> Any:
         async with self.session.get(f"{self.url}{path}") as answer:
             assert answer.status == status
-            return await answer.json()
+            read = await answer.json()
+            check("GET", path, status, read)
+            return read
 
     async def events(self, path: str) -> list[Any]:
         """Return the JSON of a stream's data lines."""
@@ -99,7 +103,31 @@ class Api:
                 elif line.startswith("data: "):
                     data = line.removeprefix("data: ")
                     events.append(data if data == "[DONE]" else json.loads(data))
+        for event in events:
+            check_streamed(path, event)
         return events, comments
+
+
+def check(method: str, path: str, status: int, body: Any) -> None:
+    """Compare an answer with OpenAI's own document, if that has the path."""
+    described = openai_spec.document()["paths"]
+    template = "/models/{model}" if path.startswith("/models/") else path
+    if status == 200 and path == "/embeddings" and isinstance(body["data"][0]["embedding"], str):
+        return  # the document does not know base64, which OpenAI answers and its packages ask for
+    if template in described and status == 200:
+        openai_spec.check_answer(method, template, body)
+    elif status >= 400:
+        openai_spec.check_schema("ErrorResponse", body)
+
+
+def check_streamed(path: str, event: Any) -> None:
+    """Compare an event of a stream with OpenAI's own document."""
+    if event == "[DONE]":
+        return
+    if "error" in event and "type" not in event:
+        openai_spec.check_schema("ErrorResponse", event)
+    else:
+        openai_spec.check_event("POST", path, event)
 
 
 @asynccontextmanager
