@@ -209,6 +209,7 @@ class CardLmStudio(FakeLlm):
             told = {
                 "cut_short": self.cut_short + self.aborted,
                 "running": self.running,
+                "asked": len(self.posted("/v1/chat/completions")),
                 "loaded": loaded,
             }
             return web.json_response(told)

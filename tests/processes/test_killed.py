@@ -5,7 +5,6 @@ servers.
 """
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -19,7 +18,8 @@ from queueing.core.jobs import JobState
 from queueing.core.problems import Problem, What
 from tests.bot.platforms.web.web_client import Tab, text_of
 from tests.fakes.ports import port_of
-from tests.fakes.process import ROOT, respawning, serving
+from tests.fakes.process import respawning, serving
+from tests.processes.bot_process import BotProcess
 from tests.processes.installation import (
     CHECKPOINT,
     backend,
@@ -55,49 +55,18 @@ chats:
 """
 
 
-class Bot:
-    """`usher run` as a process, which can be killed and started again."""
+class Bot(BotProcess):
+    """`usher run` as a process, with a page on it."""
 
     def __init__(self, folder: Path, comfy: str, studio: str) -> None:
-        self._port = port_of(self)
-        self._config = folder / "config.yaml"
-        self._log = folder / "log"
-        self._config.write_text(
-            CONFIG.format(comfy=comfy, studio=studio, checkpoint=CHECKPOINT, port=self._port)
+        super().__init__(folder)
+        self.configure(
+            CONFIG.format(comfy=comfy, studio=studio, checkpoint=CHECKPOINT, port=self.port)
         )
-        self._process: asyncio.subprocess.Process | None = None
-
-    async def start(self) -> None:
-        with self._log.open("a") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-m", "bot", "run", "-c", str(self._config)),
-                cwd=ROOT,
-                stdout=log,
-                stderr=log,
-            )
-        await until(self._answers)
-
-    async def _answers(self) -> bool:
-        assert self._process is not None
-        assert self._process.returncode is None, self._log.read_text()
-        with suppress(OSError):
-            _, writer = await asyncio.open_connection("127.0.0.1", self._port)
-            writer.close()
-            await writer.wait_closed()
-            return True
-        return False
-
-    async def kill(self) -> None:
-        """End it as by the machine's power: nothing of it runs any more."""
-        if self._process is not None:
-            self._process.kill()
-            await self._process.wait()
-            self._process = None
 
     @asynccontextmanager
     async def page(self) -> AsyncIterator[Tab]:
-        url = f"http://127.0.0.1:{self._port}"
+        url = f"http://127.0.0.1:{self.port}"
         async with (
             aiohttp.ClientSession() as session,
             session.ws_connect(f"{url}/socket", origin=url) as socket,

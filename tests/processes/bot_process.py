@@ -1,0 +1,51 @@
+"""`usher run` as a process, which can be killed and started again."""
+
+import asyncio
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from tests.fakes.ports import port_of
+from tests.fakes.process import ROOT
+from tests.processes.installation import until
+
+
+class BotProcess:
+    """One installation; `port` is the one it is up when it listens on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = port_of(self)
+        self._config = folder / "config.yaml"
+        self._log = folder / "log"
+        self._process: asyncio.subprocess.Process | None = None
+
+    def configure(self, text: str) -> None:
+        self._config.write_text(text)
+
+    async def start(self) -> None:
+        with self._log.open("a") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-m", "bot", "run", "-c", str(self._config)),
+                cwd=ROOT,
+                stdout=log,
+                stderr=log,
+            )
+        await until(self._answers)
+
+    async def kill(self) -> None:
+        """End it as by the machine's power: nothing of it runs any more."""
+        if self._process is not None:
+            self._process.kill()
+            await self._process.wait()
+            self._process = None
+
+    async def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.returncode is None, self._log.read_text()
+        with suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", self.port)
+            writer.close()
+            await writer.wait_closed()
+            return True
+        return False
