@@ -38,14 +38,15 @@ class Heading:
         return {**self._names("chat.completion.chunk"), "choices": list(choices), **more}
 
     def renamed(self, chunk: Mapping[str, Any]) -> Object | None:
-        """Return a server's chunk as one of this answer; None if it contains nothing.
+        """Return a server's chunk as one of this answer; None if it says nothing.
 
-        The usage is sent at the end, and the role was sent in the first chunk.
+        The usage is sent at the end, and the role was sent in the first chunk. Careless clients
+        read the first choice of every chunk, and servers' first and last ones have none.
         """
         choices = [_renamed(choice) for choice in chunk.get("choices") or () if choice]
         told = [choice for choice in choices if _says_something(choice)]
         more = {name: chunk[name] for name in _BESIDE if chunk.get(name) is not None}
-        return self.chunk(told, **more) if told or more else None
+        return self.chunk(told, **more) if told else None
 
     def whole(self, output: Output) -> Object:
         """Return the answer to a call that does not stream."""
@@ -140,7 +141,8 @@ class ChatStream:
         events = [self._status_done()]
         events += [] if self.begun else [self._opening(), self._all_of(answer)]
         if self.usage:
-            events.append(self._event([], usage=answer.get("usage") or NO_USAGE))
+            more = {name: answer[name] for name in _BESIDE if name in answer}
+            events.append(self._event([], usage=answer.get("usage") or NO_USAGE, **more))
         return b"".join((*events, sse.DONE))
 
     def failing(self, error: ApiError) -> bytes:

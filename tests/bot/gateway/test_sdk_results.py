@@ -59,6 +59,9 @@ async def test_a_whole_answer_and_a_stream_are_complete(tmp_path: Path) -> None:
         assert text_of(chunks) == SAID
         assert [c.usage.completion_tokens for c in chunks if c.usage is not None] == [6]
         assert len({(chunk.id, chunk.model, chunk.created) for chunk in chunks}) == 1
+        assert [chunk for chunk in chunks if not chunk.choices] == chunks[-1:]
+        plain = [chunk async for chunk in await completions.create(**CAT, stream=True)]
+        assert all(chunk.choices for chunk in plain), "careless programs read the first choice"
 
 
 async def test_tools_are_called(tmp_path: Path) -> None:
