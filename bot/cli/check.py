@@ -16,11 +16,12 @@ from backends.registry import connect
 from bot.chat.api.base import ChatPlatform
 from bot.chat.api.errors import ChatError
 from bot.chat.records.stored_records import MIGRATIONS, StoredRecords
-from bot.cli import database, memory_kept
+from bot.cli import api_address, database, memory_kept
 from bot.config.checks import USUAL_FOR
 from bot.config.config import Config
 from bot.config.database import DatabaseServer
 from bot.config.sections import DefaultsConfig
+from bot.gateway.gateway import CannotListen
 from bot.runtime import heartbeat
 from bot.runtime.logs import Redactor, harmless
 from bot.runtime.platforms import Fittings, platforms
@@ -78,7 +79,7 @@ def table(findings: Sequence[Finding]) -> str:
 
 
 async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
-    """Try database, hosts, backends, models and chats, all at once, each at most `try_s` seconds."""
+    """Try database, hosts, backends, models, chats and the API, each at most `try_s` seconds."""
     catalog = config.catalog()
     running = heartbeat.is_alive(config.sign_of_life)
     async with AsyncExitStack() as stack:
@@ -93,6 +94,7 @@ async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
             *(_try_host(host, probe, try_s) for host in catalog.hosts.values() if host.gpu),
             *(_try_server(name, servers[name], catalog, offered, try_s) for name in servers),
             _try_chats(config, running=running, try_s=try_s),
+            _try_api(config, running=running, try_s=try_s),
         ]
         findings = [finding for found in await asyncio.gather(*tries) for finding in found]
     return [*findings, *_films(catalog), *_missing_defaults(config.defaults, catalog, offered)]
@@ -105,7 +107,7 @@ async def _attempt(what: str, name: str, trying: Awaitable[str], try_s: float) -
             return Finding(what=what, name=name, works=True, text=await trying)
     except TimeoutError:
         text = f"no answer within {try_s:.0f} s"
-    except (BackendError, ChatError, StoreError, CheckFailed) as error:
+    except (BackendError, ChatError, StoreError, CannotListen, CheckFailed) as error:
         text = str(error) or type(error).__name__
     except Exception as error:  # noqa: BLE001  # it becomes one row, and the other rows follow
         _log.exception("checking %s %s failed", what, name)
@@ -264,9 +266,8 @@ async def _try_chats(config: Config, *, running: bool, try_s: float) -> list[Fin
         )
         chats = platforms(config.chats, fittings)
         tries = [_try_chat(chat, running=running, try_s=try_s) for chat in chats]
-        return await asyncio.gather(*tries) or [
-            Finding(what="chat", name="none", works=False, text="set one under chats")
-        ]
+        none = Finding(what="chat", name="none", works=False, text="set one under chats")
+        return await asyncio.gather(*tries) or ([] if config.is_reached else [none])
     finally:
         await nothing.aclose()
 
@@ -275,3 +276,19 @@ async def _try_chat(chat: ChatPlatform, *, running: bool, try_s: float) -> Findi
     if running and chat.name == "web":  # it holds the port this would try
         return _told("chat", chat.name, "served by the Usher that runs now")
     return await _attempt("chat", chat.name, chat.check(), try_s)
+
+
+# ---------------------------------------------------------------- the API
+
+
+async def _try_api(config: Config, *, running: bool, try_s: float) -> list[Finding]:
+    api = config.api
+    if api is None:
+        return []
+    name = f"{api.host}:{api.port}"
+    if running:  # it holds the port this would try
+        tried = _told("api", name, "served by the Usher that runs now")
+    else:
+        tried = await _attempt("api", name, api_address.listen(api), try_s)
+    hints = api_address.hints(api, chats=config.chats.any())
+    return [tried, *(_told("", "", hint) for hint in hints)]

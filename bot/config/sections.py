@@ -26,6 +26,7 @@ from bot.config.values import (
     Name,
     Network,
     Origin,
+    PageOrigin,
     Quota,
     Room,
     Seconds,
@@ -221,7 +222,7 @@ class ApiConfig(Section):
     url: Url | None = None
     names: tuple[str, ...] = ()
     proxies: tuple[Network, ...] = ()
-    cors: tuple[Origin, ...] = ()
+    cors: tuple[PageOrigin, ...] = ()
     webhooks: tuple[Origin, ...] = ()
     open: bool = False
     fetch: bool = False

@@ -67,8 +67,13 @@ def _origin(value: str) -> str:
     Programs that are pages themselves have schemes of their own, such as app://obsidian.md.
     """
     parts = urlsplit(value)
-    plain = parts.scheme + "://" + parts.netloc
-    if not parts.hostname or plain != value or "@" in value or not _SCHEME.fullmatch(parts.scheme):
+    plain = f"{parts.scheme}://{parts.netloc}".casefold()
+    if (
+        not parts.hostname
+        or plain != value.casefold()
+        or "@" in value
+        or not _SCHEME.fullmatch(parts.scheme)
+    ):
         raise ValueError(
             "must be an origin such as https://chat.example.net, with nothing after it"
         )
@@ -106,7 +111,8 @@ Whole = Annotated[int, Field(ge=1)]
 Room = Annotated[Megabytes | None, BeforeValidator(_none)]
 Quota = Annotated[Whole | None, BeforeValidator(_none)]
 Url = Annotated[str, AfterValidator(_web_address)]
-Origin = Annotated[str, AfterValidator(_origin)]
+PageOrigin = Annotated[str, AfterValidator(_origin)]
+Origin = Annotated[str, AfterValidator(_web_address), AfterValidator(_origin)]
 ChatId = Annotated[str, BeforeValidator(_chat_id)]
 """A chat's id on its platform; Telegram's groups have negative ones."""
 Name = Annotated[str, StringConstraints(pattern=r"^[^\s=/\-][^\s=]*$", max_length=100)]

@@ -201,12 +201,17 @@ class Gateway:
 
     async def _listen(self, listener: Listener) -> None:
         host = self._settings.host
-        try:
-            self.port = await listener.open(host or None, self._settings.port)
-        except OSError as error:
-            why = os.strerror(error.errno) if error.errno else str(error)
-            raise CannotListen(f"cannot listen on {host}:{self._settings.port}: {why}") from error
+        self.port = await open_at(listener, host, self._settings.port)
         log.info("the API is at http://%s:%d/v1", host, self.port)
+
+
+async def open_at(listener: Listener, host: str, port: int) -> int:
+    """Begin to listen at an address and return the port. Raises `CannotListen`."""
+    try:
+        return await listener.open(host or None, port)
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        raise CannotListen(f"cannot listen on {host}:{port}: {why}") from error
 
 
 def _limits(settings: Settings) -> ConnectionLimits:

@@ -14,7 +14,7 @@ from backends.common.memory import NvmlProbe
 from backends.media import films
 from bot.chat.records.stored_records import MIGRATIONS
 from bot.cli import check
-from bot.config.load import Config, parse
+from bot.config.load import Config, ConfigError, parse
 from bot.runtime import heartbeat
 from queueing.core.catalog import HostSpec
 from queueing.store import open_database
@@ -252,7 +252,7 @@ async def test_what_a_server_offers_is_told(tmp_path: Path) -> None:
     """An operator would not see what `discover: true` brings."""
     text = CONFIG.replace("{kind: demo}", "{kind: demo, discover: true}")
     findings = await found(configured(tmp_path, text))
-    assert findings["models", "of stand-in"].text == "2 others found: demo-painter, demo-writer"
+    assert findings["models", "of stand-in"].text == "3 others found: demo-painter, demo-writer, demo-hashing"
 
 
 async def test_a_default_that_no_server_offers_fails(tmp_path: Path) -> None:
@@ -316,3 +316,61 @@ async def test_a_card_larger_than_configured_is_told(tmp_path: Path) -> None:
         findings = await check.try_everything(configured(tmp_path, text), try_s=PATIENT_S)
     told = "It sees 24576 MB; vram is set to 8192 MB, the rest is left to other programs."
     assert told in [finding.text for finding in findings if not finding.what]
+
+
+async def test_the_address_of_the_api_is_tried(tmp_path: Path) -> None:
+    """A taken port would show only in the log of the bot, after its start."""
+    only = CONFIG.replace("chats: {web: {port: 0}}", "chats: {}\napi: {port: 0, open: true}")
+    config = configured(tmp_path, only)
+    findings = await found(config)
+    row = findings["api", "127.0.0.1:0"]
+    assert row.works
+    assert "/v1, without a key" in row.text
+    assert ("chat", "none") not in findings, "the API alone is enough"
+    assert all(finding.works is not False for finding in findings.values())
+    async with server(web.Response()) as url:
+        port = int(url.rpartition(":")[2].strip("/"))
+        taken = configured(tmp_path, only.replace("port: 0", f"port: {port}"))
+        row = (await found(taken))["api", f"127.0.0.1:{port}"]
+    assert row.works is False
+    assert row.text.startswith(f"cannot listen on 127.0.0.1:{port}: ")
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ("host: 0.0.0.0", "unencrypted"),
+        ("url: http://usher.example.net", "can be read on the way"),
+        ("url: https://usher.example.net", "under proxies"),
+        ("hold_s: 400", "Node"),
+        ("open: false", "/key new"),
+    ],
+)
+async def test_settings_of_the_api_that_disappoint_are_told(
+    settings: str, word: str, tmp_path: Path
+) -> None:
+    """Each would be found out by programs that fail, or by nobody."""
+    only = CONFIG.replace("chats: {web: {port: 0}}", f"chats: {{}}\napi: {{port: 0, {settings}}}")
+    findings = await check.try_everything(configured(tmp_path, only), try_s=PATIENT_S)
+    assert any(word in finding.text for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ("open: true, host: 0.0.0.0", "needs no key"),
+        ("open: true, url: https://usher.example.net", "needs no key"),
+        ('cors: ["*"]', "origin"),
+        ("cors: [chat.example.net]", "origin"),
+        ("cors: [https://chat.example.net/]", "origin"),
+        ("webhooks: [app://obsidian.md]", "address"),
+        ("cors: [https://me@chat.example.net]", "origin"),
+    ],
+)
+async def test_an_api_that_anyone_could_use_is_refused(
+    settings: str, word: str, tmp_path: Path
+) -> None:
+    """The cards would be anyone's; `usher run` reads the same file and ends as well."""
+    open_to_all = CONFIG + f"api: {{{settings}}}\n"
+    with pytest.raises(ConfigError, match=word):
+        configured(tmp_path, open_to_all)
