@@ -252,7 +252,10 @@ async def test_what_a_server_offers_is_told(tmp_path: Path) -> None:
     """An operator would not see what `discover: true` brings."""
     text = CONFIG.replace("{kind: demo}", "{kind: demo, discover: true}")
     findings = await found(configured(tmp_path, text))
-    assert findings["models", "of stand-in"].text == "3 others found: demo-painter, demo-writer, demo-hashing"
+    assert (
+        findings["models", "of stand-in"].text
+        == "3 others found: demo-painter, demo-writer, demo-hashing"
+    )
 
 
 async def test_a_default_that_no_server_offers_fails(tmp_path: Path) -> None:
