@@ -65,7 +65,8 @@ def as_completion(data: str) -> str:
         return data
     reason = None
     if said.get("stop"):
-        reason = "length" if said.get("stop_type") == "limit" else "stop"
+        limited = said.get("stop_type") == "limit" or said.get("stopped_limit")  # until 2024-12
+        reason = "length" if limited else "stop"
     choice = {"index": 0, "text": said["content"], "logprobs": None, "finish_reason": reason}
     return json.dumps({"choices": [choice]} | (_counted(said) if said.get("stop") else {}))
 

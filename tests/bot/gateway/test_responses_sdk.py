@@ -10,13 +10,18 @@ import pytest
 from openai import AsyncOpenAI
 from pydantic import BaseModel
 
+from bot.gateway import answering
+from bot.gateway.openai.chunks import PlaceForm
 from bot.gateway.openai.response_events import ResponseStream
 from bot.gateway.openai.response_frame import ResponseFrame
 from bot.gateway.openai.response_output import OutputItems
 from bot.gateway.openai.response_request import Responses
+from bot.gateway.runs import Run
+from queueing.core.jobs import stand_in
 from tests.bot.gateway.response_api import HELLO, TOOL, WEATHER
 from tests.bot.gateway.scripted import piece, scripted, soon, usage
 from tests.bot.gateway.whole_api import WAIT_S, Api, running
+from tests.specs.openai_spec import check_event
 
 FUNCTIONS: Any = [{**TOOL, "strict": True}]
 HOLD = "hold"
@@ -128,21 +133,39 @@ async def test_closing_the_stream_ends_the_job(tmp_path: Any) -> None:
         await api.until(lambda jobs: not jobs)
 
 
-async def test_the_helper_takes_what_is_said_while_it_waits(tmp_path: Any) -> None:
+@pytest.mark.parametrize("more", [{}, {"usher_progress": True}])
+async def test_the_helper_takes_what_is_said_while_it_waits(
+    more: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After 100 s in line an event keeps careful clients; it must not break the others."""
-    asked: Any = {"model": "llama", "input": "Hi"}
+    monkeypatch.setattr(answering, "COMMENT_EVERY_S", 0.01)
+    monkeypatch.setattr(answering, "CHUNK_EVERY_S", 0.02)
+    said = (*HELLO, piece("stop"), usage())
     async with (
-        running(tmp_path) as api,
+        scripted(tmp_path, (HOLD, *said), said) as (api, server),
         client_of(api) as client,
-        client.responses.stream(**asked, extra_body={"usher_progress": True}) as stream,
+        client.responses.stream(model="llama", input="Hi", extra_body=more) as stream,
     ):
+        kinds = [(await anext(stream)).type for _ in range(9)]
+        server.go.set()
         final = await stream.get_final_response()
-    assert final.output_text
-    frame = ResponseFrame(number=1, created=1, asked=Responses.model_validate(asked))
-    writer = ResponseStream(frame=frame, items=OutputItems(1))
-    blocks = (writer.keeping() + writer.keeping()).decode().split("\n\n")
+    assert kinds == ["response.created", *["response.in_progress"] * 8]
+    assert final.output_text == "Hello you"
+
+
+def test_open_webui_is_told_in_events_of_its_own() -> None:
+    """It shows the status over an answer, and removes it when the answer begins."""
+    asked = Responses.model_validate({"model": "llama", "input": "Hi"})
+    frame = ResponseFrame(number=1, created=1, asked=asked)
+    writer = ResponseStream(frame=frame, items=OutputItems(1), form=PlaceForm.OPEN_WEBUI)
+    run = Run(stand_in(1, "llama", 0.0))
+    sent = writer.place(run)
+    run.chunks.append(json.dumps(piece(content="Hi")))
+    blocks = (sent + writer.news(run)).decode().split("\n\n")
     events = [json.loads(block.partition("data: ")[2]) for block in blocks if block]
-    assert [event["type"] for event in events] == [
-        "response.created",
-        *["response.in_progress"] * 3,
-    ]
+    for event in events:
+        check_event("POST", "/responses", event)
+    told = [event["event"]["data"] for event in events if "event" in event]
+    assert [status["done"] for status in told] == [False, True]
+    assert told[0]["description"]
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
