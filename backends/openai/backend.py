@@ -15,11 +15,12 @@ from pydantic import JsonValue, SecretStr, field_validator
 from backends.common.http import Http
 from backends.common.naming import catalog_names
 from backends.common.options import read_options
+from backends.openai.abilities import EMBEDS, WRITES, able, lacks
 from backends.openai.answer import Question, classified, stream_answer
 from backends.openai.embedding import embed
 from backends.openai.embedding_body import Batch
 from backends.openai.errors import NO_MODEL
-from backends.openai.flavour import Flavour, ModelNames, PictureForm, Served
+from backends.openai.flavour import Flavour, ModelNames, Served
 from backends.openai.flavours import FLAVOURS
 from backends.openai.infill import path_of
 from backends.openai.passed_on import passed_body
@@ -36,15 +37,13 @@ from queueing.core.errors import (
 )
 from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.core.problems import What, problem
-from queueing.core.requests import Capability, Chat, Embed, File, Output, Record, Work
+from queueing.core.requests import Chat, Embed, File, Output, Record, Work
 
 UNLOAD_S = 60.0
 NAMES_TOLD = 10  # model names listed in an error about a wrong name
 WEIGHTS_TO_VRAM = 1.2  # what a copy takes relative to its weights: context and working memory
 OVERHEAD_MB = 512
 STAYS = problem(What.STAYS)
-WRITES = frozenset({Capability.TEXT_TO_TEXT, Capability.VISION})
-EMBEDS = frozenset({Capability.EMBEDDING, Capability.IMAGE_EMBEDDING})
 
 
 class OpenAIOptions(Record):
@@ -131,7 +130,7 @@ class OpenAI:
             served = await flavour.details(self._http, await self._find(model))
         if model.capabilities & WRITES and not served.chats:
             raise BadModel(f"models.{model.name}.model: {served.id} writes no answers")
-        if lacking := _lacking(model, served, flavour):
+        if lacking := lacks(model, served, flavour):
             raise BadModel(f"models.{model.name}.capabilities: {served.id} cannot {lacking}")
 
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
@@ -324,7 +323,7 @@ class OpenAI:
         spec = ModelSpec(
             name=name,
             backends=(self._name,),
-            capabilities=_able(served),
+            capabilities=able(served),
             vram_mb=vram_mb,
             parallel=served.parallel or 1,
             options={"model": served.id},
@@ -339,27 +338,6 @@ async def _within(seconds: float, otherwise: str) -> AsyncIterator[None]:
             yield
     except TimeoutError:
         raise Unavailable(f"{otherwise} within {seconds:g} s") from None
-
-
-def _able(served: Served) -> frozenset[Capability]:
-    reported = {
-        Capability.TEXT_TO_TEXT: served.chats,
-        Capability.VISION: served.chats and served.vision,
-        Capability.EMBEDDING: served.embeds,
-        Capability.IMAGE_EMBEDDING: served.embeds and served.embeds_pictures,
-    }
-    return frozenset(able for able, told in reported.items() if told)
-
-
-def _lacking(model: ModelSpec, served: Served, flavour: Flavour) -> str | None:
-    """Return in words what the model is meant to do and the server cannot, None if nothing."""
-    able = model.capabilities
-    if Capability.VISION in able and served.vision is False:
-        return "see pictures"
-    if able & EMBEDS and served.embeds is False:
-        return "make embeddings"
-    takes_none = served.embeds_pictures is False or flavour.embedding.pictures is PictureForm.NONE
-    return "embed pictures" if Capability.IMAGE_EMBEDDING in able and takes_none else None
 
 
 def _options(model: ModelSpec) -> TextOptions:

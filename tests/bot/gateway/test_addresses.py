@@ -12,7 +12,8 @@ from tests.bot.gateway.test_image_edits import DRAWS, png
 from tests.bot.gateway.whole_api import Api, running
 from tests.fakes.pictures_example import HOST, FakeNames, PicturesExample, trusting
 
-FETCHES = DRAWS + "  fetch: true\n"
+EMBEDS = "{backends: [studio], capabilities: [image-embedding], vram: 1GB, load_s: 0.01}"
+FETCHES = DRAWS.replace("chats: {}", f"  hashing: {EMBEDS}\nchats: {{}}") + "  fetch: true\n"
 URL = f"https://{HOST}/a.png"
 
 
@@ -33,7 +34,11 @@ def job(url: str) -> tuple[str, dict[str, Any]]:
     return "/jobs", {"model": "flux", "prompt": "red", "pictures": [url]}
 
 
-WAYS = pytest.mark.parametrize("way", [edit, chat, job])
+def embedding(url: str) -> tuple[str, dict[str, Any]]:
+    return "/embeddings", {"model": "hashing", "input": [{"image": url}]}
+
+
+WAYS = pytest.mark.parametrize("way", [edit, chat, job, embedding])
 
 
 @asynccontextmanager
@@ -68,7 +73,7 @@ async def test_an_address_is_fetched_where_that_is_allowed(way: Any, tmp_path: P
     async with fetching(tmp_path, png(Comment="at home")) as (api, server):
         path, body = way(URL)
         await api.post(path, body, status=202 if path == "/jobs" else 200)
-        (made,) = await api.parts.queue.jobs.history("api:local", limit=2)
+        (made,) = await api.parts.queue.jobs.history("api:local", limit=2, made_for_jobs=True)
         (stored,) = await api.parts.queue.jobs.inputs(made)
     assert stored.mime == "image/png"
     assert b"at home" not in stored.data
@@ -86,7 +91,7 @@ async def test_what_is_fetched_is_known_by_its_bytes(way: Any, tmp_path: Path) -
         answer = await api.post(path, body, status=400)
         assert "host name" in answer["error"]["message"]
         assert answer["error"]["param"]
-        assert not await api.parts.queue.jobs.history("api:local", limit=1)
+        assert not await api.parts.queue.jobs.history("api:local", limit=1, made_for_jobs=True)
 
 
 @WAYS

@@ -50,7 +50,7 @@ def test_embeddings_do_not_push_other_jobs_out_of_the_queue() -> None:
 
 
 def test_an_embedding_is_nothing_a_chat_can_show_or_change() -> None:
-    """A person would get a file of numbers, or an error of ours."""
+    """A person would get a file of numbers, or an internal error."""
 
     async def scenario(running: Bot) -> None:
         await embed(running, 1)
