@@ -6,9 +6,11 @@ does not stream delays its headers while its status can still change, and then s
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Protocol
 
 from aiohttp import web
@@ -18,6 +20,8 @@ from bot.gateway import sse
 from bot.gateway.alarm import Alarm
 from bot.gateway.attendance import Attendance
 from bot.gateway.errors import ApiError
+from bot.gateway.jobs.views import job_view
+from bot.gateway.json_answers import json_response
 from bot.gateway.outcomes import BROKEN, gone, problem_of, too_late
 from bot.gateway.runs import Run, Runs
 from bot.queue.jobs import OutputReader
@@ -108,8 +112,10 @@ class Answering:
 
     async def stream(self, request: web.Request, job: Job, writer: Writer) -> web.StreamResponse:
         """Send an answer as it is written."""
+        if leaves(request):
+            return accepted(job)
         response = web.StreamResponse(headers={**sse.HEADERS, **headers_of(job)})
-        async with self._while_listening(request, job):
+        async with self._while_listening(job):
             await response.prepare(request)
             with self._runs.watch(job) as (run, news), closing(Alarm(news)) as alarm:
                 end = await self._follow(response, run, news, writer, alarm)
@@ -159,9 +165,11 @@ class Answering:
 
     async def whole(self, request: web.Request, job: Job, render: Render) -> web.StreamResponse:
         """Send an answer once it is complete. Raises `ApiError` while the status is unsent."""
+        if leaves(request):
+            return accepted(job)
         began = asyncio.get_running_loop().time()
         ends = began + self._wait_s(request)
-        async with self._while_listening(request, job, again_s=_comes_again_s(request)):
+        async with self._while_listening(job, again_s=_comes_again_s(request)):
             with self._runs.watch(job) as (run, news):
                 if await run.until_final(news, min(ends, began + self._hold_s(request))):
                     return web.Response(
@@ -214,14 +222,12 @@ class Answering:
     # ------------------------------------------------------------ hanging up
 
     @asynccontextmanager
-    async def _while_listening(
-        self, request: web.Request, job: Job, *, again_s: float = 0.0
-    ) -> AsyncIterator[None]:
+    async def _while_listening(self, job: Job, *, again_s: float = 0.0) -> AsyncIterator[None]:
         """End the job when its caller hangs up, after `again_s` if they may call again."""
         try:
             yield
         except (asyncio.CancelledError, ConnectionResetError):
-            if not _leaves(request) and not self._stopping and self._tasks is not None:
+            if not self._stopping and self._tasks is not None:
                 self._tasks.create_task(self._hung_up(job, again_s))
             raise
 
@@ -255,9 +261,18 @@ def _clients_patience_s(request: web.Request) -> float:
     return max(1.0, patience_s - PATIENCE_MARGIN_S) if patience_s > 0 else float("inf")
 
 
-def _leaves(request: web.Request) -> bool:
-    """Return whether the job goes on after its caller has hung up, as the caller wished."""
-    return request.headers.get("Prefer", "").casefold() == "respond-async"
+def leaves(request: web.Request) -> bool:
+    """Return whether the caller wishes to fetch the result later, by `Prefer: respond-async`."""
+    given = ",".join(request.headers.getall("Prefer", []))
+    return any(wish.strip().casefold() == "respond-async" for wish in re.split("[,;]", given))
+
+
+def accepted(job: Job) -> web.Response:
+    """Return the response to a caller who fetches the result later: 202 with the job's address."""
+    headers = {"Location": f"/v1/jobs/{job.id}", "Preference-Applied": "respond-async"}
+    return json_response(
+        job_view(job), status=HTTPStatus.ACCEPTED, headers={**headers_of(job), **headers}
+    )
 
 
 def _comes_again_s(request: web.Request) -> float:

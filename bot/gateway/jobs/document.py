@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
 from bot.gateway.jobs.operations import JSON, Operation, operation_of
-from bot.gateway.jobs.records import ErrorBody
+from bot.gateway.jobs.records import ErrorBody, JobView
 from bot.gateway.jobs.side_records import HookEvent
 
 Tree = dict[str, Any]
@@ -79,7 +79,7 @@ class _Types:
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         reads: list[Any] = []
-        writes: list[Any] = [ErrorBody, HookEvent]
+        writes: list[Any] = [ErrorBody, HookEvent, JobView]
         for operation in operations:
             reads += [operation.request] if operation.request is not None else []
             writes += [kind for kind in operation.answers.values() if kind is not None]
@@ -152,9 +152,21 @@ def _responses(operation: Operation, types: _Types) -> Tree:
     }
     if operation.items is not None:
         done["x-event-schema"] = types.written(operation.items)
-    return {str(operation.status): done} | {
-        str(status): {"$ref": f"#/components/responses/{status}"} for status in _refusals(operation)
-    }
+    more: Tree = {}
+    if operation.empty:
+        more["204"] = {"description": operation.empty}
+    if operation.status == HTTPStatus.OK and HTTPStatus.GATEWAY_TIMEOUT in operation.refusals:
+        later = "With `Prefer: respond-async`: the job, to fetch the result from."
+        content = {JSON: {"schema": types.written(JobView)}}
+        more["202"] = {"description": later, "content": content}
+    return (
+        {str(operation.status): done}
+        | more
+        | {
+            str(status): {"$ref": f"#/components/responses/{status}"}
+            for status in _refusals(operation)
+        }
+    )
 
 
 def _refusals(operation: Operation) -> list[int]:

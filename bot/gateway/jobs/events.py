@@ -1,12 +1,15 @@
 """`GET /v1/jobs/{id}/events`: reports a job's life as server-sent events.
 
 Each event is a data line with a `type`: `state`, `place`, `progress`, `preview`, `text`, `done`. The
-latest state is sent to a late listener; text is always sent from its beginning.
+latest state is sent to a late listener. Text is sent from its beginning, or from the event named by
+`Last-Event-ID`, which programs send by themselves after a broken connection.
 """
 
 import asyncio
 import base64
 import json
+import re
+import secrets
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,16 +25,34 @@ from queueing.core.requests import File
 PING_S = 15.0
 
 
-class JobEvents:
-    """Remembers which events of a run one listener has received."""
+END = "end"
+"""The id of the last event: a program that has it gets no further ones."""
+_PROCESS = secrets.token_hex(4)  # each process counts the pieces by itself
+_ID = re.compile(rf"{_PROCESS}-(\d{{1,9}})-(\d{{1,9}})", re.ASCII)
 
-    def __init__(self) -> None:
+
+class JobEvents:
+    """Remembers which events of a run one listener has received.
+
+    `last_id` is the id of the last event that the listener received before.
+    """
+
+    def __init__(self, last_id: str = "") -> None:
         self._state: JobState | None = None
         self._place: dict[str, Any] = {}
         self._fraction: float | None = None
         self._preview: File | None = None
         self._chunks = 0
         self._restarts: int | None = None
+        if match := _ID.fullmatch(last_id):
+            self._restarts, self._chunks = int(match[1]), int(match[2])
+        elif last_id:
+            self._restarts = -1
+
+    @property
+    def id(self) -> str:
+        """The id of what has been sent."""
+        return f"{_PROCESS}-{self._restarts}-{self._chunks}"
 
     def news(self, run: Run) -> Iterator[dict[str, Any]]:
         """Yield the events since the last call."""
@@ -64,16 +85,19 @@ class JobEvents:
 
 def done(view: JobView) -> bytes:
     """Return the last event, with the final state of the job."""
-    return sse.data({"type": "done", "job": view.model_dump(mode="json")})
+    return f"id: {END}\n".encode() + sse.data({"type": "done", "job": view.model_dump(mode="json")})
 
 
-async def send(response: web.StreamResponse, run: Run, news: asyncio.Event) -> None:
+async def send(
+    response: web.StreamResponse, run: Run, news: asyncio.Event, last_id: str = ""
+) -> None:
     """Send the events of a run until it ends, and a comment if nothing happens for a while."""
-    told = JobEvents()
+    told = JobEvents(last_id)
     while True:
         news.clear()
-        if data := b"".join(sse.data(event) for event in told.news(run)):
-            await response.write(data)
+        data = b"".join(sse.data(event) for event in told.news(run))
+        if data:
+            await response.write(f"id: {told.id}\n".encode() + data)
         if run.job.state.final:
             return
         await wait(news, PING_S)

@@ -12,6 +12,7 @@ from bot.gateway.jobs.parameters import (
     ID_MOST,
     JOB,
     KEY,
+    LAST_EVENT,
     LIST_MOST,
     MODEL,
     UPLOAD,
@@ -39,7 +40,8 @@ class Operation:
     """A route: its request and its answer as types, with the statuses it may have besides.
 
     `answers` holds the type of the answer for each content type, None if its form is OpenAI's or
-    that of a file. `form` are the fields of a request in multipart form. `items` is the type of each event of a stream.
+    that of a file. `form` are the fields of a request in multipart form. `items` is the type of each event
+    of a stream, and `empty` says when there is none, a 204.
     """
 
     summary: str
@@ -49,6 +51,7 @@ class Operation:
     answers: Mapping[str, Any] = field(default_factory=lambda: {JSON: None})
     form: Mapping[str, Any] = field(default_factory=dict)
     items: Any = None
+    empty: str = ""
     parameters: tuple[Parameter, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
     refusals: tuple[int, ...] = ()
@@ -176,7 +179,8 @@ OPERATIONS: Mapping[str, Operation] = {
         tag="Jobs",
         answers={EVENTS: None},
         items=JobEvent,
-        parameters=(JOB,),
+        empty="There is nothing after the event of `Last-Event-ID`.",
+        parameters=(JOB, LAST_EVENT),
         refusals=(404,),
     ),
     "GET /v1/jobs/{job}/files/{number}": Operation(

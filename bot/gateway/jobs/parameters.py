@@ -36,6 +36,12 @@ FILE: Parameter = {
     "description": "The number of a file of the result, from 1.",
     "schema": {"type": "integer", "minimum": 1, "maximum": 10_000},
 }
+LAST_EVENT: Parameter = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "description": "The id of the last event received; text goes on after it.",
+    "schema": {"type": "string"},
+}
 UPLOAD: Parameter = {
     "name": "file",
     "in": "path",

@@ -10,6 +10,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    JsonValue,
     Tag,
     TypeAdapter,
     model_validator,
@@ -140,8 +141,9 @@ class ErrorBody(View):
 class JobView(View):
     """A job and its progress.
 
-    `position` is 1 for the next to start; `progress` goes from 0 to 1. `text`, `files` and `error` are
-    set once the job has ended.
+    `position` is 1 for the next to start; `progress` goes from 0 to 1. `text`, `files`, `answer` and
+    `error` are set once the job has ended; `answer` is what the server said beside the text: calls
+    of tools, the reason for the end, counts of tokens.
     """
 
     object: Literal["job"] = "job"
@@ -157,6 +159,7 @@ class JobView(View):
     progress: float | None = None
     text: str | None = None
     files: tuple[FileView, ...] = ()
+    answer: dict[str, JsonValue] | None = None
     error: ErrorView | None = None
 
 

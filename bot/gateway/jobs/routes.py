@@ -78,12 +78,15 @@ class JobRoutes:
     async def events(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Send the events of a job as they happen. Hanging up does not cancel it."""
         job = await self._own(request, caller)
+        last_id = request.headers.get("Last-Event-ID", "")
+        if last_id == events.END and job.state.final:
+            return web.Response(status=HTTPStatus.NO_CONTENT)
         response = web.StreamResponse(headers=sse.HEADERS)
         await response.prepare(request)
         if request.method == "HEAD":
             return response
         with self.runs.watch(job) as (run, news):
-            await events.send(response, run, news)
+            await events.send(response, run, news, last_id)
         await response.write(events.done(await self._view(run.job)))
         await response.write_eof()
         return response

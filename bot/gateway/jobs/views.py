@@ -1,5 +1,6 @@
 """Jobs, queues and machines as the native API shows them. Pure."""
 
+import json
 from collections.abc import Sequence
 
 from bot.gateway.errors import ApiError
@@ -42,6 +43,7 @@ def job_view(
         progress=progress,
         text=output.text or None if output is not None else None,
         files=files_of(job, output) if output is not None else (),
+        answer=json.loads(output.answer) if output is not None and output.answer else None,
         error=_error(job),
     )
 

@@ -172,13 +172,17 @@ async def test_hanging_up_ends_the_job(tmp_path: Path) -> None:
 async def test_a_caller_who_does_not_wait_keeps_the_job(tmp_path: Path) -> None:
     """A fire-and-forget call would be cancelled."""
     async with running(tmp_path, SLOW) as api:
-        headers = {"Prefer": "respond-async"}
         url = f"{api.url}/chat/completions"
-        async with api.session.post(url, json={**CAT, "stream": True}, headers=headers):
-            await until_running(api)
+        for more in ({}, {"stream": True}):
+            headers = {"Prefer": "wait=5, respond-async"}
+            async with api.session.post(url, json={**CAT, **more}, headers=headers) as answer:
+                assert answer.status == 202
+                job = await answer.json()
+                assert answer.headers["Location"] == f"/v1/jobs/{job['id']}"
+        await until_running(api)
         async with api.session.post(url, json={**CAT, "stream": True}):
             pass
-        assert await api.open_jobs()
+        await api.until(lambda jobs: [job.id for job in jobs] == [1, 2])
 
 
 async def test_the_same_key_is_the_same_job(tmp_path: Path) -> None:

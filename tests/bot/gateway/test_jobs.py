@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import io
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,67 @@ async def test_events_tell_a_job_to_its_end(tmp_path: Path) -> None:
     assert again[-1] == told[-1]
     assert grown[-1]["type"] == "done"
     assert grown[-1]["job"]["files"]
+
+
+async def test_a_broken_connection_goes_on_where_it_was(tmp_path: Path) -> None:
+    """A page would show the beginning of a text twice, or ask for ever once it has all of it."""
+    async with running(tmp_path, SLOW) as api:
+        job = await api.post("/jobs", CHAT, status=202)
+        url = f"{api.url}/jobs/{job['id']}/events"
+
+        async def until_text(last_id: str) -> tuple[str, Any]:
+            """Return the id and the event of the next text, then break the connection."""
+            name = ""
+            async with api.session.get(url, headers={"Last-Event-ID": last_id}) as answer:
+                async for line in answer.content:
+                    if line.startswith(b"id: "):
+                        name = line[4:].decode().strip()
+                    elif line.startswith(b'data: {"type":"text"'):
+                        return name, json.loads(line[6:])
+            raise AssertionError("no text")
+
+        first_id, first = await until_text("")
+        _, second = await until_text(first_id)
+        again, _ = await until_text(first_id)
+        assert "again" not in second
+        assert not second["text"].startswith(first["text"])
+        assert again != first_id
+        _, other = await until_text("of-another-process")
+        assert other["again"]
+        await api.session.delete(f"{api.url}/jobs/{job['id']}")
+        async with api.session.get(url) as answer:
+            assert "id: end" in await answer.text()
+        async with api.session.get(url, headers={"Last-Event-ID": "end"}) as answer:
+            assert answer.status == 204
+
+
+async def test_what_a_server_said_beside_the_text_is_shown(tmp_path: Path) -> None:
+    """A program that polls could not see the calls of tools, or whether an answer was cut."""
+    async with running(tmp_path) as api:
+        ended = await done(api, await api.post("/jobs", CHAT, status=202))
+        assert ended["answer"]["message"]["content"] == ended["text"]
+        assert ended["answer"]["usage"]["total_tokens"] > 0
+        drawn = await done(api, await api.post("/jobs", DRAW, status=202))
+        assert drawn["answer"] is None
+
+
+async def test_the_same_key_with_another_request_is_refused(tmp_path: Path) -> None:
+    """A program would get the result of another request."""
+    headers = {"Idempotency-Key": "one"}
+    async with running(tmp_path) as api:
+        job = await api.post("/jobs", CHAT, status=202, headers=headers)
+        await api.post("/jobs", {**CHAT, "seed": 5}, status=422, headers=headers)
+        await api.post("/jobs", DRAW, status=422, headers=headers)
+    async with running(tmp_path) as api:
+        again = await api.post("/jobs", CHAT, status=202, headers=headers)
+        assert again["id"] == job["id"]
+        bodies = await asyncio.gather(
+            *(
+                api.post("/jobs", DRAW, status=202, headers={"Idempotency-Key": "three"})
+                for _ in range(10)
+            )
+        )
+        assert len({body["id"] for body in bodies}) == 1
 
 
 async def test_nobody_hears_of_another_persons_job(tmp_path: Path) -> None:
