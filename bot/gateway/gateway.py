@@ -144,6 +144,8 @@ class Gateway:
         responses = ResponseRoute(submitting=submitting, answering=answering)
         completions = CompletionRoute(submitting=submitting, answering=answering)
         pictures = ImageAnswers(answering=answering, links=self._links, url=url)
+        named = JobPictures(jobs=queue.jobs, uploads=self._uploads, clock=self._clock)
+        edits = ImageEditRoute(submitting=submitting, answers=pictures, pictures=named)
         models = ModelsRoute(models=queue.models, status=queue.status)
         jobs = JobRoutes(
             jobs=queue.jobs,
@@ -151,7 +153,7 @@ class Gateway:
             status=queue.status,
             submitting=submitting,
             runs=self._runs,
-            pictures=JobPictures(jobs=queue.jobs, uploads=self._uploads, clock=self._clock),
+            pictures=named,
             hooks=self._settings.hooks,
         )
         files = FileRoutes(uploads=self._uploads, clock=self._clock)
@@ -161,7 +163,7 @@ class Gateway:
             **responses.routes,
             **completions.routes,
             "POST /v1/images/generations": ImageRoute(submitting=submitting, answers=pictures),
-            "POST /v1/images/edits": ImageEditRoute(submitting=submitting, answers=pictures),
+            "POST /v1/images/edits": edits,
             "POST /v1/images/variations": no_variations,
             "GET /v1/models": models.all,
             "GET /v1/models/{name}": models.one,

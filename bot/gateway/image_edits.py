@@ -10,10 +10,11 @@ from bot.gateway.bodies import json_body
 from bot.gateway.callers import Caller
 from bot.gateway.errors import ApiError, invalid
 from bot.gateway.image_answers import ImageAnswers
+from bot.gateway.jobs.pictures import JobPictures
 from bot.gateway.multipart import form_of, is_form
 from bot.gateway.openai.images import ImageEdit, ImageEditInJson
 from bot.gateway.openai.records import read, wrong
-from bot.gateway.pictures import picture_in, picture_of, require_number
+from bot.gateway.pictures import picture_in, require_number
 from bot.gateway.submitting import Submitting
 from bot.requests.drawing import Drawing
 from queueing.core.requests import File
@@ -31,10 +32,14 @@ class ImageEditRoute:
 
     submitting: Submitting
     answers: ImageAnswers
+    pictures: JobPictures
 
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Answer one call. Raises `ApiError`."""
-        asked, picture = await (_in_form(request) if is_form(request) else _in_json(request))
+        if is_form(request):
+            asked, picture = await _in_form(request)
+        else:
+            asked, picture = await self._in_json(request, caller)
         drawing = Drawing(
             prompt=asked.prompt,
             model=asked.model,
@@ -44,6 +49,14 @@ class ImageEditRoute:
         )
         job = await self.submitting.draw(request, caller, drawing)
         return await self.answers.send(request, job, asked)
+
+    async def _in_json(self, request: web.Request, caller: Caller) -> tuple[ImageEdit, File]:
+        asked = read(ImageEditInJson, await json_body(request))
+        if asked.mask is not None:
+            raise invalid(NO_MASK, "mask")
+        require_number(len(asked.images), "images")
+        text, field = asked.images[0].named
+        return asked, await self.pictures.find(caller, text, f"images.0.{field}")
 
 
 async def no_variations(_request: web.Request, _caller: Caller) -> web.StreamResponse:
@@ -64,11 +77,3 @@ async def _in_form(request: web.Request) -> tuple[ImageEdit, File]:
     require_number(len(form.files), "image")
     first = form.files[0]
     return asked, await picture_in(first.data, first.param)
-
-
-async def _in_json(request: web.Request) -> tuple[ImageEdit, File]:
-    asked = read(ImageEditInJson, await json_body(request))
-    if asked.mask is not None:
-        raise invalid(NO_MASK, "mask")
-    require_number(len(asked.images), "images")
-    return asked, await picture_of(asked.images[0].image_url or "", "images.0.image_url")

@@ -82,16 +82,23 @@ class ImageGeneration(ImageRequest):
 
 
 class ImageReference(ClientRecord):
-    """A picture in JSON: a data URL, or an address where those are fetched."""
+    """A picture in JSON: a data URL, an address where those are fetched, or a file sent ahead."""
 
     image_url: str | None = Field(default=None, min_length=1)
-    file_id: str | None = None
+    file_id: str | None = Field(default=None, min_length=1, max_length=NAME_LIMIT)
 
     @model_validator(mode="after")
-    def _here(self) -> Self:
-        if self.image_url is None:
-            raise ValueError("must have an image_url; there are no uploaded files here")
+    def _one_of_both(self) -> Self:
+        if (self.image_url is None) == (self.file_id is None):
+            raise ValueError("must have either image_url or file_id")
         return self
+
+    @property
+    def named(self) -> tuple[str, str]:
+        """What names the picture, and the field that does."""
+        if self.file_id is not None:
+            return self.file_id, "file_id"
+        return self.image_url or "", "image_url"
 
 
 class ImageEdit(ImageRequest):

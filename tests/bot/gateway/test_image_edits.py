@@ -131,6 +131,17 @@ async def test_pictures_come_as_json(tmp_path: Path) -> None:
         assert answer["data"][0]["b64_json"]
 
 
+async def test_a_picture_is_named_that_was_sent_ahead(tmp_path: Path) -> None:
+    """A program that edits one picture ten times would send it ten times."""
+    async with editing(tmp_path) as (api, client):
+        sent = await client.files.create(file=("a.png", png()), purpose="vision")
+        body = {**RED, "images": [{"file_id": sent.id}]}
+        assert (await api.post("/images/edits", body))["data"][0]["b64_json"]
+        body = {**RED, "images": [{"file_id": "file-1"}]}
+        answer = await api.post("/images/edits", body, status=404)
+        assert answer["error"]["param"] == "images.0.file_id"
+
+
 IMAGES = [{"image_url": data_url(png())}]
 
 
@@ -141,7 +152,7 @@ IMAGES = [{"image_url": data_url(png())}]
         {},
         {"images": IMAGES * 2},
         {"images": IMAGES * 17},
-        {"images": [{"file_id": "file-1"}]},
+        {"images": [{"file_id": "file-1", "image_url": data_url(png())}]},
         {"images": [{}]},
         {"images": ["x"]},
         {"images": IMAGES, "mask": IMAGES[0]},
