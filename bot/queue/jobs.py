@@ -32,7 +32,7 @@ class JobReader(OutputReader, Protocol):
         """Return an owner's jobs, open and ended, newest first.
 
         `before` is the id of a job: only older ones are returned. Jobs made for another job, such
-        as enhancements, are left out.
+        as enhancements, and bulk are left out.
         """
 
     async def inputs(self, job: Job) -> tuple[File, ...]:

@@ -65,6 +65,20 @@ def test_an_embedding_is_nothing_a_chat_can_show_or_change() -> None:
     assert again == history
 
 
+def test_what_was_embedded_is_forgotten_with_the_rest() -> None:
+    """A person's documents would stay in the database after /forget."""
+    forgotten: list[int] = []
+
+    async def scenario(running: Bot) -> None:
+        await embed(running, 3)
+        forgotten.append(await running.queue.erasure.forget(USER))
+        assert await running.queue.jobs.open_jobs(USER) == []
+        assert await running.queue.jobs.get(1) is None
+
+    in_bot(scenario)
+    assert forgotten == [3]
+
+
 def test_no_command_goes_to_a_model_that_embeds() -> None:
     """`/ask` would wait in its line and fail."""
 
