@@ -4,58 +4,36 @@ What starts first stops last: chats, then presenter, then queue; so messages are
 running jobs get their grace.
 """
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 from uuid import uuid4
 
 from backends.common.memory import NvmlProbe
 from backends.registry import connect
 from bot.chat.api.base import ChatPlatform
 from bot.chat.api.chat_settings import ChatSettingsTable
-from bot.chat.commands.context import Context
-from bot.chat.commands.registry import COMMANDS, work
-from bot.chat.delivery.links import Links, key_of
-from bot.chat.delivery.originals import OriginalHints
 from bot.chat.delivery.presenter import Presenter
 from bot.chat.dispatch.dispatcher import Dispatcher
-from bot.chat.records.stored_link_ends import StoredLinkEnds
 from bot.chat.records.stored_log import StoredLog
 from bot.chat.records.stored_records import MIGRATIONS, StoredRecords
 from bot.config.load import Config
-from bot.gateway.answering import WaitLimits
 from bot.gateway.fetching.fetcher import Fetcher
-from bot.gateway.gateway import Gateway, Settings
-from bot.gateway.jobs.hook_calls import HookSettings
-from bot.gateway.jobs.hooks import derived_key
-from bot.people import api_keys
-from bot.people.audit_log import AuditLog
-from bot.people.invites import Invites
-from bot.people.received import Received
-from bot.people.stored_api_keys import StoredApiKeys
-from bot.people.stored_audit import StoredAuditLog
-from bot.people.stored_invites import StoredInvites
-from bot.people.stored_people import StoredPeople
-from bot.people.stored_uploads import StoredUploads
-from bot.people.users import People
+from bot.gateway.gateway import Gateway
 from bot.requests.admission import AdmissionService
-from bot.requests.limits import RequestLimits
-from bot.requests.model_choice import Defaults
-from bot.runtime.background import discover, keep_all_up, keep_served, tidy
+from bot.runtime import assembly
+from bot.runtime.assembly import Groundwork
+from bot.runtime.background import beside, discover, keep_all_up, keep_served, tidy
+from bot.runtime.bot_records import read_records
 from bot.runtime.enhancer import Enhancer
-from bot.runtime.overview import overview
-from bot.runtime.past_pictures import ResultPictures
 from bot.runtime.platforms import Fittings, platforms
 from bot.runtime.retention import most_mb
 from queueing.core.catalog import Catalog
 from queueing.core.clock import SystemClock
 from queueing.core.ports import Backend, Clock
 from queueing.service.jobqueue import JobQueue
-from queueing.store import Database, JobStore, StoredFiles, open_database
+from queueing.store import Database, JobStore, open_database
 
 log = logging.getLogger(__name__)
 
@@ -78,22 +56,6 @@ class BotParts:
     platforms: Sequence[ChatPlatform]
     gateway: Gateway | None
     backends: Mapping[str, Backend]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Stored:
-    """What the bot itself stores in the database."""
-
-    records: StoredRecords
-    people: People
-    keys: StoredApiKeys
-    audit: AuditLog
-    chat_log: StoredLog
-    invites: Invites | None
-    links: Links
-    uploads: StoredUploads
-    past: ResultPictures
-    hook_key: bytes
 
 
 MakePlatforms = Callable[[Fittings], Sequence[ChatPlatform]]
@@ -137,7 +99,7 @@ class App:
         async with AsyncExitStack() as stack:
             parts = await self._open(stack)
             async with (
-                _beside(
+                beside(
                     keep_all_up(parts.platforms, parts.gate),
                     tidy(
                         parts.database,
@@ -148,8 +110,8 @@ class App:
                     ),
                     discover(parts.queue.models, parts.backends),
                 ),
-                _beside(parts.presenter.run(), parts.enhancer.run()),
-                _beside(*([keep_served(parts.gateway)] if parts.gateway else [])),
+                beside(parts.presenter.run(), parts.enhancer.run()),
+                beside(*([keep_served(parts.gateway)] if parts.gateway else [])),
             ):
                 try:
                     yield parts
@@ -158,6 +120,67 @@ class App:
                     await parts.presenter.settle(_SETTLE_S)
 
     async def _open(self, stack: AsyncExitStack) -> BotParts:
+        database = await self._open_database(stack)
+        store = JobStore(database)
+        await store.prepare()
+        catalog = self._config.catalog()
+        backends = self._connect(catalog, stack)
+        rooms = self._config.rooms
+        given = Groundwork(
+            config=self._config,
+            access=self._access,
+            clock=self._clock,
+            queue=self._make_queue(store, catalog, backends, stack),
+            stored=await read_records(database, self._config, self._clock),
+            chat_settings=ChatSettingsTable(
+                by_key={name: room.settings() for name, room in rooms.items()}
+            ),
+        )
+        return self._parts(given, database=database, store=store, backends=backends, stack=stack)
+
+    def _parts(
+        self,
+        given: Groundwork,
+        *,
+        database: Database,
+        store: JobStore,
+        backends: Mapping[str, Backend],
+        stack: AsyncExitStack,
+    ) -> BotParts:
+        """Make the parts between people and the queue, and have them hear of its events."""
+        made = self._make_platforms(assembly.fittings(given))
+        door = assembly.admission(given)
+        context = assembly.context(given, door)
+        presenter = assembly.presenter(given, made, context)
+        enhancer = assembly.enhancer(given, door)
+        given.queue.events.subscribe(presenter.on_event)
+        given.queue.events.subscribe(enhancer.on_event)
+        return BotParts(
+            queue=given.queue,
+            database=database,
+            store=store,
+            gate=Dispatcher(context, presenter),
+            presenter=presenter,
+            enhancer=enhancer,
+            records=given.stored.records,
+            chat_log=given.stored.chat_log,
+            platforms=made,
+            gateway=self._gateway(given, door, stack),
+            backends=backends,
+        )
+
+    def _gateway(
+        self, given: Groundwork, door: AdmissionService, stack: AsyncExitStack
+    ) -> Gateway | None:
+        api = self._config.api
+        if api is None:
+            return None
+        fetcher = self._make_fetcher() if api.fetch else None
+        if fetcher is not None:
+            stack.callback(fetcher.close)
+        return assembly.gateway(given, api, door, fetcher)
+
+    async def _open_database(self, stack: AsyncExitStack) -> Database:
         database = await open_database(
             self._database_url,
             migrations=(MIGRATIONS,),
@@ -165,114 +188,7 @@ class App:
             most_mb=most_mb(self._config.retention),
         )
         stack.push_async_callback(database.aclose)
-        store, stored = JobStore(database), await self._read_stored(database)
-        await store.prepare()
-        catalog = self._config.catalog()
-        backends = self._connect(catalog, stack)
-        queue = self._make_queue(store, catalog, backends, stack)
-        made = self._make_platforms(self._fittings(queue, stored))
-        chat_settings = ChatSettingsTable(
-            by_key={name: room.settings() for name, room in self._config.rooms.items()}
-        )
-        context = self._context(queue, stored, chat_settings)
-        presenter = Presenter(
-            queue=queue,
-            records=stored.records,
-            platforms={platform.name: platform for platform in made},
-            clock=self._clock,
-            work=partial(work, context),
-            chat_settings=chat_settings,
-            originals=OriginalHints(stored.links, on_page=self._config.chats.web is not None),
-            busy_after_s=self._config.limits.busy_after_s,
-        )
-        enhancer = Enhancer(
-            submitter=queue.submitter,
-            jobs=queue.jobs,
-            deliveries=queue.deliveries,
-            erasure=queue.erasure,
-            admission=context.admission,
-            clock=self._clock,
-            chat_settings=chat_settings,
-        )
-        queue.events.subscribe(presenter.on_event)
-        queue.events.subscribe(enhancer.on_event)
-        return BotParts(
-            queue=queue,
-            database=database,
-            store=store,
-            gate=Dispatcher(context, presenter),
-            presenter=presenter,
-            enhancer=enhancer,
-            records=stored.records,
-            chat_log=stored.chat_log,
-            platforms=made,
-            gateway=self._gateway(queue, stored, context.admission, stack),
-            backends=backends,
-        )
-
-    async def _read_stored(self, database: Database) -> _Stored:
-        web = self._config.chats.web
-        records, people = StoredRecords(database), StoredPeople(database)
-        files, key = StoredFiles(database), await key_of(records)
-        links = Links(
-            files,
-            StoredLinkEnds(database),
-            people,
-            self._clock,
-            key=key,
-            page=web.page() if web and web.url else None,
-            days=self._config.retention.days,
-        )
-        return _Stored(
-            records=records,
-            people=people,
-            keys=StoredApiKeys(database),
-            audit=StoredAuditLog(database),
-            chat_log=StoredLog(database),
-            invites=await StoredInvites.read(database, web.page()) if web and web.token else None,
-            links=links,
-            uploads=StoredUploads(database),
-            past=ResultPictures(files, links),
-            hook_key=derived_key(key),
-        )
-
-    def _gateway(
-        self,
-        queue: JobQueue,
-        stored: _Stored,
-        admission: AdmissionService,
-        stack: AsyncExitStack,
-    ) -> Gateway | None:
-        api = self._config.api
-        if api is None:
-            return None
-        everywhere = self._config.rooms.get("*")
-        settings = Settings(
-            host=api.host,
-            port=api.port,
-            url=api.url,
-            open=api.open,
-            names=api.all_names(),
-            origins=api.cors,
-            proxies=api.proxies,
-            unwanted=everywhere.words if everywhere else (),
-            patience=WaitLimits(hold_s=api.hold_s, wait_s=api.wait_s),
-            hooks=HookSettings(origins=api.webhooks, key=stored.hook_key, url=api.url),
-        )
-        fetcher = self._make_fetcher() if api.fetch else None
-        if fetcher is not None:
-            stack.callback(fetcher.close)
-        return Gateway(
-            settings,
-            queue=queue,
-            admission=admission,
-            keys=stored.keys,
-            people=stored.people,
-            uploads=stored.uploads,
-            clock=self._clock,
-            links=stored.links,
-            fetcher=fetcher,
-        )
+        return database
 
     def _connect(self, catalog: Catalog, stack: AsyncExitStack) -> Mapping[str, Backend]:
         """Return the backends without making a request yet. Raises `BadModel`."""
@@ -304,59 +220,6 @@ class App:
             grace_s=_GRACE_S,
         )
 
-    def _fittings(self, queue: JobQueue, stored: _Stored) -> Fittings:
-        return Fittings(
-            notes=stored.records,
-            access=self._access,
-            clock=self._clock,
-            chat_log=stored.chat_log,
-            overview=lambda: overview(queue.status.snapshot().models),
-            web_people=stored.invites,
-            originals=stored.links,
-            past=stored.past,
-            files_per_hour_mb=self._config.limits.files_per_hour_mb,
-        )
-
-    def _context(
-        self, queue: JobQueue, stored: _Stored, chat_settings: ChatSettingsTable
-    ) -> Context:
-        return Context(
-            queue=queue,
-            admission=self._admission(queue),
-            records=stored.records,
-            people=stored.people,
-            audit=stored.audit,
-            access=self._access,
-            clock=self._clock,
-            commands=COMMANDS,
-            chat_settings=chat_settings,
-            chat_logs={"web": stored.chat_log},
-            invites=stored.invites,
-            naming={**self._config.chats.naming(), **api_keys.NAMING},
-            idle_s=self._config.conversation.idle,
-            links=stored.links,
-            api_keys=stored.keys if self._config.api is not None else None,
-        )
-
-    def _admission(self, queue: JobQueue) -> AdmissionService:
-        defaults = self._config.defaults
-        return AdmissionService(
-            submitter=queue.submitter,
-            jobs=queue.jobs,
-            models=queue.models,
-            limits=RequestLimits(
-                submitter=queue.submitter,
-                jobs=queue.jobs,
-                models=queue.models,
-                status=queue.status,
-                access=self._access,
-                received=Received(self._config.limits.files_per_hour_mb, self._clock),
-                clock=self._clock,
-            ),
-            styles={name: style.style() for name, style in self._config.styles.items()},
-            defaults=Defaults(image=defaults.image, ask=defaults.ask),
-        )
-
 
 def build(
     config: Config,
@@ -382,15 +245,3 @@ def build(
         make_fetcher=make_fetcher,
         inline=inline,
     )
-
-
-@asynccontextmanager
-async def _beside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run work beside the body: its failure stops the body, the body's end cancels it."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(each) for each in work]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()

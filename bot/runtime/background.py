@@ -5,8 +5,9 @@ Each runs until it is cancelled, and no failure of one ends another.
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 from bot.chat.api.base import ChatPlatform, CommandHandler
 from bot.chat.api.errors import ChatRefused
@@ -100,3 +101,15 @@ async def discover(models: OfferedModels, backends: Mapping[str, Backend]) -> No
             except Exception:
                 log.exception("%s: its list of models could not be read", name)
         await asyncio.sleep(_DISCOVER_EVERY_S)
+
+
+@asynccontextmanager
+async def beside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run work beside the body: its failure stops the body, the body's end cancels it."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(each) for each in work]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()

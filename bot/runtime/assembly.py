@@ -1,0 +1,178 @@
+"""Assembly: makes the parts that stand between people and the queue; what they do is theirs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from bot.chat.api.base import ChatPlatform
+from bot.chat.api.chat_settings import ChatSettingsTable
+from bot.chat.commands.context import Context
+from bot.chat.commands.registry import COMMANDS, work
+from bot.chat.delivery.originals import OriginalHints
+from bot.chat.delivery.presenter import Presenter
+from bot.config.load import Config
+from bot.config.sections import ApiConfig
+from bot.gateway.answering import WaitLimits
+from bot.gateway.fetching.fetcher import Fetcher
+from bot.gateway.gateway import Gateway, Settings
+from bot.gateway.jobs.hook_calls import HookSettings
+from bot.people import api_keys
+from bot.people.access import Access
+from bot.people.received import Received
+from bot.requests.admission import AdmissionService
+from bot.requests.limits import RequestLimits
+from bot.requests.model_choice import Defaults
+from bot.runtime.bot_records import BotRecords
+from bot.runtime.enhancer import Enhancer
+from bot.runtime.overview import overview
+from bot.runtime.platforms import Fittings
+from queueing.core.ports import Clock
+from queueing.service.jobqueue import JobQueue
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Groundwork:
+    """What all those parts are made from."""
+
+    config: Config
+    access: Access
+    clock: Clock
+    queue: JobQueue
+    stored: BotRecords
+    chat_settings: ChatSettingsTable
+
+
+def fittings(given: Groundwork) -> Fittings:
+    """Return what chat platforms may need."""
+    stored, queue = given.stored, given.queue
+    return Fittings(
+        notes=stored.records,
+        access=given.access,
+        clock=given.clock,
+        chat_log=stored.chat_log,
+        overview=lambda: overview(queue.status.snapshot().models),
+        web_people=stored.invites,
+        originals=stored.links,
+        past=stored.past,
+        files_per_hour_mb=given.config.limits.files_per_hour_mb,
+    )
+
+
+# ------------------------------------------------------------ requests
+
+
+def admission(given: Groundwork) -> AdmissionService:
+    """Return the one door for requests."""
+    config, queue = given.config, given.queue
+    return AdmissionService(
+        submitter=queue.submitter,
+        jobs=queue.jobs,
+        models=queue.models,
+        limits=_limits(given),
+        styles={name: style.style() for name, style in config.styles.items()},
+        defaults=Defaults(image=config.defaults.image, ask=config.defaults.ask),
+    )
+
+
+def _limits(given: Groundwork) -> RequestLimits:
+    queue = given.queue
+    return RequestLimits(
+        submitter=queue.submitter,
+        jobs=queue.jobs,
+        models=queue.models,
+        status=queue.status,
+        access=given.access,
+        received=Received(given.config.limits.files_per_hour_mb, given.clock),
+        clock=given.clock,
+    )
+
+
+def enhancer(given: Groundwork, door: AdmissionService) -> Enhancer:
+    """Return what has prompts improved by a text model."""
+    queue = given.queue
+    return Enhancer(
+        submitter=queue.submitter,
+        jobs=queue.jobs,
+        deliveries=queue.deliveries,
+        erasure=queue.erasure,
+        admission=door,
+        clock=given.clock,
+        chat_settings=given.chat_settings,
+    )
+
+
+# ------------------------------------------------------------ chats
+
+
+def context(given: Groundwork, door: AdmissionService) -> Context:
+    """Return what commands work with."""
+    config, stored = given.config, given.stored
+    return Context(
+        queue=given.queue,
+        admission=door,
+        records=stored.records,
+        people=stored.people,
+        audit=stored.audit,
+        access=given.access,
+        clock=given.clock,
+        commands=COMMANDS,
+        chat_settings=given.chat_settings,
+        chat_logs={"web": stored.chat_log},
+        invites=stored.invites,
+        naming={**config.chats.naming(), **api_keys.NAMING},
+        idle_s=config.conversation.idle,
+        links=stored.links,
+        api_keys=stored.keys if config.api is not None else None,
+    )
+
+
+def presenter(given: Groundwork, platforms: Sequence[ChatPlatform], commands: Context) -> Presenter:
+    """Return what keeps messages true and delivers results."""
+    config, stored = given.config, given.stored
+    return Presenter(
+        queue=given.queue,
+        records=stored.records,
+        platforms={platform.name: platform for platform in platforms},
+        clock=given.clock,
+        work=partial(work, commands),
+        chat_settings=given.chat_settings,
+        originals=OriginalHints(stored.links, on_page=config.chats.web is not None),
+        busy_after_s=config.limits.busy_after_s,
+    )
+
+
+# ------------------------------------------------------------ programs
+
+
+def gateway(
+    given: Groundwork, api: ApiConfig, door: AdmissionService, fetcher: Fetcher | None
+) -> Gateway:
+    """Return the HTTP API."""
+    stored = given.stored
+    return Gateway(
+        _settings(given, api),
+        queue=given.queue,
+        admission=door,
+        keys=stored.keys,
+        people=stored.people,
+        uploads=stored.uploads,
+        clock=given.clock,
+        links=stored.links,
+        fetcher=fetcher,
+    )
+
+
+def _settings(given: Groundwork, api: ApiConfig) -> Settings:
+    everywhere = given.config.rooms.get("*")
+    return Settings(
+        host=api.host,
+        port=api.port,
+        url=api.url,
+        open=api.open,
+        names=api.all_names(),
+        origins=api.cors,
+        proxies=api.proxies,
+        unwanted=everywhere.words if everywhere else (),
+        patience=WaitLimits(hold_s=api.hold_s, wait_s=api.wait_s),
+        hooks=HookSettings(origins=api.webhooks, key=given.stored.hook_key, url=api.url),
+    )

@@ -1,0 +1,69 @@
+"""What the bot itself stores in the database, beside the queue's jobs."""
+
+from dataclasses import dataclass
+
+from bot.chat.delivery.links import Links, key_of
+from bot.chat.records.stored_link_ends import StoredLinkEnds
+from bot.chat.records.stored_log import StoredLog
+from bot.chat.records.stored_records import StoredRecords
+from bot.config.load import Config
+from bot.gateway.jobs.hooks import derived_key
+from bot.people.audit_log import AuditLog
+from bot.people.invites import Invites
+from bot.people.stored_api_keys import StoredApiKeys
+from bot.people.stored_audit import StoredAuditLog
+from bot.people.stored_invites import StoredInvites
+from bot.people.stored_people import StoredPeople
+from bot.people.stored_uploads import StoredUploads
+from bot.people.users import People
+from bot.runtime.past_pictures import ResultPictures
+from queueing.core.ports import Clock
+from queueing.store import Database, StoredFiles
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BotRecords:
+    """The bot's own records of one database."""
+
+    records: StoredRecords
+    people: People
+    keys: StoredApiKeys
+    audit: AuditLog
+    chat_log: StoredLog
+    invites: Invites | None
+    links: Links
+    uploads: StoredUploads
+    past: ResultPictures
+    hook_key: bytes
+
+
+async def read_records(database: Database, config: Config, clock: Clock) -> BotRecords:
+    """Return the bot's records; reads what is kept in memory. Raises `StoreError`."""
+    records, web = StoredRecords(database), config.chats.web
+    key = await key_of(records)
+    links = _links(database, config, clock, key)
+    return BotRecords(
+        records=records,
+        people=StoredPeople(database),
+        keys=StoredApiKeys(database),
+        audit=StoredAuditLog(database),
+        chat_log=StoredLog(database),
+        invites=await StoredInvites.read(database, web.page()) if web and web.token else None,
+        links=links,
+        uploads=StoredUploads(database),
+        past=ResultPictures(StoredFiles(database), links),
+        hook_key=derived_key(key),
+    )
+
+
+def _links(database: Database, config: Config, clock: Clock, key: bytes) -> Links:
+    web = config.chats.web
+    return Links(
+        StoredFiles(database),
+        StoredLinkEnds(database),
+        StoredPeople(database),
+        clock,
+        key=key,
+        page=web.page() if web and web.url else None,
+        days=config.retention.days,
+    )
