@@ -83,7 +83,7 @@ def test_a_prompt_is_improved_drawn_and_shown_with_the_original() -> None:
             await quiet(running)
             (message,) = running.chat.messages.values()
             assert message.text.startswith(f"a cat\n✨ {BETTER}\nflux")
-            assert any("improves the prompt" in text for text in message.texts)
+            assert any("is improving the prompt" in text for text in message.texts)
 
     run(scenario())
     ((at, prompt),) = drawn(gpu)
