@@ -38,6 +38,8 @@ AGAIN_S = 10.0
 """How long the job of a broken call waits for its caller: SDKs retry within 8 s."""
 PATIENCE_MARGIN_S = 5.0
 """How long before a client's time-out the headers are sent."""
+LEAST_PATIENCE_S = 1.0
+_PATIENCES = ("x-stainless-read-timeout", "x-stainless-timeout")
 
 
 Render = Callable[[Output], JsonValue | bytes]
@@ -168,10 +170,11 @@ class Answering:
         if leaves(request):
             return accepted(job)
         began = asyncio.get_running_loop().time()
-        ends = began + self._wait_s(request)
+        ends = began + self._patience.wait_s
+        hold_s = min(self._patience.hold_s, _before(_clients_patience_s(request)))
         async with self._while_listening(job, again_s=_comes_again_s(request)):
             with self._runs.watch(job) as (run, news):
-                if await run.until_final(news, min(ends, began + self._hold_s(request))):
+                if await run.until_final(news, min(ends, began + hold_s)):
                     return web.Response(
                         body=_in_json(render(await self._output(run.job))),
                         content_type="application/json",
@@ -190,10 +193,11 @@ class Answering:
             headers={"Content-Type": "application/json", **headers_of(run.job)}
         )
         await response.prepare(request)
+        space_every_s = min(SPACE_EVERY_S, _clients_patience_s(request) / 2)
         clock = asyncio.get_running_loop().time
         while not run.job.state.final and clock() < ends:
             await response.write(b" ")
-            await run.until_final(news, min(ends, clock() + SPACE_EVERY_S))
+            await run.until_final(news, min(ends, clock() + space_every_s))
         try:
             if not run.job.state.final:
                 raise too_late(run.job)
@@ -203,12 +207,6 @@ class Answering:
         await response.write(body)
         await response.write_eof()
         return response
-
-    def _wait_s(self, request: web.Request) -> float:
-        return min(self._patience.wait_s, _clients_patience_s(request))
-
-    def _hold_s(self, request: web.Request) -> float:
-        return min(self._patience.hold_s, _clients_patience_s(request))
 
     async def _output(self, job: Job) -> Output:
         """Return what a job that has ended produced. Raises `ApiError`."""
@@ -253,12 +251,22 @@ def headers_of(job: Job) -> dict[str, str]:
 
 
 def _clients_patience_s(request: web.Request) -> float:
-    """Return how long the client says it waits for an answer, less a margin to send one."""
+    """Return how long the client says it waits for the next byte; Node's waits for the headers."""
+    announced = [request.headers.get(name, "") for name in _PATIENCES]
+    return min(map(_positive, announced))
+
+
+def _positive(text: str) -> float:
     try:
-        patience_s = float(request.headers.get("x-stainless-read-timeout", "inf"))
+        number = float(text)
     except ValueError:
         return float("inf")
-    return max(1.0, patience_s - PATIENCE_MARGIN_S) if patience_s > 0 else float("inf")
+    return max(LEAST_PATIENCE_S, number) if number > 0 else float("inf")
+
+
+def _before(patience_s: float) -> float:
+    """Return when to send the headers at the latest, so that they arrive within a patience."""
+    return max(patience_s / 2, patience_s - PATIENCE_MARGIN_S)
 
 
 def leaves(request: web.Request) -> bool:

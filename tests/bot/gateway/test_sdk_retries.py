@@ -1,6 +1,7 @@
 """What OpenAI's own package repeats by itself, and what Usher makes of it."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import openai
@@ -48,7 +49,8 @@ async def test_a_call_that_broke_off_goes_on_with_its_job(tmp_path: Path) -> Non
     async with programming(tmp_path) as program:
         program.server.hold.clear()
         client = program.another(timeout=0.5, max_retries=20)
-        asking = asyncio.create_task(client.chat.completions.create(**CAT))
+        longer = {"x-stainless-read-timeout": "60"}  # than it really waits
+        asking = asyncio.create_task(client.chat.completions.create(**CAT, extra_headers=longer))
         await program.until_requested(2)
         program.server.hold.set()
         assert (await asking).choices[0].message.content == SAID
@@ -58,14 +60,18 @@ async def test_a_call_that_broke_off_goes_on_with_its_job(tmp_path: Path) -> Non
         await client.close()
 
 
-async def test_an_answer_before_the_time_limit_of_the_package(tmp_path: Path) -> None:
-    """The package would give up first, and come again for nothing."""
+async def test_a_program_with_little_patience_is_kept_waiting(tmp_path: Path) -> None:
+    """It would give up before its turn, and come again, as often as it may."""
     async with programming(tmp_path) as program:
         program.server.hold.clear()
-        client = program.another(timeout=6.0, max_retries=2)
-        with pytest.raises(openai.InternalServerError) as error:
-            await client.chat.completions.create(**CAT)
-        assert error.value.status_code == 504
+        client = program.another(timeout=1.0, max_retries=2)
+        asking = client.chat.completions.with_streaming_response.create(**CAT)
+        async with asking as begun:  # within its second, though there is no answer yet
+            pieces = begun.iter_bytes()
+            assert [await anext(pieces) for _ in range(4)] == [b" "] * 4  # two seconds and more
+            program.server.hold.set()
+            said = b"".join([piece async for piece in pieces])
+        assert SAID in json.loads(said)["choices"][0]["message"]["content"]
         assert len(program.requests) == 1
         await client.close()
 
