@@ -155,12 +155,15 @@ def _responses(operation: Operation, types: _Types) -> Tree:
     more: Tree = {}
     if operation.empty:
         more["204"] = {"description": operation.empty}
+    if HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE in operation.refusals:
+        more["206"] = {"description": "The part that `Range` asks for.", "content": content}
     if operation.status == HTTPStatus.OK and HTTPStatus.GATEWAY_TIMEOUT in operation.refusals:
         later = "With `Prefer: respond-async`: the job, to fetch the result from."
-        content = {JSON: {"schema": types.written(JobView)}}
-        more["202"] = {"description": later, "content": content}
+        job = {JSON: {"schema": types.written(JobView)}}
+        more["202"] = {"description": later, "content": job}
+    answers = {} if operation.absent else {str(operation.status): done}
     return (
-        {str(operation.status): done}
+        answers
         | more
         | {
             str(status): {"$ref": f"#/components/responses/{status}"}

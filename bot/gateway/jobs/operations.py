@@ -30,6 +30,8 @@ from bot.gateway.openai.images import ImageEditInJson, ImageGeneration
 from bot.gateway.openai.model_rows import ModelRow, ModelRows
 from bot.gateway.openai.response_request import Responses
 
+ABSENT = ("/v1/responses/", "/v1/images/variations")
+"""The beginnings of OpenAI's paths that only explain why they are not served."""
 JSON = "application/json"
 EVENTS = "text/event-stream"
 ANY_FILE = "*/*"
@@ -41,7 +43,7 @@ class Operation:
 
     `answers` holds the type of the answer for each content type, None if its form is OpenAI's or
     that of a file. `form` are the fields of a request in multipart form. `items` is the type of each event
-    of a stream, and `empty` says when there is none, a 204.
+    of a stream, and `empty` says when there is none, a 204. An `absent` route has errors only.
     """
 
     summary: str
@@ -56,10 +58,11 @@ class Operation:
     headers: Mapping[str, str] = field(default_factory=dict)
     refusals: tuple[int, ...] = ()
     public: bool = False
+    absent: bool = False
 
 
 _ACCEPTED = {"x-usher-job": "The number of the job.", "x-request-id": "The job, for error reports."}
-_SUBMITTING = (400, 403, 404, 409, 413, 415, 422, 429)
+_SUBMITTING = (400, 403, 404, 408, 409, 413, 415, 422, 429)
 _WAITING = (*_SUBMITTING, 410, 502, 504)
 
 OPERATIONS: Mapping[str, Operation] = {
@@ -120,6 +123,13 @@ OPERATIONS: Mapping[str, Operation] = {
     "POST /v1/images/edits": Operation(
         summary="Change a picture; also as a form, as OpenAI's API has it",
         request=ImageEditInJson,
+        form={
+            "image": {"type": "array", "items": BYTES},
+            "prompt": {"type": "string"},
+            "model": {"type": "string"},
+            "size": {"type": "string"},
+            "n": {"type": "integer"},
+        },
         answers={JSON: None, EVENTS: None},
         parameters=(KEY,),
         headers=_ACCEPTED,
@@ -195,7 +205,7 @@ OPERATIONS: Mapping[str, Operation] = {
         tag="Files",
         form={"file": BYTES, "purpose": {"type": "string"}},
         answers={JSON: UploadView},
-        refusals=(400, 403, 413, 415),
+        refusals=(400, 403, 408, 413, 415),
     ),
     "GET /v1/files": Operation(
         summary="List the caller's files, newest first", tag="Files", answers={JSON: UploadList}
@@ -252,11 +262,22 @@ def operation_of(route: str) -> Operation:
     if known := OPERATIONS.get(route):
         return known
     method, path = route.split(" ")
+    if path.startswith(ABSENT):
+        return Operation(
+            summary="Not available here; the error names what is",
+            absent=True,
+            parameters=tuple(path_text(name) for name in _names(path)),
+            refusals=(404,),
+        )
     takes = dict[str, Any] if method == "POST" else None
     return Operation(
         summary=f"{method} {path.removeprefix('/v1')}, as OpenAI's API has it",
         request=takes,
         answers={JSON: None, EVENTS: None},
-        parameters=tuple(path_text(name) for name in re.findall(r"{(\w+)}", path)),
+        parameters=tuple(path_text(name) for name in _names(path)),
         refusals=_WAITING,
     )
+
+
+def _names(path: str) -> list[str]:
+    return re.findall(r"{(\w+)}", path)

@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from bot.gateway.gateway import Gateway
-from bot.gateway.jobs.operations import OPERATIONS
+from bot.gateway.jobs.operations import ABSENT, OPERATIONS
 from tests.bot.gateway.test_jobs import CHAT, DRAW, SLOW, done
 from tests.bot.gateway.test_keys import CLOSED, bearer, new_key, page_of
 from tests.bot.gateway.whole_api import Api, running
@@ -89,6 +89,21 @@ async def test_the_document_is_valid(tmp_path: Path) -> None:
             parameters = operation.get("parameters", [])
             inside = {each["name"] for each in parameters if each["in"] == "path"}
             assert inside == {step[1:-1] for step in path.split("/") if step.startswith("{")}
+
+
+async def test_what_is_not_there_promises_nothing(tmp_path: Path) -> None:
+    """A program would be made for calls that always fail."""
+    async with running(tmp_path) as api:
+        document = await api.get("/openapi.json")
+        for path, operations in document["paths"].items():
+            for method, operation in operations.items():
+                if path.startswith(ABSENT):
+                    assert not [each for each in operation["responses"] if each[0] == "2"]
+                    url = api.url.removesuffix("/v1") + path.replace("{response}", "resp_1")
+                    async with api.session.request(method, url, json={}) as answer:
+                        assert answer.status == 404, path
+                else:
+                    assert [each for each in operation["responses"] if each[0] == "2"], path
 
 
 async def test_answers_are_as_described(tmp_path: Path) -> None:
