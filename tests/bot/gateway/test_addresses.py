@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bot.gateway.fetching.fetcher import Fetcher
+from tests.bot.gateway.test_hostile_pictures import response
 from tests.bot.gateway.test_image_edits import DRAWS, png
 from tests.bot.gateway.whole_api import Api, running
 from tests.fakes.pictures_example import HOST, FakeNames, PicturesExample, trusting
@@ -38,7 +39,7 @@ def embedding(url: str) -> tuple[str, dict[str, Any]]:
     return "/embeddings", {"model": "hashing", "input": [{"image": url}]}
 
 
-WAYS = pytest.mark.parametrize("way", [edit, chat, job, embedding])
+WAYS = pytest.mark.parametrize("way", [edit, chat, response, job, embedding])
 
 
 @asynccontextmanager
