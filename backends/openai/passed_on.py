@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from backends.openai.flavour import Flavour
 from backends.openai.infill import as_completion, prompt_body
 from backends.openai.request import TextOptions, data_url
-from backends.openai.stream import AnswerReader, without_thoughts
+from backends.openai.stream import AnswerReader, Garbage, without_thoughts
 from queueing.core.alike import PROBE, KnownForm
 from queueing.core.requests import File, PassedOn
 
@@ -45,7 +45,7 @@ ANY_OBJECT: JsonValue = {
     "json_schema": {"name": "object", "schema": {"type": "object"}},
 }
 _LIKELY = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
-_BESIDE = ("usage", "timings", "system_fingerprint")
+_BESIDE = {"usage": dict, "timings": dict, "system_fingerprint": str}
 
 
 async def passed_body(
@@ -99,14 +99,15 @@ class Gathered:
 
     def add(self, chunk: Mapping[str, Any]) -> None:
         """Take the next chunk, in the order in which the server sent them."""
-        for name in _BESIDE:
-            if chunk.get(name) is not None:
+        for name, kind in _BESIDE.items():
+            if isinstance(chunk.get(name), kind):
                 self.beside[name] = chunk[name]
         for choice in chunk.get("choices") or ():
             self.finish_reason = choice.get("finish_reason") or self.finish_reason
             probabilities = choice.get("logprobs")
             if isinstance(probabilities, dict):
-                self.logprobs += probabilities.get("content") or ()
+                listed = probabilities.get("content") or ()
+                self.logprobs += [each for each in listed if isinstance(each, dict)]
                 self._likely(probabilities)
             self._piece(choice.get("delta") or choice.get("message") or choice)
 
@@ -210,8 +211,11 @@ class PassedOnReader(AnswerReader):
         return True
 
     def _keep_chunk(self, data: str) -> None:
+        try:
+            self.gathered.add(json.loads(data))
+        except (AttributeError, TypeError):
+            raise Garbage(f"the server streamed garbage: {data[:200]!a}") from None
         self._chunks.append(data)
-        self.gathered.add(json.loads(data))
 
 
 class InfillReader(PassedOnReader):

@@ -8,6 +8,7 @@ from typing import Any
 from bot.gateway import sse
 from bot.gateway.errors import ApiError
 from bot.gateway.openai.chunks import NO_USAGE, Object, PlaceForm, answer_of
+from bot.gateway.openai.response_parts import objects_in
 from bot.gateway.runs import Run
 from bot.gateway.waiting import line_of, place_of
 from queueing.core.alike import PROBE, KnownForm
@@ -149,7 +150,7 @@ def legacy(told: Any) -> Object | None:
     """Return log probabilities as lists side by side; llama.cpp sends those of chat completions."""
     if isinstance(told, Mapping) and "tokens" in told:
         return dict(told)
-    tokens = told.get("content") if isinstance(told, Mapping) else told
+    tokens = objects_in(told.get("content") if isinstance(told, Mapping) else told)
     if not tokens:
         return None
     texts = [str(each.get("token", "")) for each in tokens]
@@ -164,5 +165,5 @@ def legacy(told: Any) -> Object | None:
 def _others(token: Mapping[str, Any]) -> dict[str, float]:
     return {
         str(each.get("token", "")): each.get("logprob", 0.0)
-        for each in token.get("top_logprobs") or ()
+        for each in objects_in(token.get("top_logprobs"))
     }

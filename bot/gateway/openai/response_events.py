@@ -15,7 +15,7 @@ from bot.gateway.errors import ApiError
 from bot.gateway.openai.chunks import PlaceForm, answer_of
 from bot.gateway.openai.response_frame import ResponseFrame, add_answer, is_complete
 from bot.gateway.openai.response_output import OutputItems
-from bot.gateway.openai.response_parts import Object, delta_event
+from bot.gateway.openai.response_parts import Object, delta_event, likely_in
 from bot.gateway.runs import Run
 from bot.gateway.waiting import line_of, place_of
 from queueing.core.alike import PROBE, KnownForm
@@ -148,15 +148,14 @@ class ResponseStream:
 
 
 def _taken(items: OutputItems, choice: Mapping[str, Any]) -> list[Object]:
-    probabilities = choice.get("logprobs") or {}
     said = choice.get("delta") or choice.get("message") or {}
-    return items.take(said, probabilities.get("content") or ())
+    return items.take(said, likely_in(choice))
 
 
 def _only_text(chunk: str) -> str | None:
     """Return the kind of text a chunk holds if it holds nothing else of the answer."""
     choices = json.loads(chunk)["choices"]
-    if len(choices) != 1 or (choices[0].get("logprobs") or {}).get("content"):
+    if len(choices) != 1 or likely_in(choices[0]):
         return None
     events = _taken(OutputItems(0), choices[0])
     if len(events) != len(_FIRST) or events[-1].get("delta") != PROBE:

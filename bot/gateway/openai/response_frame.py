@@ -7,7 +7,7 @@ from typing import Any
 
 from bot.gateway.openai.chunks import NO_USAGE, answer_of
 from bot.gateway.openai.response_output import OutputItems
-from bot.gateway.openai.response_parts import Object
+from bot.gateway.openai.response_parts import Object, objects_in
 from bot.gateway.openai.response_request import Responses, ResponseToolChoice
 from queueing.core.requests import Output
 
@@ -58,7 +58,7 @@ class ResponseFrame:
 
 def add_answer(items: OutputItems, answer: Mapping[str, Any]) -> list[Object]:
     """Add a whole answer and return the events for it."""
-    events = items.take(answer["message"], answer.get("logprobs") or ())
+    events = items.take(answer["message"], objects_in(answer.get("logprobs")))
     return events + items.close(complete=is_complete(answer))
 
 
@@ -97,13 +97,19 @@ def _choice(asked: Responses) -> Any:
 
 def _usage(told: Mapping[str, Any]) -> Object:
     """Return a server's token counts under the names of a response."""
-    asked, answered = told.get("prompt_tokens") or 0, told.get("completion_tokens") or 0
-    cached = (told.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-    thought = (told.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
+    asked, answered = _count(told, "prompt_tokens"), _count(told, "completion_tokens")
+    cached = _count(told.get("prompt_tokens_details"), "cached_tokens")
+    thought = _count(told.get("completion_tokens_details"), "reasoning_tokens")
     return {
         "input_tokens": asked,
         "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0},
         "output_tokens": answered,
         "output_tokens_details": {"reasoning_tokens": thought},
-        "total_tokens": told.get("total_tokens") or asked + answered,
+        "total_tokens": _count(told, "total_tokens") or asked + answered,
     }
+
+
+def _count(told: Any, name: str) -> int:
+    """Return a number of tokens; 0 if a server does not tell it."""
+    count = told.get(name) if isinstance(told, Mapping) else None
+    return count if isinstance(count, int) else 0

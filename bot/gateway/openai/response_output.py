@@ -196,4 +196,4 @@ def _words(said: Mapping[str, Any], name: str) -> str:
 def _is_another(call: OpenCall, piece: Mapping[str, Any]) -> bool:
     """Return whether a piece begins another call; Ollama has numbered all of them 0."""
     named = bool(call.call_id and (piece.get("function") or {}).get("name"))
-    return named and piece.get("id") not in {None, "", call.call_id}
+    return named and piece.get("id") not in (None, "", call.call_id)

@@ -64,9 +64,20 @@ def arguments_of(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+def likely_in(choice: Mapping[str, Any]) -> list[Object]:
+    """Return the log probabilities that a server sends with a piece."""
+    told = choice.get("logprobs")
+    return objects_in(told.get("content") if isinstance(told, Mapping) else None)
+
+
+def objects_in(listed: Any) -> list[Object]:
+    """Return the objects of a list; servers are not trusted to send one."""
+    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+
+
 def likely_of(value: Mapping[str, Any]) -> Object:
     """Return a token's log probability with all fields that clients require."""
-    others = [_token(each) for each in value.get("top_logprobs") or ()]
+    others = [_token(each) for each in objects_in(value.get("top_logprobs"))]
     return {**_token(value), "top_logprobs": others}
 
 

@@ -122,8 +122,8 @@ def check(method: str, path: str, status: int, body: Any) -> None:
 
 def check_streamed(path: str, event: Any) -> None:
     """Compare an event of a stream with OpenAI's own document."""
-    if event == "[DONE]":
-        return
+    if event == "[DONE]" or path in {"/completions", "/fim/completions"}:
+        return  # the document does not describe the chunks of completions
     if "error" in event and "type" not in event:
         openai_spec.check_schema("ErrorResponse", event)
     else:
