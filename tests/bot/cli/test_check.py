@@ -352,7 +352,7 @@ async def test_the_address_of_the_api_is_tried(tmp_path: Path) -> None:
 async def test_settings_of_the_api_that_disappoint_are_told(
     settings: str, word: str, tmp_path: Path
 ) -> None:
-    """Each would be found out by programs that fail, or by nobody."""
+    """Each would be found out by programs that fail, or not at all."""
     only = CONFIG.replace("chats: {web: {port: 0}}", f"chats: {{}}\napi: {{port: 0, {settings}}}")
     findings = await check.try_everything(configured(tmp_path, only), try_s=PATIENT_S)
     assert any(word in finding.text for finding in findings)
