@@ -37,6 +37,7 @@ CHATTY = (
     "aiosqlite",  # at DEBUG, every stored value: prompts and pictures
     "discord",
     "httpcore",
+    "psycopg",
     "httpx",  # at INFO, every address, and Telegram's contain the token
     "telegram",
 )

@@ -31,8 +31,8 @@ async def open_database(
     beside the queue's own. `inline` does everything in the calling thread. Beyond `most_mb` a
     file does not grow: it then counts as a full disk, until something is deleted; a server's
     database is the server's to limit. With a `tenure`, which only a server knows, nothing is written
-    once another process has taken its post (`Fenced`). Raises `StoreError` with what to do when the database cannot
-    be used.
+    once another process has taken its post (`Fenced`). Raises `StoreError` with what to do when
+    the database cannot be used.
     """
     if not is_postgres(url):
         return await open_sqlite(url, migrations=migrations, inline=inline, most_mb=most_mb)

@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from queueing.core.jobs import JobState
-from queueing.store import JobStore, open_database
-from queueing.store.sqlite import upkeep
+from queueing.store import JobStore, open_database, tools
 
 KILLS = int(os.environ.get("USHER_STORE_KILLS", "6"))  # more in a nightly run
 
@@ -63,17 +64,23 @@ def _run_and_kill(url: str, lines: int) -> dict[int, JobState]:
     return acknowledged
 
 
-def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgres":
+        return str(request.getfixturevalue("postgres_url"))
+    return f"sqlite:///{tmp_path}/usher.db"
+
+
+def test_nothing_acknowledged_is_lost_when_the_process_is_killed(url: str) -> None:
     """A person would have been promised a picture that a crash made everyone forget."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     dice = random.Random(seed)
-    url = f"sqlite:///{tmp_path}/usher.db"
     acknowledged: dict[int, JobState] = {}
     for _ in range(KILLS):
         acknowledged |= _run_and_kill(url, dice.randint(1, 400))
         asyncio.run(_compare(url, acknowledged))
-        assert upkeep.damage(tmp_path / "usher.db") == []
+        assert tools.damage_of(url) == []
 
 
 async def _compare(url: str, acknowledged: dict[int, JobState]) -> None:

@@ -15,6 +15,7 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
+    run_state_machine_as_test,
 )
 
 from queueing.core.errors import LimitReached, StaleJob
@@ -22,6 +23,7 @@ from queueing.core.jobs import FINAL, TRANSITIONS, Job, JobEvent, JobState, NewJ
 from queueing.core.requests import Output, TextToImage
 from queueing.core.storage import Admission
 from queueing.store import JobStore, open_database
+from tests.fakes.postgres_server import PostgresServer
 
 T = TypeVar("T")
 OWNERS = st.sampled_from(["ada", "bob"])
@@ -148,9 +150,11 @@ class StoreMachine(RuleBasedStateMachine):
         self.numbers = iter(range(10**9))
         self.store = self.opened()
 
+    def url(self) -> str:
+        return f"sqlite:///{Path(self.folder.name)}/usher.db"
+
     def opened(self) -> JobStore:
-        url = f"sqlite:///{Path(self.folder.name)}/usher.db"
-        return JobStore(self.run(open_database(url, inline=True)))
+        return JobStore(self.run(open_database(self.url(), inline=True)))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(work)
@@ -316,3 +320,19 @@ TestStoreMachine = StoreMachine.TestCase
 TestStoreMachine.settings = settings(
     max_examples=25, stateful_step_count=40, deadline=None, print_blob=True
 )
+
+
+def test_the_store_on_postgresql(postgres: PostgresServer, postgres_template: str) -> None:
+    """What holds on one engine would not on the other."""
+
+    class Machine(StoreMachine):
+        @initialize()
+        def begin(self) -> None:
+            postgres.empty(postgres_template)
+            super().begin()
+
+        def url(self) -> str:
+            return postgres.url(postgres_template)
+
+    few = settings(max_examples=6, stateful_step_count=25, deadline=None, print_blob=True)
+    run_state_machine_as_test(Machine, settings=few)

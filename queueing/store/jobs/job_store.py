@@ -13,7 +13,15 @@ from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent, NewJob
 from queueing.core.requests import File, Output, Request
 from queueing.core.storage import Admission, Line, StartOrder
-from queueing.store.database import ChangeKind, Connection, Database, DiskFull, Item, Result
+from queueing.store.database import (
+    ChangeKind,
+    Connection,
+    Database,
+    DatabaseAway,
+    DiskFull,
+    Item,
+    Result,
+)
 from queueing.store.jobs.changes import (
     AdmissionCounters,
     Change,
@@ -79,6 +87,8 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
             return await self._submit(self._accepting, Submission(new, request, now, limits))
         except DiskFull as error:
             raise NotAccepting(str(error), full_disk=True) from error
+        except DatabaseAway as error:
+            raise NotAccepting(str(error)) from error
 
     async def apply(
         self,

@@ -10,17 +10,27 @@ from contextlib import AsyncExitStack, closing
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
-from typing import Any
 from uuid import UUID
 
 import psycopg
 
 from queueing.core.errors import StoreError
 from queueing.core.posts import Tenure
-from queueing.store.database import ChangeKind, Connection, Damaged, Item, MigrationSet, Result, T
+from queueing.store.database import (
+    ChangeKind,
+    Connection,
+    Damaged,
+    DatabaseAway,
+    Fenced,
+    Item,
+    MigrationSet,
+    Result,
+    T,
+)
 from queueing.store.postgres.address import Address, read_address
 from queueing.store.postgres.connection import Plain
 from queueing.store.postgres.failures import explain
+from queueing.store.postgres.kinds import CHANGES, QUERIES, change_nothing
 from queueing.store.postgres.schema import migrate
 from queueing.store.postgres.session import Session, connect
 from queueing.store.postgres.session_lock import SessionLock, refuse_pooler
@@ -34,31 +44,8 @@ QUEUE_TABLES = MigrationSet(
     postgres=files("queueing.store.postgres") / "migrations",
 )
 _MB = 1024 * 1024
+_LOOK_EVERY_S = 1.0
 _SIZE = "SELECT pg_database_size(current_database())"
-
-
-def _changed(connection: Connection, changes: Sequence[Callable[[Connection], Any]]) -> list[Any]:
-    """Run changes; if one raises, the whole batch starts again, each in its own transaction.
-
-    A savepoint for each would cost two more ways to the server and back.
-    """
-    return [change(connection) for change in changes]
-
-
-def _asked(connection: Connection, queries: Sequence[Callable[[Connection], Any]]) -> list[Any]:
-    results: list[Any] = []
-    for query in queries:
-        try:
-            results.append(query(connection))
-        except psycopg.Error:
-            raise  # the transaction is spoilt for the others: each is asked alone
-        except Exception as error:  # noqa: BLE001 - it goes to the one who asked
-            results.append(error)
-    return results
-
-
-_CHANGES: ChangeKind[Callable[[Connection], Any], Any] = ChangeKind(run=_changed)
-_QUERIES: ChangeKind[Callable[[Connection], Any], Any] = ChangeKind(run=_asked)
 
 
 class _Trouble:
@@ -91,7 +78,8 @@ class PostgresDatabase:
         self.id = database_id
         self._session, reading = sessions
         self._trouble = trouble
-        worker = partial(PostgresWorker, inline=inline, failed=trouble.look)
+        worker = partial(PostgresWorker, inline=inline, failed=self._failed)
+        self._looking: asyncio.Task[None] | None = None
         self._writer = worker(self._session, replace(WRITING, tenure=tenure))
         self._reader = worker(reading, READING)
 
@@ -115,7 +103,7 @@ class PostgresDatabase:
         another thread. When it raises, it alone is undone and the caller gets the exception. It may
         run again if the transaction around it fails. Raises `StoreError`.
         """
-        result: T = await self._writer.submit(_CHANGES, change)
+        result: T = await self._writer.submit(CHANGES, change)
         return result
 
     async def write_and_scrub(self, change: Callable[[Connection], T]) -> T:
@@ -135,7 +123,7 @@ class PostgresDatabase:
 
         Raises `StoreError` when the database fails, otherwise what the query raises.
         """
-        result: T = await self._reader.submit(_QUERIES, query)
+        result: T = await self._reader.submit(QUERIES, query)
         return result
 
     def submit(self, kind: ChangeKind[Item, Result], item: Item) -> asyncio.Future[Result]:
@@ -154,7 +142,30 @@ class PostgresDatabase:
             await asyncio.wait({closing_all})
             raise
 
+    def _failed(self, failure: Exception) -> None:
+        """Note a failure; if the server is away, look for it until it answers."""
+        self._trouble.look(failure)
+        if isinstance(failure, DatabaseAway) and self._looking is None:
+            self._looking = asyncio.create_task(self._look(), name="look for the database server")
+
+    async def _look(self) -> None:
+        """Write nothing until that succeeds: while nothing is accepted, no one else may try."""
+        found = False
+        while not found:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            try:
+                await self.write(change_nothing)
+            except (Damaged, Fenced):
+                found = True  # it answers, and is not to be written
+            except StoreError as error:
+                log.debug("the database server is still away: %s", error)
+            else:
+                found = True
+        self._looking = None
+
     async def _close(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
         await self._reader.aclose()
         await self._writer.aclose()
 
@@ -168,7 +179,8 @@ async def open_postgres(
 ) -> PostgresDatabase:
     """Open the database and migrate it to this version's schema.
 
-    The parameters are those of `open_database`. Raises `StoreError` with what to do when the database cannot be used; then nothing has changed.
+    The parameters are those of `open_database`. Raises `StoreError` with what to do when the
+    database cannot be used; then nothing has changed.
     """
     address = read_address(url)
     lock, trouble = SessionLock(tenure), _Trouble()

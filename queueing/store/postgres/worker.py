@@ -190,6 +190,8 @@ class PostgresWorker(Batcher):
             plain = self._session.wait_for()
             try:
                 row = plain.execute("SELECT pg_xact_status($1::xid8)", [str(number)]).fetchone()
+            except psycopg.errors.InvalidParameterValue:
+                return False  # after a crash: so high a number was never stored
             except psycopg.Error as error:
                 if is_away(error):
                     continue
