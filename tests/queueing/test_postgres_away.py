@@ -63,8 +63,9 @@ async def test_accepting_stops_with_its_sentence_and_goes_on_by_itself(
         assert "does not answer" in str(database.damage)
     finally:
         own.start()
-    while database.damage is not None:  # noqa: ASYNC110  # it looks for the server by itself
-        await asyncio.sleep(0.05)
+    assert database._looking is not None
+    await database._looking  # for the server, by itself
+    assert database.damage is None
     after = await store.apply(running, JobEvent.COMPLETE, NOW, output=Output())
     assert after.job.state is JobState.COMPLETED
     assert (await add(store)).id == 2
@@ -78,6 +79,7 @@ async def test_a_restart_in_the_middle_of_the_work_loses_nothing(
     store = JobStore(database)
     told: dict[int, Job] = {}
     stopped = asyncio.Event()
+    lived: asyncio.Queue[int] = asyncio.Queue()
 
     async def caller() -> None:
         while not stopped.is_set():
@@ -85,14 +87,14 @@ async def test_a_restart_in_the_middle_of_the_work_loses_nothing(
             for event in (JobEvent.START, JobEvent.COMPLETE):
                 output = Output(text=str(job.id)) if event is JobEvent.COMPLETE else None
                 told[job.id] = job = (await store.apply(job, event, NOW, output=output)).job
+            lived.put_nowait(job.id)
 
     async with asyncio.TaskGroup() as group:
         for _ in range(10):
             group.create_task(caller())
         for _ in range(3):
-            enough = len(told) + 50
-            while len(told) < enough:  # noqa: ASYNC110  # the callers have nothing to tell it by
-                await asyncio.sleep(0.01)
+            for _ in range(50):
+                await lived.get()
             await asyncio.to_thread(own.stop, "immediate")
             await asyncio.to_thread(own.start)
         stopped.set()
