@@ -7,7 +7,6 @@ _NOTHING_KEPT = "nothing is stored here; send the whole conversation with each c
 _NO_TRAINING = "Usher runs models, and does not train or grade them"
 _FILES = "send pictures and text files in the request, as data URLs"
 _SENTENCES = {
-    "files": f"There are no uploads here: {_FILES}.",
     "uploads": f"There are no uploads here: {_FILES}.",
     "containers": f"There are no containers here: {_FILES}.",
     "vector_stores": "There are no vector stores here: /v1/embeddings makes the vectors for one.",

@@ -8,7 +8,7 @@ from bot.gateway.not_offered import not_offered
 from tests.bot.gateway.whole_api import running
 
 PATHS = (
-    "/files", "/files/file-1/content", "/assistants", "/threads/thread_1/runs", "/batches",
+    "/assistants", "/threads/thread_1/runs", "/batches",
     "/vector_stores", "/moderations", "/fine_tuning/jobs", "/uploads", "/conversations",
     "/audio/speech", "/audio/transcriptions", "/realtime/sessions", "/rerank", "/evals",
 )  # fmt: skip
