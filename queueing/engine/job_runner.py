@@ -193,11 +193,15 @@ class Processor:
         after = replace(start.job, sendings=start.job.sendings + 1)
         send = self._sending.send(after, start.backend, heard, lambda: asyncio.shield(recorded))
         sent = asyncio.create_task(send, name=f"sending of job {start.job.id}")
+
+        def follow(change: JobChanged) -> None:
+            _resolve(recorded)
+            _resolve(started)
+            self._effects.publish(change)
+
         try:
-            begun = await self._start(start, started)
+            begun = await self._start(start, started, follow)
             if begun is not None:
-                recorded.set_result(None)
-                _resolve(started)
                 await self._run(begun.job, start.backend, lambda report: heard.by(report, sent))
         finally:
             recorded.cancel()
@@ -206,7 +210,9 @@ class Processor:
             if not sent.cancelled():
                 sent.exception()  # reported already, or of no further use
 
-    async def _start(self, start: Start, started: asyncio.Future[None]) -> JobChanged | None:
+    async def _start(
+        self, start: Start, started: asyncio.Future[None], follow: Callable[[JobChanged], None]
+    ) -> JobChanged | None:
         """Store a start; return None when another change was faster or the store failed."""
         try:
             starting = self._jobs.apply(
@@ -217,7 +223,7 @@ class Processor:
                 backend=start.backend,
                 suspect=start.job.suspect,
             )
-            return await self._effects.after(starting, self._effects.publish)
+            return await self._effects.after(starting, follow)
         except StaleJob:
             return None
         except StoreError as error:

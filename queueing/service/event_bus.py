@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import Any, TypeVar
 
 from queueing.core.events import Event, Listener
@@ -38,16 +37,17 @@ class EventBus:
                 log.exception("a listener failed")
 
     async def after(self, change: Coroutine[Any, Any, T], follow: Callable[[T], None]) -> T:
-        """Make a change in a task of its own, then what follows, before its caller goes on."""
-        task = asyncio.create_task(change)
-        self._changes.add(task)
-        task.add_done_callback(partial(self._follow, follow))
-        return await asyncio.shield(task)
+        """Make a change, and at once what follows, in a task of their own; return its result."""
 
-    def _follow(self, follow: Callable[[T], None], change: asyncio.Task[T]) -> None:
-        self._changes.discard(change)
-        if not change.cancelled() and change.exception() is None:
-            follow(change.result())
+        async def both() -> T:
+            result = await change
+            follow(result)  # here, not in a callback: another caller could look in between
+            return result
+
+        task = asyncio.create_task(both())
+        self._changes.add(task)
+        task.add_done_callback(self._changes.discard)
+        return await asyncio.shield(task)
 
     async def settle(self) -> None:
         """Wait until what follows from every change under way has been made."""
