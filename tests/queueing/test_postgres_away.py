@@ -221,7 +221,7 @@ async def test_reading_cannot_write(database: PostgresDatabase) -> None:
 async def test_another_database_in_its_place_is_noticed(
     own: PostgresServer, database: PostgresDatabase
 ) -> None:
-    """What is accepted into a restored backup would be lost, or known to nobody."""
+    """What is accepted into a restored backup would be lost, or known to no one."""
     store = JobStore(database)
     await add(store)
     own.sql(

@@ -27,7 +27,7 @@ chats: {{web: {{port: 0}}}}
 @pytest.fixture
 def role(postgres: PostgresServer) -> Iterator[str]:
     """Return an account without any right of its own."""
-    name = f"nobody_{uuid4().hex[:8]}"
+    name = f"stranger_{uuid4().hex[:8]}"
     postgres.sql(f"CREATE ROLE {name} LOGIN")
     yield name
     postgres.sql(f"DROP OWNED BY {name}", f"DROP ROLE {name}")
@@ -89,7 +89,7 @@ async def test_accounts_that_may_not_enter_are_told(postgres: PostgresServer) ->
 
 
 async def test_missing_rights_are_told(postgres: PostgresServer, role: str) -> None:
-    """Since PostgreSQL 15 not everybody may make tables in a database."""
+    """Since PostgreSQL 15 not every account may make tables in a database."""
     name = postgres.database()
     postgres.sql("REVOKE CREATE ON SCHEMA public FROM PUBLIC", database=name)
     said = await refused(postgres.url(name, role))
@@ -108,7 +108,7 @@ async def test_an_old_server_is_refused(postgres_url: str, monkeypatch: pytest.M
 async def test_another_programs_database_is_left_alone(
     postgres: PostgresServer, empty_postgres_url: str
 ) -> None:
-    """Its tables could have the names of ours."""
+    """Its tables could have the names of Usher's."""
     name = empty_postgres_url.rpartition("/")[2]
     postgres.sql("CREATE TABLE jobs (id bigint)", database=name)
     assert "the tables of another program" in await refused(empty_postgres_url)
@@ -196,7 +196,7 @@ def test_run_and_check_end_with_2_and_hide_the_password(
     postgres: PostgresServer,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """A service manager goes by the status, and everybody may read its log."""
+    """A service manager goes by the status, and anyone may read its log."""
     url = f"postgresql://{USER}:{SECRET}@127.0.0.1:{postgres.port}/absent"
     file = tmp_path / "config.yaml"
     file.write_text(CONFIG.format(url=url), encoding="utf-8")

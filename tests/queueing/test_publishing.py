@@ -50,7 +50,7 @@ CALLS: dict[str, tuple[Calls, JobEvent | None]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_change_is_published_though_its_caller_has_gone(name: str) -> None:
-    """A person who left a call would leave everybody else with an old place in line."""
+    """A person who left a call would leave all others with an old place in line."""
     call, event = CALLS[name]
 
     async def scenario() -> None:

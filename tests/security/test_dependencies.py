@@ -6,6 +6,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.markers import Marker
 
 ROOT = Path(__file__).parents[2]
 PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)( ; [^\\]+)? \\$")
@@ -15,10 +16,14 @@ EXTRAS = {"media": "requirements-media.lock", "postgres": "requirements-postgres
 
 
 def locked(name: str) -> dict[str, str]:
-    """Return the version of each library in a lock file."""
+    """Return the version of each library that a lock file names for this Python and system."""
     lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
-    found = (PINNED.match(line) for line in lines)
-    return {plain(match[1]): match[2] for match in found if match}
+    found = [match for line in lines if (match := PINNED.match(line))]
+    return {
+        plain(match[1]): match[2]
+        for match in found
+        if match[3] is None or Marker(match[3].removeprefix(" ; ")).evaluate()
+    }
 
 
 def plain(name: str) -> str:

@@ -205,7 +205,7 @@ async def open_postgres(
 
 
 async def migrate_postgres(url: str, *, migrations: Sequence[MigrationSet] = ()) -> None:
-    """Bring the database to this version's schema, whoever else works on it. Raises `StoreError`."""
+    """Bring the database to this version's schema, alone among all processes. Raises `StoreError`."""
     address = read_address(url)
 
     def forward() -> None:

@@ -132,7 +132,7 @@ class Session:
             self._plain.close()
 
     def stop(self) -> None:
-        """Wait for the server no longer: whoever waits gets `DatabaseAway`."""
+        """Wait for the server no longer: those who wait get `DatabaseAway`."""
         self._stopping.set()
 
     def _begin(self) -> Plain:

@@ -169,7 +169,7 @@ def test_copies_follow_what_happens(tmp_path: Path) -> None:
 
 
 def test_a_process_without_the_secret_learns_nothing(tmp_path: Path) -> None:
-    """Whoever reaches the port could read every prompt."""
+    """A stranger who reaches the port could read every prompt."""
 
     async def scenario(made: Cluster) -> None:
         made.secret = b"a guess"

@@ -144,7 +144,7 @@ async def test_the_end_of_a_job_is_called_out(tmp_path: Path, acknowledged: Ackn
 
 
 async def test_each_key_has_a_secret_of_its_own(tmp_path: Path) -> None:
-    """Whoever has a key could sign what another person's program believes."""
+    """A person with a key could sign what another person's program believes."""
     async with running(tmp_path, CLOSED) as api:
         page = await page_of(api)
         keys = [bearer(await new_key(page, more)) for more in ("", "", "n8n --service")]
@@ -328,7 +328,7 @@ async def test_a_forgotten_job_calls_nothing(
 async def test_a_program_that_only_asks_leaves_nothing_behind(
     tmp_path: Path, acknowledged: Acknowledged
 ) -> None:
-    """Retention keeps what nobody has been told, so programs' jobs would fill the disk."""
+    """Retention keeps what no one has been told, so programs' jobs would fill the disk."""
     async with running(tmp_path) as api:
         jobs = [await api.post("/jobs", CHAT, status=202) for _ in range(3)]
         told = {await acknowledged.next() for _ in jobs}

@@ -128,7 +128,7 @@ async def test_a_name_that_does_not_exist_is_told_alike(tmp_path: Path) -> None:
 
 
 async def test_a_certificate_that_is_not_trusted_ends_it(tmp_path: Path) -> None:
-    """Who answers in the place of the server would choose the picture."""
+    """An impostor that answers in place of the server would choose the picture."""
     async with example(tmp_path, allows=local) as (_, server):
         strict = Fetcher(lookup=FakeNames(["127.0.0.1"]), allows=local, port=server.port)
         with pytest.raises(NotFetched):
