@@ -10,7 +10,9 @@ from queueing.core.jobs import Job
 from queueing.core.ports import Clock
 from queueing.core.storage import Learned
 from queueing.engine.fleet import Fleet
-from queueing.planning.estimates import Durations, Rates, Usual, size_class
+from queueing.planning.arrivals import Rates
+from queueing.planning.estimates import Durations, Usual
+from queueing.planning.sizes import size_class
 
 _Tables = tuple[Mapping[str, float], Mapping[str, float]]  # load and service times by backend
 

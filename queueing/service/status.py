@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypedDict
 
 from queueing.core.catalog import ModelSpec
 from queueing.core.jobs import Job, JobState
@@ -14,10 +13,10 @@ from queueing.core.world import Blocked, Reason, Residency
 from queueing.engine.durations import Times
 from queueing.engine.fleet import Fleet
 from queueing.engine.scheduler import Router
-from queueing.planning.forecast import Expected
 from queueing.planning.lanes import Lane, competing, place
 from queueing.service.calm_eta import Calm, Counts, Expectation
 from queueing.service.eta import Eta
+from queueing.service.standing_times import end, expectation, moments, start
 from queueing.service.statuses import backends, copies, hosts
 
 WAITS_FOR_MEMORY = frozenset(
@@ -47,18 +46,6 @@ class _Line:
         if self.ready:
             return "ready"
         return "needs-loading" if reason and reason.why in WAITS_FOR_MEMORY else "pending"
-
-
-class _Times(TypedDict, total=False):
-    """The times of a standing."""
-
-    starts_at: float
-    starts_from: float
-    starts_until: float
-    done_at: float
-    done_from: float
-    done_until: float
-    done_spread_s: float
 
 
 class Reports:
@@ -122,8 +109,8 @@ class Reports:
     def _standing(self, job: Job) -> Standing:
         running = job.state is JobState.PROCESSING
         expected = self._eta.of_running(job) if running else None
-        done = self._told_of(job, "done", None if expected is None else _end(expected))
-        return Standing(job=job, shown=job.state.value, **_moments(None, done, self._clock.now()))
+        done = self._told_of(job, "done", None if expected is None else end(expected))
+        return Standing(job=job, shown=job.state.value, **moments(None, done, self._clock.now()))
 
     def _line(self, model: str, counts: Mapping[str, Mapping[str, int]]) -> _Line:
         if model in self._fleet.catalog.models:
@@ -144,8 +131,8 @@ class Reports:
         if job.id in self._fleet.slots:  # its start is being stored
             reason = Reason(why=Blocked.STARTING, model=job.model)
         expected = None if in_lane is None else self._eta.of_waiting(job, in_lane)
-        start = self._told_of(job, "start", None if expected is None else _start(expected))
-        done = self._told_of(job, "done", None if expected is None else _end(expected))
+        begin = self._told_of(job, "start", None if expected is None else start(expected))
+        done = self._told_of(job, "done", None if expected is None else end(expected))
         number = None if turn is None else turn.number
         position = None if number is None else place(line.lanes, job.lane, number)
         return Standing(
@@ -154,8 +141,8 @@ class Reports:
             position=position,
             overtaken=0 if position is None or number is None else position - number,
             overflow=job.seq is None,
-            reason=reason if reason is None or start is None else replace(reason, turn_at=start.at),
-            **_moments(start, done, now),
+            reason=reason if reason is None or begin is None else replace(reason, turn_at=begin.at),
+            **moments(begin, done, now),
         )
 
     def _told_of(self, job: Job, what: str, expected: Expectation | None) -> Expectation | None:
@@ -202,7 +189,7 @@ class Reports:
 
     def _told(self, key: Hashable, moment: float | None) -> float | None:
         """Return the moment that a sentence names, None once it has passed."""
-        expected = None if moment is None else _expectation(moment, 0.0)
+        expected = None if moment is None else expectation(moment, 0.0)
         told = self._calm.of(key, expected, self._clock.now())
         return None if told is None else told.at
 
@@ -235,27 +222,3 @@ class Reports:
             paused=self._fleet.paused.stops_model(spec.name),
             troubles=self._fleet.load_failures.troubles(spec.name),
         )
-
-
-def _expectation(at: float, spread_s: float) -> Expectation:
-    return Expectation(at=at, earliest=at - spread_s, latest=at + spread_s)
-
-
-def _start(expected: Expected) -> Expectation:
-    return _expectation(expected.start_at, expected.start_spread_s)
-
-
-def _end(expected: Expected) -> Expectation:
-    return _expectation(expected.done_at, expected.spread_s)
-
-
-def _moments(start: Expectation | None, done: Expectation | None, now: float) -> _Times:
-    """Return the times of a standing that can be stated."""
-    times: _Times = {}
-    if start is not None:
-        times["starts_at"], times["starts_until"] = start.at, start.latest
-        times["starts_from"] = max(now, start.earliest)
-    if done is not None:
-        times["done_at"], times["done_until"] = done.at, done.latest
-        times["done_from"], times["done_spread_s"] = max(now, done.earliest), done.latest - done.at
-    return times

@@ -16,7 +16,9 @@ from queueing.core.requests import (
     PictureInput,
     TextToImage,
 )
-from queueing.planning.estimates import USUAL_SIZE, Durations, Rates, size_class, work_of
+from queueing.planning.arrivals import Rates
+from queueing.planning.estimates import Durations
+from queueing.planning.sizes import USUAL_SIZE, size_class, work_of
 
 FLUX = ModelSpec(
     name="flux",
