@@ -1,6 +1,6 @@
 """How fast the store is, beside its limits in the same run: raw sqlite3 and huey on SQLite.
 
-`python -m benchmarks.store [--json] [--quick] [--dir DIR]`. The databases are made under `--dir`
+`python -m benchmarks.store [--json] [--quick] [--dir DIR | --database postgresql://…]`. The databases are made under `--dir`
 (the system's temporary folder by default), which should be on the disk that matters; every figure
 is with WAL and `synchronous=FULL`. Keys of the JSON:
 
@@ -11,6 +11,8 @@ is with WAL and `synchronous=FULL`. Keys of the JSON:
   each durable before the next) by number of workers. The raw loop executes the store's statements
   with ready-made values, one transaction for each step of as many lives as there are workers. Store
   and raw loop take turns.
+  With `--database` the raw loop is psycopg's, one pipeline for each transaction, and
+  `peer_lives_per_s` names other queues for PostgreSQL, those that are installed.
 - `submit_to_start_ms`: from calling `add` until a waiting worker has the start stored durably.
 - `claim_us`: one claim of 50 made together (find the heads of 50 models, start them all, flush
   included) by number of waiting jobs; `position_us`: one call for one job, the same way.
@@ -26,6 +28,7 @@ import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plain script, too
 
@@ -33,6 +36,7 @@ from benchmarks.store_jobs import (
     LIMITS,
     MODELS,
     NOW,
+    Ground,
     charge_rows,
     database_in,
     job_rows,
@@ -41,16 +45,19 @@ from benchmarks.store_jobs import (
     together,
 )
 from benchmarks.store_lives import huey_lives_per_s, lives_per_s, raw_lives_per_s
+from benchmarks.store_peers import peer_lives_per_s
 from queueing.core.jobs import JobEvent
 from queueing.store import JobStore
 from queueing.store.jobs import queries
 
+FILLED_AT_ONCE = 10_000
+
 # ---------------------------------------------------------------- submits
 
 
-async def submits_per_s(folder: Path, callers: int, amount: int) -> float:
+async def submits_per_s(ground: Ground, callers: int, amount: int) -> float:
     """Measure acknowledged acceptances through the store."""
-    async with database_in(folder) as database:
+    async with database_in(ground) as database:
         store = JobStore(database)
         await store.positions([])  # reads the places, once per start
         jobs = iter([new_job(number) for number in range(amount)])
@@ -62,30 +69,30 @@ async def submits_per_s(folder: Path, callers: int, amount: int) -> float:
         return amount / await together(callers, caller)
 
 
-async def raw_per_s(folder: Path, callers: int, amount: int) -> float:
+async def raw_per_s(ground: Ground, callers: int, amount: int) -> float:
     """Measure the limit: the same rows, one transaction for as many as there are callers."""
-    async with database_in(folder) as database:
+    async with database_in(ground) as database:
         rows, charges = job_rows(amount), charge_rows(amount)
         with closing(plain_connection(database)) as connection:
             started = time.perf_counter()
             for at in range(0, amount, callers):
-                connection.execute("BEGIN IMMEDIATE")
+                connection.begin()
                 connection.executemany(queries.INSERT_JOB, rows[at : at + callers])
                 connection.executemany(queries.CHARGE, charges[at : at + callers])
-                connection.execute("COMMIT")
+                connection.commit()
             return amount / (time.perf_counter() - started)
 
 
 async def measure_submits(
-    folder: Path, sizes: dict[int, int], rounds: int
+    ground: Ground, sizes: dict[int, int], rounds: int
 ) -> dict[str, dict[str, float]]:
     """Let store and raw loop take turns, so that both meet the same disk."""
     found: dict[str, dict[str, float]] = {"submits_per_s": {}, "raw_per_s": {}}
     for callers, amount in sizes.items():
         pairs = [
             (
-                await raw_per_s(folder, callers, amount),
-                await submits_per_s(folder, callers, amount),
+                await raw_per_s(ground, callers, amount),
+                await submits_per_s(ground, callers, amount),
             )
             for _ in range(rounds)
         ]
@@ -97,36 +104,43 @@ async def measure_submits(
 # ---------------------------------------------------------------- lives
 
 
+async def rivals_per_s(ground: Ground, workers: int, amount: int) -> dict[str, Any]:
+    """Measure those that work on the same ground."""
+    if isinstance(ground, str):
+        return {"peer_lives_per_s": await peer_lives_per_s(ground, workers, amount)}
+    return {"huey_lives_per_s": round(huey_lives_per_s(ground, workers, amount))}
+
+
 async def measure_lives(
-    folder: Path, sizes: dict[int, int], rounds: int
-) -> dict[str, dict[str, float]]:
-    """Let store and raw loop take turns; huey comes once and gets fewer lives, it is slower."""
-    found: dict[str, dict[str, float]] = {
+    ground: Ground, sizes: dict[int, int], rounds: int
+) -> dict[str, dict[str, Any]]:
+    """Let store and raw loop take turns; rivals come once and get fewer lives, they are slower."""
+    found: dict[str, dict[str, Any]] = {
         "lives_per_s": {},
         "raw_lives_per_s": {},
-        "huey_lives_per_s": {},
     }
     for workers, amount in sizes.items():
         pairs = [
             (
-                await raw_lives_per_s(folder, workers, amount),
-                await lives_per_s(folder, workers, amount),
+                await raw_lives_per_s(ground, workers, amount),
+                await lives_per_s(ground, workers, amount),
             )
             for _ in range(rounds)
         ]
-        rival = huey_lives_per_s(folder, workers, max(workers * 3, amount // 20))
+        rivals = await rivals_per_s(ground, workers, max(workers * 3, amount // 20))
         found["raw_lives_per_s"][str(workers)] = round(statistics.median(raw for raw, _ in pairs))
         found["lives_per_s"][str(workers)] = round(statistics.median(own for _, own in pairs))
-        found["huey_lives_per_s"][str(workers)] = round(rival)
+        for rival, figure in rivals.items():
+            found.setdefault(rival, {})[str(workers)] = figure
     return found
 
 
 # ---------------------------------------------------------------- latency
 
 
-async def measure_submit_to_start(folder: Path, amount: int) -> dict[str, float]:
+async def measure_submit_to_start(ground: Ground, amount: int) -> dict[str, float]:
     """Time one job at a time from calling `add` to its start being stored."""
-    async with database_in(folder) as database:
+    async with database_in(ground) as database:
         store = JobStore(database)
         accepted: asyncio.Queue[object] = asyncio.Queue()
         started: asyncio.Queue[float] = asyncio.Queue()
@@ -155,14 +169,16 @@ async def measure_submit_to_start(folder: Path, amount: int) -> dict[str, float]
 # ---------------------------------------------------------------- depth
 
 
-async def measure_depth(folder: Path, depth: int, seed: int) -> tuple[float, float]:
+async def measure_depth(ground: Ground, depth: int, seed: int) -> tuple[float, float]:
     """Return the microseconds of a claim and of a position with that many waiting."""
-    async with database_in(folder) as database:
+    async with database_in(ground) as database:
         with closing(plain_connection(database)) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            connection.executemany(queries.INSERT_JOB, job_rows(depth))
-            connection.execute("COMMIT")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            rows = job_rows(depth)
+            for at in range(0, depth, FILLED_AT_ONCE):
+                connection.begin()
+                connection.executemany(queries.INSERT_JOB, rows[at : at + FILLED_AT_ONCE])
+                connection.commit()
+            connection.settle()
         store = JobStore(database)
         await store.positions([])
         position = await position_us(store, depth, random.Random(seed))
@@ -200,7 +216,7 @@ async def position_us(store: JobStore, depth: int, dice: random.Random) -> float
 # ---------------------------------------------------------------- all together
 
 
-async def measure(folder: Path, *, quick: bool, seed: int) -> dict[str, object]:
+async def measure(ground: Ground, *, quick: bool, seed: int) -> dict[str, object]:
     """Measure everything."""
     share, rounds = (10, 1) if quick else (1, 5)
     submits = {1: 3_000, 10: 20_000, 100: 60_000, 1_000: 100_000}
@@ -208,13 +224,13 @@ async def measure(folder: Path, *, quick: bool, seed: int) -> dict[str, object]:
     depths = (1_000, 10_000) if quick else (1_000, 100_000, 1_000_000)
     found: dict[str, object] = {"seed": seed}
     found |= await measure_submits(
-        folder, {callers: amount // share for callers, amount in submits.items()}, rounds
+        ground, {callers: amount // share for callers, amount in submits.items()}, rounds
     )
     found |= await measure_lives(
-        folder, {workers: amount // share for workers, amount in lives.items()}, rounds
+        ground, {workers: amount // share for workers, amount in lives.items()}, rounds
     )
-    found["submit_to_start_ms"] = await measure_submit_to_start(folder, 2_000 // share)
-    costs = {str(depth): await measure_depth(folder, depth, seed) for depth in depths}
+    found["submit_to_start_ms"] = await measure_submit_to_start(ground, 2_000 // share)
+    costs = {str(depth): await measure_depth(ground, depth, seed) for depth in depths}
     found["claim_us"] = {depth: claim for depth, (claim, _) in costs.items()}
     found["position_us"] = {depth: position for depth, (_, position) in costs.items()}
     return found
@@ -226,10 +242,17 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--quick", action="store_true", help="a small run of some seconds")
     parser.add_argument("--dir", type=Path, default=None, help="where to make the databases")
+    parser.add_argument(
+        "--database",
+        default=None,
+        metavar="postgresql://…",
+        help="measure on this server instead; databases are made there and dropped",
+    )
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.dir) as folder:
-        found = asyncio.run(measure(Path(folder), quick=options.quick, seed=options.seed))
+        ground = options.database or Path(folder)
+        found = asyncio.run(measure(ground, quick=options.quick, seed=options.seed))
     if options.json:
         print(json.dumps(found))
         return

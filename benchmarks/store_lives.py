@@ -17,6 +17,7 @@ from huey import SqliteHuey
 from benchmarks.store_jobs import (
     LIMITS,
     NOW,
+    Ground,
     charge_rows,
     database_in,
     job_rows,
@@ -26,22 +27,23 @@ from benchmarks.store_jobs import (
 )
 from queueing.core.jobs import JobEvent
 from queueing.core.requests import Output
-from queueing.store import JobStore
+from queueing.store import Database, JobStore
 from queueing.store.jobs import queries
 from queueing.store.jobs.rows import Row, output_rows
+from queueing.store.postgres.database import PostgresDatabase
 from queueing.store.sqlite.database import SqliteDatabase
 
 DONE = Output(text="done")
 Steps = list[tuple[str, list[Row]]]
 
 
-async def lives_per_s(folder: Path, workers: int, amount: int) -> float:
+async def lives_per_s(ground: Ground, workers: int, amount: int) -> float:
     """Measure whole lives through the store."""
-    async with database_in(folder) as database:
+    async with database_in(ground) as database:
         return await live(database, workers, amount)
 
 
-async def live(database: SqliteDatabase, workers: int, amount: int) -> float:
+async def live(database: Database, workers: int, amount: int) -> float:
     """Let the first jobs live through the store; return how many did so in a second."""
     store = JobStore(database)
     await store.prepare()
@@ -56,22 +58,22 @@ async def live(database: SqliteDatabase, workers: int, amount: int) -> float:
     return amount / await together(workers, worker)
 
 
-async def raw_lives_per_s(folder: Path, workers: int, amount: int) -> float:
+async def raw_lives_per_s(ground: Ground, workers: int, amount: int) -> float:
     """Measure the limit."""
-    async with database_in(folder) as database:
+    async with database_in(ground) as database:
         return live_raw(database, workers, amount)
 
 
-def live_raw(database: SqliteDatabase, workers: int, amount: int) -> float:
+def live_raw(database: SqliteDatabase | PostgresDatabase, workers: int, amount: int) -> float:
     """Write what the first jobs' lives leave; return how many were written in a second."""
     transactions = list(raw_transactions(workers, amount))
     with closing(plain_connection(database)) as connection:
         started = time.perf_counter()
         for statements in transactions:
-            connection.execute("BEGIN IMMEDIATE")
+            connection.begin()
             for text, rows in statements:
                 connection.executemany(text, rows)
-            connection.execute("COMMIT")
+            connection.commit()
         return amount / (time.perf_counter() - started)
 
 

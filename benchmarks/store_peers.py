@@ -1,0 +1,104 @@
+"""Whole lives on other queues for PostgreSQL that are installed: enqueue, fetch, run nothing, end.
+
+They are no dependencies: `pip install procrastinate pgqueuer asyncpg` beside the project brings them.
+"""
+
+import asyncio
+import importlib.util
+import time
+from collections.abc import Awaitable, Callable, Iterator
+
+from benchmarks.store_jobs import together
+from benchmarks.store_postgres import new_database
+
+_CONNECTIONS = 10
+
+
+async def procrastinate_lives_per_s(url: str, workers: int, amount: int) -> float:
+    """Measure procrastinate, with its worker in the same process."""
+    import procrastinate  # noqa: PLC0415  # may be missing
+
+    connector = procrastinate.PsycopgConnector(conninfo=url, max_size=_CONNECTIONS)
+    app = procrastinate.App(connector=connector)
+    left, ended = iter(range(1, amount)), asyncio.Event()
+
+    @app.task(name="work")  # type: ignore[untyped-decorator]
+    async def work(number: int) -> None:
+        del number
+        if next(left, None) is None:
+            ended.set()
+
+    async with app.open_async():
+        await app.schema_manager.apply_schema_async()
+        serving = app.run_worker_async(concurrency=workers, install_signal_handlers=False)
+        return await _timed(
+            workers, amount, lambda number: work.defer_async(number=number), serving, ended
+        )
+
+
+async def pgqueuer_lives_per_s(url: str, workers: int, amount: int) -> float:
+    """Measure pgqueuer over asyncpg, with its worker in the same process."""
+    import asyncpg  # noqa: PLC0415  # may be missing
+    from pgqueuer import PgQueuer  # noqa: PLC0415  # as above
+    from pgqueuer.db import AsyncpgDriver, AsyncpgPoolDriver  # noqa: PLC0415  # as above
+    from pgqueuer.queries import Queries  # noqa: PLC0415  # as above
+
+    connection = await asyncpg.connect(url)
+    pool = await asyncpg.create_pool(url, max_size=_CONNECTIONS)
+    queries, queue = Queries(AsyncpgPoolDriver(pool)), PgQueuer(AsyncpgDriver(connection))
+    await queries.install()
+    left, ended = iter(range(1, amount)), asyncio.Event()
+
+    @queue.entrypoint("work")  # type: ignore[untyped-decorator]
+    async def work(_: object) -> None:
+        if next(left, None) is None:
+            ended.set()
+
+    try:
+        return await _timed(
+            workers,
+            amount,
+            lambda _: queries.enqueue("work", b""),
+            queue.run(batch_size=workers),
+            ended,
+        )
+    finally:
+        await pool.close()
+        await connection.close()
+
+
+async def _timed(
+    workers: int,
+    amount: int,
+    enqueue: Callable[[int], Awaitable[object]],
+    serving: Awaitable[object],
+    ended: asyncio.Event,
+) -> float:
+    """Enqueue with as many callers as there are workers; return how many lives ended in a second."""
+    numbers: Iterator[int] = iter(range(amount))
+
+    async def caller() -> None:
+        for number in numbers:
+            await enqueue(number)
+
+    worker = asyncio.ensure_future(serving)
+    started = time.perf_counter()
+    await together(workers, caller)
+    await ended.wait()
+    took = time.perf_counter() - started
+    worker.cancel()
+    await asyncio.wait({worker}, timeout=10)
+    return amount / took
+
+
+PEERS = {"procrastinate": procrastinate_lives_per_s, "pgqueuer": pgqueuer_lives_per_s}
+
+
+async def peer_lives_per_s(server: str, workers: int, amount: int) -> dict[str, float]:
+    """Measure whoever is installed, each in a database of its own."""
+    found: dict[str, float] = {}
+    for name, measure in PEERS.items():
+        if importlib.util.find_spec(name) is not None:
+            with new_database(server) as url:
+                found[name] = round(await measure(url, workers, amount))
+    return found
