@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from benchmarks.store_jobs import database_in
+import pytest
+
+from benchmarks.store_jobs import Ground, database_in
 from benchmarks.store_lives import live, live_raw
 from queueing.store import Database
 
@@ -23,9 +25,15 @@ async def rows_of(database: Database) -> tuple[Rows, Rows]:
     )
 
 
-async def test_the_raw_loop_leaves_the_rows_of_the_store(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+async def test_the_raw_loop_leaves_the_rows_of_the_store(
+    engine: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """A limit that does less work would make the store look slow, one that fails looks fast."""
-    async with database_in(tmp_path) as own, database_in(tmp_path) as raw:
+    ground: Ground = tmp_path
+    if engine == "postgres":
+        ground = request.getfixturevalue("postgres").url("postgres")
+    async with database_in(ground) as own, database_in(ground) as raw:
         await live(own, WORKERS, LIVES)
         live_raw(raw, WORKERS, LIVES)
         assert await rows_of(own) == await rows_of(raw)
