@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,14 @@ LONG = (
 )
 TESTS = Path(__file__).parent
 pytest_plugins = ["tests.postgres"]
+# An extra, which has no build for every machine; its tests cannot even be read without it.
+NEED_PSYCOPG = (
+    "contracts/test_posts.py",
+    "queueing/test_fence.py",
+    "queueing/test_postgres_*.py",
+    "queueing/test_store_benchmark.py",
+)
+collect_ignore_glob = [] if find_spec("psycopg") else list(NEED_PSYCOPG)
 
 # The machine may be busy: a slow example is no failure. A failure prints how to repeat it.
 settings.register_profile("usher", deadline=None, print_blob=True)

@@ -11,6 +11,7 @@ from tests.fakes.postgres_server import NOT_INSTALLED, PostgresServer, binaries,
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """Return a server, started when a test first needs one; without one installed, skip."""
+    pytest.importorskip("psycopg", reason="PostgreSQL needs usher-bot[postgres]")
     programs = binaries()
     if programs is None:
         pytest.skip(NOT_INSTALLED)

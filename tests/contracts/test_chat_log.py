@@ -14,15 +14,25 @@ from queueing.store import open_database
 PICTURE = File(name="cat.png", mime="image/png", data=b"\x89PNG not decoded here")
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def log(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ChatLog]:
     if request.param == "memory":
         yield MemoryLog(keep=5)
         return
-    url = f"sqlite:///{tmp_path}/chat.sqlite"
-    database = await open_database(url, migrations=(MIGRATIONS,))
+    database = await open_database(_url(request, tmp_path), migrations=(MIGRATIONS,))
     yield StoredLog(database, keep=5)
     await database.aclose()
+
+
+def _url(request: pytest.FixtureRequest, folder: Path) -> str:
+    if request.param == "postgres":
+        return str(request.getfixturevalue("postgres_url"))
+    return f"sqlite:///{folder}/chat.sqlite"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return _url(request, tmp_path)
 
 
 def words(text: str) -> ShownMessage:
@@ -95,9 +105,8 @@ async def test_only_the_newest_messages_of_a_chat_are_kept(log: ChatLog) -> None
     assert await log.get("bert", "first") is not None
 
 
-async def test_a_database_keeps_the_conversation_over_a_restart(tmp_path: Path) -> None:
+async def test_a_database_keeps_the_conversation_over_a_restart(url: str) -> None:
     """After an update of the bot the page would be empty."""
-    url = f"sqlite:///{tmp_path}/chat.sqlite"
     names = []
     for _ in range(2):
         database = await open_database(url, migrations=(MIGRATIONS,))

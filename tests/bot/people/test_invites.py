@@ -17,9 +17,12 @@ from tests.bot.cli.test_cli import CONFIG
 PAGE = "https://usher.example/"
 
 
-@pytest.fixture
-async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    database = await open_database(f"sqlite:///{tmp_path}/usher.sqlite", migrations=(MIGRATIONS,))
+@pytest.fixture(params=["sqlite", "postgres"])
+async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+    url = f"sqlite:///{tmp_path}/usher.sqlite"
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres_url")
+    database = await open_database(url, migrations=(MIGRATIONS,))
     yield database
     await database.aclose()
 

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 
+import pytest
 import pytest_asyncio
 
 from bot.chat.records.chat_log import ShownMessage, TextPart
@@ -20,9 +21,10 @@ NOW = 1_000_000.0
 KEPT = RetentionConfig.model_validate({"days": 7, "size": "4MB"})
 
 
-@pytest_asyncio.fixture
-async def database() -> AsyncIterator[Database]:
-    opened = await open_database("sqlite://", migrations=(MIGRATIONS,), inline=True)
+@pytest_asyncio.fixture(params=["sqlite", "postgres"])
+async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
+    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else "sqlite://"
+    opened = await open_database(url, migrations=(MIGRATIONS,), inline=True)
     yield opened
     await opened.aclose()
 

@@ -16,12 +16,13 @@ from tests.bot.platforms.web.web_client import picture
 KEEP = 50
 
 
-@pytest_asyncio.fixture(params=["memory", "sqlite"])
+@pytest_asyncio.fixture(params=["memory", "sqlite", "postgres"])
 async def log(request: pytest.FixtureRequest) -> AsyncIterator[ChatLog]:
     if request.param == "memory":
         yield MemoryLog(keep=KEEP)
         return
-    database = await open_database("sqlite://", migrations=(MIGRATIONS,), inline=True)
+    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else "sqlite://"
+    database = await open_database(url, migrations=(MIGRATIONS,), inline=True)
     try:
         yield StoredLog(database, keep=KEEP)
     finally:
