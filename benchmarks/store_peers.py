@@ -1,4 +1,4 @@
-"""Whole lives on other queues for PostgreSQL that are installed: enqueue, fetch, run nothing, end.
+"""Whole lives on other queues for PostgreSQL, if installed: enqueue, fetch, run nothing, end.
 
 They are no dependencies: `pip install procrastinate pgqueuer asyncpg` beside the project brings them.
 """
@@ -95,7 +95,7 @@ PEERS = {"procrastinate": procrastinate_lives_per_s, "pgqueuer": pgqueuer_lives_
 
 
 async def peer_lives_per_s(server: str, workers: int, amount: int) -> dict[str, float]:
-    """Measure whoever is installed, each in a database of its own."""
+    """Measure those that are installed, each in a database of its own."""
     found: dict[str, float] = {}
     for name, measure in PEERS.items():
         if importlib.util.find_spec(name) is not None:
