@@ -1,6 +1,8 @@
 """A server that goes away, fills up or is in the way: nothing is lost, and work goes on by itself."""
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 
 import psycopg
@@ -103,6 +105,28 @@ async def test_a_restart_in_the_middle_of_the_work_loses_nothing(
     assert await store.open_jobs() == []
     assert len(await store.history("ada", limit=10**6)) == len(told)
     assert (await add(store)).id == len(told) + 1
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_server_that_is_frozen_is_hung_up_on(
+    database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No time-out of the network ends a wait for a process that stands still."""
+    store = JobStore(database)
+    running = await start(store, await add(store))
+    pids = await database.write(lambda c: c.execute("SELECT pg_backend_pid()").fetchone())
+    monkeypatch.setattr(worker, "MUTE_S", 0.2)
+    os.kill(pids[0], signal.SIGSTOP)
+    try:
+        with pytest.raises(NotAccepting, match="has not ended the session that was lost"):
+            await add(store)
+    finally:
+        os.kill(pids[0], signal.SIGCONT)
+    assert database._looking is not None
+    await database._looking
+    after = await store.apply(running, JobEvent.COMPLETE, NOW, output=Output())
+    assert after.job.state is JobState.COMPLETED
+    assert (await add(store)).id == 2
 
 
 @pytest.mark.parametrize("arrived", [True, False])

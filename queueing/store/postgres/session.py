@@ -4,9 +4,11 @@ One session writes. It holds a lock that goes with it, so that a second Usher is
 """
 
 import logging
+import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import chain, repeat
 
 import psycopg
@@ -130,6 +132,19 @@ class Session:
         """End the session, if there is one; the next use begins another."""
         if self._plain is not None:
             self._plain.close()
+
+    def hang_up(self) -> None:
+        """Cut the connection, from any thread: whatever waits for an answer fails."""
+        plain = self._plain
+        if plain is None or plain.closed:
+            return
+        log.warning("the database server gave no answer for long: the connection is cut")
+        with suppress(OSError, psycopg.Error):  # it is gone already
+            end = socket.socket(fileno=plain.fileno())
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            finally:
+                end.detach()  # the descriptor is psycopg's
 
     def stop(self) -> None:
         """Wait for the server no longer: those who wait get `DatabaseAway`."""

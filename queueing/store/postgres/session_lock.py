@@ -4,10 +4,12 @@ import psycopg
 
 from queueing.core.errors import StoreError
 from queueing.core.posts import Tenure
-from queueing.store.database import Damaged
+from queueing.store.database import Damaged, DatabaseAway
 from queueing.store.postgres.connection import Plain
 
 _LOCK = "1431521362, hashtext(coalesce(current_schema(), ''))"  # the number is "USHR"; a lock is its database's
+_LOST = "SELECT pid FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2"
+LINGERING = "the database server has not ended the session that was lost yet"
 TAKEN = "another Usher runs on this database: stop it first, or name another database"
 TAKEN_OVER = (
     "another Usher took this database over while the server was away: what is accepted here would"
@@ -51,7 +53,11 @@ class SessionLock:
     def _lock(self, plain: Plain) -> None:
         self._end_lost_session(plain)
         if not _is_true(plain, f"SELECT pg_try_advisory_lock({_LOCK})"):
-            raise StoreError(TAKEN) if self._before is None else Damaged(TAKEN_OVER)
+            if self._before is None:
+                raise StoreError(TAKEN)
+            if plain.execute(_LOST, self._before).fetchone():
+                raise DatabaseAway(LINGERING)
+            raise Damaged(TAKEN_OVER)
         self._before = plain.execute(
             "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
         ).fetchone()
@@ -59,8 +65,8 @@ class SessionLock:
     def _end_lost_session(self, plain: Plain) -> None:
         if self._before is None:
             return
-        ended = "SELECT pg_terminate_backend(pid, 2000) FROM pg_stat_activity"
-        plain.execute(f"{ended} WHERE pid = $1 AND backend_start = $2", self._before)
+        for (pid,) in plain.execute(_LOST, self._before).fetchall():
+            plain.execute("SELECT pg_terminate_backend($1::int, 500)", (pid,))
 
 
 def refuse_pooler(one: Plain, other: Plain) -> None:

@@ -18,6 +18,7 @@ from queueing.store.postgres.connection import Plain, PostgresConnection, Postgr
 from queueing.store.postgres.failures import AWAY, explain, is_away, may_be_repeated
 from queueing.store.postgres.session import Session
 
+MUTE_S = 30.0
 _TRIES = 5  # of a transaction that another one was in the way of
 
 
@@ -76,8 +77,15 @@ class PostgresWorker(Batcher):
         self._outcomes = self._all(self._batch)
 
     async def _run(self) -> None:
+        """Turn `_batch` into `_outcomes`; a server that stays mute is hung up on.
+
+        The network's own time-outs do not notice one that is frozen, or a proxy that swallows all.
+        """
         loop = asyncio.get_running_loop()
-        self._outcomes = await loop.run_in_executor(self._threads, self._all, self._batch)
+        work = loop.run_in_executor(self._threads, self._all, self._batch)
+        while not (await asyncio.wait({work}, timeout=MUTE_S))[0]:
+            self._session.hang_up()
+        self._outcomes = work.result()
 
     async def _close(self) -> None:
         self._session.drop()
@@ -109,8 +117,13 @@ class PostgresWorker(Batcher):
             try:
                 return self._transaction(self._session.usable(), batch)
             except _CommitUnanswered as unanswered:
-                if self._has_happened(unanswered.number):
-                    return self._finished(batch, unanswered.outcomes)
+                try:
+                    happened = self._has_happened(unanswered.number)
+                except StoreError:
+                    self._undo(batch)
+                    raise
+                if happened:
+                    return self._finished(batch, unanswered.outcomes, self._session.usable())
                 self._undo(batch)
             except Exception as error:
                 self._undo(batch)
@@ -134,7 +147,7 @@ class PostgresWorker(Batcher):
                 raise _CommitUnanswered(number, outcomes) from error
             self._end(plain, error)
             raise
-        return self._finished(batch, outcomes)
+        return self._finished(batch, outcomes, plain)
 
     def _begin(
         self, connection: PostgresConnection
@@ -170,8 +183,8 @@ class PostgresWorker(Batcher):
         except psycopg.Error:
             self._session.drop()
 
-    def _finished(self, batch: Batch, outcomes: Outcomes) -> Outcomes:
-        connection = PostgresConnection(self._session.usable())
+    def _finished(self, batch: Batch, outcomes: Outcomes, plain: Plain) -> Outcomes:
+        connection = PostgresConnection(plain)
         for kind in batch:
             kind.after(connection)
         return outcomes
