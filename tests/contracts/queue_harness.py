@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 from bot.cluster.greeting import greet_holder
 from bot.cluster.queue_link import QueueLink
@@ -79,7 +79,6 @@ class Queues:
     """One installation; queues come and go on its database."""
 
     installation: Installation
-    path: Path
     service: Service
 
     @asynccontextmanager
@@ -92,14 +91,20 @@ class Queues:
 
     def durable_version(self, job_id: int) -> int:
         """Return the version of a job that another process would read from the disk now."""
-        with closing(sqlite3.connect(self.path)) as connection:
-            row = connection.execute("SELECT version FROM jobs WHERE id = ?", (job_id,)).fetchone()
+        url = self.installation.url.removeprefix("sqlite:///")
+        with closing(sqlite3.connect(url) if "://" not in url else _connect(url)) as connection:
+            row = connection.execute(f"SELECT version FROM jobs WHERE id = {job_id:d}").fetchone()
         return -1 if row is None else int(row[0])
 
 
-def queues(kind: str, folder: Path) -> Queues:
+def _connect(url: str) -> Any:
+    import psycopg  # noqa: PLC0415  # an extra: the queues on SQLite need none
+
+    return psycopg.connect(url)
+
+
+def queues(kind: str, url: str) -> Queues:
     """Return two cards with one server each, two picture models and one for texts."""
-    path = folder / "usher.db"
     installation = Installation.of(
         [
             image_model("flux", "comfy", vram_mb=16000, aliases=("f",), max_waiting=20),
@@ -108,6 +113,6 @@ def queues(kind: str, folder: Path) -> Queues:
             text_model("llama", "other"),
         ],
         [host("gpu-1", "comfy"), host("gpu-2", "other")],
-        url=f"sqlite:///{path}",
+        url=url,
     )
-    return Queues(installation=installation, path=path, service=SERVICES[kind])
+    return Queues(installation=installation, service=SERVICES[kind])

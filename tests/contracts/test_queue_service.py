@@ -31,9 +31,14 @@ PICTURE = File(name="a.png", mime="image/png", data=bytes(range(256)))
 _numbers = iter(range(10**9))
 
 
-@pytest.fixture(params=SERVICES)
+ON_POSTGRES = "in this process, on PostgreSQL"
+
+
+@pytest.fixture(params=[*SERVICES, ON_POSTGRES])
 def there(request: pytest.FixtureRequest, tmp_path: Path) -> Queues:
-    return queues(request.param, tmp_path)
+    if request.param == ON_POSTGRES:
+        return queues("in this process", request.getfixturevalue("postgres_url"))
+    return queues(request.param, f"sqlite:///{tmp_path}/usher.db")
 
 
 def new(model: str = "flux", prompt: str = "cat", *, owner: str = "ada", key: str = "") -> NewJob:
