@@ -140,6 +140,7 @@ def set_up(
     logging.captureWarnings(capture=True)
     for chatty in CHATTY:
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+    logging.getLogger("psycopg").setLevel(logging.ERROR)  # what it warns of, the engine reports
     sys.excepthook = _log_uncaught
     threading.excepthook = _log_thread
 
