@@ -22,7 +22,7 @@ from bot.gateway.attendance import Attendance
 from bot.gateway.errors import ApiError
 from bot.gateway.jobs.views import job_view
 from bot.gateway.json_answers import json_response
-from bot.gateway.outcomes import BROKEN, gone, problem_of, too_late
+from bot.gateway.outcomes import BROKEN, gone, problem_of, stopping, too_late
 from bot.gateway.runs import Run, Runs
 from bot.queue.jobs import OutputReader
 from bot.queue.submitting import JobSubmitter
@@ -94,21 +94,15 @@ class Answering:
         self._patience = patience
         self._attendance = attendance
         self._tasks: asyncio.TaskGroup | None = None
-        self._stopping = False
 
     async def run(self) -> None:
         """Own the work that continues after its caller has left, until cancelled."""
-        self._stopping = False  # it may have run before
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             try:
                 await asyncio.get_running_loop().create_future()
             finally:
                 self._tasks = None
-
-    def stop(self) -> None:
-        """Stop treating cancelled calls as hung up, because the bot is stopping."""
-        self._stopping = True
 
     # ------------------------------------------------------------ as it is written
 
@@ -140,13 +134,14 @@ class Answering:
             news.clear()
             now = clock()
             if writer.begun and run.restarts != restarts:
-                await self._submitter.cancel(run.job.id)
-                return writer.failing(BROKEN)
+                return writer.failing(await self._broken(run.job))
             if data := writer.news(run):
                 chunk_at = commented_at = now
                 await response.write(data)
             if run.job.state.final:
                 return await self._end(run.job, writer)
+            if run.left:
+                return writer.failing(stopping(run.job))
             if now - commented_at >= COMMENT_EVERY_S:
                 commented_at = now
                 await response.write(writer.place(run))
@@ -155,6 +150,13 @@ class Answering:
                 await response.write(writer.keeping())
             alarm.put(commented_at + COMMENT_EVERY_S)
             await news.wait()
+
+    async def _broken(self, job: Job) -> ApiError:
+        """Give up an answer that was partly read and then interrupted, and return the error."""
+        if self._runs.stopping:
+            return stopping(job)
+        await self._submitter.cancel(job.id)
+        return BROKEN
 
     async def _end(self, job: Job, writer: Writer) -> bytes:
         try:
@@ -181,8 +183,8 @@ class Answering:
                         charset="utf-8",
                         headers=headers_of(run.job),
                     )
-                if asyncio.get_running_loop().time() >= ends:
-                    raise too_late(job)
+                if run.left or asyncio.get_running_loop().time() >= ends:
+                    raise _unfinished(run)
                 return await self._with_spaces(request, run, news, render, ends)
 
     async def _with_spaces(
@@ -195,12 +197,12 @@ class Answering:
         await response.prepare(request)
         space_every_s = min(SPACE_EVERY_S, _clients_patience_s(request) / 2)
         clock = asyncio.get_running_loop().time
-        while not run.job.state.final and clock() < ends:
+        while not (run.job.state.final or run.left) and clock() < ends:
             await response.write(b" ")
             await run.until_final(news, min(ends, clock() + space_every_s))
         try:
             if not run.job.state.final:
-                raise too_late(run.job)
+                raise _unfinished(run)
             body = _in_json(render(await self._output(run.job)))
         except ApiError as error:
             body = _in_json(error.body)
@@ -225,7 +227,7 @@ class Answering:
         try:
             yield
         except (asyncio.CancelledError, ConnectionResetError):
-            if not self._stopping and self._tasks is not None:
+            if self._tasks is not None:
                 self._tasks.create_task(self._hung_up(job, again_s))
             raise
 
@@ -233,6 +235,10 @@ class Answering:
         await asyncio.sleep(again_s)
         if not self._runs.is_watched(job) and not self._attendance.is_attended(job):
             await self._submitter.cancel(job.id)
+
+
+def _unfinished(run: Run) -> ApiError:
+    return stopping(run.job) if run.left else too_late(run.job)
 
 
 def _in_json(body: JsonValue | bytes) -> bytes:

@@ -188,6 +188,7 @@ class Gateway:
         listener = Listener(
             self._application(), clients=self._clients, limits=_limits(self._settings), cancels=True
         )
+        self._runs.open()
         try:
             await self._listen(listener)
             async with asyncio.TaskGroup() as tasks:
@@ -198,7 +199,7 @@ class Gateway:
                 self.connected.set()
         finally:
             self.connected.clear()
-            self._answering.stop()
+            self._runs.close()
             await listener.close()
 
     async def _listen(self, listener: Listener) -> None:

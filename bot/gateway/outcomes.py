@@ -51,6 +51,8 @@ _CLIENTS = frozenset(
 )
 """Problems caused by the request itself: a retry cannot help."""
 
+RESTART_S = 10.0
+"""How long a restart takes: SDKs retry after this."""
 BROKEN = ApiError(
     status=HTTPStatus.BAD_GATEWAY,
     message="The connection to the model's server was lost in the middle of the answer.",
@@ -90,6 +92,17 @@ def too_late(job: Job) -> ApiError:
         message=f"The job is still waiting or running; its result will be at /v1/jobs/{job.id}.",
         code="timeout",
         repeat=False,
+    )
+
+
+def stopping(job: Job) -> ApiError:
+    """Return the error for a call that Usher cannot answer before it stops; its job is kept."""
+    return ApiError(
+        status=HTTPStatus.SERVICE_UNAVAILABLE,
+        message=f"Usher is stopping. The job is kept: after the restart, its result will be at"
+        f" /v1/jobs/{job.id}.",
+        code="stopping",
+        retry_after_s=RESTART_S,
     )
 
 

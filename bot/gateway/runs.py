@@ -13,7 +13,14 @@ from bot.chat.api.origin import Origin, origin_in
 from bot.queue.jobs import JobReader
 from bot.queue.status import Standings
 from queueing.core.errors import StoreError
-from queueing.core.events import Erased, Event, EventsMissed, JobChanged, Progressed
+from queueing.core.events import (
+    Erased,
+    Event,
+    EventsMissed,
+    JobChanged,
+    Progressed,
+    Stopping,
+)
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import File, Progress
 from queueing.core.standings import Standing
@@ -29,7 +36,8 @@ class Run:
     """A job of a program, from its acceptance to its end.
 
     `chunks` are the pieces of its newest attempt's answer. `restarts` counts the attempts that ended
-    after their first piece: an answer that was partly read cannot start over.
+    after their first piece: an answer that was partly read cannot start over. `left` is set when
+    this process stops, and the job is left to the next.
     """
 
     def __init__(self, job: Job) -> None:
@@ -39,6 +47,7 @@ class Run:
         self.preview: File | None = None
         self.fraction: float | None = None
         self.standing: Standing | None = None
+        self.left = False
         self._watches: set[asyncio.Event] = set()
 
     @property
@@ -65,6 +74,8 @@ class Run:
     async def until_final(self, news: asyncio.Event, ends: float) -> bool:
         """Wait for the end, at most until a time of the loop's clock; return whether it came."""
         while not self.job.state.final:
+            if self.left:
+                return False
             left_s = ends - asyncio.get_running_loop().time()
             if left_s <= 0:
                 return False
@@ -101,6 +112,11 @@ class Run:
         self.standing = standing
         self._tell()
 
+    def leave(self) -> None:
+        """Record that this process stops."""
+        self.left = True
+        self._tell()
+
     def _tell(self) -> None:
         for event in self._watches:
             event.set()
@@ -113,6 +129,8 @@ class Runs:
         self._standings = standings
         self._jobs = jobs
         self._missed = False
+        self.stopping = False
+        self._closed = False
         self._runs: dict[int, Run] = {}
         self._waiting = asyncio.Event()
 
@@ -129,8 +147,11 @@ class Runs:
             case Erased(job_ids=job_ids):
                 for job_id in job_ids:
                     self._runs.pop(job_id, None)
+            case Stopping():
+                self.stopping = True
             case EventsMissed():
                 self._missed = True
+                self.stopping = False  # another process may have taken the queue over
                 self._waiting.set()
 
     @contextmanager
@@ -146,6 +167,17 @@ class Runs:
         """Return whether a caller is waiting for a job."""
         run = self._runs.get(job.id)
         return run is not None and run.watched
+
+    def open(self) -> None:
+        """Serve the callers, perhaps once more."""
+        self._closed = False
+
+    def close(self) -> None:
+        """Leave all jobs to the next process, and tell those who wait for them."""
+        self._closed = True
+        for run in self._runs.values():
+            run.leave()
+        self._runs.clear()
 
     async def run(self) -> None:
         """Read the places of waiting jobs for their callers, until cancelled."""
@@ -165,6 +197,7 @@ class Runs:
         run = self._runs.get(job.id)
         if run is None:
             run = Run(job)
+            run.left = self._closed
             if not job.state.final:
                 self._runs[job.id] = run
         return run

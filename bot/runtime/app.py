@@ -74,6 +74,7 @@ class App:
         make_backend: Callable[..., Backend],
         make_fetcher: Callable[[], Fetcher],
         inline: bool,
+        grace_s: float,
     ) -> None:
         self._config = config
         self._access = config.access()
@@ -83,6 +84,7 @@ class App:
         self._make_backend = make_backend
         self._make_fetcher = make_fetcher
         self._inline = inline
+        self._grace_s = grace_s
 
     async def run(self) -> None:
         """Run until cancelled, then stop in order.
@@ -217,7 +219,7 @@ class App:
             rules=self._config.scheduling.rules(),
             memory=memory,
             runner=uuid4().hex,
-            grace_s=_GRACE_S,
+            grace_s=self._grace_s,
         )
 
 
@@ -230,6 +232,7 @@ def build(
     make_backend: Callable[..., Backend] = connect,
     make_fetcher: Callable[[], Fetcher] = Fetcher,
     inline: bool = False,
+    grace_s: float | None = None,
 ) -> App:
     """Return the bot of a configuration; nothing is opened or connected yet.
 
@@ -244,4 +247,5 @@ def build(
         make_backend=make_backend,
         make_fetcher=make_fetcher,
         inline=inline,
+        grace_s=_GRACE_S if grace_s is None else grace_s,
     )

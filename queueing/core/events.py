@@ -69,6 +69,14 @@ class EventsMissed:
     """
 
 
-Event = JobChanged | Progressed | LinesMoved | Forgotten | Erased | EventsMissed
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stopping:
+    """The queue begins an orderly stop: no job starts, and what does not end soon is interrupted.
+
+    All open jobs are kept; interrupted ones start over after the restart.
+    """
+
+
+Event = JobChanged | Progressed | LinesMoved | Forgotten | Erased | EventsMissed | Stopping
 Listener = Callable[[Event], None]
 """Called after the commit, in the event loop; must neither block nor raise."""

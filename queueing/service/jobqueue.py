@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 
 from queueing.core.catalog import Catalog
+from queueing.core.events import Stopping
 from queueing.core.ports import Backend, Clock, MemoryProbe
 from queueing.core.storage import Store
 from queueing.core.world import Rules
@@ -64,6 +65,7 @@ class JobQueue:
                         watch = engine.health.watch(name)
                         services.create_task(watch, name=f"health of {name}")
             finally:
+                self._given.bus.publish(Stopping())
                 engine.loader.stop()
                 await engine.processor.stop(self._grace_s)
                 await self._given.bus.settle()

@@ -90,16 +90,19 @@ def done(view: JobView) -> bytes:
 
 async def send(
     response: web.StreamResponse, run: Run, news: asyncio.Event, last_id: str = ""
-) -> None:
-    """Send the events of a run until it ends, and a comment if nothing happens for a while."""
+) -> bool:
+    """Send the events of a run until it ends, and a comment if nothing happens for a while.
+
+    Return whether it has ended: if the bot stops, programs come again with the id of the last event.
+    """
     told = JobEvents(last_id)
     while True:
         news.clear()
         data = b"".join(sse.data(event) for event in told.news(run))
         if data:
             await response.write(f"id: {told.id}\n".encode() + data)
-        if run.job.state.final:
-            return
+        if run.job.state.final or run.left:
+            return run.job.state.final
         await wait(news, PING_S)
         if not news.is_set():
             await response.write(sse.PING)

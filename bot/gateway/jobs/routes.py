@@ -86,8 +86,9 @@ class JobRoutes:
         if request.method == "HEAD":
             return response
         with self.runs.watch(job) as (run, news):
-            await events.send(response, run, news, last_id)
-        await response.write(events.done(await self._view(run.job)))
+            ended = await events.send(response, run, news, last_id)
+        if ended:
+            await response.write(events.done(await self._view(run.job)))
         await response.write_eof()
         return response
 

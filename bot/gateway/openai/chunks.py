@@ -147,7 +147,7 @@ class ChatStream:
 
     def failing(self, error: ApiError) -> bytes:
         """Return the error in place of the end, for which SDKs raise an exception."""
-        return sse.data(error.body)
+        return self._status_done() + sse.data(error.body)
 
     def _status_done(self) -> bytes:
         if not self.status_open:

@@ -16,6 +16,8 @@ from queueing.core.jobs import Job
 from tests.specs import openai_spec
 
 WAIT_S = 60.0
+GRACE_S = 0.1
+"""For running jobs at the end of a test."""
 CONFIG = """
 hosts:
   box:
@@ -142,6 +144,7 @@ async def running(
         configuration.parse(text, environ or {}),
         database_url=f"sqlite:///{folder}/usher.sqlite",
         make_fetcher=make_fetcher,
+        grace_s=GRACE_S,
     )
     async with app.running() as parts, asyncio.TaskGroup() as group:
         working = group.create_task(parts.queue.run())
