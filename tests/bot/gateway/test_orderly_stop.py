@@ -69,11 +69,10 @@ async def test_a_stream_that_waits_ends_with_an_error(path: str, tmp_path: Path)
     """A stream that only closes passes for a complete answer, in every client that was tried."""
     running_one, waiting = Call(), Call()
     body = {**BODIES[path], "stream": True}
-    async with asyncio.TaskGroup() as calls:
-        async with running(tmp_path, SLOW) as api:
-            calls.create_task(running_one.make(f"{api.url}{path}", body, {}))
-            calls.create_task(waiting.make(f"{api.url}{path}", body, KEY))
-            await api.until(lambda jobs: len(jobs) == 2)
+    async with asyncio.TaskGroup() as calls, running(tmp_path, SLOW) as api:
+        calls.create_task(running_one.make(f"{api.url}{path}", body, {}))
+        calls.create_task(waiting.make(f"{api.url}{path}", body, KEY))
+        await api.until(lambda jobs: len(jobs) == 2)
     for call in (running_one, waiting):
         assert call.status == 200
         told = call.events[-1]
@@ -92,12 +91,14 @@ async def test_a_stream_that_waits_ends_with_an_error(path: str, tmp_path: Path)
 async def test_an_answer_cut_in_the_middle_ends_with_an_error(tmp_path: Path) -> None:
     """Half an answer would be stored as the whole, or its job would end with our stop."""
     call = Call()
-    async with asyncio.TaskGroup() as calls:
-        async with scripted(tmp_path, (*HELLO, "hold")) as (api, server):
-            url = f"{api.url}/chat/completions"
-            calls.create_task(call.make(url, {**CAT, "stream": True}, {}))
-            await soon(server.held)
-            await soon(call.heard)
+    async with (
+        asyncio.TaskGroup() as calls,
+        scripted(tmp_path, (*HELLO, "hold")) as (api, server),
+    ):
+        url = f"{api.url}/chat/completions"
+        calls.create_task(call.make(url, {**CAT, "stream": True}, {}))
+        await soon(server.held)
+        await soon(call.heard)
     assert call.events[-1]["error"]["code"] == "stopping"
     async with scripted(tmp_path, (*HELLO, "hold")) as (api, server):
         (job,) = await api.open_jobs()
@@ -108,10 +109,9 @@ async def test_an_answer_cut_in_the_middle_ends_with_an_error(tmp_path: Path) ->
 async def test_a_call_that_does_not_stream_gets_503(path: str, tmp_path: Path) -> None:
     """A connection that breaks names no job, and says nothing about when to come again."""
     call = Call()
-    async with asyncio.TaskGroup() as calls:
-        async with running(tmp_path, SLOW) as api:
-            calls.create_task(call.make(f"{api.url}{path}", BODIES[path], KEY))
-            await api.until(lambda jobs: len(jobs) == 1)
+    async with asyncio.TaskGroup() as calls, running(tmp_path, SLOW) as api:
+        calls.create_task(call.make(f"{api.url}{path}", BODIES[path], KEY))
+        await api.until(lambda jobs: len(jobs) == 1)
     assert call.status == 503
     assert 1 <= int(call.headers["Retry-After"]) <= 60
     assert "x-should-retry" not in call.headers
@@ -129,10 +129,10 @@ async def test_a_call_with_its_headers_sent_gets_the_error_in_its_body(
     """A body of white space alone is no JSON, and a client could only report that."""
     monkeypatch.setattr(answering, "SPACE_EVERY_S", 0.05)
     call = Call()
-    async with asyncio.TaskGroup() as calls:
-        async with running(tmp_path, SLOW.replace("open: true", "open: true\n  hold_s: 1")) as api:
-            calls.create_task(call.make(f"{api.url}/chat/completions", CAT, {}))
-            await soon(call.heard)
+    config = SLOW.replace("open: true", "open: true\n  hold_s: 1")
+    async with asyncio.TaskGroup() as calls, running(tmp_path, config) as api:
+        calls.create_task(call.make(f"{api.url}/chat/completions", CAT, {}))
+        await soon(call.heard)
     assert call.status == 200
     assert json.loads(call.text)["error"]["code"] == "stopping"
 
@@ -140,9 +140,8 @@ async def test_a_call_with_its_headers_sent_gets_the_error_in_its_body(
 async def test_the_events_of_a_job_go_on_after_a_restart(tmp_path: Path) -> None:
     """A last event without an end would say that the job is done."""
     call = Call()
-    async with asyncio.TaskGroup() as calls:
-        async with running(tmp_path, SLOW) as api:
-            job = await api.post("/jobs", {"model": "flux", "prompt": "a fox"}, status=202)
-            calls.create_task(call.make(f"{api.url}/jobs/{job['id']}/events", None, {}, "GET"))
-            await soon(call.heard)
+    async with asyncio.TaskGroup() as calls, running(tmp_path, SLOW) as api:
+        job = await api.post("/jobs", {"model": "flux", "prompt": "a fox"}, status=202)
+        calls.create_task(call.make(f"{api.url}/jobs/{job['id']}/events", None, {}, "GET"))
+        await soon(call.heard)
     assert "done" not in {event["type"] for event in call.events}
