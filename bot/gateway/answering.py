@@ -22,7 +22,7 @@ from bot.gateway.attendance import Attendance
 from bot.gateway.errors import ApiError
 from bot.gateway.jobs.views import job_view
 from bot.gateway.json_answers import json_response
-from bot.gateway.outcomes import BROKEN, gone, problem_of, stopping, too_late
+from bot.gateway.outcomes import BROKEN, cancelled_before, gone, problem_of, stopping, too_late
 from bot.gateway.runs import Run, Runs
 from bot.queue.jobs import OutputReader
 from bot.queue.submitting import JobSubmitter
@@ -107,9 +107,10 @@ class Answering:
     # ------------------------------------------------------------ as it is written
 
     async def stream(self, request: web.Request, job: Job, writer: Writer) -> web.StreamResponse:
-        """Send an answer as it is written."""
+        """Send an answer as it is written. Raises `ApiError` while the status is unsent."""
         if leaves(request):
             return accepted(job)
+        _require_result(job)
         response = web.StreamResponse(headers={**sse.HEADERS, **headers_of(job)})
         async with self._while_listening(job):
             await response.prepare(request)
@@ -171,6 +172,7 @@ class Answering:
         """Send an answer once it is complete. Raises `ApiError` while the status is unsent."""
         if leaves(request):
             return accepted(job)
+        _require_result(job)
         began = asyncio.get_running_loop().time()
         ends = began + self._patience.wait_s
         hold_s = min(self._patience.hold_s, _before(_clients_patience_s(request)))
@@ -235,6 +237,14 @@ class Answering:
         await asyncio.sleep(again_s)
         if not self._runs.is_watched(job) and not self._attendance.is_attended(job):
             await self._submitter.cancel(job.id)
+
+
+def _require_result(job: Job) -> None:
+    """Refuse a repeated call whose job has ended without a result. Raises `ApiError`."""
+    if job.state is JobState.CANCELLED:
+        raise cancelled_before(job)
+    if job.state is JobState.FAILED:
+        raise problem_of(job)
 
 
 def _unfinished(run: Run) -> ApiError:

@@ -3,7 +3,7 @@
 A call counts as answered once its response is written to an open connection.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -17,9 +17,12 @@ MOST_LOST = 10_000
 
 @dataclass(eq=False, slots=True)
 class Attended:
-    """One call, with the jobs it is about; `answered` once its response is written."""
+    """One call; `answered` once its response is written.
 
-    jobs: set[int] = field(default_factory=set)
+    `jobs` are those it is about, each with what its request is recognised by.
+    """
+
+    jobs: dict[int, str] = field(default_factory=dict)
     answered: bool = False
 
 
@@ -42,7 +45,7 @@ class Attendance:
     def __init__(self, began_at: float) -> None:
         self._began_at = began_at
         self._calls: set[Attended] = set()
-        self._lost: dict[int, None] = {}
+        self._lost: dict[int, str] = {}
         self._met: set[int] = set()
 
     @contextmanager
@@ -58,13 +61,13 @@ class Attendance:
             if not call.answered:
                 self._lose(call.jobs)
 
-    def attend(self, request: web.Request, job: Job) -> None:
-        """Note that the call of a request is about a job."""
+    def attend(self, request: web.Request, job: Job, digest: str) -> None:
+        """Note that the call of a request with this digest is about a job."""
         self._lost.pop(job.id, None)
         if job.queued_at < self._began_at:
             self._met.add(job.id)
         if (call := request.get(_CALL)) is not None:
-            call.jobs.add(job.id)
+            call.jobs[job.id] = digest
 
     def is_attended(self, job: Job) -> bool:
         """Return whether an open call is about a job."""
@@ -77,7 +80,11 @@ class Attendance:
         earlier = job.queued_at < self._began_at and job.id not in self._met
         return earlier or job.id in self._lost
 
-    def _lose(self, jobs: set[int]) -> None:
-        self._lost |= dict.fromkeys(jobs)
+    def lost(self, digest: str) -> list[int]:
+        """Return the jobs with this digest that have lost their callers, oldest loss first."""
+        return [job for job, known in self._lost.items() if known == digest]
+
+    def _lose(self, jobs: Mapping[int, str]) -> None:
+        self._lost |= jobs
         while len(self._lost) > MOST_LOST:
             del self._lost[next(iter(self._lost))]

@@ -85,6 +85,17 @@ def problem_of(job: Job) -> ApiError:
     )
 
 
+def cancelled_before(job: Job) -> ApiError:
+    """Return the error for a call whose `Idempotency-Key` belongs to a cancelled job."""
+    return ApiError(
+        status=HTTPStatus.CONFLICT,
+        message=f"This Idempotency-Key belongs to job {job.id}, which was cancelled: by a person, or"
+        " because the connection of its call was closed. Send the request with a new key.",
+        code="cancelled",
+        repeat=False,
+    )
+
+
 def too_late(job: Job) -> ApiError:
     """Return the error for a call that has reached its time limit; its job continues."""
     return ApiError(

@@ -65,7 +65,7 @@ class Submitting:
         if not isinstance(made, Job):
             raise refused(made, self.models(), self.clock.now())
         self.repeats.require_same(made, digest)
-        self.repeats.attendance.attend(request, made)
+        self.repeats.attendance.attend(request, made, digest)
         return made
 
     async def _asking(

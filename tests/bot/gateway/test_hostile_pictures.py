@@ -22,6 +22,8 @@ SEES = CONFIG.replace("[text-to-image]", "[text-to-image, image-to-image]").repl
     backends: [studio]
     capabilities: [embedding, image-embedding]
     vram: 1GB
+    load_s: 0.01
+    service_s: 0.01
 chats: {}""",
 )
 Body = tuple[str, dict[str, Any]]

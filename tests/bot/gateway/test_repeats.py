@@ -174,3 +174,50 @@ async def test_a_key_belongs_to_one_request(tmp_path: Path) -> None:
         assert read["error"]["type"] == "invalid_request_error"
         await api.post("/chat/completions", {**CAT, "user": "a field we drop"}, headers=key)
         assert len(await all_jobs(api)) == 1
+
+
+EMBEDS = BRISK.replace(
+    "chats:",
+    "  hashing: {backends: [studio], capabilities: [embedding], load_s: 0.01, service_s: 0.5}\nchats:",
+)
+
+
+async def test_embeddings_no_one_received_are_not_made_again(tmp_path: Path) -> None:
+    """A batch would be computed twice, because no history lists it."""
+    batch = {"model": "hashing", "input": ["a cat", "a dog"]}
+    async with running(tmp_path, EMBEDS) as api:
+        await hang_up(api, "/embeddings", batch, until_running)
+        (job,) = await api.open_jobs()
+        await api.until(lambda jobs: not jobs)
+        url = f"{api.url}/embeddings"
+        for repeat in (True, False):
+            async with api.session.post(url, json=batch, headers=AGAIN) as again:
+                assert again.status == 200
+                assert (again.headers["x-usher-job"] == str(job.id)) is repeat
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/chat/completions", CAT),
+        ("/responses", {"model": "llama", "input": "What is a cat?"}),
+        ("/completions", {"model": "llama", "prompt": "A cat is"}),
+        ("/images/generations", FOX),
+    ],
+)
+async def test_the_key_of_a_call_that_hung_up_says_that_it_was_cancelled(
+    path: str, body: Any, *, streamed: bool, tmp_path: Path
+) -> None:
+    """A program would learn neither why it gets no answer, nor what to do; a stream would begin."""
+    key = {"Idempotency-Key": "once"}
+    async with running(tmp_path, SLOW) as api:
+        job = await job_of(api, path, body, key)
+        await api.until(lambda jobs: not jobs)
+        read = await api.post(path, {**body, "stream": streamed}, headers=key, status=409)
+        error = read["error"]
+        assert f"job {job}" in error["message"]
+        assert "new key" in error["message"]
+        assert error["code"] == "cancelled"
+        async with api.session.post(f"{api.url}{path}", json=body, headers=key) as again:
+            assert again.headers["x-should-retry"] == "false"
