@@ -44,6 +44,7 @@ pytest_plugins = ["tests.postgres"]
 # An extra, which has no build for every machine; its tests cannot even be read without it.
 NEED_PSYCOPG = (
     "contracts/test_posts.py",
+    "bot/test_postgres_schemas.py",
     "queueing/test_fence.py",
     "queueing/test_postgres_*.py",
     "queueing/test_store_benchmark.py",

@@ -12,7 +12,7 @@ from bot.chat.records.stored_records import MIGRATIONS
 from queueing.core.errors import NotAccepting, StoreError
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.requests import Output
-from queueing.store import JobStore, open_database
+from queueing.store import Connection, JobStore, open_database
 from queueing.store.database import DatabaseAway
 from queueing.store.postgres import database as database_module
 from queueing.store.postgres import session, worker
@@ -234,6 +234,26 @@ async def test_what_one_change_raises_undoes_it_alone(database: PostgresDatabase
     ]
     assert await database.read(lambda c: c.execute("SELECT * FROM notes").fetchall()) == []
     assert len(await store.open_jobs()) == 2
+
+
+async def test_a_change_that_is_refused_shares_its_transaction(database: PostgresDatabase) -> None:
+    """People who ask for too much would make everyone else's changes wait, one by one."""
+    number = "SELECT pg_current_xact_id()::text"
+
+    def refused(connection: Connection) -> None:
+        connection.execute("INSERT INTO notes (name, value) VALUES ('half', 'done')")
+        raise LookupError
+
+    def fine(connection: Connection) -> str:
+        return str(connection.execute(number).fetchone()[0])
+
+    outcomes = await asyncio.gather(
+        *(database.write(each) for each in (fine, refused, fine)), return_exceptions=True
+    )
+    assert isinstance(outcomes[1], LookupError)
+    assert outcomes[0] == outcomes[2]
+    kept = await database.read(lambda c: c.execute("SELECT name FROM notes").fetchall())
+    assert kept == []
 
 
 async def test_reading_cannot_write(database: PostgresDatabase) -> None:
