@@ -68,6 +68,10 @@ class Cursor(Protocol):
         """Yield the remaining rows."""
 
 
+Changes = tuple[str, Sequence[Sequence[Value]]]
+"""A statement, and the parameters it is run with one after the other."""
+
+
 class Connection(Protocol):
     """A connection inside its lender's transaction; a borrower neither commits nor keeps it.
 
@@ -89,6 +93,9 @@ class Connection(Protocol):
         self, sql: str, parameters: Iterable[Sequence[Value]], /
     ) -> Sequence[Sequence[Any]]:
         """Run a statement that returns rows, once for each; return the rows of each."""
+
+    def changemany(self, groups: Sequence[Changes], /) -> Sequence[Sequence[bool]]:
+        """Run statements that each change one row or none; return which of them changed one."""
 
     def piece(self, table: str, key: Mapping[str, Value], start: int, length: int) -> bytes | None:
         """Return up to `length` bytes from `start` of the column `data` of the row with this key.

@@ -15,7 +15,7 @@ from queueing.core.events import JobChanged, make_change
 from queueing.core.jobs import FINAL, Job, JobEvent, JobState, NewJob, is_bulk
 from queueing.core.requests import File, Output, Request
 from queueing.core.storage import Admission
-from queueing.store.database import DISK_FULL, Connection, Cursor, DiskFull
+from queueing.store.database import DISK_FULL, Connection, DiskFull
 from queueing.store.jobs import queries
 from queueing.store.jobs.charges import Charges
 from queueing.store.jobs.position_index import LineKey, Move, PositionIndex, account_of
@@ -229,8 +229,7 @@ class AdmissionCounters:
     ) -> list[JobChanged | Exception]:
         """Apply events to jobs, each only if its job is still what its caller knows."""
         self.know(connection)
-        sent = [_send_change(connection, change) for change in changes]
-        written = [cursor.rowcount == 1 for cursor in sent]
+        written = _write_changes(connection, changes)
         outputs: list[Row] = []
         given_back: list[Job] = []
         freed: list[Job] = []
@@ -364,10 +363,31 @@ def _known(connection: Connection, keys: Sequence[str]) -> dict[str, Job]:
 _altered = {event: attrgetter(*columns) for event, columns in queries.ALTERED.items()}
 
 
-def _send_change(connection: Connection, change: Change) -> Cursor:
-    """Send a change that touches its job only if it is still what its caller knows."""
+def _write_changes(connection: Connection, changes: Sequence[Change]) -> Sequence[bool]:
+    """Write each change whose job is still what its caller knows; return which were written.
+
+    Those of one event go together, unless a job is changed twice: then their order counts.
+    """
+    if len(changes) == 1 or len({change.before.id for change in changes}) < len(changes):
+        groups = [(queries.CHANGE[each.event], [_values(each)]) for each in changes]
+        return [written for (written,) in connection.changemany(groups)]
+    by_event: dict[JobEvent, list[int]] = {}
+    for number, change in enumerate(changes):
+        by_event.setdefault(change.event, []).append(number)
+    found = connection.changemany(
+        [
+            (queries.CHANGE[event], [_values(changes[number]) for number in numbers])
+            for event, numbers in by_event.items()
+        ]
+    )
+    written = [False] * len(changes)
+    for numbers, outcomes in zip(by_event.values(), found, strict=True):
+        for number, outcome in zip(numbers, outcomes, strict=True):
+            written[number] = outcome
+    return written
+
+
+def _values(change: Change) -> Row:
     before = change.before
     altered = _altered[change.event](change.after)
-    return connection.execute(
-        queries.CHANGE[change.event], (*altered, change.runner, before.id, before.version)
-    )
+    return (*altered, change.runner, before.id, before.version)

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from queueing.store.database import EngineStatements, Value
+from queueing.store.database import Changes, EngineStatements, Value
 
 _OPEN = (
     "FROM jobs INDEXED BY jobs_open WHERE finished_at IS NULL"  # otherwise all that ended are read
@@ -47,6 +47,10 @@ class SqliteConnection(sqlite3.Connection):
     ) -> Sequence[Sequence[Any]]:
         """Run a statement that returns rows, once for each; return the rows of each."""
         return [self.execute(sql, each).fetchall() for each in parameters]
+
+    def changemany(self, groups: Sequence[Changes], /) -> Sequence[Sequence[bool]]:
+        """Run statements that each change one row or none; return which of them changed one."""
+        return [[self.execute(sql, row).rowcount == 1 for row in rows] for sql, rows in groups]
 
     def piece(self, table: str, key: Mapping[str, Value], start: int, length: int) -> bytes | None:
         """Return some bytes of the column `data` of a row, None if there is no such row."""
