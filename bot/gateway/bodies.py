@@ -6,6 +6,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
+from bot.gateway.body_room import make_room
 from bot.gateway.errors import ApiError, invalid
 
 BODY_LIMIT = 64 * 1024 * 1024  # bytes; enough for several pictures in base64
@@ -31,8 +32,8 @@ class Body:
     """The body of a request, read piece by piece; bytes can be put back.
 
     Every method that reads raises `ApiError`: 413 beyond `limit` bytes, 408 if the body stops or
-    takes too long, and 400 if it is not encoded as its headers say. aiohttp's multipart reader
-    reads from it as from a `StreamReader`.
+    takes too long, 400 if it is not encoded as its headers say, and 503 while other bodies take all
+    the room. aiohttp's multipart reader reads from it as from a `StreamReader`.
     """
 
     def __init__(self, request: web.Request, limit: int = BODY_LIMIT) -> None:
@@ -41,6 +42,7 @@ class Body:
             raise ENCODED
         if (request.content_length or 0) > limit:
             raise TOO_LARGE
+        self._request = request
         self._content = request.content
         self._limit = limit
         self._back = b""
@@ -86,6 +88,7 @@ class Body:
             raise BROKEN from None
         if self._content.total_bytes > self._limit:  # the Content-Length header may be missing
             raise TOO_LARGE
+        await make_room(self._request, len(piece))
         return piece
 
 

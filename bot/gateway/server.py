@@ -9,6 +9,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from bot.gateway.attendance import Attendance, job_of
+from bot.gateway.body_room import BodyRoom
 from bot.gateway.callers import Authentication, Caller
 from bot.gateway.cors import Cors
 from bot.gateway.errors import ApiError
@@ -65,7 +66,10 @@ def application(
     app = web.Application(middlewares=[in_openais_words])
     app.on_response_prepare.append(_number)
     app.on_response_prepare.append(cors.on_prepare)
-    handlers = {name: _called(route, authentication, attendance) for name, route in routes.items()}
+    room = BodyRoom()
+    handlers = {
+        name: _called(route, authentication, attendance, room) for name, route in routes.items()
+    }
     for name, handler in _as_entered({**handlers, **public}):
         method, path = name.split(" ")
         app.router.add_route(method, path, handler)
@@ -96,12 +100,14 @@ async def _number(request: web.Request, response: web.StreamResponse) -> None:
         response.headers["x-request-id"] = number
 
 
-def _called(route: Route, authentication: Authentication, attendance: Attendance) -> Handler:
+def _called(
+    route: Route, authentication: Authentication, attendance: Attendance, room: BodyRoom
+) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
         caller = await authentication.caller(request)
         if (name := request.get(NAME)) is not None:
             name(caller.user)
-        with attendance.call(request) as call:
+        with attendance.call(request) as call, room.of(request, caller.user):
             response = await route(request, caller)
             await response.prepare(request)
             await response.write_eof()

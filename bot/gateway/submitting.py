@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from bot.chat.api.origin import Hook, Origin
+from bot.gateway.body_room import release
 from bot.gateway.callers import Caller
 from bot.gateway.outcomes import refused
 from bot.gateway.repeats import Repeats, digest_of
@@ -64,6 +65,7 @@ class Submitting:
     def _accepted(self, request: web.Request, made: Job | Refusal, digest: str) -> Job:
         if not isinstance(made, Job):
             raise refused(made, self.models(), self.clock.now())
+        release(request)
         self.repeats.require_same(made, digest)
         self.repeats.attendance.attend(request, made, digest)
         return made
