@@ -153,14 +153,14 @@ async def _page(options: DemoOptions, url: str, *, kept: bool) -> None:
 
 
 async def _announce(parts: BotParts, *, kept: bool) -> None:
-    if parts.gateway is not None:
-        await parts.gateway.connected.wait()
-        print(f"Programs reach its API at http://127.0.0.1:{parts.gateway.port}/v1", flush=True)  # noqa: T201  # the answer
     for platform in parts.platforms:
         if isinstance(platform, Web):
             await platform.connected.wait()
             print(f"Usher's demo is at {platform.url}", flush=True)  # noqa: T201  # the answer
             print("Type /image flux cat, or ask something. Ctrl-C ends it.", flush=True)  # noqa: T201
+    if parts.gateway is not None:
+        await parts.gateway.connected.wait()
+        print(f"Programs reach the API at http://127.0.0.1:{parts.gateway.port}/v1, without a key.", flush=True)  # noqa: T201  # the answer
     if kept:
         print(_KEPT.format(path=kept_path()), flush=True)  # noqa: T201  # as above
 

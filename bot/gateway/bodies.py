@@ -13,10 +13,6 @@ BODY_LIMIT = 64 * 1024 * 1024  # bytes; enough for several pictures in base64
 SILENT_S = 30.0  # until the next byte
 WHOLE_S = 600.0  # until the last one: 64 MB at 1 Mbit/s
 PIECE = 64 * 1024
-TOO_LARGE = ApiError(
-    status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    message=f"The body of a request must not exceed {BODY_LIMIT // 1024 // 1024} MB.",
-)
 TOO_SLOW = ApiError(
     status=HTTPStatus.REQUEST_TIMEOUT, message="The body of the request did not arrive in time."
 )
@@ -41,7 +37,7 @@ class Body:
         if request.headers.get("Content-Encoding", "identity").casefold() not in ENCODINGS:
             raise ENCODED
         if (request.content_length or 0) > limit:
-            raise TOO_LARGE
+            raise _too_large(limit)
         self._request = request
         self._content = request.content
         self._limit = limit
@@ -87,9 +83,16 @@ class Body:
         except web.RequestPayloadError:
             raise BROKEN from None
         if self._content.total_bytes > self._limit:  # the Content-Length header may be missing
-            raise TOO_LARGE
+            raise _too_large(self._limit)
         await make_room(self._request, len(piece))
         return piece
+
+
+def _too_large(limit: int) -> ApiError:
+    return ApiError(
+        status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        message=f"The body of this request must not exceed {limit // 1024 // 1024} MB.",
+    )
 
 
 async def json_body(request: web.Request, limit: int = BODY_LIMIT) -> bytes:

@@ -13,9 +13,8 @@ from bot.gateway.openai.chat import ChatCompletions
 from bot.gateway.openai.chunks import ChatStream, Heading, PlaceForm
 from bot.gateway.openai.messages import pictures_of, question_of
 from bot.gateway.openai.records import read
-from bot.gateway.pictures import picture_of
+from bot.gateway.pictures import Pictures
 from bot.gateway.submitting import Submitting
-from queueing.core.jobs import Job
 from queueing.core.requests import Chat, ChatMessage, File, PassedOn
 
 FindPicture = Callable[[str, str], Awaitable[File]]
@@ -29,21 +28,20 @@ class ChatRoute:
 
     submitting: Submitting
     answering: Answering
+    pictures: Pictures
 
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Answer one call. Raises `ApiError`."""
+        taken = self.pictures.of(caller)
         asked = read(ChatCompletions, await json_body(request))
-        job = await self._submit(request, caller, asked)
+        chat, files = await passed_on_chat(asked, taken.named)
+        job = await self.submitting.submit(request, caller, asked.model, chat, files)
         heading = Heading(id=f"chatcmpl-{job.id}", model=asked.model, created=int(time.time()))
         if asked.streams:
             form = place_form(caller, asked=bool(asked.usher_progress))
             writer = ChatStream(heading=heading, usage=asked.wants_usage, form=form)
             return await self.answering.stream(request, job, writer)
         return await self.answering.whole(request, job, heading.whole)
-
-    async def _submit(self, request: web.Request, caller: Caller, asked: ChatCompletions) -> Job:
-        chat, files = await passed_on_chat(asked)
-        return await self.submitting.submit(request, caller, asked.model, chat, files)
 
 
 def place_form(caller: Caller, *, asked: bool) -> PlaceForm:
@@ -54,7 +52,7 @@ def place_form(caller: Caller, *, asked: bool) -> PlaceForm:
 
 
 async def passed_on_chat(
-    asked: ChatCompletions, find: FindPicture = picture_of
+    asked: ChatCompletions, find: FindPicture
 ) -> tuple[Chat, tuple[File, ...]]:
     """Return the request of the queue with its pictures. Raises `ApiError`."""
     pictures = pictures_of(asked.messages)

@@ -10,7 +10,7 @@ from bot.gateway.bodies import json_body
 from bot.gateway.callers import Caller
 from bot.gateway.openai.embeddings import EmbeddingCall, Given, GivenPicture, Vectors, given_in
 from bot.gateway.openai.records import read
-from bot.gateway.pictures import picture_of
+from bot.gateway.pictures import CallPictures, Pictures
 from bot.gateway.submitting import Submitting
 from queueing.core.requests import Embed, EmbedInput, File, PictureInput
 
@@ -23,11 +23,13 @@ class EmbeddingRoute:
 
     submitting: Submitting
     answering: Answering
+    pictures: Pictures
 
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Answer one call. Raises `ApiError`."""
+        taken = self.pictures.of(caller)
         asked = read(EmbeddingCall, await json_body(request, BODY_LIMIT))
-        inputs, files = await with_pictures(given_in(asked.input))
+        inputs, files = await with_pictures(given_in(asked.input), taken)
         wanted = Embed(inputs=inputs, dimensions=asked.dimensions)
         job = await self.submitting.submit(request, caller, asked.model, wanted, files)
         packed = asked.encoding_format == "base64"
@@ -36,7 +38,7 @@ class EmbeddingRoute:
 
 
 async def with_pictures(
-    given: Sequence[Given],
+    given: Sequence[Given], taken: CallPictures
 ) -> tuple[tuple[EmbedInput, ...], tuple[File, ...]]:
     """Return the inputs of the queue with their pictures as files. Raises `ApiError`."""
     inputs: list[EmbedInput] = []
@@ -44,7 +46,7 @@ async def with_pictures(
     for each in given:
         if isinstance(each, GivenPicture):
             inputs.append(PictureInput(picture=len(files), text=each.text))
-            files.append(await picture_of(each.url, each.param))
+            files.append(await taken.named(each.url, each.param))
         else:
             inputs.append(each)
     return tuple(inputs), tuple(files)

@@ -25,7 +25,7 @@ from bot.gateway.jobs.pictures import JobPictures
 from bot.gateway.jobs.routes import JobRoutes
 from bot.gateway.models import ModelsRoute
 from bot.gateway.original_files import ROUTE, OriginalFiles
-from bot.gateway.pictures import taking_pictures
+from bot.gateway.pictures import Pictures
 from bot.gateway.repeats import Repeats
 from bot.gateway.responses import ResponseRoute
 from bot.gateway.runs import Runs
@@ -112,9 +112,8 @@ class Gateway:
             repeats=Repeats(jobs=queue.jobs, clock=clock, attendance=attendance),
             unwanted=settings.unwanted,
         )
-        routes = self._routes(queue, submitting)
+        routes = self._routes(queue, submitting, Pictures(clock=clock, fetcher=fetcher))
         described = DocumentRoute([*routes, ROUTE], url=settings.url, open_=settings.open)
-        routes = {name: taking_pictures(route, fetcher) for name, route in routes.items()}
         # Made for each run: an application that was served cannot be served again.
         self._application = partial(
             application,
@@ -137,15 +136,19 @@ class Gateway:
             clients=self._clients,
         )
 
-    def _routes(self, queue: QueueService, submitting: Submitting) -> Mapping[str, Route]:
+    def _routes(
+        self, queue: QueueService, submitting: Submitting, pictures: Pictures
+    ) -> Mapping[str, Route]:
         answering, url = self._answering, self._settings.url
-        chat = ChatRoute(submitting=submitting, answering=answering)
-        embeddings = EmbeddingRoute(submitting=submitting, answering=answering)
-        responses = ResponseRoute(submitting=submitting, answering=answering)
+        chat = ChatRoute(submitting=submitting, answering=answering, pictures=pictures)
+        embeddings = EmbeddingRoute(submitting=submitting, answering=answering, pictures=pictures)
+        responses = ResponseRoute(submitting=submitting, answering=answering, pictures=pictures)
         completions = CompletionRoute(submitting=submitting, answering=answering)
-        pictures = ImageAnswers(answering=answering, links=self._links, url=url)
-        named = JobPictures(jobs=queue.jobs, uploads=self._uploads, clock=self._clock)
-        edits = ImageEditRoute(submitting=submitting, answers=pictures, pictures=named)
+        drawn = ImageAnswers(answering=answering, links=self._links, url=url)
+        job_pictures = JobPictures(jobs=queue.jobs, uploads=self._uploads, clock=self._clock)
+        edits = ImageEditRoute(
+            submitting=submitting, answers=drawn, pictures=pictures, job_pictures=job_pictures
+        )
         models = ModelsRoute(models=queue.models, status=queue.status)
         jobs = JobRoutes(
             jobs=queue.jobs,
@@ -153,16 +156,17 @@ class Gateway:
             status=queue.status,
             submitting=submitting,
             runs=self._runs,
-            pictures=named,
+            pictures=pictures,
+            job_pictures=job_pictures,
             hooks=self._settings.hooks,
         )
-        files = FileRoutes(uploads=self._uploads, clock=self._clock)
+        files = FileRoutes(uploads=self._uploads, pictures=pictures, clock=self._clock)
         return {
             "POST /v1/chat/completions": chat,
             "POST /v1/embeddings": embeddings,
             **responses.routes,
             **completions.routes,
-            "POST /v1/images/generations": ImageRoute(submitting=submitting, answers=pictures),
+            "POST /v1/images/generations": ImageRoute(submitting=submitting, answers=drawn),
             "POST /v1/images/edits": edits,
             "POST /v1/images/variations": no_variations,
             "GET /v1/models": models.all,

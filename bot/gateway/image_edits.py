@@ -14,7 +14,7 @@ from bot.gateway.jobs.pictures import JobPictures
 from bot.gateway.multipart import form_of, is_form
 from bot.gateway.openai.images import ImageEdit, ImageEditInJson
 from bot.gateway.openai.records import read, wrong
-from bot.gateway.pictures import picture_in, require_number
+from bot.gateway.pictures import CallPictures, Pictures, require_number
 from bot.gateway.submitting import Submitting
 from bot.requests.drawing import Drawing
 from queueing.core.requests import File
@@ -32,14 +32,16 @@ class ImageEditRoute:
 
     submitting: Submitting
     answers: ImageAnswers
-    pictures: JobPictures
+    pictures: Pictures
+    job_pictures: JobPictures
 
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Answer one call. Raises `ApiError`."""
+        taken = self.pictures.of(caller)
         if is_form(request):
-            asked, picture = await _in_form(request)
+            asked, picture = await _in_form(request, taken)
         else:
-            asked, picture = await self._in_json(request, caller)
+            asked, picture = await self._in_json(request, taken)
         drawing = Drawing(
             prompt=asked.prompt,
             model=asked.model,
@@ -50,13 +52,13 @@ class ImageEditRoute:
         job = await self.submitting.draw(request, caller, drawing)
         return await self.answers.send(request, job, asked)
 
-    async def _in_json(self, request: web.Request, caller: Caller) -> tuple[ImageEdit, File]:
+    async def _in_json(self, request: web.Request, taken: CallPictures) -> tuple[ImageEdit, File]:
         asked = read(ImageEditInJson, await json_body(request))
         if asked.mask is not None:
             raise invalid(NO_MASK, "mask")
         require_number(len(asked.images), "images")
         text, field = asked.images[0].named
-        return asked, await self.pictures.find(caller, text, f"images.0.{field}")
+        return asked, await self.job_pictures.find(taken, text, f"images.0.{field}")
 
 
 async def no_variations(_request: web.Request, _caller: Caller) -> web.StreamResponse:
@@ -64,7 +66,7 @@ async def no_variations(_request: web.Request, _caller: Caller) -> web.StreamRes
     raise NO_VARIATIONS
 
 
-async def _in_form(request: web.Request) -> tuple[ImageEdit, File]:
+async def _in_form(request: web.Request, taken: CallPictures) -> tuple[ImageEdit, File]:
     form = await form_of(request, files={"image", "images", "mask"})
     try:
         asked = ImageEdit.model_validate({k: v for k, v in form.fields.items() if v})
@@ -76,4 +78,4 @@ async def _in_form(request: web.Request) -> tuple[ImageEdit, File]:
         raise invalid("image: this field is required.", "image")
     require_number(len(form.files), "image")
     first = form.files[0]
-    return asked, await picture_in(first.data, first.param)
+    return asked, await taken.sent(first.data, first.param)

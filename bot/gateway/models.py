@@ -1,17 +1,17 @@
 """`GET /v1/models`: the models, in the format that every client reads."""
 
 from dataclasses import dataclass
-from http import HTTPStatus
 
 from aiohttp import web
 
 from bot.gateway.callers import Caller
-from bot.gateway.errors import ApiError
 from bot.gateway.json_answers import json_response
 from bot.gateway.openai.model_rows import Architecture, ModelExtras, ModelRow, ModelRows
+from bot.gateway.outcomes import refused
 from bot.queue.models import OfferReader
 from bot.queue.status import QueueStatus
 from queueing.core.catalog import ModelSpec
+from queueing.core.errors import UnknownModel
 from queueing.core.requests import Capability
 from queueing.core.standings import ModelStatus
 from queueing.core.world import Residency
@@ -40,16 +40,13 @@ class ModelsRoute:
 
     async def one(self, request: web.Request, _caller: Caller) -> web.Response:
         """Return one model. Raises `ApiError`."""
-        name = request.match_info["name"]
-        for row in self._rows():
-            if row.id == name:
-                return json_response(row)
-        raise ApiError(
-            status=HTTPStatus.NOT_FOUND,
-            message=f"There is no model {name[:60]}.",
-            param="model",
-            code="model_not_found",
-        )
+        name, catalog = request.match_info["name"], self.models.offer.catalog
+        try:
+            spec = catalog.named(name)
+        except UnknownModel as unknown:
+            raise refused(unknown, tuple(catalog.models), 0.0) from None
+        statuses = self.status.snapshot().models
+        return json_response(_row(name, spec, next(s for s in statuses if s.name == spec.name)))
 
     def _rows(self) -> tuple[ModelRow, ...]:
         offer = self.models.offer

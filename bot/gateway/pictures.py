@@ -3,9 +3,7 @@
 The one door for all of them: each is bounded, known by its bytes and stripped of metadata.
 """
 
-from contextvars import ContextVar
-
-from aiohttp import web
+from dataclasses import dataclass
 
 from bot.gateway.callers import Caller
 from bot.gateway.errors import invalid
@@ -13,10 +11,11 @@ from bot.gateway.fetching.errands import Errands
 from bot.gateway.fetching.fetcher import Fetcher
 from bot.gateway.fetching.targets import NotFetched
 from bot.gateway.openai.data_urls import NotData, data_of
-from bot.gateway.outcomes import in_words
-from bot.gateway.server import Route
+from bot.gateway.outcomes import in_words, refused
 from bot.requests.images import checked, require_weight
+from bot.requests.limits import ban_of
 from bot.requests.refusals import Declined
+from queueing.core.ports import Clock
 from queueing.core.requests import File
 
 START_PICTURES = 1
@@ -24,64 +23,65 @@ PICTURES_MOST = 64  # each may take a second to decode
 NO_ADDRESS = "pictures must come as data URLs: this server does not fetch addresses"
 
 
-class _CallPictures:
-    """How many pictures the call that is being answered may still have, and where they are fetched."""
+class CallPictures:
+    """The pictures of one call: so many at most, and fetched only if there are `errands`."""
 
-    def __init__(self, fetcher: Fetcher | None) -> None:
-        self.left = PICTURES_MOST
-        self.errands = None if fetcher is None else Errands(fetcher)
+    def __init__(self, caller: Caller, errands: Errands | None) -> None:
+        self.caller = caller
+        self._errands = errands
+        self._left = PICTURES_MOST
 
+    async def named(self, text: str, param: str) -> File:
+        """Return a data URL, base64 or the file at an address, checked and without metadata.
 
-_call: ContextVar[_CallPictures | None] = ContextVar("pictures of the call", default=None)
+        Raises `ApiError`, which names the field.
+        """
+        try:
+            data = await self._fetched(text) if "://" in text[:20] else data_of(text)
+        except (NotData, NotFetched) as error:
+            raise invalid(f"{param}: {error}.", param) from None
+        return await self.sent(data, param)
 
+    async def sent(self, data: bytes, param: str) -> File:
+        """Return bytes as a picture, checked and without metadata.
 
-def taking_pictures(route: Route, fetcher: Fetcher | None) -> Route:
-    """Return a route that bounds the pictures of each call; with a `fetcher`, they may be addresses."""
-
-    async def called(request: web.Request, caller: Caller) -> web.StreamResponse:
-        _call.set(_CallPictures(fetcher))
-        return await route(request, caller)
-
-    return called
-
-
-async def picture_of(text: str, param: str) -> File:
-    """Return a picture of a request, checked and stripped of metadata.
-
-    Raises `ApiError`, which names the field.
-    """
-    try:
-        data = await _fetched(text) if "://" in text[:20] else data_of(text)
-    except (NotData, NotFetched) as error:
-        raise invalid(f"{param}: {error}.", param) from None
-    return await picture_in(data, param)
-
-
-async def picture_in(data: bytes, param: str) -> File:
-    """Return bytes of a request as a picture, checked and stripped of metadata.
-
-    Raises `ApiError`, which names the field.
-    """
-    if (call := _call.get()) is not None:
-        if call.left == 0:
+        Raises `ApiError`, which names the field.
+        """
+        if self._left == 0:
             message = f"{param}: a request must not contain more than {PICTURES_MOST} pictures."
             raise invalid(message, param)
-        call.left -= 1
-    try:
-        require_weight(len(data))
-        return await checked(data)
-    except Declined as declined:
-        raise invalid(in_words(declined.refusal), param) from None
+        self._left -= 1
+        try:
+            require_weight(len(data))
+            return await checked(data)
+        except Declined as declined:
+            raise invalid(in_words(declined.refusal), param) from None
+
+    async def _fetched(self, text: str) -> bytes:
+        if self._errands is None:
+            raise NotFetched(NO_ADDRESS)
+        return await self._errands.get(text)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pictures:
+    """Takes the pictures of calls; with a `fetcher`, they may be addresses."""
+
+    clock: Clock
+    fetcher: Fetcher | None = None
+
+    def of(self, caller: Caller) -> CallPictures:
+        """Return what takes the pictures of a new call. Raises `ApiError` for a banned person.
+
+        Whatever else is refused is refused later; a ban must not cost a fetch or a decoder.
+        """
+        now = self.clock.now()
+        if (ban := ban_of(caller.person, now)) is not None:
+            raise refused(ban, (), now)
+        return CallPictures(caller, None if self.fetcher is None else Errands(self.fetcher))
 
 
 def require_number(count: int, param: str) -> None:
     """Refuse more pictures than a model that draws can start from. Raises `ApiError`."""
     if count > START_PICTURES:
         raise invalid(f"{param}: models here start from one picture; you sent {count}.", param)
-
-
-async def _fetched(text: str) -> bytes:
-    call = _call.get()
-    if call is None or call.errands is None:
-        raise NotFetched(NO_ADDRESS)
-    return await call.errands.get(text)

@@ -53,7 +53,7 @@ class Repeats:
         if given := _given(request.headers):
             if len(given) > KEY_MOST:
                 name = "Idempotency-Key"
-                raise invalid(f"{name}: must be at most {KEY_MOST} characters.", name)
+                raise invalid(f"{name}: must not be longer than {KEY_MOST} characters.", name)
             digest_of_key = hashlib.sha256(f"{caller.user} {given}".encode()).hexdigest()
             return f"{PLATFORM}:{digest_of_key}"
         if digest and _count(request.headers) > 0:

@@ -18,7 +18,7 @@ from bot.gateway.openai.response_frame import ResponseFrame
 from bot.gateway.openai.response_output import OutputItems
 from bot.gateway.openai.response_request import Responses
 from bot.gateway.openai.response_turns import InputTurns
-from bot.gateway.pictures import picture_of
+from bot.gateway.pictures import CallPictures, Pictures
 from bot.gateway.server import Route
 from bot.gateway.submitting import Submitting
 from queueing.core.requests import Chat, ChatMessage, File, PassedOn
@@ -30,6 +30,7 @@ class ResponseRoute:
 
     submitting: Submitting
     answering: Answering
+    pictures: Pictures
 
     @property
     def routes(self) -> Mapping[str, Route]:
@@ -45,8 +46,9 @@ class ResponseRoute:
 
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Answer one call. Raises `ApiError`."""
+        taken = self.pictures.of(caller)
         asked = read(Responses, await json_body(request))
-        chat, files = await _chat(asked)
+        chat, files = await _chat(asked, taken)
         job = await self.submitting.submit(request, caller, asked.model, chat, files)
         frame = ResponseFrame(number=job.id, created=int(time.time()), asked=asked)
         if asked.streams:
@@ -65,11 +67,11 @@ class ResponseRoute:
         )
 
 
-async def _chat(asked: Responses) -> tuple[Chat, tuple[File, ...]]:
+async def _chat(asked: Responses, taken: CallPictures) -> tuple[Chat, tuple[File, ...]]:
     """Return the request of the queue with its pictures. Raises `ApiError`."""
     turns = InputTurns()
     turns.read(asked.instructions, asked.input)
-    files = tuple([await picture_of(each.url, each.param) for each in turns.pictures])
+    files = tuple([await taken.named(each.url, each.param) for each in turns.pictures])
     shown = ChatMessage(
         role="user", text=turns.question[:QUESTION_SHOWN], pictures=tuple(range(len(files)))
     )

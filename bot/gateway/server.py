@@ -26,7 +26,9 @@ AWAY = ApiError(
     retry_after_s=10.0,
 )
 BUG = ApiError(
-    status=HTTPStatus.INTERNAL_SERVER_ERROR, message="Something went wrong here.", repeat=False
+    status=HTTPStatus.INTERNAL_SERVER_ERROR,
+    message="Something went wrong in Usher; its log says more.",
+    repeat=False,
 )
 
 

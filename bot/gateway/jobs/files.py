@@ -16,10 +16,8 @@ from bot.gateway.jobs.pictures import no_file
 from bot.gateway.jobs.side_records import DeletedUpload, UploadList, UploadView
 from bot.gateway.json_answers import json_response
 from bot.gateway.multipart import form_of
-from bot.gateway.outcomes import refused
-from bot.gateway.pictures import picture_in
+from bot.gateway.pictures import Pictures
 from bot.people.uploads import NoRoom, Upload, Uploads
-from bot.requests.limits import ban_of
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
 
@@ -35,17 +33,17 @@ class FileRoutes:
     """Serves the files that people sent ahead. Another person's file is 404."""
 
     uploads: Uploads
+    pictures: Pictures
     clock: Clock
 
     async def new(self, request: web.Request, caller: Caller) -> web.Response:
         """Store a picture. Raises `ApiError`."""
-        now = self.clock.now()
-        if (ban := ban_of(caller.person, now)) is not None:
-            raise refused(ban, (), now)
+        taken = self.pictures.of(caller)
         form = await form_of(request, files={FIELD})
         if len(form.files) != 1:
             raise invalid(f"{FIELD}: send exactly one file.", FIELD)
-        picture = await picture_in(form.files[0].data, FIELD)
+        picture = await taken.sent(form.files[0].data, FIELD)
+        now = self.clock.now()
         try:
             upload = await self.uploads.new(caller.user, picture, now)
         except NoRoom as full:

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from bot.gateway.callers import Caller
 from bot.gateway.errors import ApiError
-from bot.gateway.pictures import picture_in, picture_of
+from bot.gateway.pictures import CallPictures
 from bot.people.uploads import PREFIX, Uploads
 from bot.queue.jobs import JobReader
 from queueing.core.ports import Clock
@@ -23,17 +23,18 @@ class JobPictures:
     uploads: Uploads
     clock: Clock
 
-    async def find(self, caller: Caller, text: str, param: str) -> File:
+    async def find(self, taken: CallPictures, text: str, param: str) -> File:
         """Return a picture, checked. Raises `ApiError`, a 404 if the caller has no such file."""
+        caller = taken.caller
         if text.startswith(PREFIX):
             found = await self.uploads.file(caller.user, text, self.clock.now())
         elif match := _RESULT.fullmatch(text):
             found = await self._result(caller, int(match[1]), int(match[2]))
         else:
-            return await picture_of(text, param)
+            return await taken.named(text, param)
         if found is None:
             raise no_file(text, param)
-        return await picture_in(found.data, param)
+        return await taken.sent(found.data, param)
 
     async def _result(self, caller: Caller, job_id: int, number: int) -> File | None:
         job = await self.jobs.get(job_id)

@@ -24,7 +24,7 @@ from bot.gateway.jobs.side_records import HookSecret
 from bot.gateway.jobs.submissions import submission
 from bot.gateway.jobs.views import job_view, machine_list, newest_first, queue_view
 from bot.gateway.json_answers import json_response
-from bot.gateway.pictures import require_number
+from bot.gateway.pictures import Pictures, require_number
 from bot.gateway.runs import Runs
 from bot.gateway.submitting import Submitting
 from bot.queue.jobs import JobReader
@@ -46,14 +46,16 @@ class JobRoutes:
     status: QueueStatus
     submitting: Submitting
     runs: Runs
-    pictures: JobPictures
+    pictures: Pictures
+    job_pictures: JobPictures
     hooks: HookSettings = field(default_factory=HookSettings)
 
     async def submit(self, request: web.Request, caller: Caller) -> web.Response:
         """Accept a job: 202 with its number and place. Raises `ApiError`."""
-        asked, sent = await submission(request)
+        taken = self.pictures.of(caller)
+        asked, sent = await submission(request, taken)
         hook = self._hook(asked.webhook, caller)
-        find = partial(self.pictures.find, caller)
+        find = partial(self.job_pictures.find, taken)
         if isinstance(asked, PictureJob):
             named = [(text, f"pictures.{n}") for n, text in enumerate(asked.pictures)]
             named += [(asked.file_id, "file_id")] if asked.file_id is not None else []

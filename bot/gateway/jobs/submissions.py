@@ -10,7 +10,7 @@ from bot.gateway.errors import invalid
 from bot.gateway.jobs.records import JOB_REQUESTS, ChatJob, PictureJob
 from bot.gateway.multipart import ClientForm, form_of, is_form
 from bot.gateway.openai.records import wrong
-from bot.gateway.pictures import picture_in
+from bot.gateway.pictures import CallPictures
 from queueing.core.requests import File
 
 FIELDS = ("pictures", "picture", "image", "file")
@@ -20,7 +20,7 @@ REQUEST_LIMIT = 4 * 1024 * 1024  # bytes of a field
 
 
 async def submission(
-    request: web.Request,
+    request: web.Request, taken: CallPictures
 ) -> tuple[ChatJob | PictureJob, tuple[File, ...]]:
     """Return a request for a job, with the pictures sent in its form. Raises `ApiError`.
 
@@ -34,9 +34,9 @@ async def submission(
     except ValidationError as error:
         raise wrong(error) from None
     if form.files and isinstance(asked, ChatJob):
-        text = "files of a form go with a prompt; messages name files that were sent ahead"
+        text = "a form can send files with a prompt only; in messages, use data URLs or /v1/files"
         raise invalid(f"{form.files[0].param}: {text}.", form.files[0].param)
-    return asked, tuple([await picture_in(each.data, each.param) for each in form.files])
+    return asked, tuple([await taken.sent(each.data, each.param) for each in form.files])
 
 
 def _asked(form: ClientForm) -> ChatJob | PictureJob:
@@ -46,5 +46,5 @@ def _asked(form: ClientForm) -> ChatJob | PictureJob:
         return PictureJob.model_validate(fields)
     if fields:
         name = next(iter(fields))
-        raise invalid(f"{name}: belongs into the field “{REQUEST}”.", name)
+        raise invalid(f"{name}: belongs in the field “{REQUEST}”.", name)
     return JOB_REQUESTS.validate_json(whole, strict=True)

@@ -44,9 +44,9 @@ class Completions(Sampling):
     @classmethod
     def _bounded(cls, value: Any) -> Any:
         if isinstance(value, str) and len(value) > TEXT_LIMIT:
-            raise ValueError(f"must be at most {TEXT_LIMIT} characters")
+            raise ValueError(f"must not be longer than {TEXT_LIMIT} characters")
         if isinstance(value, tuple) and not 0 < len(value) <= PROMPT_TOKENS_LIMIT:
-            raise ValueError(f"must be 1 to {PROMPT_TOKENS_LIMIT} tokens")
+            raise ValueError(f"must contain 1 to {PROMPT_TOKENS_LIMIT} tokens")
         return value
 
     @model_validator(mode="after")

@@ -75,7 +75,7 @@ def given_in(value: JsonValue) -> tuple[Given, ...]:
     elif _is_number(value[0]):
         inputs = (_one(value, "input"),)
     elif len(value) > INPUTS_LIMIT:
-        raise invalid(f"input: must be at most {INPUTS_LIMIT} inputs.", "input")
+        raise invalid(f"input: must not contain more than {INPUTS_LIMIT} inputs.", "input")
     else:
         inputs = tuple(_one(each, f"input.{at}") for at, each in enumerate(value))
     _require_bounded(inputs)
@@ -99,16 +99,18 @@ def _one(value: JsonValue, param: str) -> Given:
 
 def _text(value: JsonValue, param: str) -> str:
     if not isinstance(value, str) or not value:
-        raise invalid(f"{param}: must be a text that is not empty.", param)
+        raise invalid(f"{param}: must be a text, and not an empty one.", param)
     if len(value) > TEXT_LIMIT:
-        raise invalid(f"{param}: must be at most {TEXT_LIMIT} characters.", param)
+        raise invalid(f"{param}: must not be longer than {TEXT_LIMIT} characters.", param)
     return value
 
 
 def _tokens(value: list[JsonValue], param: str) -> tuple[int, ...]:
     tokens = tuple(each for each in value if _is_number(each) and isinstance(each, int))
     if len(tokens) != len(value) or not all(0 <= token <= TOKEN_MOST for token in tokens):
-        raise invalid(f"{param}: an array of tokens holds whole numbers from 0 only.", param)
+        raise invalid(
+            f"{param}: an array of tokens must contain only whole numbers from 0 up.", param
+        )
     return tokens
 
 
@@ -126,7 +128,7 @@ def _object(value: dict[str, JsonValue], param: str) -> Given:
         if (url := _url(part)) is not None:
             pictures.append(url)
     if len(pictures) > 1:
-        raise invalid(f"{param}: one input has at most one picture.", param)
+        raise invalid(f"{param}: an input must not contain more than one picture.", param)
     if pictures:
         return GivenPicture(url=pictures[0], param=param, text="\n".join(texts))
     if not texts:
@@ -165,7 +167,7 @@ def _require_bounded(inputs: Sequence[Given]) -> None:
         (pictures, PICTURES_LIMIT, "pictures"),
     ):
         if count > limit:
-            raise invalid(f"input: must be at most {limit} {what} in one call.", "input")
+            raise invalid(f"input: must not contain more than {limit} {what} in all.", "input")
 
 
 # ---------------------------------------------------------------- the answer

@@ -76,9 +76,9 @@ class ClientMessage(ClientRecord):
     @classmethod
     def _bounded(cls, value: Any) -> Any:
         if isinstance(value, str) and len(value) > TEXT_LIMIT:
-            raise ValueError(f"must be at most {TEXT_LIMIT} characters")
+            raise ValueError(f"must not be longer than {TEXT_LIMIT} characters")
         if isinstance(value, tuple) and len(value) > PARTS_LIMIT:
-            raise ValueError(f"must be at most {PARTS_LIMIT} parts")
+            raise ValueError(f"must not contain more than {PARTS_LIMIT} parts")
         return value
 
     @property

@@ -48,7 +48,7 @@ class Sampling(ClientRecord):
     @classmethod
     def _few(cls, stop: Any) -> Any:
         if isinstance(stop, tuple) and len(stop) > STOPS_LIMIT:
-            raise ValueError(f"must be at most {STOPS_LIMIT} texts")
+            raise ValueError(f"must not contain more than {STOPS_LIMIT} texts")
         return stop
 
     def passed_on(self) -> dict[str, JsonValue]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bot.gateway.fetching.fetcher import Fetcher
+from bot.people.stored_people import StoredPeople
 from tests.bot.gateway.test_hostile_pictures import response
 from tests.bot.gateway.test_image_edits import DRAWS, png
 from tests.bot.gateway.whole_api import Api, running
@@ -109,3 +110,14 @@ async def test_no_address_is_fetched_unless_the_operator_allows_it(
         answer = await api.post(path, body, status=400)
         assert "does not fetch addresses" in answer["error"]["message"]
         assert not await api.open_jobs()
+
+
+@WAYS
+async def test_nothing_is_fetched_for_a_banned_person(way: Any, tmp_path: Path) -> None:
+    """A ban would leave them a way to make this machine fetch and decode what they choose."""
+    async with fetching(tmp_path, png()) as (api, server):
+        await StoredPeople(api.parts.database).change("api:local", banned_at=1.0)
+        path, body = way(URL)
+        answer = await api.post(path, body, status=403)
+        assert answer["error"]["code"] == "banned"
+    assert not server.asked

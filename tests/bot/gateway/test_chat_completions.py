@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from yarl import URL
 
 from queueing.core.jobs import JobState
-from tests.bot.gateway.whole_api import CONFIG, Api, running
+from tests.bot.gateway.whole_api import CONFIG, WAIT_S, Api, running
 
 CAT = {"model": "llama", "messages": [{"role": "user", "content": "What is a cat?"}]}
 SLOW = CONFIG.replace("service_s: 0.1", "service_s: 60")
@@ -141,8 +142,26 @@ async def test_a_near_name_is_named(tmp_path: Path) -> None:
     """A person who mistypes a model would have to look it up."""
     async with running(tmp_path) as api:
         answer = await api.post("/chat/completions", {**CAT, "model": "lama"}, status=404)
-    assert "llama" in answer["error"]["message"]
-    assert answer["error"]["code"] == "model_not_found"
+        listed = await api.get("/models/lama", status=404)
+        one = await api.get("/models/LLAMA")
+    for error in (answer["error"], listed["error"]):
+        assert "Did you mean llama?" in error["message"]
+        assert error["code"] == "model_not_found"
+    assert one["usher"]["model"] == "llama"
+
+
+async def test_the_limit_of_a_body_is_that_of_its_path(tmp_path: Path) -> None:
+    """A program that halves what it sends by a wrong figure is refused again."""
+    async with running(tmp_path) as api:
+        for path, most in (("/chat/completions", b"64 MB"), ("/embeddings", b"32 MB")):
+            url = URL(f"{api.url}{path}")
+            reader, writer = await asyncio.open_connection(url.host, url.port)
+            about = f"Content-Type: application/json\r\nContent-Length: {2**30}\r\n\r\n"
+            writer.write(f"POST {url.path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{about}".encode())
+            async with asyncio.timeout(WAIT_S):
+                assert b" 413 " in await reader.readline()
+                assert most in await reader.readuntil(b"MB")
+            writer.close()
 
 
 async def test_deep_nesting_and_garbage_are_refused(tmp_path: Path) -> None:
