@@ -160,10 +160,8 @@ async def _announce(parts: BotParts, *, kept: bool) -> None:
             print("Type /image flux cat, or ask something. Ctrl-C ends it.", flush=True)  # noqa: T201
     if parts.gateway is not None:
         await parts.gateway.connected.wait()
-        print(
-            f"Programs reach the API at http://127.0.0.1:{parts.gateway.port}/v1, without a key.",
-            flush=True,
-        )  # noqa: T201  # the answer
+        address = f"http://127.0.0.1:{parts.gateway.port}/v1"
+        print(f"Programs reach the API at {address}, without a key.", flush=True)  # noqa: T201  # as above
     if kept:
         print(_KEPT.format(path=kept_path()), flush=True)  # noqa: T201  # as above
 
