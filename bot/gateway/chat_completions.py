@@ -13,7 +13,7 @@ from bot.gateway.openai.chat import ChatCompletions
 from bot.gateway.openai.chunks import ChatStream, Heading, PlaceForm
 from bot.gateway.openai.messages import pictures_of, question_of
 from bot.gateway.openai.records import read
-from bot.gateway.pictures import Pictures
+from bot.gateway.pictures import RequestPictures
 from bot.gateway.submitting import Submitting
 from queueing.core.requests import Chat, ChatMessage, File, PassedOn
 
@@ -28,7 +28,7 @@ class ChatRoute:
 
     submitting: Submitting
     answering: Answering
-    pictures: Pictures
+    pictures: RequestPictures
 
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Answer one call. Raises `ApiError`."""

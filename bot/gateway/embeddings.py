@@ -10,7 +10,7 @@ from bot.gateway.bodies import json_body
 from bot.gateway.callers import Caller
 from bot.gateway.openai.embeddings import EmbeddingCall, Given, GivenPicture, Vectors, given_in
 from bot.gateway.openai.records import read
-from bot.gateway.pictures import CallPictures, Pictures
+from bot.gateway.pictures import CallPictures, RequestPictures
 from bot.gateway.submitting import Submitting
 from queueing.core.requests import Embed, EmbedInput, File, PictureInput
 
@@ -23,7 +23,7 @@ class EmbeddingRoute:
 
     submitting: Submitting
     answering: Answering
-    pictures: Pictures
+    pictures: RequestPictures
 
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Answer one call. Raises `ApiError`."""

@@ -25,7 +25,7 @@ from bot.gateway.jobs.pictures import JobPictures
 from bot.gateway.jobs.routes import JobRoutes
 from bot.gateway.models import ModelsRoute
 from bot.gateway.original_files import ROUTE, OriginalFiles
-from bot.gateway.pictures import Pictures
+from bot.gateway.pictures import RequestPictures
 from bot.gateway.repeats import Repeats
 from bot.gateway.responses import ResponseRoute
 from bot.gateway.runs import Runs
@@ -112,7 +112,7 @@ class Gateway:
             repeats=Repeats(jobs=queue.jobs, clock=clock, attendance=attendance),
             unwanted=settings.unwanted,
         )
-        routes = self._routes(queue, submitting, Pictures(clock=clock, fetcher=fetcher))
+        routes = self._routes(queue, submitting, RequestPictures(clock=clock, fetcher=fetcher))
         described = DocumentRoute([*routes, ROUTE], url=settings.url, open_=settings.open)
         # Made for each run: an application that was served cannot be served again.
         self._application = partial(
@@ -137,7 +137,7 @@ class Gateway:
         )
 
     def _routes(
-        self, queue: QueueService, submitting: Submitting, pictures: Pictures
+        self, queue: QueueService, submitting: Submitting, pictures: RequestPictures
     ) -> Mapping[str, Route]:
         answering, url = self._answering, self._settings.url
         chat = ChatRoute(submitting=submitting, answering=answering, pictures=pictures)

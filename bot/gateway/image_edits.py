@@ -14,7 +14,7 @@ from bot.gateway.jobs.pictures import JobPictures
 from bot.gateway.multipart import form_of, is_form
 from bot.gateway.openai.images import ImageEdit, ImageEditInJson
 from bot.gateway.openai.records import read, wrong
-from bot.gateway.pictures import CallPictures, Pictures, require_number
+from bot.gateway.pictures import CallPictures, RequestPictures, require_number
 from bot.gateway.submitting import Submitting
 from bot.requests.drawing import Drawing
 from queueing.core.requests import File
@@ -32,7 +32,7 @@ class ImageEditRoute:
 
     submitting: Submitting
     answers: ImageAnswers
-    pictures: Pictures
+    pictures: RequestPictures
     job_pictures: JobPictures
 
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:

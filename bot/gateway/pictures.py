@@ -64,7 +64,7 @@ class CallPictures:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pictures:
+class RequestPictures:
     """Takes the pictures of calls; with a `fetcher`, they may be addresses."""
 
     clock: Clock

@@ -18,7 +18,7 @@ from bot.gateway.openai.response_frame import ResponseFrame
 from bot.gateway.openai.response_output import OutputItems
 from bot.gateway.openai.response_request import Responses
 from bot.gateway.openai.response_turns import InputTurns
-from bot.gateway.pictures import CallPictures, Pictures
+from bot.gateway.pictures import CallPictures, RequestPictures
 from bot.gateway.server import Route
 from bot.gateway.submitting import Submitting
 from queueing.core.requests import Chat, ChatMessage, File, PassedOn
@@ -30,7 +30,7 @@ class ResponseRoute:
 
     submitting: Submitting
     answering: Answering
-    pictures: Pictures
+    pictures: RequestPictures
 
     @property
     def routes(self) -> Mapping[str, Route]:

@@ -16,7 +16,7 @@ from bot.gateway.jobs.pictures import no_file
 from bot.gateway.jobs.side_records import DeletedUpload, UploadList, UploadView
 from bot.gateway.json_answers import json_response
 from bot.gateway.multipart import form_of
-from bot.gateway.pictures import Pictures
+from bot.gateway.pictures import RequestPictures
 from bot.people.uploads import NoRoom, Upload, Uploads
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
@@ -33,7 +33,7 @@ class FileRoutes:
     """Serves the files that people sent ahead. Another person's file is 404."""
 
     uploads: Uploads
-    pictures: Pictures
+    pictures: RequestPictures
     clock: Clock
 
     async def new(self, request: web.Request, caller: Caller) -> web.Response:

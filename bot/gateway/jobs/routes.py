@@ -24,7 +24,7 @@ from bot.gateway.jobs.side_records import HookSecret
 from bot.gateway.jobs.submissions import submission
 from bot.gateway.jobs.views import job_view, machine_list, newest_first, queue_view
 from bot.gateway.json_answers import json_response
-from bot.gateway.pictures import Pictures, require_number
+from bot.gateway.pictures import RequestPictures, require_number
 from bot.gateway.runs import Runs
 from bot.gateway.submitting import Submitting
 from bot.queue.jobs import JobReader
@@ -46,7 +46,7 @@ class JobRoutes:
     status: QueueStatus
     submitting: Submitting
     runs: Runs
-    pictures: Pictures
+    pictures: RequestPictures
     job_pictures: JobPictures
     hooks: HookSettings = field(default_factory=HookSettings)
 
