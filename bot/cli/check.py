@@ -134,7 +134,7 @@ def _films(catalog: Catalog) -> Iterator[Finding]:
 async def _try_database(
     place: Path | DatabaseServer, *, running: bool, try_s: float
 ) -> list[Finding]:
-    if running:
+    if running and isinstance(place, Path):
         text = "in use by the Usher that runs now"
         return [Finding(what="database", name=place.name, works=True, text=text)]
     trying = asyncio.to_thread(database.examine, place)

@@ -79,33 +79,10 @@ def _run(arguments: argparse.Namespace) -> int:
         raise ConfigError(
             (f"{arguments.config}: chats: none is set, so no request could reach the bot",)
         )
-    from bot.runtime import process  # noqa: PLC0415  # as above
+    from bot.runtime import process, running  # noqa: PLC0415  # as above
 
     process.settle()
-    return run_until_signal(_serve(config))
-
-
-async def _serve(config: Config) -> None:
-    from bot.runtime.app import build  # noqa: PLC0415  # as above
-
-    app, damage = build(config), None
-    try:
-        # The heartbeat begins once this process owns the database: a second bot must not end the
-        # first one's.
-        async with app.running() as parts, asyncio.TaskGroup() as group:
-            look = parts.database.look_at_file
-            beating = group.create_task(heartbeat.beat(config.sign_of_life, look))
-            chats = ", ".join(platform.name for platform in parts.platforms)
-            models = ", ".join(config.models) or "what its servers offer"
-            _log.info("usher %s serves %s to %s", version(), models, chats)
-            try:
-                await parts.queue.run()
-            finally:
-                beating.cancel()
-                damage = parts.database.damage
-    finally:
-        if damage is not None:  # an orderly stop, but not a good end
-            raise StoreError(damage)
+    return run_until_signal(running.run(config, version()))
 
 
 def _check(arguments: argparse.Namespace) -> int:

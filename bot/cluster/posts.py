@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
-from queueing.core.errors import StoreError
+from queueing.core.errors import Fenced, StoreError
 from queueing.core.posts import Posts, Tenure
 
 log = logging.getLogger(__name__)
@@ -98,7 +98,9 @@ class PostKeeper:
             if not doing.done():
                 return False
             await doing  # it raises what stopped the duty
-        except BaseException:
+        except BaseException as error:
+            if _is_fenced(error):
+                return False
             await self._stop(doing)
             if not keeping.done():
                 await self._free(lease.tenure)
@@ -144,3 +146,12 @@ class PostKeeper:
     async def _stop(self, task: "asyncio.Future[None]") -> None:
         task.cancel()
         await asyncio.wait({task})
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.debug("stopped with %r", error)
+
+
+def _is_fenced(error: BaseException) -> bool:
+    """Return whether a duty ended because the database refused what it wrote."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(Fenced) is not None
+    return isinstance(error, Fenced)

@@ -15,6 +15,7 @@ from bot.config.presets import RoomConfig, StyleConfig
 from bot.config.sections import (
     ApiConfig,
     BackendConfig,
+    ClusterConfig,
     ConversationConfig,
     DefaultsConfig,
     HostConfig,
@@ -60,6 +61,7 @@ class Config(Section):
     conversation: ConversationConfig = ConversationConfig()
     roles: dict[str, RoleConfig] = Field(default_factory=dict)
     scheduling: SchedulingConfig = SchedulingConfig()
+    cluster: ClusterConfig = ClusterConfig()
     retention: RetentionConfig = RetentionConfig()
     logging: LoggingConfig = LoggingConfig()
 

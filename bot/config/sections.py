@@ -241,6 +241,12 @@ class ApiConfig(Section):
         return self
 
 
+class ClusterConfig(Section):
+    """Several processes on one database: how long one that is silent keeps its post, in seconds."""
+
+    lease_s: Annotated[float, Field(ge=1, le=600)] = 15
+
+
 class RetentionConfig(Section):
     """How long delivered work stays, for `/show` and its buttons: by age and by size."""
 

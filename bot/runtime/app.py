@@ -32,6 +32,7 @@ from bot.runtime.retention import most_mb
 from queueing.core.catalog import Catalog
 from queueing.core.clock import SystemClock
 from queueing.core.ports import Backend, Clock
+from queueing.core.posts import Tenure
 from queueing.service.jobqueue import JobQueue
 from queueing.store import Database, JobStore, open_database
 
@@ -39,6 +40,7 @@ log = logging.getLogger(__name__)
 
 _GRACE_S = 4.0  # for running jobs at an orderly stop
 _SETTLE_S = 1.5  # then for their last messages; undelivered results are kept
+_HAND_OVER_S = 0.2  # for either where another process goes on with both
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,6 +77,7 @@ class App:
         make_fetcher: Callable[[], Fetcher],
         inline: bool,
         grace_s: float,
+        tenure: Tenure | None,
     ) -> None:
         self._config = config
         self._access = config.access()
@@ -85,6 +88,7 @@ class App:
         self._make_fetcher = make_fetcher
         self._inline = inline
         self._grace_s = grace_s
+        self._tenure = tenure
 
     async def run(self) -> None:
         """Run until cancelled, then stop in order.
@@ -119,7 +123,7 @@ class App:
                     yield parts
                 finally:
                     parts.gate.close()
-                    await parts.presenter.settle(_SETTLE_S)
+                    await parts.presenter.settle(_HAND_OVER_S if self._tenure else _SETTLE_S)
 
     async def _open(self, stack: AsyncExitStack) -> BotParts:
         database = await self._open_database(stack)
@@ -188,6 +192,7 @@ class App:
             migrations=(MIGRATIONS,),
             inline=self._inline,
             most_mb=most_mb(self._config.retention),
+            tenure=self._tenure,
         )
         stack.push_async_callback(database.aclose)
         return database
@@ -233,12 +238,14 @@ def build(
     make_fetcher: Callable[[], Fetcher] = Fetcher,
     inline: bool = False,
     grace_s: float | None = None,
+    tenure: Tenure | None = None,
 ) -> App:
     """Return the bot of a configuration; nothing is opened or connected yet.
 
-    The overrides are for the demo and for tests: other chats, other servers, virtual time (with
+    With a `tenure` it is one of several processes, and another goes on when it stops. The overrides are for the demo and for tests: other chats, other servers, virtual time (with
     `inline`, the database works in the calling thread).
     """
+    usual_s = _GRACE_S if tenure is None else _HAND_OVER_S
     return App(
         config,
         database_url=config.database_url if database_url is None else database_url,
@@ -247,5 +254,6 @@ def build(
         make_backend=make_backend,
         make_fetcher=make_fetcher,
         inline=inline,
-        grace_s=_GRACE_S if grace_s is None else grace_s,
+        grace_s=usual_s if grace_s is None else grace_s,
+        tenure=tenure,
     )

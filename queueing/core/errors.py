@@ -9,6 +9,7 @@ QueueError
 │  └─ NotAccepting     the queue takes no new jobs (full or damaged disk)
 ├─ StaleJob            another change was faster; drop this one
 ├─ StoreError          the database cannot be used; the text is for the operator
+│  └─ Fenced           another process has taken over; stop
 └─ BackendError        an inference server could not do it
    ├─ Rejected         the request is wrong for this server; fail at once
    ├─ Unavailable      server or network; retry, and mark the backend down for a while
@@ -98,6 +99,10 @@ class StaleJob(QueueError):
 
 class StoreError(QueueError):
     """The database cannot be opened or used; the text explains what the operator can do."""
+
+
+class Fenced(StoreError):
+    """Another process has taken over what this one did: nothing it writes is stored any more."""
 
 
 class BackendError(QueueError):

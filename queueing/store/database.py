@@ -115,10 +115,6 @@ class DatabaseAway(StoreError):
     """The database does not answer; nothing was written, and a later try can succeed."""
 
 
-class Fenced(StoreError):
-    """Another process has taken over what this one did; nothing it writes is stored any more."""
-
-
 class Damaged(StoreError):
     """The database contains something that its engine never wrote; no later try can succeed."""
 

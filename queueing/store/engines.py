@@ -1,9 +1,10 @@
 """Chooses the engine by the address of a database."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from queueing.core.errors import StoreError
-from queueing.core.posts import Tenure
+from queueing.core.posts import Posts, Tenure
 from queueing.store.database import Database, MigrationSet
 from queueing.store.sqlite.database import open_sqlite
 
@@ -41,3 +42,24 @@ async def open_database(
     except ImportError as error:
         raise StoreError(NOT_INSTALLED) from error
     return await open_postgres(url, migrations=migrations, inline=inline, tenure=tenure)
+
+
+@asynccontextmanager
+async def open_posts(
+    url: str, *, migrations: Sequence[MigrationSet], process: str, lease_s: float
+) -> AsyncIterator[Posts]:
+    """Provide the posts of a database on a server, which is migrated first.
+
+    `process` names this process for people. Raises `StoreError` when the database cannot be used.
+    """
+    try:
+        from queueing.store.postgres.database import migrate_postgres  # noqa: PLC0415  # an extra
+        from queueing.store.postgres.posts import PostgresPosts  # noqa: PLC0415  # an extra
+    except ImportError as error:
+        raise StoreError(NOT_INSTALLED) from error
+    await migrate_postgres(url, migrations=migrations)
+    posts = PostgresPosts(url, process=process, lease_s=lease_s)
+    try:
+        yield posts
+    finally:
+        await posts.aclose()

@@ -7,9 +7,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
+from queueing.core.errors import Fenced
 from queueing.core.posts import Tenure
 from queueing.store import Database, open_database
-from queueing.store.database import Connection, Fenced
+from queueing.store.database import Connection
 from tests.fakes.postgres_server import PostgresServer
 
 pytest.importorskip("psycopg")

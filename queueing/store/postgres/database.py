@@ -14,14 +14,13 @@ from uuid import UUID
 
 import psycopg
 
-from queueing.core.errors import StoreError
+from queueing.core.errors import Fenced, StoreError
 from queueing.core.posts import Tenure
 from queueing.store.database import (
     ChangeKind,
     Connection,
     Damaged,
     DatabaseAway,
-    Fenced,
     Item,
     MigrationSet,
     Result,

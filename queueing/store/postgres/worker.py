@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import psycopg
 
-from queueing.core.errors import StoreError
+from queueing.core.errors import Fenced, StoreError
 from queueing.core.posts import Tenure
 from queueing.store.batching import Batch, Batcher, Outcomes
-from queueing.store.database import DatabaseAway, Fenced
+from queueing.store.database import DatabaseAway
 from queueing.store.postgres.connection import Plain, PostgresConnection, PostgresCursor
 from queueing.store.postgres.failures import AWAY, explain, is_away, may_be_repeated
 from queueing.store.postgres.session import Session

@@ -14,6 +14,7 @@ import pytest
 from bot.cli import main as cli
 from bot.config.load import load
 from bot.runtime import heartbeat
+from bot.runtime import running as bot_running
 from queueing.core.errors import StoreError
 
 ROOT = Path(__file__).parents[3]
@@ -160,7 +161,7 @@ async def test_a_deleted_database_is_told_by_health_and_by_the_end(
     """The bot would go on as if all were well, and everything be lost at its end."""
     monkeypatch.setattr(heartbeat, "EVERY_S", 0.01)
     file, database = configured(tmp_path), tmp_path / "usher.sqlite"
-    running = asyncio.create_task(cli._serve(load(Path(file))))
+    running = asyncio.create_task(bot_running.run(load(Path(file)), "1"))
     async with asyncio.timeout(WAIT_S):
         while heartbeat.health(database) is not None:  # noqa: ASYNC110  as above
             await asyncio.sleep(0.01)
