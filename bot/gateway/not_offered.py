@@ -2,7 +2,8 @@
 
 import re
 
-_PATH = re.compile(r"/*(?:v1/+)*(?P<kind>[a-z_]+(?:/(?:speech|transcriptions|translations))?)")
+_BELOW = "speech|transcriptions|translations|compact|input_tokens"
+_PATH = re.compile(rf"/*(?:v1/+)*(?P<kind>[a-z_]+(?:/(?:{_BELOW}))?)")
 _NOTHING_KEPT = "nothing is stored here; send the whole conversation with each call"
 _NO_TRAINING = "Usher runs models, and does not train or grade them"
 _FILES = "send pictures and text files in the request, as data URLs"
@@ -20,6 +21,8 @@ _SENTENCES = {
     "realtime": "There are no realtime sessions here: use /v1/responses with stream.",
     "rerank": "There is no reranking here: compare the vectors of /v1/embeddings.",
     "videos": "There are no videos here: /v1/images/generations draws pictures.",
+    "responses/compact": "Conversations are not compacted here: ask a model for a summary of yours.",
+    "responses/input_tokens": "Tokens are not counted in advance here: `usage` of an answer has them.",
     "audio/speech": "No model here speaks yet.",
     "audio/transcriptions": "No model here listens yet.",
     "audio/translations": "No model here listens yet.",

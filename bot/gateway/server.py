@@ -130,6 +130,8 @@ def _other_methods(request: web.Request, allowed: Iterable[str]) -> web.Response
     allow = ", ".join(sorted({*allowed, "OPTIONS"}))
     if request.method == "OPTIONS":
         return web.Response(status=HTTPStatus.NO_CONTENT, headers={"Allow": allow})
+    if sentence := not_offered(request.path):
+        return error_response(ApiError(status=HTTPStatus.NOT_FOUND, message=sentence))
     message = f"{request.path} takes {allow}, not {request.method}."
     error = ApiError(status=HTTPStatus.METHOD_NOT_ALLOWED, message=message)
     return error_response(error, allow=allow)
