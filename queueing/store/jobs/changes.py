@@ -29,6 +29,8 @@ from queueing.store.jobs.rows import (
     output_rows,
 )
 
+_TEXT_BYTES = 16_384
+
 
 class Submission(NamedTuple):
     """A job to be accepted, its request already as JSON; a tuple, because there are many."""
@@ -243,7 +245,7 @@ class AdmissionCounters:
             if change.output is not None:
                 outputs += output_rows(change.after.id, change.output)
         entered = self._let_in(connection, freed) if freed else {}
-        connection.executemany(queries.INSERT_OUTPUT, outputs)
+        _write_outputs(connection, outputs)
         if given_back:
             self._charges.give_back(connection, given_back)
         return [
@@ -385,6 +387,15 @@ def _write_changes(connection: Connection, changes: Sequence[Change]) -> Sequenc
         for number, outcome in zip(numbers, outcomes, strict=True):
             written[number] = outcome
     return written
+
+
+def _write_outputs(connection: Connection, rows: Sequence[Row]) -> None:
+    """Write texts many to a statement, and files alone: many would not fit into one."""
+    texts = [row for row in rows if len(row[-1]) <= _TEXT_BYTES]
+    insert_rows(connection, queries.INSERT_OUTPUT, queries.INSERT_OUTPUTS, texts)
+    if len(texts) < len(rows):
+        files = [row for row in rows if len(row[-1]) > _TEXT_BYTES]
+        connection.executemany(queries.INSERT_OUTPUT, files)
 
 
 def _values(change: Change) -> Row:

@@ -66,6 +66,7 @@ def _change(event: JobEvent) -> str:
 
 CHANGE: Mapping[JobEvent, str] = {event: _change(event) for event in JobEvent}
 INSERT_OUTPUT = "INSERT INTO outputs (job_id, number, name, mime, data) VALUES (?, ?, ?, ?, ?)"
+INSERT_OUTPUTS = INSERT_OUTPUT + ", (?, ?, ?, ?, ?)" * (ROWS_AT_ONCE - 1)
 FIRST_IN_OVERFLOW = (
     "SELECT id, model, lane FROM jobs WHERE owner = ? AND finished_at IS NULL AND seq IS NULL"
     " AND bulk = ? ORDER BY id LIMIT ?"
