@@ -94,6 +94,12 @@ class ApiKeys(Protocol):
         """End all of a person's keys and return how many there were. Idempotent."""
 
 
+def service_of(user: str) -> str | None:
+    """Return the service that a person is behind, None if there is none."""
+    service, _, person = user.partition("/")
+    return service if person and service.startswith(SERVICE) else None
+
+
 def new_secret() -> str:
     """Return a new key: 32 random bytes."""
     return PREFIX + secrets.token_urlsafe(_BYTES)

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 
 from bot.people import sql
+from bot.people.api_keys import service_of
 from bot.people.users import LanguageTold, Person
 from queueing.store import Connection, Database
 
@@ -20,7 +21,7 @@ class StoredPeople:
 
     async def get(self, user: str) -> Person:
         """Return a person; one without any settings when nothing is known."""
-        return await self._database.read(lambda connection: _read(connection, user))
+        return await self._database.read(lambda connection: _held_to_service(connection, user))
 
     async def change(self, user: str, **changes: str | float | None) -> Person:
         """Set some of a person's fields and return the person as they are now."""
@@ -74,3 +75,19 @@ class StoredPeople:
 def _read(connection: Connection, user: str) -> Person:
     row = connection.execute(sql.PERSON, (user,)).fetchone()
     return Person(user=user) if row is None else Person(**dict(zip(_FIELDS, row, strict=True)))
+
+
+def _held_to_service(connection: Connection, user: str) -> Person:
+    """Return a person, banned with the service they are behind: its key could name anyone."""
+    person = _read(connection, user)
+    if (service := service_of(user)) is None:
+        return person
+    longest = max(person, _read(connection, service), key=_banned_until)
+    bans = {name: getattr(longest, name) for name in ("banned_at", "banned_until", "ban_reason")}
+    return replace(person, **bans)
+
+
+def _banned_until(person: Person) -> float:
+    if person.banned_at is None:
+        return float("-inf")
+    return float("inf") if person.banned_until is None else person.banned_until

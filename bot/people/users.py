@@ -46,7 +46,10 @@ class People(Protocol):
     """Reads and writes what is known of people. Every write is durable when it returns."""
 
     async def get(self, user: str) -> Person:
-        """Return a person; one without any settings when nothing is known."""
+        """Return a person; one without any settings when nothing is known.
+
+        A person behind a service is banned as long as the service is, or longer by their own ban.
+        """
 
     async def change(self, user: str, **changes: str | float | None) -> Person:
         """Set some of a person's fields and return the person as they are now."""

@@ -135,3 +135,17 @@ async def test_people_are_found_by_name_or_by_id(read: Read) -> None:
     assert invites.named("ADA") == ada
     assert invites.named(f"web:{ada.id}") == ada
     assert invites.named("bob") is None
+
+
+async def test_of_a_services_ban_and_a_persons_the_longer_holds(people: People) -> None:
+    """A short ban of a service would let those back in who were banned for good."""
+    service, ada, bob = "service:webui", "service:webui/ada", "service:webui/bob"
+    await people.change(ada, banned_at=1.0, ban_reason="rude")
+    await people.change(service, banned_at=2.0, banned_until=9.0)
+    assert [(await people.get(each)).is_banned(8.0) for each in (service, ada, bob)] == [True] * 3
+    banned = [(await people.get(each)).is_banned(10.0) for each in (service, ada, bob, "web:x")]
+    assert banned == [False, True, False, False]
+    assert (await people.get(ada)).ban_reason == "rude"
+    await people.change(bob, language="de")
+    await people.change(service, banned_at=None, banned_until=None)
+    assert not (await people.get(bob)).is_banned(8.0)

@@ -5,6 +5,7 @@ from bot.chat.api.content import Moment
 from bot.chat.api.table import Command, Param, ParamKind
 from bot.chat.commands.context import Call, CallRefused, Context, audited, reply
 from bot.chat.commands.people import meant_person
+from bot.people.api_keys import service_of
 from bot.people.users import HOUR_S
 
 COMMAND = Command(
@@ -27,8 +28,9 @@ async def handle(context: Context, call: Call) -> Answer:
     hours, reason = call.decimal("hours"), call.text("reason")
     until = None if hours is None else now + hours * HOUR_S
     await context.people.change(user, banned_at=now, banned_until=until, ban_reason=reason)
-    for job in await context.queue.jobs.open_jobs(user):
-        await context.queue.submitter.cancel(job.id)
+    for job in await context.queue.jobs.open_jobs():
+        if user in {job.owner, service_of(job.owner)}:
+            await context.queue.submitter.cancel(job.id)
     told = (reason, None if hours is None else f"for {hours:g} h")
     await audited(context, call, "ban", user, ", ".join(each for each in told if each))
     if until is None:

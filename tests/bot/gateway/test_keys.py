@@ -177,6 +177,27 @@ async def test_the_people_behind_a_service_are_people(tmp_path: Path) -> None:
         assert len(await api.parts.queue.jobs.history("service:webui", limit=9)) == 1
 
 
+async def test_the_people_behind_a_service_are_banned_with_it(tmp_path: Path) -> None:
+    """A banned service would go on under any name it writes into a header."""
+    ada, bob = ({"X-OpenWebUI-User-Id": name} for name in ("ada", "bob"))
+    slow = CLOSED.replace("service_s: 0.1", "service_s: 60")
+    async with running(tmp_path, slow) as api:
+        page = await page_of(api)
+        service = bearer(await new_key(page, "webui --people"))
+        other = bearer(await new_key(page, "web --people"))
+        job = {"model": "flux", "prompt": "cat"}
+        await api.post("/jobs", job, headers={**service, **ada}, status=202)
+        await api.post("/jobs", job, headers={**other, **ada}, status=202)
+        await page.say("/ban service:webui/bob --hours 1")
+        await page.say("/ban service:webui")
+        await api.until(lambda jobs: not jobs, owner="service:webui/ada")
+        assert len(await api.open_jobs("service:web/ada")) == 1
+        await api.post("/jobs", job, headers={**service, **ada}, status=403)
+        await page.say("/unban service:webui")
+        await api.post("/jobs", job, headers={**service, **ada}, status=202)
+        await api.post("/jobs", job, headers={**service, **bob}, status=403)
+
+
 async def test_an_ordinary_key_stands_for_nobody_else(tmp_path: Path) -> None:
     """A caller could write a header and be another person."""
     async with running(tmp_path, CLOSED) as api:
