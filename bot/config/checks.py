@@ -278,7 +278,8 @@ def _chat_problems(config: Config) -> Iterator[ConfigProblem]:
         groups["roles", name] = role.role(name, usual).limits
     for path, limits in groups.items():
         if limits.in_line_per_person > limits.open_per_person:
-            text = f"cannot be more than open_per_person ({limits.open_per_person})"
+            most = limits.open_per_person  # it may have been left out, so its value is named
+            text = f"{limits.in_line_per_person} is more than open_per_person; set it to {most} or less"
             yield ConfigProblem(path=(*path, "in_line_per_person"), text=text)
 
 

@@ -131,6 +131,7 @@ class Answering:
         clock = asyncio.get_running_loop().time
         restarts = run.restarts
         commented_at, chunk_at = -COMMENT_EVERY_S, clock()
+        placed = False  # a place is known only a moment after the job was accepted
         while True:
             news.clear()
             now = clock()
@@ -143,8 +144,9 @@ class Answering:
                 return await self._end(run.job, writer)
             if run.left:
                 return writer.failing(stopping(run.job))
-            if now - commented_at >= COMMENT_EVERY_S:
-                commented_at = now
+            new_place = run.waits and run.standing is not None and not placed
+            if new_place or now - commented_at >= COMMENT_EVERY_S:
+                commented_at, placed = now, placed or new_place
                 await response.write(writer.place(run))
             if not writer.begun and now - chunk_at >= CHUNK_EVERY_S:
                 chunk_at = now

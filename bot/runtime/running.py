@@ -78,9 +78,10 @@ async def _serve(
     app, damage = build(config, tenure=tenure), None
     try:
         async with app.running() as parts, looked_at(parts.database.look_at_file):
-            chats = ", ".join(platform.name for platform in parts.platforms)
+            served = [platform.name for platform in parts.platforms]
+            served += [] if parts.gateway is None else ["programs"]
             models = ", ".join(config.models) or "what its servers offer"
-            log.info("usher %s serves %s to %s", version, models, chats or "programs")
+            log.info("usher %s serves %s to %s", version, models, ", ".join(served))
             try:
                 await parts.queue.run()
             finally:

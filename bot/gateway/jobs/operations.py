@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from bot.gateway.jobs.event_records import JobEvent
+from bot.gateway.jobs.operation import JSON, Operation
 from bot.gateway.jobs.parameters import (
     BYTES,
     FILE,
@@ -17,7 +17,6 @@ from bot.gateway.jobs.parameters import (
     MODEL,
     UPLOAD,
     WAIT_MOST_S,
-    Parameter,
     path_text,
     query,
 )
@@ -32,38 +31,25 @@ from bot.gateway.openai.response_request import Responses
 
 ABSENT = ("/v1/responses/", "/v1/images/variations")
 """The beginnings of OpenAI's paths that only explain why they are not served."""
-JSON = "application/json"
 EVENTS = "text/event-stream"
 ANY_FILE = "*/*"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Operation:
-    """A route: its request and its answer as types, with the statuses it may have besides.
-
-    `answers` holds the type of the answer for each content type, None if its form is OpenAI's or
-    that of a file. `form` are the fields of a request in multipart form. `items` is the type of each event
-    of a stream, and `empty` says when there is none, a 204. An `absent` route has errors only.
-    """
-
-    summary: str
-    tag: str = "OpenAI"
-    status: int = 200
-    request: Any = None
-    answers: Mapping[str, Any] = field(default_factory=lambda: {JSON: None})
-    form: Mapping[str, Any] = field(default_factory=dict)
-    items: Any = None
-    empty: str = ""
-    parameters: tuple[Parameter, ...] = ()
-    headers: Mapping[str, str] = field(default_factory=dict)
-    refusals: tuple[int, ...] = ()
-    public: bool = False
-    absent: bool = False
 
 
 _ACCEPTED = {"x-usher-job": "The number of the job.", "x-request-id": "The job, for error reports."}
 _SUBMITTING = (400, 403, 404, 408, 409, 413, 415, 422, 429)
 _WAITING = (*_SUBMITTING, 410, 502, 504)
+
+
+def _waits_in_line(**about: Any) -> Operation:
+    """Return a path of OpenAI's whose answer is that of a job, whole or as a stream."""
+    return Operation(
+        answers={JSON: None, EVENTS: None},
+        parameters=(KEY,),
+        headers=_ACCEPTED,
+        refusals=_WAITING,
+        **about,
+    )
+
 
 OPERATIONS: Mapping[str, Operation] = {
     "GET /v1/openapi.json": Operation(
@@ -73,37 +59,21 @@ OPERATIONS: Mapping[str, Operation] = {
     "GET /v1/models/{name}": Operation(
         summary="Return a model", answers={JSON: ModelRow}, parameters=(MODEL,), refusals=(404,)
     ),
-    "POST /v1/chat/completions": Operation(
+    "POST /v1/chat/completions": _waits_in_line(
         summary="Answer a conversation",
         request=ChatCompletions,
-        answers={JSON: None, EVENTS: None},
-        parameters=(KEY,),
-        headers=_ACCEPTED,
-        refusals=_WAITING,
     ),
-    "POST /v1/responses": Operation(
+    "POST /v1/responses": _waits_in_line(
         summary="Answer a conversation, in OpenAI's newer form; nothing is stored",
         request=Responses,
-        answers={JSON: None, EVENTS: None},
-        parameters=(KEY,),
-        headers=_ACCEPTED,
-        refusals=_WAITING,
     ),
-    "POST /v1/completions": Operation(
+    "POST /v1/completions": _waits_in_line(
         summary="Continue a prompt, or fill a gap in it",
         request=Completions,
-        answers={JSON: None, EVENTS: None},
-        parameters=(KEY,),
-        headers=_ACCEPTED,
-        refusals=_WAITING,
     ),
-    "POST /v1/fim/completions": Operation(
+    "POST /v1/fim/completions": _waits_in_line(
         summary="Fill a gap in a prompt, answered like a chat completion",
         request=Completions,
-        answers={JSON: None, EVENTS: None},
-        parameters=(KEY,),
-        headers=_ACCEPTED,
-        refusals=_WAITING,
     ),
     "POST /v1/embeddings": Operation(
         summary="Turn texts, tokens or pictures into vectors",
@@ -112,15 +82,11 @@ OPERATIONS: Mapping[str, Operation] = {
         headers=_ACCEPTED,
         refusals=_WAITING,
     ),
-    "POST /v1/images/generations": Operation(
+    "POST /v1/images/generations": _waits_in_line(
         summary="Draw pictures",
         request=ImageGeneration,
-        answers={JSON: None, EVENTS: None},
-        parameters=(KEY,),
-        headers=_ACCEPTED,
-        refusals=_WAITING,
     ),
-    "POST /v1/images/edits": Operation(
+    "POST /v1/images/edits": _waits_in_line(
         summary="Change a picture; also as a form, as OpenAI's API has it",
         request=ImageEditInJson,
         form={
@@ -130,10 +96,6 @@ OPERATIONS: Mapping[str, Operation] = {
             "size": {"type": "string"},
             "n": {"type": "integer"},
         },
-        answers={JSON: None, EVENTS: None},
-        parameters=(KEY,),
-        headers=_ACCEPTED,
-        refusals=_WAITING,
     ),
     "POST /v1/jobs": Operation(
         summary="Submit a job",

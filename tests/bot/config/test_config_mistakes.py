@@ -215,12 +215,12 @@ def test_broken_files_are_refused_with_the_line(lines: list[str], expected: str)
         (
             "  web:",
             "  web:\nlimits: {in_line_per_person: 11}",
-            "config.yaml:10: limits.in_line_per_person: cannot be more than",
+            "config.yaml:10: limits.in_line_per_person: 11 is more than open_per_person; set it to 10",
         ),
         (
             "  web:",
             "  web:\nroles: {few: {open_per_person: 2}}",
-            "config.yaml:10: roles.few.in_line_per_person: cannot be more than",
+            "config.yaml:10: roles.few.in_line_per_person: 5 is more than open_per_person; set it to 2",
         ),
         (
             "{kind: demo}",

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 from yarl import URL
 
+from bot.gateway import answering
 from queueing.core.jobs import JobState
 from tests.bot.gateway.whole_api import CONFIG, WAIT_S, Api, running
 
@@ -136,6 +137,20 @@ async def test_a_bad_request_is_refused_in_openais_shape(
     assert set(error) == {"message", "type", "param", "code"}
     assert error["message"][-1] in ".?"
     assert error["param"] == param or param is None
+
+
+async def test_a_stream_tells_its_place_as_soon_as_it_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person in Open WebUI would read no more than "Waiting" for five seconds."""
+    monkeypatch.setattr(answering, "COMMENT_EVERY_S", 3600.0)
+    async with running(tmp_path, SLOW.replace("vision]", "vision]\n    parallel: 1")) as api:
+        url = f"{api.url}/chat/completions"
+        async with api.session.post(url, json={**CAT, "stream": True}):
+            await until_running(api)
+            async with api.session.post(url, json={**CAT, "stream": True}) as waiting:
+                while b'"position":1' not in await waiting.content.readline():
+                    assert not waiting.content.at_eof()
 
 
 async def test_a_near_name_is_named(tmp_path: Path) -> None:
