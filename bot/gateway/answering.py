@@ -6,12 +6,10 @@ does not stream delays its headers while its status can still change, and then s
 
 import asyncio
 import json
-import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Protocol
 
 from aiohttp import web
 from pydantic import JsonValue
@@ -19,11 +17,18 @@ from pydantic import JsonValue
 from bot.gateway import sse
 from bot.gateway.alarm import Alarm
 from bot.gateway.attendance import Attendance
+from bot.gateway.client_wishes import (
+    clients_patience_s,
+    comes_again_s,
+    headers_within_s,
+    leaves,
+)
 from bot.gateway.errors import ApiError
 from bot.gateway.jobs.views import job_view
 from bot.gateway.json_answers import json_response
 from bot.gateway.outcomes import BROKEN, cancelled_before, gone, problem_of, stopping, too_late
 from bot.gateway.runs import Run, Runs
+from bot.gateway.writers import Render, Writer
 from bot.queue.jobs import OutputReader
 from bot.queue.submitting import JobSubmitter
 from queueing.core.jobs import Job, JobState
@@ -34,39 +39,6 @@ COMMENT_EVERY_S = 5.0
 CHUNK_EVERY_S = 100.0
 """LangChain's async streams give up after 120 s without a chunk, even if comments arrive."""
 SPACE_EVERY_S = 15.0
-AGAIN_S = 10.0
-"""How long the job of a broken call waits for its caller: SDKs retry within 8 s."""
-PATIENCE_MARGIN_S = 5.0
-"""How long before a client's time-out the headers are sent."""
-LEAST_PATIENCE_S = 1.0
-_PATIENCES = ("x-stainless-read-timeout", "x-stainless-timeout")
-
-
-Render = Callable[[Output], JsonValue | bytes]
-"""Makes the body of an answer from the output of a job; bytes are JSON already."""
-
-
-class Writer(Protocol):
-    """Turns the progress of a run into the events of one kind of stream."""
-
-    @property
-    def begun(self) -> bool:
-        """Whether part of the answer has been sent, so that it cannot start over."""
-
-    def news(self, run: Run) -> bytes:
-        """Return events for everything new since the last call; empty if there is nothing."""
-
-    def place(self, run: Run) -> bytes:
-        """Return an event with the place in line."""
-
-    def keeping(self) -> bytes:
-        """Return an event that only keeps the client from giving up."""
-
-    def closing(self, output: Output) -> bytes:
-        """Return the end of a complete answer, with all parts that have not been sent."""
-
-    def failing(self, error: ApiError) -> bytes:
-        """Return the end of a stream that failed; clients must not take it for an answer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,8 +149,8 @@ class Answering:
         _require_result(job)
         began = asyncio.get_running_loop().time()
         ends = began + self._patience.wait_s
-        hold_s = min(self._patience.hold_s, _before(_clients_patience_s(request)))
-        async with self._while_listening(job, again_s=_comes_again_s(request)):
+        hold_s = min(self._patience.hold_s, headers_within_s(request))
+        async with self._while_listening(job, again_s=comes_again_s(request)):
             with self._runs.watch(job) as (run, news):
                 if await run.until_final(news, min(ends, began + hold_s)):
                     return web.Response(
@@ -199,7 +171,7 @@ class Answering:
             headers={"Content-Type": "application/json", **headers_of(run.job)}
         )
         await response.prepare(request)
-        space_every_s = min(SPACE_EVERY_S, _clients_patience_s(request) / 2)
+        space_every_s = min(SPACE_EVERY_S, clients_patience_s(request) / 2)
         clock = asyncio.get_running_loop().time
         while not (run.job.state.final or run.left) and clock() < ends:
             await response.write(b" ")
@@ -268,39 +240,9 @@ def headers_of(job: Job) -> dict[str, str]:
     return headers
 
 
-def _clients_patience_s(request: web.Request) -> float:
-    """Return how long the client says it waits for the next byte; Node's waits for the headers."""
-    announced = [request.headers.get(name, "") for name in _PATIENCES]
-    return min(map(_positive, announced))
-
-
-def _positive(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        return float("inf")
-    return max(LEAST_PATIENCE_S, number) if number > 0 else float("inf")
-
-
-def _before(patience_s: float) -> float:
-    """Return when to send the headers at the latest, so that they arrive within a patience."""
-    return max(patience_s / 2, patience_s - PATIENCE_MARGIN_S)
-
-
-def leaves(request: web.Request) -> bool:
-    """Return whether the caller wishes to fetch the result later, by `Prefer: respond-async`."""
-    given = ",".join(request.headers.getall("Prefer", []))
-    return any(wish.strip().casefold() == "respond-async" for wish in re.split("[,;]", given))
-
-
 def accepted(job: Job) -> web.Response:
     """Return the response to a caller who fetches the result later: 202 with the job's address."""
     headers = {"Location": f"/v1/jobs/{job.id}", "Preference-Applied": "respond-async"}
     return json_response(
         job_view(job), status=HTTPStatus.ACCEPTED, headers={**headers_of(job), **headers}
     )
-
-
-def _comes_again_s(request: web.Request) -> float:
-    """Return how long a client may take to retry a broken call: 0 unless it is an SDK."""
-    return AGAIN_S if "x-stainless-retry-count" in request.headers else 0.0

@@ -11,7 +11,8 @@ from aiohttp import web
 from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
-from bot.gateway.jobs.operations import JSON, Operation, operation_of
+from bot.gateway.jobs.operation import JSON, Operation
+from bot.gateway.jobs.operations import operation_of
 from bot.gateway.jobs.records import ErrorBody, JobView
 from bot.gateway.jobs.side_records import HookEvent
 
