@@ -1,7 +1,6 @@
 """`POST /v1/chat/completions`: takes a conversation, returns an answer."""
 
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -14,11 +13,9 @@ from bot.gateway.openai.chunks import ChatStream, Heading, PlaceForm
 from bot.gateway.openai.messages import pictures_of, question_of
 from bot.gateway.openai.records import read
 from bot.gateway.pictures import RequestPictures
-from bot.gateway.submitting import Submitting
-from queueing.core.requests import Chat, ChatMessage, File, PassedOn
+from bot.gateway.submitting import FindPicture, Submitting
+from queueing.core.requests import Capability, Chat, ChatMessage, File, PassedOn
 
-FindPicture = Callable[[str, str], Awaitable[File]]
-"""Returns the picture that a request names, checked; the second text is the field."""
 QUESTION_SHOWN = 2_000  # characters shown in lists; the server gets all of it
 
 
@@ -34,7 +31,8 @@ class ChatRoute:
         """Answer one call. Raises `ApiError`."""
         taken = self.pictures.of(caller)
         asked = read(ChatCompletions, await json_body(request))
-        chat, files = await passed_on_chat(asked, taken.named)
+        find = self.submitting.finding(request, asked.model, Capability.VISION, taken.named)
+        chat, files = await passed_on_chat(asked, find)
         job = await self.submitting.submit(request, caller, asked.model, chat, files)
         heading = Heading(id=f"chatcmpl-{job.id}", model=asked.model, created=int(time.time()))
         if asked.streams:

@@ -10,9 +10,9 @@ from bot.gateway.bodies import json_body
 from bot.gateway.callers import Caller
 from bot.gateway.openai.embeddings import EmbeddingCall, Given, GivenPicture, Vectors, given_in
 from bot.gateway.openai.records import read
-from bot.gateway.pictures import CallPictures, RequestPictures
-from bot.gateway.submitting import Submitting
-from queueing.core.requests import Embed, EmbedInput, File, PictureInput
+from bot.gateway.pictures import RequestPictures
+from bot.gateway.submitting import FindPicture, Submitting
+from queueing.core.requests import Capability, Embed, EmbedInput, File, PictureInput
 
 BODY_LIMIT = 32 * 1024 * 1024  # bytes
 
@@ -29,7 +29,9 @@ class EmbeddingRoute:
         """Answer one call. Raises `ApiError`."""
         taken = self.pictures.of(caller)
         asked = read(EmbeddingCall, await json_body(request, BODY_LIMIT))
-        inputs, files = await with_pictures(given_in(asked.input), taken)
+        needs = Capability.IMAGE_EMBEDDING
+        find = self.submitting.finding(request, asked.model, needs, taken.named)
+        inputs, files = await with_pictures(given_in(asked.input), find)
         wanted = Embed(inputs=inputs, dimensions=asked.dimensions)
         job = await self.submitting.submit(request, caller, asked.model, wanted, files)
         packed = asked.encoding_format == "base64"
@@ -38,7 +40,7 @@ class EmbeddingRoute:
 
 
 async def with_pictures(
-    given: Sequence[Given], taken: CallPictures
+    given: Sequence[Given], find: FindPicture
 ) -> tuple[tuple[EmbedInput, ...], tuple[File, ...]]:
     """Return the inputs of the queue with their pictures as files. Raises `ApiError`."""
     inputs: list[EmbedInput] = []
@@ -46,7 +48,7 @@ async def with_pictures(
     for each in given:
         if isinstance(each, GivenPicture):
             inputs.append(PictureInput(picture=len(files), text=each.text))
-            files.append(await taken.named(each.url, each.param))
+            files.append(await find(each.url, each.param))
         else:
             inputs.append(each)
     return tuple(inputs), tuple(files)

@@ -17,7 +17,7 @@ from bot.gateway.openai.records import read, wrong
 from bot.gateway.pictures import CallPictures, RequestPictures, require_number
 from bot.gateway.submitting import Submitting
 from bot.requests.drawing import Drawing
-from queueing.core.requests import File
+from queueing.core.requests import Capability, File
 
 NO_MASK = "mask: no model here takes a mask."
 NO_VARIATIONS = ApiError(
@@ -57,6 +57,7 @@ class ImageEditRoute:
         if asked.mask is not None:
             raise invalid(NO_MASK, "mask")
         require_number(len(asked.images), "images")
+        self.submitting.require(request, asked.model, Capability.IMAGE_TO_IMAGE)
         text, field = asked.images[0].named
         return asked, await self.job_pictures.find(taken, text, f"images.0.{field}")
 

@@ -118,6 +118,11 @@ def origin_of(job: Job) -> Origin | None:
         return None
 
 
+def may_repeat(headers: Mapping[str, str]) -> bool:
+    """Return whether a call may repeat an earlier one; what was accepted is not refused later."""
+    return bool(_given(headers)) or _count(headers) > 0
+
+
 def _given(headers: Mapping[str, str]) -> str:
     return headers.get("Idempotency-Key", "").strip()
 

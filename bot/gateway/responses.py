@@ -18,10 +18,10 @@ from bot.gateway.openai.response_frame import ResponseFrame
 from bot.gateway.openai.response_output import OutputItems
 from bot.gateway.openai.response_request import Responses
 from bot.gateway.openai.response_turns import InputTurns
-from bot.gateway.pictures import CallPictures, RequestPictures
+from bot.gateway.pictures import RequestPictures
 from bot.gateway.server import Route
-from bot.gateway.submitting import Submitting
-from queueing.core.requests import Chat, ChatMessage, File, PassedOn
+from bot.gateway.submitting import FindPicture, Submitting
+from queueing.core.requests import Capability, Chat, ChatMessage, File, PassedOn
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +48,8 @@ class ResponseRoute:
         """Answer one call. Raises `ApiError`."""
         taken = self.pictures.of(caller)
         asked = read(Responses, await json_body(request))
-        chat, files = await _chat(asked, taken)
+        find = self.submitting.finding(request, asked.model, Capability.VISION, taken.named)
+        chat, files = await _chat(asked, find)
         job = await self.submitting.submit(request, caller, asked.model, chat, files)
         frame = ResponseFrame(number=job.id, created=int(time.time()), asked=asked)
         if asked.streams:
@@ -67,11 +68,11 @@ class ResponseRoute:
         )
 
 
-async def _chat(asked: Responses, taken: CallPictures) -> tuple[Chat, tuple[File, ...]]:
+async def _chat(asked: Responses, find: FindPicture) -> tuple[Chat, tuple[File, ...]]:
     """Return the request of the queue with its pictures. Raises `ApiError`."""
     turns = InputTurns()
     turns.read(asked.instructions, asked.input)
-    files = tuple([await taken.named(each.url, each.param) for each in turns.pictures])
+    files = tuple([await find(each.url, each.param) for each in turns.pictures])
     shown = ChatMessage(
         role="user", text=turns.question[:QUESTION_SHOWN], pictures=tuple(range(len(files)))
     )

@@ -1,6 +1,6 @@
 """Turns a program's request into a job: idempotency, limits, and refusals as errors."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -9,15 +9,19 @@ from bot.chat.api.origin import Hook, Origin
 from bot.gateway.body_room import release
 from bot.gateway.callers import Caller
 from bot.gateway.outcomes import refused
-from bot.gateway.repeats import Repeats, digest_of
+from bot.gateway.repeats import Repeats, digest_of, may_repeat
 from bot.gateway.runs import PLATFORM
 from bot.requests.admission import AdmissionService
 from bot.requests.drawing import Drawing
 from bot.requests.limits import Asking
 from bot.requests.refusals import Refusal
+from queueing.core.errors import NotCapable, UnknownModel
 from queueing.core.jobs import Job
 from queueing.core.ports import Clock
-from queueing.core.requests import File, Request
+from queueing.core.requests import Capability, File, Request
+
+FindPicture = Callable[[str, str], Awaitable[File]]
+"""Returns the picture that a request names, checked; the second text is the field."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +60,29 @@ class Submitting:
         digest = digest_of(request.headers, drawing.model, drawing, drawing.files)
         asking = await self._asking(request, caller, digest, hook)
         return self._accepted(request, await self.admission.draw(asking, drawing), digest)
+
+    def require(self, request: web.Request, model: str | None, needs: Capability) -> None:
+        """Refuse a model that cannot do it, before the work on a request begins.
+
+        Raises `ApiError`. `submit` refuses it too, but not if it was accepted before.
+        """
+        if model is None or may_repeat(request.headers):
+            return
+        try:
+            self.admission.models.offer.catalog.require(model, needs)
+        except (UnknownModel, NotCapable) as refusal:
+            raise refused(refusal, self.models(), self.clock.now()) from None
+
+    def finding(
+        self, request: web.Request, model: str | None, needs: Capability, find: FindPicture
+    ) -> FindPicture:
+        """Return `find` for a model that must be able to take what it finds."""
+
+        async def found(text: str, param: str) -> File:
+            self.require(request, model, needs)
+            return await find(text, param)
+
+        return found
 
     def style(self, named: str | None) -> str | None:
         """Return the requested style; OpenAI's clients also send their own, such as "vivid"."""

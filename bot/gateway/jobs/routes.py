@@ -32,7 +32,7 @@ from bot.queue.status import QueueStatus
 from bot.queue.submitting import JobSubmitter
 from bot.requests.drawing import Drawing
 from queueing.core.jobs import FINAL, Job, JobState
-from queueing.core.requests import File
+from queueing.core.requests import Capability, File
 
 LIST_USUAL = 20
 
@@ -55,7 +55,10 @@ class JobRoutes:
         taken = self.pictures.of(caller)
         asked, sent = await submission(request, taken)
         hook = self._hook(asked.webhook, caller)
-        find = partial(self.job_pictures.find, taken)
+        drawn = isinstance(asked, PictureJob)
+        needs = Capability.IMAGE_TO_IMAGE if drawn else Capability.VISION
+        named_by = partial(self.job_pictures.find, taken)
+        find = self.submitting.finding(request, asked.model, needs, named_by)
         if isinstance(asked, PictureJob):
             named = [(text, f"pictures.{n}") for n, text in enumerate(asked.pictures)]
             named += [(asked.file_id, "file_id")] if asked.file_id is not None else []

@@ -15,7 +15,10 @@ from tests.bot.gateway.whole_api import Api, running
 from tests.fakes.pictures_example import HOST, FakeNames, PicturesExample, trusting
 
 EMBEDS = "{backends: [studio], capabilities: [image-embedding], vram: 1GB, load_s: 0.01}"
-FETCHES = DRAWS.replace("chats: {}", f"  hashing: {EMBEDS}\nchats: {{}}") + "  fetch: true\n"
+MUTE = "{backends: [studio], capabilities: [embedding], vram: 1GB, load_s: 0.01}"
+MODELS = f"  hashing: {EMBEDS}\n  mute: {MUTE}\n"
+FETCHES_NOT = DRAWS.replace("chats: {}", MODELS + "chats: {}")
+FETCHES = FETCHES_NOT + "  fetch: true\n"
 URL = f"https://{HOST}/a.png"
 
 
@@ -105,7 +108,7 @@ async def test_no_address_is_fetched_unless_the_operator_allows_it(
     def never() -> Fetcher:
         raise AssertionError("a fetcher was made")
 
-    async with running(tmp_path, DRAWS, make_fetcher=never) as api:
+    async with running(tmp_path, FETCHES_NOT, make_fetcher=never) as api:
         path, body = way(URL)
         answer = await api.post(path, body, status=400)
         assert "does not fetch addresses" in answer["error"]["message"]
@@ -121,3 +124,18 @@ async def test_nothing_is_fetched_for_a_banned_person(way: Any, tmp_path: Path) 
         answer = await api.post(path, body, status=403)
         assert answer["error"]["code"] == "banned"
     assert not server.asked
+
+
+@WAYS
+@pytest.mark.parametrize(("model", "status"), [("lama", 404), ("mute", 400)])
+async def test_nothing_is_fetched_for_a_model_that_cannot_take_it(
+    way: Any, model: str, status: int, tmp_path: Path
+) -> None:
+    """A misspelt name would cost a fetch and a decoder, and the caller seconds."""
+    async with fetching(tmp_path, png()) as (api, server):
+        path, body = way(URL)
+        error = (await api.post(path, {**body, "model": model}, status=status))["error"]
+        assert error["param"] == "model"
+        key = {"Idempotency-Key": "one"}
+        await api.post(path, body, status=202 if path == "/jobs" else 200, headers=key)
+    assert len(server.asked) == 1
