@@ -17,7 +17,7 @@ from queueing.core.catalog import Catalog, HostSpec, ModelSpec, Offer
 from queueing.core.errors import QueueError, Unavailable
 from queueing.core.events import Event
 from queueing.core.problems import Problem, What
-from queueing.core.requests import Chat, ChatMessage, TextToImage
+from queueing.core.requests import Chat, ChatMessage, Embed, PictureInput, TextToImage
 
 PARTS = [
     protocol
@@ -70,6 +70,19 @@ st.register_type_strategy(
 )
 st.register_type_strategy(
     Chat, st.lists(MESSAGES, min_size=1, max_size=3).map(lambda said: Chat(messages=tuple(said)))
+)
+EMBED_INPUTS = (
+    WORDS
+    | st.lists(st.integers(0, 9), min_size=1, max_size=3).map(tuple)
+    | st.builds(PictureInput, picture=st.integers(0, 9), text=WORDS)
+)
+st.register_type_strategy(
+    Embed,
+    st.builds(
+        Embed,
+        inputs=st.lists(EMBED_INPUTS, min_size=1, max_size=3).map(tuple),
+        dimensions=st.none() | st.integers(1, 9),
+    ),
 )
 st.register_type_strategy(
     Problem,
