@@ -150,7 +150,7 @@ class Answering:
         began = asyncio.get_running_loop().time()
         ends = began + self._patience.wait_s
         hold_s = min(self._patience.hold_s, headers_within_s(request))
-        async with self._while_listening(job, again_s=comes_again_s(request)):
+        async with self.while_listening(request, job):
             with self._runs.watch(job) as (run, news):
                 if await run.until_final(news, min(ends, began + hold_s)):
                     return web.Response(
@@ -196,6 +196,12 @@ class Answering:
         return output
 
     # ------------------------------------------------------------ hanging up
+
+    @asynccontextmanager
+    async def while_listening(self, request: web.Request, job: Job) -> AsyncIterator[None]:
+        """End the job of a call that does not stream when its caller hangs up."""
+        async with self._while_listening(job, again_s=comes_again_s(request)):
+            yield
 
     @asynccontextmanager
     async def _while_listening(self, job: Job, *, again_s: float = 0.0) -> AsyncIterator[None]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from bot.gateway.answering import Answering
+from bot.gateway.answering import Answering, leaves
 from bot.gateway.openai.images import ImageEdit, ImageRequest, Pictures, PictureStream
 from bot.serving.originals import SignedLinks
 from queueing.core.jobs import Job
@@ -34,8 +34,10 @@ class ImageAnswers:
                 kind="image_edit" if isinstance(asked, ImageEdit) else "image_generation",
             )
             return await self.answering.stream(request, job, writer)
-        as_url = asked.response_format == "url"
-        url = await self._urls(request, job) if as_url else None
+        if asked.response_format != "url" or leaves(request):
+            return await self.answering.whole(request, job, Pictures(created=created).whole)
+        async with self.answering.while_listening(request, job):
+            url = await self._urls(request, job)
         pictures = Pictures(created=created, url=url)
         return await self.answering.whole(request, job, pictures.whole)
 

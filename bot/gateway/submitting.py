@@ -11,6 +11,7 @@ from bot.gateway.callers import Caller
 from bot.gateway.outcomes import refused
 from bot.gateway.repeats import Repeats, digest_of, may_repeat
 from bot.gateway.runs import PLATFORM
+from bot.gateway.whole_steps import seen_through
 from bot.requests.admission import AdmissionService
 from bot.requests.drawing import Drawing
 from bot.requests.limits import Asking
@@ -46,11 +47,12 @@ class Submitting:
     ) -> Job:
         """Accept a request and return its job. Raises `ApiError`, and `StoreError`.
 
-        A repeated call gets the job that it made before. `hook` is called once the job has ended.
+        A repeated call gets the job that it made before. `hook` is called once the job has ended. A
+        caller who hangs up meanwhile is cancelled only once the job is known.
         """
         digest = digest_of(request.headers, model, wanted, files)
         asking = await self._asking(request, caller, digest, hook)
-        made = await self.admission.submit(asking, model, wanted, files)
+        made = await seen_through(self.admission.submit(asking, model, wanted, files))
         return self._accepted(request, made, digest)
 
     async def draw(
@@ -59,7 +61,8 @@ class Submitting:
         """Accept a request for a picture. Raises the same errors as `submit`."""
         digest = digest_of(request.headers, drawing.model, drawing, drawing.files)
         asking = await self._asking(request, caller, digest, hook)
-        return self._accepted(request, await self.admission.draw(asking, drawing), digest)
+        made = await seen_through(self.admission.draw(asking, drawing))
+        return self._accepted(request, made, digest)
 
     def require(self, request: web.Request, model: str | None, needs: Capability) -> None:
         """Refuse a model that cannot do it, before the work on a request begins.

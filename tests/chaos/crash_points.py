@@ -28,6 +28,9 @@ from backends.comfyui.server import ComfyUIServer
 from backends.openai.lmstudio import LMStudio
 from bot.chat.records.stored_records import StoredRecords
 from bot.cli import main as cli
+from bot.gateway.answering import Answering
+from bot.gateway.jobs.routes import JobRoutes
+from bot.gateway.submitting import Submitting
 from bot.platforms.discord.calls import InteractionReply
 from bot.platforms.discord.platform import Discord
 from bot.platforms.telegram.platform import Telegram
@@ -84,6 +87,9 @@ POINTS: Mapping[str, Point] = {
     "to-page": Point(owner=Tab, name="_send"),
     "ask-for-prompt": Point(owner=Enhancer, name="_see_through"),
     "better-prompt": Point(owner=JobStore, name="replace_request"),
+    "accept-call": Point(owner=Submitting, name="_accepted"),
+    "answer-program": Point(owner=Answering, name="_output"),
+    "show-job": Point(owner=JobRoutes, name="_view"),
     "begin-part": Point(owner=StoredRecords, name="begin_part"),
     "end-part": Point(owner=StoredRecords, name="end_part"),
     "acknowledge": Point(owner=JobStore, name="acknowledge"),

@@ -7,6 +7,7 @@ from random import Random
 from typing import Protocol, Self
 
 from tests.chaos.chats import Seen, Words
+from tests.chaos.programs import VECTORS
 from tests.chaos.servers import Book, CountingComfyUI, CountingLlm, shown_number
 from tests.chaos.verdict import Line, Row, Verdict
 
@@ -29,6 +30,8 @@ class Installation(Protocol):
     servers: Sequence[Server]
     slow: float
     """By how much longer everything takes than with servers that only pretend."""
+    takes_programs: bool
+    """Whether a result is known again without the words that chats show beside it."""
 
     async def __aenter__(self) -> Self: ...
 
@@ -85,6 +88,7 @@ class FakeInstallation:
     """Two ComfyUI and an LM Studio that only pretend, and write down all they do."""
 
     slow = 1.0
+    takes_programs = True
     _PICTURES = ("schnell", "sdxl", "pony")
     _TEXTS = ("llama", "mistral")
     _OVERFLOW = frozenset({"telegram:1", "telegram:2", "discord:3"})
@@ -93,7 +97,7 @@ class FakeInstallation:
         self._book = Book()
         self._comfy_1 = CountingComfyUI(self._book, "comfy-1", step_s=0.1, load_s=0.1)
         self._comfy_2 = CountingComfyUI(self._book, "comfy-2", step_s=0.07, load_s=0.1)
-        self._studio = CountingLlm(self._book, self._TEXTS, pace_s=0.04)
+        self._studio = CountingLlm(self._book, self._TEXTS, embeds=VECTORS, pace_s=0.04)
         self.servers: Sequence[Server] = (self._comfy_1, self._comfy_2, self._studio)
         self._stack = AsyncExitStack()
 
@@ -183,6 +187,8 @@ models:
     {{backends: [studio], capabilities: [text-to-text], vram: 8GB, parallel: 1, load_s: 1, service_s: 1}}
   mistral:
     {{backends: [studio], capabilities: [text-to-text], vram: 8GB, parallel: 4, load_s: 1, service_s: 1}}
+  vectors:
+    {{backends: [studio], capabilities: [embedding], vram: 1GB, parallel: 4, load_s: 1, service_s: 1}}
 roles:
   many: {{members: ["telegram:1", "telegram:2", "discord:3"], in_line_per_person: 2}}
 """

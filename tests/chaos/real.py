@@ -170,6 +170,7 @@ class RealInstallation:
     """The servers of a trial that really draw and write."""
 
     slow = 3.0
+    takes_programs = False
 
     def __init__(self, python: Path, folder: Path, llama_server: Path, model: Path) -> None:
         self._comfy = RealComfyUI(python, folder)

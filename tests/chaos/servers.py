@@ -136,11 +136,12 @@ class CountingComfyUI(FakeComfyUI):
 
 
 class CountingLlm(FakeLlm):
-    """An LM Studio that answers each request with its own number, and improves prompts."""
+    """An LM Studio that answers each request with its own number, improves prompts, and embeds."""
 
-    def __init__(self, book: Book, models: Sequence[str], *, pace_s: float) -> None:
+    def __init__(self, book: Book, models: Sequence[str], *, embeds: str, pace_s: float) -> None:
         self._to_say: ContextVar[Sequence[str]] = ContextVar("answer", default=WORDS)
-        super().__init__("lmstudio", [Model(name) for name in models])
+        embedding = Model(embeds, chats=False, embeds=True)
+        super().__init__("lmstudio", [*(Model(name) for name in models), embedding])
         self._book = book
         self.pace_s = pace_s
         self.improved = 0
@@ -167,6 +168,15 @@ class CountingLlm(FakeLlm):
         response = await super()._chat(request)
         self._book.written(number)
         return response
+
+    async def pick(
+        self, name: str, request: web.Request
+    ) -> tuple[Model | None, web.Response | None]:
+        if name in self.models and self.models[name].embeds:
+            number = number_in(await request.text())
+            assert number is not None
+            self._book.begin(number)
+        return await super().pick(name, request)
 
     async def kill(self) -> None:
         """Die as by SIGKILL: every connection ends at once, nothing stays loaded."""

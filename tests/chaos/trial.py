@@ -18,6 +18,7 @@ from tests.chaos.chats import Chats, OnDiscord, OnTelegram
 from tests.chaos.crash_points import DISCORD
 from tests.chaos.crowd import Crowd
 from tests.chaos.installations import FakeInstallation, Installation, Outages
+from tests.chaos.programs import OnApi
 from tests.chaos.runs import Launcher, Runs
 from tests.chaos.servers import number_in
 from tests.chaos.verdict import Row, Verdict
@@ -35,6 +36,7 @@ chats:
   telegram: {{token: "${{CHAOS_TOKEN}}", api_url: "{telegram}"}}
   discord: {{token: "${{CHAOS_DISCORD}}"}}
   web: {{port: {web}, token: "${{CHAOS_WEB}}"}}
+api: {{port: {api}, open: true}}
 admins: [web:local]
 database: {database}
 limits: {{open_per_person: 500, in_line_per_person: 500}}
@@ -76,8 +78,11 @@ class Trial:
             discord = await stack.enter_async_context(FakeDiscord(check_specs=False))
             await stack.enter_async_context(self._installation)
             web = await stack.enter_async_context(OnWeb(Random(self._seed + 3)))
-            config = self._config(telegram, discord, web)
-            chats = (OnTelegram(telegram), web, OnDiscord(discord))
+            programs = await stack.enter_async_context(OnApi(Random(self._seed + 4), web.key))
+            config = self._config(telegram, discord, web, programs)
+            chats: list[Chats] = [OnTelegram(telegram), web, OnDiscord(discord)]
+            if self._installation.takes_programs:
+                chats.insert(0, programs)
             crowd = Crowd(chats, self._crowds_random, self._installation.words)
             launcher = await stack.enter_async_context(Launcher(config, self._folder / "log.txt"))
             runs = Runs(
@@ -91,10 +96,13 @@ class Trial:
             rows = self._rows()
             verdict.judge_chats(crowd, chats, rows, self._installation.number_of)
             await self._installation.judge(verdict, rows)
+            verdict.judge_programs(programs)
         self._judge_database(verdict)
         verdict.faults += runs.faults
         verdict.recovery_s, verdict.died_at = runs.recovery_s, dict(runs.died_at)
         verdict.server_kills = self._outages.kills
+        if verdict.broken_streams and not verdict.server_kills:
+            verdict.faults.append("streams were broken off though no server died")
         return verdict
 
     async def _live(self, runs: Runs, crowd: Crowd, chats: Sequence[Chats], web: OnWeb) -> None:
@@ -118,14 +126,18 @@ class Trial:
             asking.result()  # people who break down must not make a trial look good
         await self._outages.over()
 
-    def _config(self, telegram: FakeTelegram, discord: FakeDiscord, web: OnWeb) -> Path:
+    def _config(
+        self, telegram: FakeTelegram, discord: FakeDiscord, web: OnWeb, programs: OnApi
+    ) -> Path:
         os.environ |= {
             "CHAOS_TOKEN": telegram.token,
             "CHAOS_DISCORD": discord.token,
             "CHAOS_WEB": TOKEN,
             DISCORD: discord.url,
         }
-        chats = CHATS.format(telegram=telegram.url, web=web.port, database=self._database)
+        chats = CHATS.format(
+            telegram=telegram.url, web=web.port, api=programs.port, database=self._database
+        )
         text = self._installation.config() + chats
         path = self._folder / "config.yaml"
         path.write_text(text, encoding="utf-8")

@@ -8,6 +8,7 @@ from statistics import median
 from bot.requests.enhancement import DELAY_S
 from tests.chaos.chats import Asked, Chats
 from tests.chaos.crowd import Crowd, NumberOf, has_ended, replies, results, strangers, was_cancelled
+from tests.chaos.programs import OnApi
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,6 +94,8 @@ class Verdict:
     server_kills: int = 0
     second_messages: list[str] = field(default_factory=list)  # a send no one could note
     unheard: int = 0  # Discord calls that came to no one: people are told so at once
+    broken_streams: int = 0  # programs were told that the server was lost in the middle
+    calls: Mapping[str, int] = field(default_factory=dict)  # of programs, by kind
     servers: Mapping[str, int | None] = field(default_factory=dict)  # what else was counted there
 
     @property
@@ -126,7 +129,9 @@ class Verdict:
                 "server_kills": self.server_kills,
                 "second_messages": len(self.second_messages),
                 "unheard": self.unheard,
+                "broken_streams": self.broken_streams,
                 **self.servers,
+                "calls": dict(sorted(self.calls.items())),
                 "died_at": dict(sorted(self.died_at.items())),
             }
         )
@@ -146,6 +151,11 @@ class Verdict:
             self.faults.append("a request was accepted twice")
         self.wrong_chat += strangers(chats, crowd.asked, number_of)
         self.order_violations += _out_of_turn(crowd.asked, by_number)
+
+    def judge_programs(self, programs: OnApi) -> None:
+        """Count what programs found wrong with their answers."""
+        self.faults += programs.broke_down()
+        self.broken_streams, self.calls = programs.broken, programs.kinds
 
     def _judge(self, request: Asked, row: Row | None, number_of: NumberOf) -> None:
         shown = results(request, number_of)

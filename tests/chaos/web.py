@@ -18,6 +18,7 @@ TOKEN = "the-operators-own-token"
 INVITED = "Ada"
 ANSWERED_WITHIN_S = 3.0  # an answer that says less than a result may be lost with a run
 SAME_WITHIN_S = 10.0
+_KEY = re.compile(r"ush_[\w-]{43}")
 _LINK = re.compile(r"\?token=([\w-]+)")
 
 
@@ -33,6 +34,7 @@ class OnWeb:
         self.pages = {name: self._page(name) for name in self._tokens}
         self._tasks: list[asyncio.Task[None]] = []
         self._link: str | None = None
+        self._key: str | None = None
 
     def _page(self, name: str) -> Page:
         return Page(f"http://127.0.0.1:{self.port}/", self._tokens[name], self._random)
@@ -40,6 +42,7 @@ class OnWeb:
     async def __aenter__(self) -> Self:
         self._tasks = [asyncio.create_task(page.run()) for page in self.pages.values()]
         self._tasks.append(asyncio.create_task(self._invite()))
+        self._tasks.append(asyncio.create_task(self._make_key()))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -63,6 +66,20 @@ class OnWeb:
         found = (_LINK.search(text_of(entry)) for entry in _in_order(self.pages["local"]))
         self._link = next((link[1] for link in reversed(list(found)) if link), self._link)
         return self._link
+
+    async def _make_key(self) -> None:
+        """Ask for a key of the API until one is there."""
+        local = self.pages["local"]
+        while self.key() is None:
+            if not local.outbox:
+                local.say("/key new")
+            await asyncio.sleep(ANSWERED_WITHIN_S)
+
+    def key(self) -> str | None:
+        """Return the operator's newest key of the API, None until they have one."""
+        found = (_KEY.search(text_of(entry)) for entry in _in_order(self.pages["local"]))
+        self._key = next((key[0] for key in reversed(list(found)) if key), self._key)
+        return self._key
 
     # ------------------------------------------------------------ as the crowd uses it
 
