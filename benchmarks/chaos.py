@@ -2,8 +2,9 @@ r"""Kills and stops the program again and again while many people use it; counts
 
     python -m benchmarks.chaos --kills 500 --json
 
-The real program runs as its own process with a Telegram, a Discord, pages of its web chat, two ComfyUI
-and an LM Studio over loopback sockets; the servers are killed now and then, too. With real servers in their place:
+The real program runs as its own process with a Telegram, a Discord, pages of its web chat, programs that
+use its HTTP API, two ComfyUI and an LM Studio over loopback sockets; the servers are killed now and then,
+too. With real servers in their place, and without the programs:
 
     python -m benchmarks.chaos --kills 30 --comfyui venv/bin/python ComfyUI \
         --llama-server build/bin/llama-server models/slow.gguf

@@ -33,7 +33,7 @@ class Seen:
 
 @dataclass(kw_only=True, eq=False)
 class Asked:
-    """A request a person made; `pressed` tells that they pressed Cancel afterwards.
+    """A request a person made; `pressed` tells that they pressed Cancel afterwards, or hung up.
 
     `job` is the one it became, once that is known.
     """
