@@ -26,7 +26,7 @@ HANGS_UP_S = (0.02, 0.8)  # at the latest: while it is accepted, or while it wai
 CURIOUS = 0.3  # of the calls with a key: repeated though they are answered
 PATIENCE_S = 600.0
 LATER = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
-SERVER_LOST = "server_lost"
+SERVER_LOST, STOPPING = "server_lost", "stopping"  # codes of errors
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -161,15 +161,15 @@ class StreamedCall(ProgramCall):
                 return None
             return await self._read(response)
 
-    async def _read(self, response: aiohttp.ClientResponse) -> Given:
+    async def _read(self, response: aiohttp.ClientResponse) -> Given | None:
         pieces: list[str] = []
         async for data in _events(response):
             if data == "[DONE]":
                 return self._whole("".join(pieces))
             event = json.loads(data)
             if "error" in event:
-                self.broken = event["error"]["code"] == SERVER_LOST
-                raise Refusal(f"{event['error']['code']} after {len(pieces)} pieces")
+                await self._broken(event["error"]["code"])
+                return None
             pieces += [
                 choice["delta"]["content"]
                 for choice in event["choices"]
@@ -177,6 +177,13 @@ class StreamedCall(ProgramCall):
             ]
         self.faults.append(f"the stream of {self.wish.number} ended as if complete: {pieces}")
         return Given(text="".join(pieces))
+
+    async def _broken(self, code: str) -> None:
+        if code == STOPPING:
+            await self._pause()
+            return
+        self.broken = code == SERVER_LOST
+        raise Refusal(f"{code} in the stream")
 
     def _whole(self, text: str) -> Given:
         if text.split() != list(answer_words(self.wish.number)):
@@ -210,8 +217,11 @@ class WholeCall(ProgramCall):
             if await self._refused(response):
                 return None
             answer = await response.json()
-        if "error" in answer:
-            raise Refusal(str(answer["error"]["code"]))
+        if "error" in answer:  # after white space: the status was sent before
+            if answer["error"]["code"] != STOPPING:
+                raise Refusal(str(answer["error"]["code"]))
+            await self._pause()
+            return None
         return self.read(answer)
 
 
