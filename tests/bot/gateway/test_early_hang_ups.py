@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp.web_protocol import RequestHandler
 
-from bot.gateway.submitting import Submitting
 from queueing.core.jobs import Job, JobState
 from queueing.store import JobStore
 from tests.bot.gateway.test_repeats import AGAIN, CAT, FIRST, FOX, SLOW, all_jobs, job_of
-from tests.bot.gateway.whole_api import WAIT_S, Api, running
+from tests.bot.gateway.whole_api import Api, running
 
 CALLS = [
     ("/chat/completions", {**CAT, "stream": True}),
@@ -27,13 +27,13 @@ class Moment:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.stored = asyncio.Event()
+        self.left = asyncio.Event()
         self.goes_on = asyncio.Event()
-        self.handler: asyncio.Task[Any] | None = None
         self._monkeypatch = monkeypatch
 
     def hold(self) -> None:
-        """Hold it until `goes_on` is set."""
-        add, asking = JobStore.add, Submitting._asking
+        """Hold it until `goes_on` is set; from now on, `left` tells that a caller has hung up."""
+        add, lose = JobStore.add, RequestHandler.connection_lost
 
         async def slow(store: JobStore, *args: Any, **limits: Any) -> Job:
             job = await add(store, *args, **limits)
@@ -41,19 +41,12 @@ class Moment:
             await self.goes_on.wait()
             return job
 
-        async def watched(submitting: Submitting, *args: Any) -> Any:
-            self.handler = asyncio.current_task()
-            return await asking(submitting, *args)
+        def lost(connection: RequestHandler, error: BaseException | None) -> None:
+            lose(connection, error)
+            self.left.set()
 
         self._monkeypatch.setattr(JobStore, "add", slow)
-        self._monkeypatch.setattr(Submitting, "_asking", watched)
-
-    async def noticed(self) -> None:
-        """Wait until the hang-up has reached the call."""
-        assert self.handler is not None
-        async with asyncio.timeout(WAIT_S):
-            while not (self.handler.done() or self.handler.cancelling()):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        self._monkeypatch.setattr(RequestHandler, "connection_lost", lost)
 
 
 @asynccontextmanager
@@ -69,7 +62,7 @@ async def left_early(
         )
         await moment.stored.wait()
         calling.cancel()
-        await moment.noticed()
+        await moment.left.wait()
         moment.goes_on.set()
         yield api
 
