@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from bot.gateway.answering import Answering, leaves
+from bot.gateway.answering import Answering
+from bot.gateway.client_wishes import leaves
 from bot.gateway.openai.images import ImageEdit, ImageRequest, Pictures, PictureStream
 from bot.serving.originals import SignedLinks
 from queueing.core.jobs import Job
