@@ -6,6 +6,7 @@ does not stream delays its headers while its status can still change, and then s
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
@@ -27,10 +28,11 @@ from bot.gateway.errors import ApiError
 from bot.gateway.jobs.views import job_view
 from bot.gateway.json_answers import json_response
 from bot.gateway.outcomes import BROKEN, cancelled_before, gone, problem_of, stopping, too_late
-from bot.gateway.runs import Run, Runs
+from bot.gateway.runs import LOOK_EVERY_S, Run, Runs
 from bot.gateway.writers import Render, Writer
 from bot.queue.jobs import OutputReader
 from bot.queue.submitting import JobSubmitter
+from queueing.core.errors import StoreError
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Output
 
@@ -39,6 +41,7 @@ COMMENT_EVERY_S = 5.0
 CHUNK_EVERY_S = 100.0
 """LangChain's async streams give up after 120 s without a chunk, even if comments arrive."""
 SPACE_EVERY_S = 15.0
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -215,8 +218,14 @@ class Answering:
 
     async def _hung_up(self, job: Job, again_s: float) -> None:
         await asyncio.sleep(again_s)
-        if not self._runs.is_watched(job) and not self._attendance.is_attended(job):
-            await self._submitter.cancel(job.id)
+        while not self._runs.is_watched(job) and not self._attendance.is_attended(job):
+            try:
+                await self._submitter.cancel(job.id)
+            except StoreError as error:
+                log.warning("job %d, which has lost its caller, goes on: %s", job.id, error)
+                await asyncio.sleep(LOOK_EVERY_S)
+            else:
+                return
 
 
 def _require_result(job: Job) -> None:
