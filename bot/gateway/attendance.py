@@ -3,7 +3,7 @@
 A call counts as answered once its response is written to an open connection.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -17,12 +17,9 @@ MOST_LOST = 10_000
 
 @dataclass(eq=False, slots=True)
 class Attended:
-    """One call; `answered` once its response is written.
+    """One call, and the jobs it is about; `answered` once its response is written."""
 
-    `jobs` are those it is about, each with what its request is recognised by.
-    """
-
-    jobs: dict[int, str] = field(default_factory=dict)
+    jobs: set[int] = field(default_factory=set)
     answered: bool = False
 
 
@@ -45,7 +42,7 @@ class Attendance:
     def __init__(self, began_at: float) -> None:
         self._began_at = began_at
         self._calls: set[Attended] = set()
-        self._lost: dict[int, str] = {}
+        self._lost: dict[int, None] = {}  # a set that keeps its order
         self._met: set[int] = set()
 
     @contextmanager
@@ -61,13 +58,13 @@ class Attendance:
             if not call.answered:
                 self._lose(call.jobs)
 
-    def attend(self, request: web.Request, job: Job, digest: str) -> None:
-        """Note that the call of a request with this digest is about a job."""
+    def attend(self, request: web.Request, job: Job) -> None:
+        """Note that the call of a request is about a job."""
         self._lost.pop(job.id, None)
         if job.queued_at < self._began_at:
             self._met.add(job.id)
         if (call := request.get(_CALL)) is not None:
-            call.jobs[job.id] = digest
+            call.jobs.add(job.id)
 
     def is_attended(self, job: Job) -> bool:
         """Return whether an open call is about a job."""
@@ -80,11 +77,7 @@ class Attendance:
         earlier = job.queued_at < self._began_at and job.id not in self._met
         return earlier or job.id in self._lost
 
-    def lost(self, digest: str) -> list[int]:
-        """Return the jobs with this digest that have lost their callers, oldest loss first."""
-        return [job for job, known in self._lost.items() if known == digest]
-
-    def _lose(self, jobs: Mapping[int, str]) -> None:
-        self._lost |= jobs
+    def _lose(self, jobs: Collection[int]) -> None:
+        self._lost |= dict.fromkeys(jobs)
         while len(self._lost) > MOST_LOST:
             del self._lost[next(iter(self._lost))]

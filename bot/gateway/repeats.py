@@ -57,10 +57,10 @@ class Repeats:
             digest_of_key = hashlib.sha256(f"{caller.user} {given}".encode()).hexdigest()
             return f"{PLATFORM}:{digest_of_key}"
         if digest and _count(request.headers) > 0:
-            for job in await self._candidates(caller.user, digest):
+            for job in await self._candidates(caller.user):
                 origin = origin_of(job)
                 if origin and origin.digest == digest and self.attendance.is_lost(job):
-                    self.attendance.attend(request, job, digest)  # before another retry can see it
+                    self.attendance.attend(request, job)  # before another retry can see it
                     return origin.key
         return f"{PLATFORM}:{uuid4().hex}"
 
@@ -70,19 +70,14 @@ class Repeats:
         if digest and origin and origin.digest and origin.digest != digest:
             raise OTHER_REQUEST
 
-    async def _candidates(self, user: str, digest: str) -> list[Job]:
-        """Return the jobs that could be taken over: those lost here, then those of a past process.
-
-        The history omits embeddings, which are therefore found by what was lost here.
-        """
-        lost = [await self.jobs.get(job_id) for job_id in self.attendance.lost(digest)]
-        mine = [job for job in lost if job is not None and job.owner == user]
-        ended = reversed(await self.jobs.history(user, limit=LOOKED_THROUGH))
+    async def _candidates(self, user: str) -> list[Job]:
+        """Return the jobs that could be taken over, embeddings included, oldest first."""
+        ended = await self.jobs.history(user, limit=LOOKED_THROUGH, made_for_jobs=True)
         still_open = await self.jobs.open_jobs(user)
         since = self.clock.now() - RECENT_S
         return [
             job
-            for job in (*mine, *ended, *still_open)
+            for job in (*reversed(ended), *still_open)
             if not job.state.final
             or (job.state is JobState.COMPLETED and (job.finished_at or 0.0) >= since)
         ]

@@ -97,7 +97,7 @@ class Submitting:
             raise refused(made, self.models(), self.clock.now())
         release(request)
         self.repeats.require_same(made, digest)
-        self.repeats.attendance.attend(request, made, digest)
+        self.repeats.attendance.attend(request, made)
         return made
 
     async def _asking(

@@ -28,11 +28,13 @@ class JobReader(OutputReader, Protocol):
     async def open_jobs(self, owner: str | None = None) -> list[Job]:
         """Return the open jobs of an owner, or of all owners, oldest first."""
 
-    async def history(self, owner: str, *, limit: int, before: int | None = None) -> list[Job]:
+    async def history(
+        self, owner: str, *, limit: int, before: int | None = None, made_for_jobs: bool = False
+    ) -> list[Job]:
         """Return an owner's jobs, open and ended, newest first.
 
         `before` is the id of a job: only older ones are returned. Jobs made for another job, such
-        as enhancements, and bulk are left out.
+        as enhancements, and bulk are left out unless `made_for_jobs`.
         """
 
     async def inputs(self, job: Job) -> tuple[File, ...]:

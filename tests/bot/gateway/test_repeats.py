@@ -182,18 +182,30 @@ EMBEDS = BRISK.replace(
 )
 
 
-async def test_embeddings_no_one_received_are_not_made_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_embeddings_no_one_received_are_not_made_again(
+    tmp_path: Path, *, restarts: bool
+) -> None:
     """A batch would be computed twice, because no history lists it."""
     batch = {"model": "hashing", "input": ["a cat", "a dog"]}
+
+    async def repeat(api: Api) -> None:
+        for first in (True, False):
+            async with api.session.post(
+                f"{api.url}/embeddings", json=batch, headers=AGAIN
+            ) as again:
+                assert again.status == 200
+                assert (again.headers["x-usher-job"] == str(job.id)) is first
+
     async with running(tmp_path, EMBEDS) as api:
         await hang_up(api, "/embeddings", batch, until_running)
         (job,) = await api.open_jobs()
         await api.until(lambda jobs: not jobs)
-        url = f"{api.url}/embeddings"
-        for repeat in (True, False):
-            async with api.session.post(url, json=batch, headers=AGAIN) as again:
-                assert again.status == 200
-                assert (again.headers["x-usher-job"] == str(job.id)) is repeat
+        if not restarts:
+            await repeat(api)
+    if restarts:
+        async with running(tmp_path, EMBEDS) as api:
+            await repeat(api)
 
 
 @pytest.mark.parametrize("streamed", [True, False])
