@@ -1,9 +1,9 @@
 """A queue at the far end of a connection: all that goes to it and comes back has been JSON on the way."""
 
-import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, get_type_hints
+from typing import Any
 
+from bot.cluster.methods import method
 from bot.queue.admin import ModelPreloads, QueueAdmin
 from bot.queue.deliveries import Deliveries
 from bot.queue.erasure import JobEraser
@@ -26,14 +26,14 @@ class FarQueue:
     """Implements `QueueService` in front of another one."""
 
     def __init__(self, near: QueueService) -> None:
-        self.submitter: JobSubmitter = _far(near.submitter, JobSubmitter)
-        self.jobs: JobReader = _far(near.jobs, JobReader)
-        self.deliveries: Deliveries = _far(near.deliveries, Deliveries)
-        self.models: ModelReader = _far(near.models, ModelReader)
-        self.status: QueueStatus = _far(near.status, QueueStatus)
-        self.admin: QueueAdmin = _far(near.admin, QueueAdmin)
-        self.preloads: ModelPreloads = _far(near.preloads, ModelPreloads)
-        self.erasure: JobEraser = _far(near.erasure, JobEraser)
+        self.submitter: JobSubmitter = _far(near, "submitter")
+        self.jobs: JobReader = _far(near, "jobs")
+        self.deliveries: Deliveries = _far(near, "deliveries")
+        self.models: ModelReader = _far(near, "models")
+        self.status: QueueStatus = _far(near, "status")
+        self.admin: QueueAdmin = _far(near, "admin")
+        self.preloads: ModelPreloads = _far(near, "preloads")
+        self.erasure: JobEraser = _far(near, "erasure")
         self.events = FarEvents(near)
 
 
@@ -53,26 +53,21 @@ class FarEvents:
 class _Part:
     """One part of the queue: awaited calls, and what is pushed."""
 
-    def __init__(self, near: Any, protocol: type) -> None:
+    def __init__(self, near: Any, part: str) -> None:
         self._near = near
-        self._protocol = protocol
+        self._part = part
 
     def __getattr__(self, name: str) -> Method:
-        method = getattr(self._protocol, name)
-        assert inspect.iscoroutinefunction(method), f"{name} would have to wait for the far end"
-        hints = get_type_hints(method)
-        names = list(inspect.signature(method).parameters)[1:]
+        called = method(self._part, name)
 
         async def call(*args: object, **named: object) -> object:
-            given = dict(zip(names, args, strict=False)) | named
-            written = {key: to_json(value, hints[key]) for key, value in given.items()}
-            read = {key: from_json(data, hints[key]) for key, data in written.items()}
+            read = called.arguments(called.arguments_json(args, named))
             try:
                 result = await getattr(self._near, name)(**read)
             except QueueError as error:
                 failure = to_json(failure_of(error), Failure)
                 raise error_of(from_json(failure, Failure)) from None
-            return from_json(to_json(result, hints["return"]), hints["return"])
+            return from_json(to_json(result, called.result_kind), called.result_kind)
 
         return call
 
@@ -88,5 +83,5 @@ class _Part:
         return pushed
 
 
-def _far(near: object, protocol: type) -> Any:
-    return _Part(near, protocol)
+def _far(near: QueueService, part: str) -> Any:
+    return _Part(getattr(near, part), part)
