@@ -15,9 +15,10 @@ from pydantic import JsonValue
 
 from bot.gateway import sse
 from bot.gateway.errors import ApiError
+from bot.gateway.openai.alike_chunks import Around, around_text, pass_on
 from bot.gateway.runs import Run
 from bot.gateway.waiting import line_of, place_of
-from queueing.core.alike import PROBE, KnownForm
+from queueing.core.alike import KnownForm
 from queueing.core.requests import Output
 
 Object = dict[str, Any]
@@ -87,7 +88,7 @@ class ChatStream:
     form: PlaceForm = PlaceForm.COMMENT
     sent: int = 0
     status_open: bool = False
-    known: KnownForm[tuple[bytes, bytes]] = field(init=False)
+    known: KnownForm[Around] = field(init=False)
 
     def __post_init__(self) -> None:
         """Prepare to recognise chunks that differ in their text alone."""
@@ -108,18 +109,14 @@ class ChatStream:
         return first + b"".join([self._one(chunk) for chunk in fresh])
 
     def _one(self, chunk: str) -> bytes:
-        if (known := self.known.read(chunk)) is not None:
-            (before, after), said = known
-            return before + said.encode() + after
-        renamed = self.heading.renamed(json.loads(chunk))
-        self.known.learn(chunk)
-        return b"" if renamed is None else sse.data(renamed)
+        return pass_on(chunk, self.known, self._renamed)
 
-    def _around(self, chunk: str) -> tuple[bytes, bytes] | None:
-        """Return what stands around the text of chunks of this form."""
+    def _around(self, chunk: str) -> Around | None:
+        return around_text(self._renamed(chunk))
+
+    def _renamed(self, chunk: str) -> bytes:
         renamed = self.heading.renamed(json.loads(chunk))
-        before, *after = (b"" if renamed is None else sse.data(renamed)).split(PROBE.encode())
-        return (before, after[0]) if len(after) == 1 else None
+        return b"" if renamed is None else sse.data(renamed)
 
     def place(self, run: Run) -> bytes:
         """Return the place in line in the form this client shows."""

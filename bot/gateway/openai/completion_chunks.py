@@ -7,11 +7,12 @@ from typing import Any
 
 from bot.gateway import sse
 from bot.gateway.errors import ApiError
+from bot.gateway.openai.alike_chunks import Around, around_text, pass_on
 from bot.gateway.openai.chunks import NO_USAGE, Object, PlaceForm, answer_of
 from bot.gateway.openai.response_parts import objects_in
 from bot.gateway.runs import Run
 from bot.gateway.waiting import line_of, place_of
-from queueing.core.alike import PROBE, KnownForm
+from queueing.core.alike import KnownForm
 from queueing.core.requests import Output
 
 _BESIDE = ("timings", "system_fingerprint")
@@ -48,7 +49,7 @@ class CompletionStream:
     usage: bool = False
     form: PlaceForm = PlaceForm.COMMENT
     sent: int = 0
-    known: KnownForm[tuple[bytes, bytes]] = field(init=False)
+    known: KnownForm[Around] = field(init=False)
 
     def __post_init__(self) -> None:
         """Prepare to recognise chunks that differ in their text alone."""
@@ -69,17 +70,10 @@ class CompletionStream:
         return first + b"".join([self._one(chunk) for chunk in fresh])
 
     def _one(self, chunk: str) -> bytes:
-        if (known := self.known.read(chunk)) is not None:
-            (before, after), said = known
-            return before + said.encode() + after
-        renamed = self._renamed(chunk)
-        self.known.learn(chunk)
-        return renamed
+        return pass_on(chunk, self.known, self._renamed)
 
-    def _around(self, chunk: str) -> tuple[bytes, bytes] | None:
-        """Return what stands around the text of chunks of this form."""
-        before, *after = self._renamed(chunk).split(PROBE.encode())
-        return (before, after[0]) if len(after) == 1 else None
+    def _around(self, chunk: str) -> Around | None:
+        return around_text(self._renamed(chunk))
 
     def _renamed(self, chunk: str) -> bytes:
         choices = json.loads(chunk).get("choices") or ()
