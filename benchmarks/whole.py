@@ -23,7 +23,8 @@ from statistics import quantiles
 
 from benchmarks.whole_world import Asked, Chat, Instant
 from bot.config.load import parse
-from bot.runtime.app import build
+from bot.runtime.app import App
+from bot.runtime.setup import BotSetup
 
 CALLERS = (1, 50, 200)
 WAITING = (0, 1_000, 10_000)
@@ -113,11 +114,13 @@ def _percentiles(seconds: Sequence[float]) -> tuple[float, float]:
 async def _run(options: argparse.Namespace) -> Figures:
     with tempfile.TemporaryDirectory(dir=options.dir) as folder:
         chat = Chat()
-        app = build(
-            parse(CONFIG, {}),
-            database_url=f"sqlite:///{folder}/whole.sqlite",
-            make_platforms=lambda _fittings: (chat,),
-            make_backend=Instant,
+        app = App(
+            BotSetup(
+                parse(CONFIG, {}),
+                database_url=f"sqlite:///{folder}/whole.sqlite",
+                make_platforms=lambda _fittings: (chat,),
+                make_backend=Instant,
+            )
         )
         async with app.running() as parts:
             routing = asyncio.create_task(parts.queue.run())

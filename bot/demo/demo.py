@@ -19,8 +19,9 @@ from bot.demo.options import DemoOptions
 from bot.demo.transcript import Transcript
 from bot.platforms.web.platform import Web
 from bot.runtime import logs
-from bot.runtime.app import BotParts, build
+from bot.runtime.app import App, BotParts
 from bot.runtime.platforms import Fittings, platforms
+from bot.runtime.setup import BotSetup
 from bot.runtime.signals import run_until_signal
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import JobState
@@ -144,7 +145,7 @@ async def _page(options: DemoOptions, url: str, *, kept: bool) -> None:
         return _with_crowd(options, platforms(config.chats, fittings))
 
     async with (
-        build(config, database_url=url, make_platforms=make).running() as parts,
+        App(BotSetup(config, database_url=url, make_platforms=make)).running() as parts,
         asyncio.TaskGroup() as group,
     ):
         said = group.create_task(_announce(parts, kept=kept))
@@ -176,7 +177,7 @@ async def _headless(options: DemoOptions, url: str) -> int:
         return _with_crowd(options, (transcript,))
 
     config, watch = demo_config(options), _Watch("demo:")
-    async with build(config, database_url=url, make_platforms=make).running() as parts:
+    async with App(BotSetup(config, database_url=url, make_platforms=make)).running() as parts:
         parts.queue.events.subscribe(watch.on_event)
         routing = asyncio.ensure_future(parts.queue.run())
         try:

@@ -19,6 +19,7 @@ from bot.gateway.jobs.hook_calls import HookSettings
 from bot.people import api_keys
 from bot.people.access import Access
 from bot.people.received import Received
+from bot.queue.service import QueueService
 from bot.requests.admission import AdmissionService
 from bot.requests.limits import RequestLimits
 from bot.requests.model_choice import Defaults
@@ -27,7 +28,6 @@ from bot.runtime.enhancer import Enhancer
 from bot.runtime.overview import overview
 from bot.runtime.platforms import Fittings
 from queueing.core.ports import Clock
-from queueing.service.jobqueue import JobQueue
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +37,7 @@ class Groundwork:
     config: Config
     access: Access
     clock: Clock
-    queue: JobQueue
+    queue: QueueService
     stored: BotRecords
     chat_settings: ChatSettingsTable
 

@@ -14,13 +14,17 @@ from bot.chat.records.stored_records import MIGRATIONS
 from bot.cluster.posts import Lease, PostKeeper
 from bot.config.config import Config
 from bot.runtime import heartbeat
-from bot.runtime.app import build
+from bot.runtime.app import App
+from bot.runtime.setup import GRACE_S, SETTLE_S, BotSetup
 from queueing.core.errors import StoreError
 from queueing.core.posts import Tenure
 from queueing.store import is_postgres, open_posts
 
 QUEUE = "queue"
 """The post of the process that schedules; the chats, the page and the API go with it."""
+
+HAND_OVER_S = 0.2
+"""How long running jobs, and then last messages, get where another process goes on with both."""
 
 Look = Callable[[], str | None]
 """Returns what keeps the bot from accepting requests, None if nothing does."""
@@ -75,9 +79,13 @@ async def _serve(
     looked_at: Callable[[Look], AbstractAsyncContextManager[None]],
     tenure: Tenure | None = None,
 ) -> None:
-    app, damage = build(config, tenure=tenure), None
+    grace_s, settle_s = (GRACE_S, SETTLE_S) if tenure is None else (HAND_OVER_S, HAND_OVER_S)
+    app, damage = App(BotSetup(config, grace_s=grace_s)), None
     try:
-        async with app.running() as parts, looked_at(parts.database.look_at_file):
+        async with (
+            app.running(tenure=tenure, settle_s=settle_s) as parts,
+            looked_at(parts.database.look_at_file),
+        ):
             served = [platform.name for platform in parts.platforms]
             served += [] if parts.gateway is None else ["programs"]
             models = ", ".join(config.models) or "what its servers offer"

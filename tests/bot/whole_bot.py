@@ -10,7 +10,8 @@ import pytest
 
 from backends.demo.backend import Demo
 from bot.config import load as configuration
-from bot.runtime.app import BotParts, build
+from bot.runtime.app import App, BotParts
+from bot.runtime.setup import BotSetup
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.telegram import FakeTelegram
 
@@ -80,7 +81,11 @@ def _held(go_on: asyncio.Event | None) -> Iterator[None]:
 
 @asynccontextmanager
 async def _usher(text: str, environ: Mapping[str, str], folder: Path) -> AsyncIterator[BotParts]:
-    app = build(configuration.parse(text, environ), database_url=f"sqlite:///{folder}/usher.sqlite")
+    app = App(
+        BotSetup(
+            configuration.parse(text, environ), database_url=f"sqlite:///{folder}/usher.sqlite"
+        )
+    )
     async with app.running() as parts, asyncio.TaskGroup() as group:
         working = group.create_task(parts.queue.run())
         yield parts

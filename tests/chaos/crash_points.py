@@ -38,7 +38,7 @@ from bot.platforms.telegram.updates import Updates
 from bot.platforms.web.calls import Calls
 from bot.platforms.web.platform import Web
 from bot.platforms.web.tab import Tab
-from bot.runtime import app
+from bot.runtime import setup
 from bot.runtime.enhancer import Enhancer
 from queueing.core.jobs import JobEvent
 from queueing.engine.attempts import Sending
@@ -169,7 +169,7 @@ def find_discord(url: str) -> None:
 def live(where: str, arguments: list[str]) -> int:
     """Be the program, with a commit point to die at or none."""
     if where == IN_ORDER:
-        app._GRACE_S = GRACE_S
+        setup.GRACE_S = GRACE_S
     elif where:
         arm(where)
     if url := os.environ.get(DISCORD):

@@ -19,8 +19,9 @@ from bot.config.values import Token, Url
 from bot.people.naming import IdForm, NameForms
 from bot.runtime import logs
 from bot.runtime import platforms as registry
-from bot.runtime.app import BotParts, build
+from bot.runtime.app import App, BotParts
 from bot.runtime.platforms import PLATFORMS, Fittings
+from bot.runtime.setup import BotSetup
 from tests.fakes.chat import FakeChat
 
 TOKEN, PASSWORD = "canary-of-the-pigeons", "canary%20feather"
@@ -77,7 +78,7 @@ def config(**more: Any) -> ConfigWithPigeons:
 
 @asynccontextmanager
 async def usher(given: Config, folder: Path) -> AsyncIterator[tuple[BotParts, Pigeon]]:
-    app = build(given, database_url=f"sqlite:///{folder}/usher.sqlite")
+    app = App(BotSetup(given, database_url=f"sqlite:///{folder}/usher.sqlite"))
     async with app.running() as parts, asyncio.TaskGroup() as group:
         working = group.create_task(parts.queue.run())
         (chat,) = parts.platforms

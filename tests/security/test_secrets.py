@@ -15,7 +15,8 @@ from bot.cli import check
 from bot.config import load as configuration
 from bot.platforms.web.platform import Web
 from bot.runtime import logs
-from bot.runtime.app import BotParts, build
+from bot.runtime.app import App, BotParts
+from bot.runtime.setup import BotSetup
 from tests.bot.people.test_invites import everything_in
 from tests.bot.platforms.web.web_client import tab
 from tests.fakes import discord_state, telegram_state
@@ -102,7 +103,7 @@ async def test_no_output_of_a_run_holds_a_secret(form: str, loud: bool, tmp_path
         if loud:  # as a person in search of a fault might: then redaction is all there is
             for library in logs.CHATTY:
                 logging.getLogger(library).setLevel(logging.DEBUG)
-        app = build(config, database_url=f"sqlite:///{tmp_path}/usher.sqlite")
+        app = App(BotSetup(config, database_url=f"sqlite:///{tmp_path}/usher.sqlite"))
         shown = []
         async with app.running() as parts, working(parts):
             (web,) = (each for each in parts.platforms if isinstance(each, Web))

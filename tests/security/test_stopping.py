@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from backends.comfyui import attempts as comfyui_attempts
-from bot.runtime import app
+from bot.runtime import setup
 from tests.bot.cli.test_cli import ROOT, WAIT_S
 
 CONFIG = """\
@@ -24,7 +24,8 @@ STOP_S = 10.0
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from bot.runtime.app import build
+from bot.runtime.app import App
+from bot.runtime.setup import BotSetup
 from bot.config.load import load
 from bot.runtime.signals import run_until_signal
 from queueing.core.jobs import NewJob
@@ -32,7 +33,7 @@ from queueing.core.storage import Admission
 from queueing.core.requests import TextToImage
 
 async def serve():
-    app = build(load(Path(sys.argv[1])))
+    app = App(BotSetup(load(Path(sys.argv[1]))))
     async with app.running() as parts, asyncio.TaskGroup() as group:
         working = group.create_task(parts.queue.run())
         for number in range(3):
@@ -77,8 +78,8 @@ def test_all_that_a_stop_may_wait_for_fits_into_ten_seconds() -> None:
     """A server and a chat that hang would hold it up until a service manager kills the bot."""
     server_s = comfyui_attempts.STOP_S * 1.5  # for a prompt on its way, then for its end
     closing_s = 0.5
-    assert app._GRACE_S + comfyui_attempts.STOP_S + app._SETTLE_S + closing_s < STOP_S
-    assert app._GRACE_S + server_s + closing_s < STOP_S
+    assert setup.GRACE_S + comfyui_attempts.STOP_S + setup.SETTLE_S + closing_s < STOP_S
+    assert setup.GRACE_S + server_s + closing_s < STOP_S
 
 
 def _tried(database: Path) -> list[tuple[str, int, int]]:

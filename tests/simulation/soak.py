@@ -22,7 +22,8 @@ from bot.chat.api.content import Content
 from bot.chat.api.errors import ChatError, ChatUnavailable
 from bot.chat.texts import plain
 from bot.config import load as configuration
-from bot.runtime.app import App, BotParts, build
+from bot.runtime.app import App, BotParts
+from bot.runtime.setup import BotSetup
 from queueing.core.catalog import BackendSpec
 from queueing.core.errors import OutOfMemory, StoreError, Unavailable
 from queueing.core.requests import Work
@@ -296,13 +297,15 @@ class Soak:
                 made.append(FakeBackend(self._servers[spec.name]))
                 return made[-1]
 
-            app = build(
-                self._config,
-                database_url=f"sqlite:///{self._database}",
-                clock=VirtualClock(),
-                make_platforms=lambda _: (self._chat,),
-                make_backend=connect,
-                inline=True,
+            app = App(
+                BotSetup(
+                    self._config,
+                    database_url=f"sqlite:///{self._database}",
+                    clock=VirtualClock(),
+                    make_platforms=lambda _: (self._chat,),
+                    make_backend=connect,
+                    inline=True,
+                )
             )
             await self._run(app, backends)
             await asyncio.sleep(self._random.choice([2.0, 30.0, 600.0]))

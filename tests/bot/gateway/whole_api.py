@@ -11,7 +11,8 @@ import aiohttp
 
 from bot.config import load as configuration
 from bot.gateway.fetching.fetcher import Fetcher
-from bot.runtime.app import BotParts, build
+from bot.runtime.app import App, BotParts
+from bot.runtime.setup import BotSetup
 from queueing.core.jobs import Job
 from tests.specs import openai_spec
 
@@ -140,11 +141,13 @@ async def running(
     make_fetcher: Callable[[], Fetcher] = Fetcher,
 ) -> AsyncIterator[Api]:
     """Run the bot until the block ends."""
-    app = build(
-        configuration.parse(text, environ or {}),
-        database_url=f"sqlite:///{folder}/usher.sqlite",
-        make_fetcher=make_fetcher,
-        grace_s=GRACE_S,
+    app = App(
+        BotSetup(
+            configuration.parse(text, environ or {}),
+            database_url=f"sqlite:///{folder}/usher.sqlite",
+            make_fetcher=make_fetcher,
+            grace_s=GRACE_S,
+        )
     )
     async with app.running() as parts, asyncio.TaskGroup() as group:
         working = group.create_task(parts.queue.run())

@@ -18,8 +18,9 @@ from bot.chat.api.errors import ContentRefused
 from bot.chat.delivery.links import Links
 from bot.config import load as configuration
 from bot.platforms.web.platform import Web
-from bot.runtime.app import BotParts, build
+from bot.runtime.app import App, BotParts
 from bot.runtime.platforms import Fittings
+from bot.runtime.setup import BotSetup
 from queueing.core.clock import SystemClock
 from queueing.core.jobs import Job, JobState
 from tests.fakes.chat import LIMITS, FakeChat
@@ -112,7 +113,7 @@ async def installation(folder: Path, text: str = CONFIG) -> AsyncIterator[Instal
 
     config = configuration.parse(text, {}, folder=folder)
     url = f"sqlite:///{folder}/usher.sqlite"
-    app = build(config, database_url=url, clock=clock, make_platforms=chats)
+    app = App(BotSetup(config, database_url=url, clock=clock, make_platforms=chats))
     async with app.running() as parts, asyncio.TaskGroup() as group:
         working = group.create_task(parts.queue.run())
         await webs[0].connected.wait()

@@ -1,0 +1,49 @@
+"""Chats, and what keeps their messages true, over a queue that may be in another process."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from bot.chat.api.base import ChatPlatform
+from bot.chat.delivery.presenter import Presenter
+from bot.chat.dispatch.dispatcher import Dispatcher
+from bot.requests.admission import AdmissionService
+from bot.runtime import assembly
+from bot.runtime.assembly import Groundwork
+from bot.runtime.background import beside, keep_all_up
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChatParts:
+    """Some chats, what carries out their calls, and what shows them their jobs."""
+
+    platforms: Sequence[ChatPlatform]
+    gate: Dispatcher
+    presenter: Presenter
+
+
+def chats_of(
+    given: Groundwork, door: AdmissionService, platforms: Sequence[ChatPlatform]
+) -> ChatParts:
+    """Make what chats need, listening to the queue."""
+    context = assembly.context(given, door)
+    presenter = assembly.presenter(given, platforms, context)
+    given.queue.events.subscribe(presenter.on_event)
+    return ChatParts(platforms=platforms, gate=Dispatcher(context, presenter), presenter=presenter)
+
+
+@asynccontextmanager
+async def connected(chats: ChatParts, *, settle_s: float) -> AsyncIterator[None]:
+    """Serve the chats until the block ends, then deliver what has ended, at most that long.
+
+    What starts first stops last, so that messages are still edited while no calls are taken.
+    """
+    async with (
+        beside(keep_all_up(chats.platforms, chats.gate)),
+        beside(chats.presenter.run()),
+    ):
+        try:
+            yield
+        finally:
+            chats.gate.close()
+            await chats.presenter.settle(settle_s)

@@ -1,0 +1,82 @@
+"""The queue with its servers, and what runs beside it in the same process."""
+
+from collections.abc import Coroutine, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from backends.common.memory import NvmlProbe
+from bot.requests.admission import AdmissionService
+from bot.runtime import assembly
+from bot.runtime.assembly import Groundwork
+from bot.runtime.background import discover, tidy
+from bot.runtime.enhancer import Enhancer
+from bot.runtime.setup import BotSetup
+from queueing.core.catalog import Catalog
+from queueing.core.ports import Backend
+from queueing.service.jobqueue import JobQueue
+from queueing.store import Database, JobStore
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueueParts:
+    """A queue, and what it works with."""
+
+    queue: JobQueue
+    store: JobStore
+    database: Database
+    backends: Mapping[str, Backend]
+
+
+async def open_queue(setup: BotSetup, database: Database, stack: AsyncExitStack) -> QueueParts:
+    """Make the queue of a database; no server is asked yet.
+
+    Raises `StoreError`, and `BadModel` for a model that cannot work.
+    """
+    store = JobStore(database)
+    await store.prepare()
+    catalog = setup.config.catalog()
+    backends = _connect(setup, catalog, stack)
+    memory = NvmlProbe()
+    stack.push_async_callback(memory.aclose)
+    queue = JobQueue(
+        store=store,
+        catalog=catalog,
+        backends=backends,
+        clock=setup.clock,
+        rules=setup.config.scheduling.rules(),
+        memory=memory,
+        runner=uuid4().hex,
+        grace_s=setup.grace_s,
+    )
+    return QueueParts(queue=queue, store=store, database=database, backends=backends)
+
+
+def enhancer_of(given: Groundwork, door: AdmissionService) -> Enhancer:
+    """Return what has prompts improved, listening to the queue."""
+    made = assembly.enhancer(given, door)
+    given.queue.events.subscribe(made.on_event)
+    return made
+
+
+def upkeep(
+    setup: BotSetup, parts: QueueParts, given: Groundwork
+) -> tuple[Coroutine[Any, Any, None], ...]:
+    """Return what keeps the database small and the offered models up to date."""
+    chat_log, retention = given.stored.chat_log, setup.config.retention
+    return (
+        tidy(parts.database, parts.store, chat_log, setup.clock, retention),
+        discover(parts.queue.models, parts.backends),
+    )
+
+
+def _connect(setup: BotSetup, catalog: Catalog, stack: AsyncExitStack) -> Mapping[str, Backend]:
+    """Return the backends without making a request yet. Raises `BadModel`."""
+    backends = {spec.name: setup.make_backend(spec) for spec in catalog.backends.values()}
+    for backend in backends.values():
+        stack.push_async_callback(backend.aclose)
+    for model in catalog.models.values():
+        for name in model.backends:
+            backends[name].check(model)
+    return backends

@@ -1,0 +1,78 @@
+"""How a bot is made: its configuration, and what the demo and tests put in place of usual parts."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+from backends.registry import connect
+from bot.chat.api.base import ChatPlatform
+from bot.chat.api.chat_settings import ChatSettingsTable
+from bot.chat.records.stored_records import MIGRATIONS
+from bot.config.load import Config
+from bot.gateway.fetching.fetcher import Fetcher
+from bot.queue.service import QueueService
+from bot.runtime.assembly import Groundwork
+from bot.runtime.bot_records import read_records
+from bot.runtime.platforms import Fittings, platforms
+from bot.runtime.retention import most_mb
+from queueing.core.clock import SystemClock
+from queueing.core.ports import Backend, Clock
+from queueing.core.posts import Tenure
+from queueing.store import Database, open_database
+
+GRACE_S = 4.0  # for running jobs at an orderly stop
+SETTLE_S = 1.5  # then for their last messages; undelivered results are kept
+
+MakePlatforms = Callable[[Fittings], Sequence[ChatPlatform]]
+
+
+@dataclass(frozen=True, slots=True)
+class BotSetup:
+    """The configuration of a bot and what its parts are made by; nothing is opened yet.
+
+    The overrides are for the demo and for tests: another database, virtual time (with `inline`, the
+    database works in the calling thread), other chats, other servers.
+    """
+
+    config: Config
+    database_url: str = ""
+    clock: Clock = field(default_factory=SystemClock)
+    make_platforms: MakePlatforms | None = None
+    make_backend: Callable[..., Backend] = connect
+    make_fetcher: Callable[[], Fetcher] = Fetcher
+    inline: bool = False
+    grace_s: float = field(default_factory=lambda: GRACE_S)
+
+    async def open_database(
+        self, stack: AsyncExitStack, *, tenure: Tenure | None = None
+    ) -> Database:
+        """Open the database until the stack ends. Raises `StoreError`."""
+        database = await open_database(
+            self.database_url or self.config.database_url,
+            migrations=(MIGRATIONS,),
+            inline=self.inline,
+            most_mb=most_mb(self.config.retention),
+            tenure=tenure,
+        )
+        stack.push_async_callback(database.aclose)
+        return database
+
+    async def groundwork(self, database: Database, queue: QueueService) -> Groundwork:
+        """Return what the parts between people and a queue are made from. Raises `StoreError`."""
+        rooms = self.config.rooms
+        return Groundwork(
+            config=self.config,
+            access=self.config.access(),
+            clock=self.clock,
+            queue=queue,
+            stored=await read_records(database, self.config, self.clock),
+            chat_settings=ChatSettingsTable(
+                by_key={name: room.settings() for name, room in rooms.items()}
+            ),
+        )
+
+    def platforms(self, fittings: Fittings) -> Sequence[ChatPlatform]:
+        """Return the chats, none of them connected yet."""
+        if self.make_platforms is not None:
+            return self.make_platforms(fittings)
+        return platforms(self.config.chats, fittings)
