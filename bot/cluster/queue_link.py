@@ -33,13 +33,21 @@ RETRY_S = 0.2
 
 Dial = Callable[[], Awaitable[Wire]]
 """Connects to the process that holds the queue, greeted; raises `WireBroken` if that fails."""
+Moved = Callable[[], Awaitable[None]]
+"""Waits until another process holds the queue than the one that was connected last."""
+
+
+async def never() -> None:
+    """Wait for ever."""
+    await asyncio.Event().wait()
 
 
 class QueueLink:
     """One connection to the queue, made again whenever it breaks."""
 
-    def __init__(self, dial: Dial) -> None:
+    def __init__(self, dial: Dial, moved: Moved = never) -> None:
         self._dial = dial
+        self._moved = moved
         self._line: _Line | None = None
         self._connected = asyncio.Event()
         self._listeners: list[Listener] = []
@@ -105,9 +113,11 @@ class QueueLink:
                 continue
             line = _Line(wire)
             try:
-                await self._listen(line)
-            except (WireBroken, ValueError, LookupError) as error:
-                log.warning("the connection to the queue has ended: %s", error)
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._listen(line))
+                    tasks.create_task(self._leave())
+            except* (WireBroken, ValueError, LookupError) as broken:
+                log.warning("the connection to the queue has ended: %s", broken.exceptions[0])
             finally:
                 self._close(line)
                 line.end()
@@ -120,6 +130,11 @@ class QueueLink:
             self._take(line, frame)
             if fresh and not (fresh := fresh - {frame.kind}):
                 self._open(line)
+
+    async def _leave(self) -> None:
+        """Raise `WireBroken` once another process holds the queue."""
+        await self._moved()
+        raise WireBroken("another process holds the queue now")
 
     def _open(self, line: "_Line") -> None:
         self._line = line

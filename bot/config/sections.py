@@ -18,9 +18,10 @@ from pydantic import (
 )
 
 from bot.chat.delivery.busy_line import BUSY_AFTER_S
-from bot.config.addresses import is_loopback
+from bot.config.addresses import host_and_port, is_every_address, is_loopback
 from bot.config.values import (
     Duration,
+    HostPort,
     Limit,
     Megabytes,
     Name,
@@ -242,9 +243,29 @@ class ApiConfig(Section):
 
 
 class ClusterConfig(Section):
-    """Several processes on one database: how long one that is silent keeps its post, in seconds."""
+    """Several processes on one database: how long one that is silent keeps its posts, in seconds.
+
+    `listen` is where a process listens to the others, by default at the address from which it
+    reaches the database; `advertise` is what they call instead.
+    """
 
     lease_s: Annotated[float, Field(ge=1, le=600)] = 15
+    listen: HostPort = None
+    advertise: HostPort = None
+
+    @property
+    def heartbeat_s(self) -> float:
+        """Return how often a connection between processes is tried: thrice in a lease."""
+        return self.lease_s / 3
+
+    @model_validator(mode="after")
+    def _callable(self) -> Self:
+        called = self.advertise or self.listen
+        if called is not None and is_every_address(host_and_port(called)[0]):
+            raise ValueError(
+                "advertise: 0.0.0.0 and :: are no address to call: name one of this machine's"
+            )
+        return self
 
 
 class RetentionConfig(Section):

@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from bot.config.addresses import host_and_port
 from bot.people.web_people import LEAST_TOKEN, is_weak
 
 
@@ -138,6 +139,24 @@ def _network(text: str) -> str:
 
 Network = Annotated[str, AfterValidator(_network)]
 """An IP address or a network of them."""
+
+
+def _host_port(text: str) -> str:
+    """Refuse a value that is no host, with a port or without one."""
+    try:
+        host_and_port(text)
+    except ValueError:
+        raise ValueError("must be a host, or host:port such as 10.0.0.7:8124") from None
+    return text
+
+
+def _auto(value: object) -> object:
+    """Read "auto" as no value: it is found out."""
+    return None if value == "auto" else value
+
+
+HostPort = Annotated[Annotated[str, AfterValidator(_host_port)] | None, BeforeValidator(_auto)]
+"""A host to listen at or to call, with a port or without one."""
 
 
 def long_enough(token: SecretStr | None) -> SecretStr | None:

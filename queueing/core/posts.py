@@ -58,5 +58,8 @@ class Posts(Protocol):
     async def secret(self, name: str, epoch: int) -> bytes | None:
         """Return the secret of a post's holder, None once another epoch has begun."""
 
+    async def local_host(self) -> str:
+        """Return the address from which this machine reaches the database."""
+
     async def freed(self, within_s: float) -> None:
         """Wait until a post may have become free, at most that long; never raises."""

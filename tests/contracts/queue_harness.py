@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.cluster.greeting import greet_holder
+from bot.cluster.memory_wire import MemoryWire
 from bot.cluster.queue_link import QueueLink
 from bot.cluster.queue_server import QueueServer
 from bot.cluster.remote_queue import RemoteQueue
@@ -18,7 +19,6 @@ from queueing.core.events import Event
 from queueing.core.requests import Capability
 from queueing.service.jobqueue import JobQueue
 from tests.fakes.far_queue import FarQueue
-from tests.fakes.wires import wire
 from tests.simulation.installation import Installation, host, image_model
 
 Service = Callable[[JobQueue], AbstractAsyncContextManager[QueueService]]
@@ -43,7 +43,7 @@ async def over_a_wire(queue: JobQueue) -> AsyncIterator[QueueService]:
     async with asyncio.TaskGroup() as tasks:
 
         async def dial() -> Wire:
-            near, far = wire()
+            near, far = MemoryWire.pair()
             tasks.create_task(server.serve(far))
             await greet_holder(near, b"secret")
             return near

@@ -97,3 +97,8 @@ async def test_a_post_that_is_freed_can_be_taken_at_once(opened: Callable[..., P
     await ada.free(first)
     assert (await eve.holders())[0].holder == ""
     assert await eve.take("queue", address="") is not None
+
+
+async def test_the_address_of_this_machine_is_known(opened: Callable[..., Posts]) -> None:
+    """The others would have to be told where each process listens."""
+    assert await opened("ada").local_host() == "127.0.0.1"

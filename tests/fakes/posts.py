@@ -81,6 +81,11 @@ class FakePosts:
         held = row is not None and row.holder and row.epoch == epoch
         return f"{name}:{epoch}".encode() if held else None
 
+    async def local_host(self) -> str:
+        """Return an address of this machine."""
+        await self._reach()
+        return "127.0.0.1"
+
     async def freed(self, within_s: float) -> None:
         """Wait until a post may be free."""
         self.table.free.clear()

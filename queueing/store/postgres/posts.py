@@ -20,7 +20,7 @@ from queueing.core.posts import PostHolder, Tenure
 from queueing.store.postgres.address import read_address
 from queueing.store.postgres.connection import Plain
 from queueing.store.postgres.failures import explain, is_away
-from queueing.store.postgres.session import connect
+from queueing.store.postgres.session import connect, local_host
 
 T = TypeVar("T")
 
@@ -100,6 +100,13 @@ class PostgresPosts:
     async def secret(self, name: str, epoch: int) -> bytes | None:
         """Return the secret of a post's holder. Raises `StoreError`."""
         return await self._call(lambda plain: _secret(plain, name, epoch))
+
+    async def local_host(self) -> str:
+        """Return the address from which this machine reaches the server. Raises `StoreError`.
+
+        It is 127.0.0.1 where the server is reached over a file of this machine.
+        """
+        return await self._call(local_host)
 
     async def freed(self, within_s: float) -> None:
         """Wait until a post may have become free, at most that long."""

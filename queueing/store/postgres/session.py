@@ -4,6 +4,7 @@ One session writes. It holds a lock that goes with it, so that a second Usher is
 """
 
 import logging
+import os
 import socket
 import threading
 import time
@@ -78,6 +79,15 @@ def _refuse_unfit(plain: Plain) -> None:
         )
     if plain.info.parameter_status("in_hot_standby") == "on":
         raise DatabaseAway("the database server is a stand-by: name the primary server")
+
+
+def local_host(plain: Plain) -> str:
+    """Return this machine's end of a session, 127.0.0.1 if it has no address of its own."""
+    with socket.socket(fileno=os.dup(plain.fileno())) as end:  # the original is libpq's to close
+        if end.family not in {socket.AF_INET, socket.AF_INET6}:
+            return "127.0.0.1"
+        host: str = end.getsockname()[0]
+        return host
 
 
 class Session:

@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from bot.cluster.greeting import NotTrusted, greet_holder
+from bot.cluster.memory_wire import MemoryWire
 from bot.cluster.queue_link import QueueLink
 from bot.cluster.queue_server import QueueServer
 from bot.cluster.remote_queue import RemoteQueue
 from bot.cluster.wire import Wire, WireBroken
 from queueing.core.events import Event
-from tests.fakes.wires import MemoryWire, wire
 from tests.simulation.installation import Installation
 
 SECRET = b"the secret of this epoch"
@@ -36,7 +36,7 @@ class Cluster:
     async def _dial(self) -> Wire:
         if self._server is None:
             raise WireBroken("nobody there")
-        near, far = wire()
+        near, far = MemoryWire.pair()
         self.wires.append(near)
         self.tasks.create_task(self._server.serve(far))
         try:

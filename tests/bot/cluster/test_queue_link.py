@@ -8,13 +8,13 @@ import pytest
 
 from bot.cluster import frames
 from bot.cluster.greeting import NotTrusted, greet_guest, greet_holder
+from bot.cluster.memory_wire import MemoryWire
 from bot.cluster.queue_link import PATIENCE_S
 from queueing.core.errors import StoreError
 from queueing.core.events import EventsMissed, JobChanged
 from queueing.core.jobs import Job, JobState
 from queueing.core.storage import Admission
 from tests.bot.cluster.holders import Cluster, cluster
-from tests.fakes.wires import wire
 from tests.simulation.installation import Installation, host, image_model, until
 from tests.simulation.loop import run
 
@@ -186,7 +186,7 @@ def test_the_holder_must_know_the_secret_too() -> None:
     """An address taken over by another machine could accept requests and drop them."""
 
     async def scenario() -> None:
-        near, far = wire()
+        near, far = MemoryWire.pair()
         for body in (bytes(32), bytes(32)):  # a number, then a guessed proof
             await far.send(frames.written("hello", frames.WIRE, body=body))
         with pytest.raises(NotTrusted, match="does not know the secret"):
@@ -199,8 +199,8 @@ def test_a_proof_that_was_overheard_opens_nothing() -> None:
     """A recording of one greeting would let a stranger in later."""
 
     async def scenario() -> None:
-        holder, to_holder = wire()
-        guest, to_guest = wire()
+        holder, to_holder = MemoryWire.pair()
+        guest, to_guest = MemoryWire.pair()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(greet_guest(holder, b"secret"))
             tasks.create_task(greet_holder(guest, b"secret"))
@@ -208,7 +208,7 @@ def test_a_proof_that_was_overheard_opens_nothing() -> None:
             proof = await to_guest.receive()  # overheard on the way
             await to_holder.send(proof)
             await to_guest.send(await to_holder.receive())
-        holder, to_holder = wire()
+        holder, to_holder = MemoryWire.pair()
         await to_holder.send(proof)
         with pytest.raises(NotTrusted):
             await greet_guest(holder, b"secret")
@@ -223,7 +223,7 @@ def test_another_version_is_refused_with_a_sentence(greeting: bytes) -> None:
     """Two versions would misread each other's requests."""
 
     async def scenario() -> None:
-        near, far = wire()
+        near, far = MemoryWire.pair()
         await far.send(greeting)
         with pytest.raises(NotTrusted, match="version"):
             await greet_holder(near, b"secret")

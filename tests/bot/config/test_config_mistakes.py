@@ -129,6 +129,17 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
         (["retention: {days: nan}"], "config.yaml:10: retention.days: must be a number"),
         (['database: "a\\0b"'], "config.yaml:10: database: must be a path"),
         (["limits: 7"], "config.yaml:10: limits: must be a group of settings"),
+        (
+            ["cluster: {listen: 'http://10.0.0.7'}"],
+            "config.yaml:10: cluster.listen: must be a host, or host:port such as 10.0.0.7:8124",
+        ),
+        (["cluster: {advertise: 'a:99999'}"], "config.yaml:10: cluster.advertise: must be a host,"),
+        (["cluster: {listen: 8124}"], "config.yaml:10: cluster.listen: must be text"),
+        (
+            ["cluster: {listen: 0.0.0.0:8124}"],
+            "config.yaml:10: cluster: advertise: 0.0.0.0 and :: are no address to call: name one",
+        ),
+        (["cluster: {advertise: '[::]'}"], "config.yaml:10: cluster: advertise: 0.0.0.0 and ::"),
     ],
 )
 def test_broken_files_are_refused_with_the_line(lines: list[str], expected: str) -> None:

@@ -1,0 +1,112 @@
+"""The entrance: where a process listens to the others, whether or not it holds the queue.
+
+It is open from the start of the process, because its address is written into the database with every
+post that the process takes. Processes are let in while the queue is held here; before and
+afterwards each is hung up on, and looks for the holder again.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from bot.cluster.memory_wire import MemoryWire
+from bot.cluster.queue_server import QueueServer
+from bot.cluster.websocket import listening
+from bot.cluster.wire import Wire, WireBroken
+from bot.config.addresses import host_and_port, is_loopback, joined
+
+log = logging.getLogger(__name__)
+
+
+class NotServing(WireBroken):
+    """This process does not hold the queue."""
+
+
+class Entrance:
+    """Lets other processes, and this one, in to the queue that is held here."""
+
+    def __init__(self) -> None:
+        self.address = ""
+        """What the others call, such as `10.0.0.7:41234`."""
+        self._guests: _Guests | None = None
+
+    @asynccontextmanager
+    async def admitting(self, server: QueueServer) -> AsyncIterator[None]:
+        """Have a server run and serve whoever calls, until the block ends."""
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(server.run())
+            self._guests = guests = _Guests(server, tasks)
+            try:
+                yield
+            finally:
+                self._guests = None
+                guests.hang_up()
+                running.cancel()
+
+    async def serve(self, wire: Wire) -> None:
+        """Serve another process until its connection ends; hang up if the queue is not held here."""
+        if self._guests is None:
+            await wire.close()
+        else:
+            await self._guests.serve(wire)
+
+    def wire(self) -> Wire:
+        """Return a wire of this process to its own queue. Raises `NotServing` if it is elsewhere."""
+        if self._guests is None:
+            raise NotServing("this process does not serve the queue")
+        near, far = MemoryWire.pair()
+        self._guests.begin(far)
+        return near
+
+
+class _Guests:
+    """Those who are served while one server is."""
+
+    def __init__(self, server: QueueServer, tasks: asyncio.TaskGroup) -> None:
+        self._server = server
+        self._tasks = tasks
+        self._served: set[asyncio.Task[None]] = set()
+
+    def begin(self, wire: Wire) -> asyncio.Task[None]:
+        task = self._tasks.create_task(self._server.serve(wire))
+        self._served.add(task)
+        task.add_done_callback(self._served.discard)
+        return task
+
+    async def serve(self, wire: Wire) -> None:
+        task = self.begin(wire)
+        try:
+            await asyncio.wait({task})
+        finally:
+            task.cancel()
+
+    def hang_up(self) -> None:
+        for task in self._served:
+            task.cancel()
+
+
+@asynccontextmanager
+async def entrance_at(
+    listen: str | None,
+    advertise: str | None,
+    local_host: Callable[[], Awaitable[str]],
+    *,
+    heartbeat_s: float,
+) -> AsyncIterator[Entrance]:
+    """Provide the entrance of this process, which listens until the block ends.
+
+    `listen` and `advertise` are hosts, with a port or without one, as configured. By default it
+    listens at `local_host()`, the address from which this process reaches the database, on any
+    free port, and is called there. Raises `StoreError` if that is not known and asked, and `OSError`
+    for an address that is taken or not of this machine.
+    """
+    host, port = host_and_port(listen or await local_host())
+    entrance = Entrance()
+    async with listening(entrance.serve, host, port, heartbeat_s=heartbeat_s) as bound:
+        called_host, called_port = host_and_port(advertise or host)
+        entrance.address = joined(called_host, called_port or bound)
+        log.info("other processes reach this one at %s", entrance.address)
+        if is_loopback(called_host):
+            log.info("%s is this machine alone: elsewhere, set cluster.listen", called_host)
+        yield entrance
