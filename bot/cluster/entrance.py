@@ -33,7 +33,7 @@ class Entrance:
 
     @asynccontextmanager
     async def admitting(self, server: QueueServer) -> AsyncIterator[None]:
-        """Have a server run and serve whoever calls, until the block ends."""
+        """Have a server run and serve all who call, until the block ends."""
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(server.run())
             self._guests = guests = _Guests(server, tasks)

@@ -53,7 +53,7 @@ class _Lane:
     async def next(self) -> bytes:
         frame = await self._frames.get()
         if frame is None:
-            self._frames.put_nowait(None)  # whoever asks next is told as well
+            self._frames.put_nowait(None)  # the next one who asks is told as well
             raise WireBroken(_ENDED)
         return frame
 
