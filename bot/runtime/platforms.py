@@ -1,6 +1,7 @@
 """The chat platforms: one line each, and how each is made from its settings."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from bot.chat.api.base import ChatPlatform
 from bot.chat.api.notes import Notes
@@ -11,6 +12,8 @@ from bot.config.chats import ChatsConfig
 from bot.people.access import Access
 from bot.people.web_people import WebPeople
 from bot.platforms.discord.platform import Discord
+from bot.platforms.discord.shards import Shards
+from bot.platforms.discord.starts import Starts
 from bot.platforms.telegram.platform import Telegram
 from bot.platforms.web.platform import Web
 from bot.platforms.web.small import PastPictures
@@ -19,38 +22,37 @@ from bot.serving.originals import Originals
 from queueing.core.ports import Clock
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Fittings:
-    """What platforms may need from the rest of the bot."""
+    """What platforms may need from the rest of the bot; `shard` is the only one to connect."""
 
-    def __init__(
-        self,
-        *,
-        notes: Notes,
-        access: Access,
-        clock: Clock,
-        chat_log: ChatLog | None,
-        overview: Callable[[], tuple[ModelLine, ...]] | None,
-        web_people: WebPeople | None = None,
-        originals: Originals | None = None,
-        past: PastPictures | None = None,
-        files_per_hour_mb: int | None = None,
-    ) -> None:
-        self.notes = notes
-        self.access = access
-        self.clock = clock
-        self.chat_log = chat_log
-        self.overview = overview
-        self.web_people = web_people
-        self.originals = originals
-        self.past = past
-        self.files_per_hour_mb = files_per_hour_mb
+    notes: Notes
+    access: Access
+    clock: Clock
+    chat_log: ChatLog | None
+    overview: Callable[[], tuple[ModelLine, ...]] | None
+    web_people: WebPeople | None = None
+    originals: Originals | None = None
+    past: PastPictures | None = None
+    files_per_hour_mb: int | None = None
+    shard: int | None = None
+
+
+_STARTS = Starts()  # one for all shards of this process
 
 
 def _discord(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
     if chats.discord is None:
         return None
     token = chats.discord.token.get_secret_value()
-    return Discord(token, describe=describe, notes=fittings.notes, commands=COMMANDS)
+    return Discord(
+        token,
+        describe=describe,
+        notes=fittings.notes,
+        commands=COMMANDS,
+        shards=Shards(count=chats.discord.shards, only=fittings.shard),
+        starts=None if fittings.shard is None else _STARTS,
+    )
 
 
 def _telegram(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
@@ -99,3 +101,17 @@ def platforms(chats: ChatsConfig, fittings: Fittings) -> tuple[ChatPlatform, ...
     """Return the platforms that are configured, none of them connected yet."""
     made = (make(chats, fittings) for make in PLATFORMS.values())
     return tuple(platform for platform in made if platform is not None)
+
+
+def platform_of(post: str, chats: ChatsConfig, fittings: Fittings) -> ChatPlatform:
+    """Return the platform that a post's holder runs; its part of it, if the chat has several posts.
+
+    Raises `ValueError` for a post that is no configured chat's.
+    """
+    name, _, shard = post.partition(":")
+    own = replace(fittings, shard=int(shard)) if shard else fittings
+    make = PLATFORMS.get(name)
+    platform = make(chats, own) if make is not None and post in chats.posts() else None
+    if platform is None:
+        raise ValueError(f"no configured chat has the post {post}")
+    return platform

@@ -111,14 +111,19 @@ class FakeDiscord:
         parent: int | None = None,
         forum: bool = False,
         told: bool = True,
+        guild: int = GUILD_ID,
     ) -> Channel:
         """Make a channel of the server; before the bot connects, so that it hears of it.
 
-        `parent` is a channel's category, or a thread's channel (the general one).
+        `parent` is a channel's category, or a thread's channel (the general one). One of another
+        `guild` is never told.
         """
         if thread and parent is None:
             parent = GENERAL
-        channel = Channel(id=channel_id, thread=thread, parent=parent, forum=forum, told=told)
+        told = told and guild == GUILD_ID
+        channel = Channel(
+            id=channel_id, thread=thread, parent=parent, forum=forum, told=told, guild=guild
+        )
         self.rest.channels[channel_id] = channel
         return channel
 
@@ -226,7 +231,7 @@ class FakeDiscord:
             "v": 10,
             "user": shapes.me(),
             "guilds": [{"id": str(GUILD_ID), "unavailable": True}] if here else [],
-            "session_id": "session",
+            "session_id": f"session-{number}-{of}",
             "resume_gateway_url": f"{self.url}/gateway".replace("http", "ws", 1),
             "application": {"id": str(APPLICATION_ID), "flags": 0},
             "private_channels": [],

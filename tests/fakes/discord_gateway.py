@@ -10,14 +10,20 @@ from aiohttp import WSMsgType, web
 from tests.fakes.discord_json import Json
 
 AUTHENTICATION_FAILED = 4004
+INVALID_SHARD = 4010
 SHARDING_REQUIRED = 4011
 DISALLOWED_INTENTS = 4014
 PRIVILEGED = (1 << 1) | (1 << 8) | (1 << 15)
 HEARTBEAT_MS = 41_250
 
+Shard = tuple[int, int]  # its number, and of how many
+
 
 class Gateway:
-    """Speaks gateway protocol version 10 with any number of bots, uncompressed."""
+    """Speaks gateway protocol version 10 with any number of bots, uncompressed.
+
+    An event reaches the sessions of the shard its server belongs to; direct messages, the first.
+    """
 
     def __init__(self, token: str, on_change: Callable[[], None]) -> None:
         self.token = token
@@ -29,7 +35,10 @@ class Gateway:
         self.identified: list[Json] = []
         self.resumed = 0
         self.connected = asyncio.Event()
-        self._sockets: list[web.WebSocketResponse] = []
+        self.identify_every_s = 0.0  # a session that begins sooner after another is ended at once
+        self.ended_at_once = 0
+        self._identified_at = float("-inf")
+        self._sockets: dict[web.WebSocketResponse, Shard] = {}
         self._sequence = 0
 
     async def handle(self, request: web.Request) -> web.WebSocketResponse:
@@ -39,8 +48,7 @@ class Gateway:
         async for frame in socket:
             if frame.type is WSMsgType.TEXT:
                 await self._receive(socket, json.loads(frame.data))
-        if socket in self._sockets:
-            self._sockets.remove(socket)
+        self._sockets.pop(socket, None)
         if not self._sockets:
             self.connected.clear()
         return socket
@@ -53,7 +61,8 @@ class Gateway:
                 await self._identify(socket, frame["d"])
             case 6:
                 self.resumed += 1
-                self._open(socket)
+                _, number, of = frame["d"]["session_id"].split("-")
+                self._open(socket, (int(number), int(of)))
                 await self._event(socket, "RESUMED", {})
             case _:
                 pass
@@ -67,15 +76,26 @@ class Gateway:
             await socket.close(code=DISALLOWED_INTENTS)
             return
         shard = body.get("shard", [0, 1])
+        if not 0 <= shard[0] < shard[1]:
+            await socket.close(code=INVALID_SHARD)
+            return
         if self.too_few is not None and shard[1] <= self.too_few:
             await socket.close(code=SHARDING_REQUIRED)
             return
+        now = asyncio.get_running_loop().time()
+        if now - self._identified_at < self.identify_every_s:
+            self.ended_at_once += 1
+            self._on_change()
+            await socket.send_json({"op": 9, "d": False})
+            return
+        self._identified_at = now
         for name, data in self.ready_events(shard):
             await self._event(socket, name, data)
-        self._open(socket)
+        self._open(socket, (shard[0], shard[1]))
 
-    def _open(self, socket: web.WebSocketResponse) -> None:
-        self._sockets.append(socket)
+    def _open(self, socket: web.WebSocketResponse, shard: Shard) -> None:
+        self._sockets.pop(socket, None)
+        self._sockets[socket] = shard
         self.connected.set()
         self._on_change()
 
@@ -83,11 +103,21 @@ class Gateway:
         self._sequence += 1
         await socket.send_json({"op": 0, "t": name, "s": self._sequence, "d": data})
 
+    @property
+    def shards(self) -> list[Shard]:
+        """The shards of all open sessions, in the order in which they began."""
+        return list(self._sockets.values())
+
     async def deliver(self, name: str, data: Any) -> None:
         """Send an event to the bot. Raises when none is connected, as people then see an error."""
-        if not self._sockets:
+        guild = int(data.get("guild_id") or 0)
+        hearing = [
+            socket for socket, (number, of) in self._sockets.items() if (guild >> 22) % of == number
+        ]
+        if not hearing:
             raise ConnectionError("no bot is connected to the fake gateway")
-        await self._event(self._sockets[-1], name, data)
+        for socket in hearing:
+            await self._event(socket, name, data)
 
     async def disconnect(self, code: int = 4000) -> None:
         """Close every connection, as Discord does now and then."""

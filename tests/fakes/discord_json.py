@@ -162,7 +162,7 @@ def channel(body: Channel) -> Json:
         "id": str(body.id),
         "type": 11 if body.thread else 15 if body.forum else 0,
         "flags": 0,
-        "guild_id": str(GUILD_ID),
+        "guild_id": str(body.guild),
         "name": f"channel-{body.id}",
         "parent_id": None if body.parent is None else str(body.parent),
         "permissions": "0",

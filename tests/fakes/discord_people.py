@@ -14,7 +14,6 @@ from tests.fakes import discord_json as shapes
 from tests.fakes.discord_json import Json
 from tests.fakes.discord_state import (
     APPLICATION_ID,
-    GUILD_ID,
     Channel,
     FakeFile,
     FakeInteraction,
@@ -168,7 +167,7 @@ class Person:
         if mentions:
             event["mentions"] = [shapes.bot_user()]
         if channel.owner is None:
-            event |= {"guild_id": str(GUILD_ID), "member": self._member()}
+            event |= {"guild_id": str(channel.guild), "member": self._member()}
             if not mentions:
                 event |= {"content": "", "attachments": []}
         return event
@@ -251,7 +250,9 @@ class Person:
             "attachment_size_limit": 10 * 2**20,
             "entitlements": [],
             "app_permissions": "0",
-            "authorizing_integration_owners": {"0": str(GUILD_ID if channel.owner is None else 0)},
+            "authorizing_integration_owners": {
+                "0": str(channel.guild if channel.owner is None else 0)
+            },
             "context": 0 if channel.owner is None else 1,
         }
         if interaction.source is not None:
@@ -260,8 +261,8 @@ class Person:
         if channel.owner is not None:
             return event | {"user": user}
         member = self._member() | {"user": user, "permissions": str(self._permissions())}
-        guild = {"id": str(GUILD_ID), "locale": "en-US", "features": []}
-        return event | {"guild_id": str(GUILD_ID), "guild": guild, "member": member}
+        guild = {"id": str(channel.guild), "locale": "en-US", "features": []}
+        return event | {"guild_id": str(channel.guild), "guild": guild, "member": member}
 
     def _permissions(self) -> int:
         """Return what Discord says of a call: the roles' permissions together."""

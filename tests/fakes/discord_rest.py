@@ -70,6 +70,7 @@ class Rest:
     commands: list[Json] = field(default_factory=list)
     tier: int = 0  # how far the server is boosted
     shards: int = 1  # how many connections a bot is told to open
+    at_once: int = 1  # and how many may begin together
     syncs: int = 0
     requests: list[Seen] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
@@ -193,7 +194,8 @@ class Rest:
         return f"{self.base_url}/gateway".replace("http", "ws", 1)
 
     def _gateway_bot(self, _seen: Seen, _parts: list[str]) -> tuple[int, Any]:
-        starts = {"total": 1000, "remaining": 999, "reset_after": 86_400_000, "max_concurrency": 1}
+        starts = {"total": 1000, "remaining": 999, "reset_after": 86_400_000}
+        starts["max_concurrency"] = self.at_once
         return 200, {"url": self._gateway_url, "shards": self.shards, "session_start_limit": starts}
 
     def _known(self, _seen: Seen, _parts: list[str]) -> tuple[int, Any]:

@@ -89,6 +89,7 @@ class Channel:
     parent: int | None = None  # a thread's channel, or a channel's category
     forum: bool = False  # takes posts, which are threads, and no messages
     told: bool = True  # the gateway tells of it when the bot connects
+    guild: int = GUILD_ID
     archived: bool = False
     refusal: tuple[int, int] | None = None  # status and code of every answer, once set
     all_messages: list[FakeMessage] = field(default_factory=list)

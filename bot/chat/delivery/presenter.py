@@ -14,7 +14,7 @@ from bot.chat.api.answers import Answer, Placed, TaskHandler
 from bot.chat.api.base import ChatPlatform, Invocation
 from bot.chat.api.chat_settings import ChatSettingsTable
 from bot.chat.api.errors import ChatGone, ChatMoved, ChatUnavailable, MessageGone, SlowDown
-from bot.chat.api.origin import origin_in
+from bot.chat.api.origin import Origin, origin_in
 from bot.chat.delivery.busy_line import BUSY_AFTER_S
 from bot.chat.delivery.channels import Channel, Channels, wait
 from bot.chat.delivery.delivery_failures import DeliveryFailures
@@ -285,8 +285,8 @@ class Presenter:
         if job.acknowledged:
             return None
         origin = origin_in(job.reply_to)
-        if origin is None or origin.platform not in self._platforms:
-            return None  # without a chat, or its platform is switched off: it stays unacknowledged
+        if origin is None or not self._serves(origin):
+            return None  # without a chat, or one that is switched off or served elsewhere
         message = StatusMessage(job=job, origin=origin)
         call = self._expected.pop(origin.key, None)
         if call is not None and not call.button:
@@ -294,6 +294,10 @@ class Presenter:
         self._messages[job.id] = message
         self._channels.of(message).messages[job.id] = message
         return message
+
+    def _serves(self, origin: Origin) -> bool:
+        platform = self._platforms.get(origin.platform)
+        return platform is not None and platform.serves(origin.chat, origin.within)
 
     # ------------------------------------------------------------ serving chats
 

@@ -25,6 +25,8 @@ from bot.platforms.discord.errors import chat_errors, refuse_to_wait
 from bot.platforms.discord.messages import PostReply, Spoken
 from bot.platforms.discord.places import is_astray
 from bot.platforms.discord.render import filled_in, pressed
+from bot.platforms.discord.shards import Shards
+from bot.platforms.discord.starts import Starts
 
 LONGEST_SLEEP_S = 30.0  # discord.py accepts no less; `refuse_to_wait` is the stricter guard
 
@@ -38,7 +40,7 @@ discord.VoiceClient.warn_dave = False
 class Client(discord.AutoShardedClient):
     """Receives interactions, and messages that are meant for the bot.
 
-    Opens as many connections as Discord asks for: from 2500 servers on, more than one.
+    Opens the connections of its shards: as many as Discord asks for, if nothing else is configured.
     """
 
     def __init__(
@@ -52,14 +54,21 @@ class Client(discord.AutoShardedClient):
         download_limit: int,
         post: PostReply,
         connected: asyncio.Event,
+        shards: Shards,
+        starts: Starts,
     ) -> None:
+        only: dict[str, Any] = {} if shards.ids is None else {"shard_ids": shards.ids}
         super().__init__(
             intents=discord.Intents(guilds=True, guild_messages=True, dm_messages=True),
             allowed_mentions=discord.AllowedMentions.none(),
             max_messages=None,
             max_ratelimit_timeout=LONGEST_SLEEP_S,
             http_trace=refuse_to_wait(),
+            shard_count=shards.count,
+            **only,
         )
+        self._shards = shards
+        self._starts = starts
         self._platform = platform
         self._handler = handler
         self._calls = calls
@@ -73,12 +82,9 @@ class Client(discord.AutoShardedClient):
         self.tree.error(self._on_outdated_command)
 
     async def setup_hook(self) -> None:
-        """Register the commands, unless Discord knows them: 200 changes a day are allowed.
+        """Register the commands before the first connection.
 
         The bot is logged in by now, so messages can go out already.
-
-        A refusal is only logged, because the earlier commands still work; an outage raises, and the
-        whole connection is tried again.
         """
         self._connected.set()
         if self.application is not None and self.application.interactions_endpoint_url:
@@ -87,7 +93,20 @@ class Client(discord.AutoShardedClient):
                 " bot: remove it in the developer portal",
                 self._platform,
             )
+        if self._shards.count is not None:
+            self._starts.at_once = (await self.fetch_session_start_limits()).max_concurrency
         await self.tree.set_translator(self._texts)
+        if self._shards.first:
+            await self._register()
+        if (ids := self._shards.ids) is not None:
+            await self._starts.turn(ids[0])
+
+    async def _register(self) -> None:
+        """Register the commands, unless Discord knows them: 200 changes a day are allowed.
+
+        A refusal is only logged, because the earlier commands still work; an outage raises, and the
+        whole connection is tried again.
+        """
         name = f"{self._platform}.commands.{self.application_id}"
         wanted = await digest(self.tree, self._texts)
         noted = await self._notes.noted(name) if self._notes is not None else None
@@ -106,6 +125,15 @@ class Client(discord.AutoShardedClient):
             return
         if self._notes is not None:
             await self._notes.note(name, wanted)
+
+    async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:
+        """Wait until a session may begin; Discord takes so many in five seconds.
+
+        A client of a single shard has waited before it connected: Discord ends a connection that is
+        silent for long.
+        """
+        if not initial or self._shards.ids is None:
+            await self._starts.turn(shard_id or 0)
 
     def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
         """Drop what arrives after the end.

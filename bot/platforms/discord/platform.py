@@ -30,6 +30,8 @@ from bot.platforms.discord.errors import (
     chat_errors,
 )
 from bot.platforms.discord.render import TEXT_MOST, outgoing
+from bot.platforms.discord.shards import ALL_SHARDS, Shards
+from bot.platforms.discord.starts import Starts
 
 MEBIBYTE = 2**20
 NONCE_MOST = 25  # characters; Discord refuses longer ones
@@ -45,7 +47,7 @@ UPLOAD_BYTES_PER_S = 100_000  # the slowest uplink that is allowed for
 _FINAL: Mapping[int, str] = {
     4004: "it does not accept the bot token: make a new one in the portal",
     4010: "it does not accept how the servers are shared among connections: restart Usher",
-    4011: "the bot is in too many servers for one connection: restart Usher",
+    4011: "the bot is in too many servers for one connection: {remedy}",
     4012: "it no longer speaks this version of its API: update Usher",
     4013: "it does not know what Usher wants to receive: update Usher",
     4014: "it does not allow what Usher wants to receive: update Usher",
@@ -62,7 +64,8 @@ class Discord:
     A chat is written as its channel's id, with "@" before it for a direct message. `describe`
     returns help texts by key and language. `notes` remembers across restarts which commands Discord
     knows; without it they are sent at every start, which Discord tolerates. `commands` are those
-    that `check` looks for. The bot needs no privileged intent and receives nothing but
+    that `check` looks for. `shards` are those it connects, by default all; `starts` is shared by
+    the bot's platforms in this process. The bot needs no privileged intent and receives nothing but
     interactions.
     """
 
@@ -89,6 +92,8 @@ class Discord:
         describe: Describe = lambda key, _language: key,
         notes: Notes | None = None,
         commands: Sequence[Command] = (),
+        shards: Shards = ALL_SHARDS,
+        starts: Starts | None = None,
     ) -> None:
         self.name = name
         self.connected = asyncio.Event()
@@ -96,8 +101,14 @@ class Discord:
         self._describe = describe
         self._notes = notes
         self._commands = commands
+        self._shards = shards
+        self._starts = starts or Starts()
         self._client: Client | None = None
-        self.limits = replace(Discord.limits, upload_in=self._upload_in)
+        self.limits = replace(
+            Discord.limits,
+            overall_per_s=Discord.limits.overall_per_s * shards.share,  # Discord counts by bot
+            upload_in=self._upload_in,
+        )
 
     # ------------------------------------------------------------ incoming
 
@@ -125,7 +136,7 @@ class Discord:
             except discord.ConnectionClosed as error:
                 _log.warning("%s: the connection was closed: %s", self.name, error)
                 closed.append(error.code)
-                if (refusal := _closed_for_good(closed)) is not None:
+                if (refusal := _closed_for_good(closed, self._shards)) is not None:
                     return refusal
             except CONNECTION_ERRORS as error:
                 _log.warning("%s: no connection: %s: %s", self.name, type(error).__name__, error)
@@ -152,6 +163,8 @@ class Discord:
             download_limit=self.limits.download,
             post=self.send,
             connected=self.connected,
+            shards=self._shards,
+            starts=self._starts,
         )
         async with client:
             self._client = client
@@ -236,6 +249,10 @@ class Discord:
         """Return whether several people read that chat."""
         return not chat.startswith("@")
 
+    def serves(self, chat: str, within: Sequence[str]) -> bool:
+        """Return whether a chat belongs to its shards."""
+        return self._shards.serves(chat, within)
+
     def _upload_in(self, chat: str) -> int:
         """Return how large a file may be there now: boosts of a server allow more, and expire."""
         channel = self._client.get_channel(int(chat.removeprefix("@"))) if self._client else None
@@ -307,15 +324,18 @@ def _nonce(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:NONCE_MOST]
 
 
-def _closed_for_good(codes: Sequence[int]) -> ChatRefused | None:
+def _closed_for_good(codes: Sequence[int], shards: Shards) -> ChatRefused | None:
     """Return why a connection closed with that code is impossible; None if a retry may succeed.
 
-    The number of required connections is asked at every start, so only a repetition is final.
+    Unless it is configured, the number of required connections is asked at every start, so only a
+    repetition is final.
     """
-    code = codes[-1]
-    if code not in _FINAL or (code in _SHARDING and codes.count(code) < _SHARDING_TRIES):
+    code, asked = codes[-1], shards.count is None
+    if code not in _FINAL or (asked and code in _SHARDING and codes.count(code) < _SHARDING_TRIES):
         return None
-    return ChatRefused(f"Discord closed the connection for good ({code}): {_FINAL[code]}")
+    remedy = "restart Usher" if asked else "raise chats.discord.shards everywhere"
+    why = _FINAL[code].format(remedy=remedy)
+    return ChatRefused(f"Discord closed the connection for good ({code}): {why}")
 
 
 def _refusal(error: discord.DiscordException) -> ChatRefused:

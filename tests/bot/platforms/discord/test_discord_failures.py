@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import bot.platforms.discord.calls as calls_module
-import bot.platforms.discord.client as client_module
 import bot.platforms.discord.platform as discord_module
+import bot.platforms.discord.starts as starts_module
 from bot.chat.api.base import Invocation, MessageRef
 from bot.chat.api.content import Content
 from bot.chat.api.errors import (
@@ -394,6 +394,7 @@ async def test_an_event_nobody_understands_does_not_end_the_platform(
 ) -> None:
     """One odd event from Discord would take the bot away until a person restarts it."""
     monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(starts_module, "EVERY_S", 0.0)
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         await fake.gateway.deliver("INTERACTION_CREATE", {"id": "1"})
@@ -451,7 +452,7 @@ async def test_a_bot_that_outgrew_its_connections_gets_more(
 ) -> None:
     """From 2500 servers on, Discord would close the one connection again and again."""
     monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
-    monkeypatch.setattr(client_module.Client, "before_identify_hook", _at_once)
+    monkeypatch.setattr(starts_module, "EVERY_S", 0.0)
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         fake.rest.shards = 2
@@ -470,15 +471,12 @@ async def test_too_few_connections_that_stay_too_few_are_told_once(
 ) -> None:
     """4011 would be logged every ten minutes for ever without a hint."""
     monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(starts_module, "EVERY_S", 0.0)
     async with FakeDiscord() as fake:
         fake.gateway.too_few = 1
         with pytest.raises(ChatRefused, match="too many servers for one connection"):
             await asyncio.wait_for(Discord(fake.token).run(RecordingHandler()), 60)
         assert len(fake.gateway.identified) == 3
-
-
-async def _at_once(*_: object, **__: object) -> None:
-    """Wait for nothing between two connections; the fake has no limit on them."""
 
 
 # ---------------------------------------------------------------- first answers that are refused

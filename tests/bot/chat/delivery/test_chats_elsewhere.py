@@ -1,0 +1,36 @@
+"""Chats of a platform that another process serves: their messages are that process's."""
+
+import asyncio
+from pathlib import Path
+
+from tests.fakes.chat import FakeChat
+from tests.simulation.bot_installation import bot, quiet
+from tests.simulation.installation import Installation, host, image_model
+from tests.simulation.loop import run
+
+
+def test_a_job_of_a_chat_served_elsewhere_is_left_to_that_process(tmp_path: Path) -> None:
+    """Two processes would each send the picture."""
+    given = Installation.of(
+        [image_model("flux", service_s=20.0)],
+        [host("gpu-1", "comfy")],
+        url=f"sqlite:///{tmp_path}/usher.sqlite",
+    )
+
+    async def scenario() -> None:
+        here = FakeChat()
+        here.elsewhere.add("2")
+        async with bot(given, here) as running:
+            for chat in ("1", "2"):
+                await running.gate.call(here.call("/image flux cat", chat=chat))
+            await asyncio.sleep(60)
+            (untold,) = await running.queue.deliveries.to_tell(0, 10)
+            assert '"chat":"2"' in untold.reply_to
+        assert [message.chat for message in here.messages.values()] == ["1"]
+        there = FakeChat()
+        there.elsewhere.add("1")
+        async with bot(given, there) as running:
+            await quiet(running)
+        assert [message.chat for message in there.messages.values()] == ["2"]
+
+    run(scenario())
