@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from queueing.core.errors import StoreError
@@ -68,8 +68,15 @@ class Cursor(Protocol):
         """Yield the remaining rows."""
 
 
-Changes = tuple[str, Sequence[Sequence[Value]]]
-"""A statement, and the parameters it is run with one after the other."""
+class Changes(NamedTuple):
+    """An UPDATE of one row or none, PostgreSQL's types of its values, and the values of each run.
+
+    The runs have no row in common, so that an engine may do all of them in one statement.
+    """
+
+    sql: str
+    kinds: Sequence[str]
+    rows: Sequence[Sequence[Value]]
 
 
 class Connection(Protocol):
@@ -95,7 +102,7 @@ class Connection(Protocol):
         """Run a statement that returns rows, once for each; return the rows of each."""
 
     def changemany(self, groups: Sequence[Changes], /) -> Sequence[Sequence[bool]]:
-        """Run statements that each change one row or none; return which of them changed one."""
+        """Run groups of changes, one group after the other; return which runs changed a row."""
 
     def piece(self, table: str, key: Mapping[str, Value], start: int, length: int) -> bytes | None:
         """Return up to `length` bytes from `start` of the column `data` of the row with this key.

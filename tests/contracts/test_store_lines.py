@@ -117,6 +117,35 @@ async def test_further_inputs_join_those_of_a_job_that_never_started(store: Stor
     assert await store.inputs(running) == (first, second)
 
 
+async def test_requests_replaced_together_follow_each_other(store: Store) -> None:
+    """One transaction writes all that waits: of two for one job the later counts, files of both."""
+    files = [File(name=f"{n}.png", mime="image/png", data=b"%d" % n) for n in range(5)]
+    job, other = [await add(store, replace(new(), files=(files[0],))) for _ in range(2)]
+    running = await start(store, await add(store))
+    wanted = [
+        (job.id, "first", files[1:2], None),
+        (other.id, "other", [], "there"),
+        (running.id, "never", files[1:], None),
+        (job.id, "second", files[2:4], "here"),
+    ]
+    amended = await asyncio.gather(
+        *(
+            store.replace_request(
+                job_id, TextToImage(prompt=prompt), files=tuple(added), reply_to=reply_to
+            )
+            for job_id, prompt, added, reply_to in wanted
+        )
+    )
+    versions = [each and each.version - job.version for each in amended]
+    assert versions == [1, 1, None, 2]
+    last = await store.get(job.id)
+    assert last == amended[3]
+    assert last is not None
+    assert (last.request, last.reply_to) == (TextToImage(prompt="second"), "here")
+    assert await store.inputs(last) == tuple(files[:4])
+    assert await store.get(other.id) == amended[1]
+
+
 async def test_only_a_job_that_never_started_gets_another_request(store: Store) -> None:
     """A picture would be drawn from one prompt and shown with another."""
     job = await start(store, await add(store))

@@ -1,5 +1,7 @@
 """What every store must do with jobs beyond their owner's limit, and with those moved forward."""
 
+import asyncio
+
 import pytest
 
 from queueing.core.errors import StaleJob
@@ -97,6 +99,29 @@ async def test_a_moved_job_is_first_and_those_it_passes_are_one_place_further(
     assert running is not None
     await reopened.apply(running, JobEvent.RELEASE, NOW)
     assert (await heads(reopened))[:4] == [jobs[2].id, jobs[3].id, jobs[0].id, jobs[1].id]
+    await reopened.aclose()
+
+
+async def test_jobs_moved_together_come_in_the_order_they_were_moved(
+    store: Store, reopen: Open
+) -> None:
+    """One transaction moves all that waits: a job could come before one that was moved later."""
+    limits = Admission(max_in_line=3)
+    jobs = [await store.add(new(), NOW, limits=limits) for _ in range(5)]
+    vips = [await add(store, new(lane="vip", owner="eve")) for _ in range(3)]
+    await start(store, jobs[0])
+    order = [jobs[4].id, jobs[2].id, vips[2].id, jobs[0].id, jobs[4].id, vips[1].id, jobs[2].id]
+    moved = await asyncio.gather(*(store.move_first(job_id) for job_id in order))
+    assert [None if job is None else job.id for job in moved] == [*order[:3], None, *order[4:]]
+    for job in moved[3:]:
+        assert job is None or job == await store.get(job.id)
+    expected = [jobs[2].id, jobs[4].id, jobs[1].id, vips[1].id, vips[2].id, vips[0].id]
+    assert sorted(await heads(store)) == sorted(expected)
+    places = await store.positions(expected)
+    assert [places[job_id] for job_id in expected] == [1, 2, 3, 1, 2, 3]
+    await store.aclose()
+    reopened = await reopen()
+    assert await reopened.positions(expected) == places
     await reopened.aclose()
 
 

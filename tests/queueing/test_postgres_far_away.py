@@ -3,15 +3,20 @@
 import asyncio
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager, suppress
 
+import pytest
+
+from queueing.core.errors import StaleJob
 from queueing.core.jobs import Job, JobEvent
-from queueing.core.requests import Output
+from queueing.core.requests import Output, TextToImage
+from queueing.core.storage import Admission
 from queueing.store import JobStore, open_database
-from tests.contracts.store_harness import NO_LIMITS, NOW, new
+from tests.contracts.store_harness import NO_LIMITS, NOW, PICTURE, new
 
 JOBS = 60
+BETTER = TextToImage(prompt="a cat in the sun")
 MOST_TURNS = 12
 """Ways to the server and back for all that one batch does, with some that only wait for a turn."""
 
@@ -76,6 +81,12 @@ def counting_proxy(port: int) -> Iterator[tuple[int, list[_Turns]]]:
             each.close()
 
 
+async def refused(change: Awaitable[object]) -> None:
+    """Wait for a change that comes too late."""
+    with pytest.raises(StaleJob):
+        await change
+
+
 async def test_a_batch_costs_few_ways_to_the_server(postgres_url: str) -> None:
     """A server in the next building would make each step of 60 people wait for 60 ways."""
     address, _, place = postgres_url.partition("@127.0.0.1:")
@@ -96,16 +107,36 @@ async def test_a_batch_costs_few_ways_to_the_server(postgres_url: str) -> None:
             writing, *(store.add(each, NOW, limits=NO_LIMITS) for each in news)
         )
         found["heads"] = await turns_of(reading, store.lines(NOW, per_line=1))
+        numbers = [job.id for job in await store.open_jobs()]
+        found["move"] = await turns_of(writing, *map(store.move_first, reversed(numbers)))
+        found["replace"] = await turns_of(
+            writing,
+            *(store.replace_request(number, BETTER, files=(PICTURE,)) for number in numbers),
+        )
+        jobs: list[Job] = []
         for event in (JobEvent.START, JobEvent.RETRY, JobEvent.START, JobEvent.COMPLETE):
-            jobs: list[Job] = await store.open_jobs()
+            jobs = await store.open_jobs()
             output = Output(text="done") if event is JobEvent.COMPLETE else None
             found[event] = await turns_of(
                 writing, *(store.apply(job, event, NOW, output=output) for job in jobs)
             )
+        found["stale"] = await turns_of(
+            writing, *(refused(store.apply(job, JobEvent.COMPLETE, NOW)) for job in jobs)
+        )
         found["acknowledge"] = await turns_of(
             writing, *(store.acknowledge(job) for job in await store.unacknowledged())
         )
         found["erase"] = await turns_of(writing, store.erase(range(1, 21)))
+        for each in range(JOBS):
+            await store.add(new(owner=f"o{each % 7}"), NOW, limits=Admission(max_in_line=4))
+        found["fail"] = await turns_of(
+            writing,
+            *(
+                store.apply(job, JobEvent.FAIL, NOW, error="no")
+                for job in await store.open_jobs()
+                if job.seq is not None
+            ),
+        )
         await store.aclose()
     assert {step: count for step, count in found.items() if not 0 < count <= MOST_TURNS} == {}
 

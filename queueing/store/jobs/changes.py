@@ -4,8 +4,7 @@ Runs in the writer's thread. Nothing here may write for an item it answers with 
 everything that can refuse comes before the first statement that writes.
 """
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
@@ -15,16 +14,21 @@ from queueing.core.events import JobChanged, make_change
 from queueing.core.jobs import FINAL, Job, JobEvent, JobState, NewJob, is_bulk
 from queueing.core.requests import File, Output, Request
 from queueing.core.storage import Admission
-from queueing.store.database import DISK_FULL, Connection, DiskFull
+from queueing.store.database import DISK_FULL, Changes, Connection, DiskFull
 from queueing.store.jobs import queries
+from queueing.store.jobs.batch_reading import (
+    counts_of_inputs,
+    first_places,
+    jobs_by_id,
+    known_by_key,
+)
 from queueing.store.jobs.charges import Charges
-from queueing.store.jobs.position_index import LineKey, Move, PositionIndex, account_of
+from queueing.store.jobs.position_index import LineKey, Move, account_of
 from queueing.store.jobs.rows import (
     Row,
     accepted,
     file_rows,
     insert_rows,
-    job_from,
     job_row,
     output_rows,
 )
@@ -119,7 +123,7 @@ class AdmissionCounters:
     ) -> list[Job | Exception]:
         """Accept jobs or find those their keys made before."""
         self.know(connection)
-        known = _known(connection, [arrival.new.key for arrival in arrivals])
+        known = known_by_key(connection, [arrival.new.key for arrival in arrivals])
         full = DiskFull(DISK_FULL) if self._is_short_of_disk() else None
         outcomes: list[Job | Exception] = []
         rows: list[Row] = []
@@ -172,26 +176,31 @@ class AdmissionCounters:
     def move_first(self, connection: Connection, job_ids: Sequence[int]) -> list[Job | None]:
         """Move waiting jobs before all others of their lines, one after the other."""
         self.know(connection)
-        return [self._move_first(connection, job_id) for job_id in job_ids]
-
-    def _move_first(self, connection: Connection, job_id: int) -> Job | None:
-        row = connection.execute(queries.JOB, (job_id,)).fetchone()
-        job = None if row is None else job_from(row)
-        if job is None or job.state is not JobState.PENDING:
-            return None
-        line = (job.model, job.lane)
-        first = connection.execute(queries.FIRST_WAITING, line).fetchone()[0]
-        if first is not None and first == job.seq:
-            return job
-        # A running job keeps its place and may come back to it: no two may have the same.
-        running = connection.execute(queries.FIRST_PROCESSING, line).fetchone()[0]
-        taken = [seq for seq in (first, running) if seq is not None]
-        seq = min(taken) - 1 if taken else self._next_place(line)
-        connection.execute(queries.ENTER_LINE, (seq, job.id))
-        if job.seq is None:
-            self._placed[_account(job)] += 1
-        self._unsettled.append(Move(job.id, _account(job), line, seq))
-        return replace(job, seq=seq, version=job.version + 1)
+        jobs = jobs_by_id(connection, job_ids)
+        waiting = (job for job in jobs.values() if job.state is JobState.PENDING)
+        firsts = first_places(connection, {(job.model, job.lane) for job in waiting})
+        rows: list[Row] = []
+        moved: list[Job | None] = []
+        for job_id in job_ids:
+            job = jobs.get(job_id)
+            if job is None or job.state is not JobState.PENDING:
+                moved.append(None)
+                continue
+            line = (job.model, job.lane)
+            first, running = firsts[line]
+            if first is None or first != job.seq:
+                # A running job keeps its place and may come back to it: no two may have the same.
+                taken = [seq for seq in (first, running) if seq is not None]
+                seq = min(taken) - 1 if taken else self._next_place(line)
+                rows.append((seq, job_id))
+                if job.seq is None:
+                    self._placed[_account(job)] += 1
+                self._unsettled.append(Move(job_id, _account(job), line, seq))
+                firsts[line] = seq, running
+                job = jobs[job_id] = replace(job, seq=seq, version=job.version + 1)
+            moved.append(job)
+        connection.executemany(queries.ENTER_LINE, rows)
+        return moved
 
     # ------------------------------------------------------------ another request
 
@@ -200,24 +209,30 @@ class AdmissionCounters:
     ) -> list[Job | None]:
         """Replace the requests of jobs that never started and end their delays."""
         self.know(connection)
-        return [self._replace_request(connection, replacement) for replacement in replacements]
-
-    def _replace_request(self, connection: Connection, replacement: Replacement) -> Job | None:
-        row = connection.execute(queries.JOB, (replacement.job_id,)).fetchone()
-        job = None if row is None else job_from(row)
-        if job is None or job.state is not JobState.PENDING or job.attempt:
-            return None
-        text = replacement.request.model_dump_json(exclude_none=True)
-        reply_to = job.reply_to if replacement.reply_to is None else replacement.reply_to
-        connection.execute(queries.REPLACE_REQUEST, (text, reply_to, job.id))
-        if replacement.files:
-            (there,) = connection.execute(queries.COUNT_INPUTS, (job.id,)).fetchone()
-            rows = file_rows(job.id, replacement.files, after=there)
-            connection.executemany(queries.INSERT_INPUT, rows)
-        if job.seq is not None:  # to its own place, so that the line is read again
-            self._unsettled.append(Move(job.id, _account(job), (job.model, job.lane), job.seq))
-        changed = replace(job, request=replacement.request, reply_to=reply_to)
-        return replace(changed, not_before=0.0, version=job.version + 1)
+        jobs = jobs_by_id(connection, [each.job_id for each in replacements])
+        with_files = {each.job_id for each in replacements if each.files}
+        inputs = counts_of_inputs(connection, with_files)
+        rows: list[Row] = []
+        files: list[Row] = []
+        replaced: list[Job | None] = []
+        for job_id, request, added, given in replacements:
+            job = jobs.get(job_id)
+            if job is None or job.state is not JobState.PENDING or job.attempt:
+                replaced.append(None)
+                continue
+            reply_to = job.reply_to if given is None else given
+            rows.append((request.model_dump_json(exclude_none=True), reply_to, job_id))
+            if added:
+                files += file_rows(job_id, added, after=inputs[job_id])
+                inputs[job_id] += len(added)
+            if job.seq is not None:  # to its own place, so that the line is read again
+                self._unsettled.append(Move(job_id, _account(job), (job.model, job.lane), job.seq))
+            changed = replace(job, request=request, reply_to=reply_to)
+            jobs[job_id] = replace(changed, not_before=0.0, version=job.version + 1)
+            replaced.append(jobs[job_id])
+        connection.executemany(queries.REPLACE_REQUEST, rows)
+        connection.executemany(queries.INSERT_INPUT, files)
+        return replaced
 
     def _next_place(self, line: LineKey) -> int:
         seq = self._next_seq.get(line, 1)
@@ -313,55 +328,6 @@ def _must_stand_back(unended: int, placed: int, max_in_line: int | None) -> bool
     return placed >= max(1, max_in_line) or unended > placed
 
 
-PLACES_AT_ONCE = 20_000
-
-
-def load_places(connection: Connection) -> PositionIndex:
-    """Return the places of all waiting jobs from the rows.
-
-    Thousands arrive as one row: separate rows would each wait for the other threads' turn.
-    """
-    places = PositionIndex()
-    for model, lane in _lines(connection):
-        last = queries.BEFORE_ALL
-        while True:
-            row = connection.execute(
-                connection.statements.places, (model, lane, last, PLACES_AT_ONCE)
-            ).fetchone()
-            job_ids, seqs = map(json.loads, row)
-            if not seqs:
-                break
-            places.enter((model, lane), job_ids, seqs)
-            last = seqs[-1]
-    for job_id, model, lane, owner, bulk in connection.execute(connection.statements.overflow):
-        account = account_of(owner, bulk=bool(bulk))
-        places.move(Move(job_id, account, (model, lane), None))
-    return places
-
-
-def _lines(connection: Connection) -> Iterator[LineKey]:
-    """Yield the lines that have waiting jobs."""
-    line: LineKey = ("", "")
-    while line := connection.execute(queries.NEXT_LINE, (*line, queries.AFTER_ALL)).fetchone():
-        yield line
-
-
-def _known(connection: Connection, keys: Sequence[str]) -> dict[str, Job]:
-    """Find the jobs that keys made before, many keys in one statement."""
-    most = queries.KEYS_AT_ONCE[-1]
-    portions: dict[int, list[tuple[str, ...]]] = {}
-    for at in range(0, len(keys), most):
-        some = tuple(keys[at : at + most])
-        count = next(count for count in queries.KEYS_AT_ONCE if count >= len(some))
-        portions.setdefault(count, []).append(some + some[-1:] * (count - len(some)))
-    return {
-        row[-1]: job_from(row)
-        for count, filled in portions.items()
-        for rows in connection.selectmany(queries.JOBS_BY_KEYS[count], filled)
-        for row in rows
-    }
-
-
 _altered = {event: attrgetter(*columns) for event, columns in queries.ALTERED.items()}
 
 
@@ -371,14 +337,14 @@ def _write_changes(connection: Connection, changes: Sequence[Change]) -> Sequenc
     Those of one event go together, unless a job is changed twice: then their order counts.
     """
     if len(changes) == 1 or len({change.before.id for change in changes}) < len(changes):
-        groups = [(queries.CHANGE[each.event], [_values(each)]) for each in changes]
+        groups = [_changes(each.event, [each]) for each in changes]
         return [written for (written,) in connection.changemany(groups)]
     by_event: dict[JobEvent, list[int]] = {}
     for number, change in enumerate(changes):
         by_event.setdefault(change.event, []).append(number)
     found = connection.changemany(
         [
-            (queries.CHANGE[event], [_values(changes[number]) for number in numbers])
+            _changes(event, [changes[number] for number in numbers])
             for event, numbers in by_event.items()
         ]
     )
@@ -396,6 +362,11 @@ def _write_outputs(connection: Connection, rows: Sequence[Row]) -> None:
     if len(texts) < len(rows):
         files = [row for row in rows if len(row[-1]) > _TEXT_BYTES]
         connection.executemany(queries.INSERT_OUTPUT, files)
+
+
+def _changes(event: JobEvent, changes: Sequence[Change]) -> Changes:
+    rows = [_values(change) for change in changes]
+    return Changes(queries.CHANGE[event], queries.CHANGE_KINDS[event], rows)
 
 
 def _values(change: Change) -> Row:

@@ -22,12 +22,12 @@ from queueing.store.database import (
     Item,
     Result,
 )
+from queueing.store.jobs.batch_reading import load_places
 from queueing.store.jobs.changes import (
     AdmissionCounters,
     Change,
     Replacement,
     Submission,
-    load_places,
 )
 from queueing.store.jobs.head_cache import HeadCache
 from queueing.store.jobs.job_reading import StoredJobs

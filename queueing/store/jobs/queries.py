@@ -58,13 +58,29 @@ def _change(event: JobEvent) -> str:
     sources, target = TRANSITIONS[event]
     among = ", ".join(f"'{state}'" for state in sorted(sources))
     altered = ", ".join(f"{column} = ?" for column in ALTERED[event])
+    # The state is hidden from the planner of PostgreSQL: it would rather read the whole index of the
+    # jobs in that state than find one by its number, as long as it knows of few.
     return (
         f"UPDATE jobs SET state = '{target}', version = version + 1, {altered},"
-        f" runner = coalesce(?, runner) WHERE id = ? AND version = ? AND state IN ({among})"
+        f" runner = coalesce(?, runner) WHERE id = ? AND version = ? AND state || '' IN ({among})"
     )
 
 
+_KINDS = {
+    "attempt": "bigint",
+    "started_at": "double precision",
+    "backend": "text",
+    "sendings": "bigint",
+    "not_before": "double precision",
+    "suspect": "bigint",
+    "error": "text",
+    "finished_at": "double precision",
+}
 CHANGE: Mapping[JobEvent, str] = {event: _change(event) for event in JobEvent}
+CHANGE_KINDS: Mapping[JobEvent, tuple[str, ...]] = {
+    event: (*(_KINDS[column] for column in ALTERED[event]), "text", "bigint", "bigint")
+    for event in JobEvent
+}
 INSERT_OUTPUT = "INSERT INTO outputs (job_id, number, name, mime, data) VALUES (?, ?, ?, ?, ?)"
 INSERT_OUTPUTS = INSERT_OUTPUT + ", (?, ?, ?, ?, ?)" * (ROWS_AT_ONCE - 1)
 FIRST_IN_OVERFLOW = (
@@ -176,6 +192,8 @@ BYTES_NEWEST_FIRST = (
     "SELECT job_id, sum(size) FROM (SELECT job_id, length(data) AS size FROM outputs"
     " UNION ALL SELECT job_id, length(data) FROM inputs) AS files GROUP BY job_id ORDER BY job_id DESC"
 )
-DROPPABLE = "SELECT 1 FROM jobs WHERE id = ? AND finished_at IS NOT NULL AND acknowledged = 1"
+DROPPABLE = (  # the sum hides the column from PostgreSQL's planner, as in `CHANGE`
+    "SELECT 1 FROM jobs WHERE id = ? AND finished_at IS NOT NULL AND acknowledged + 0 = 1"
+)
 DROP_INPUTS = "DELETE FROM inputs WHERE job_id = ?"
 DROP_OUTPUTS = "DELETE FROM outputs WHERE job_id = ?"

@@ -8,6 +8,7 @@ from psycopg.types.numeric import FloatBinaryDumper, Int8BinaryDumper
 
 from queueing.store.database import Changes, EngineStatements, Value
 from queueing.store.postgres.dialect import STATEMENTS, numbered
+from queueing.store.postgres.together import columns, together
 
 Plain = psycopg.Connection[tuple[Any, ...]]
 
@@ -112,19 +113,16 @@ class PostgresConnection:
         return [cursor.fetchall() for cursor in sent]
 
     def changemany(self, groups: Sequence[Changes], /) -> Sequence[Sequence[bool]]:
-        """Run statements that each change one row or none; return which of them changed one.
-
-        A whole group is quicker to send than its statements, but tells only how many it changed: if
-        that is not every one, all are undone and sent one by one.
-        """
-        self.execute("SAVEPOINT many")
-        sent = [self.executemany(sql, rows) for sql, rows in groups]
-        wanted = [len(rows) for _, rows in groups]
-        if [cursor.rowcount for cursor in sent] == wanted:
-            return [[True] * count for count in wanted]
-        self.execute("ROLLBACK TO SAVEPOINT many")
-        singly = [[self.execute(sql, row) for row in rows] for sql, rows in groups]
-        return [[cursor.rowcount == 1 for cursor in cursors] for cursors in singly]
+        """Run groups of changes, each as one statement; return which runs changed a row."""
+        sent = [
+            self.execute(together(sql, tuple(kinds)), columns(kinds, rows))
+            for sql, kinds, rows in groups
+        ]
+        changed = [{number for (number,) in cursor.fetchall()} for cursor in sent]
+        return [
+            [number in numbers for number in range(1, len(group.rows) + 1)]
+            for numbers, group in zip(changed, groups, strict=True)
+        ]
 
     def piece(self, table: str, key: Mapping[str, Value], start: int, length: int) -> bytes | None:
         """Return some bytes of the column `data` of a row, None if there is no such row.

@@ -183,7 +183,7 @@ async def open_postgres(
     """
     address = read_address(url)
     lock, trouble = SessionLock(tenure), _Trouble()
-    sessions = Session(address, lock), Session(address, _begin_reading)
+    sessions = Session(address, partial(_begin_writing, lock)), Session(address, _begin_reading)
     try:
         async with AsyncExitStack() as opened:
             for session in sessions:
@@ -230,6 +230,17 @@ def _prepared(
         database_id = migrate(writing, sets)
     reading.execute("SELECT 1")
     return database_id
+
+
+def _begin_writing(lock: SessionLock, plain: Plain) -> None:
+    """Take the lock, and have rows found by their keys, whatever the server knows of the tables.
+
+    Statements are planned once. One that was planned while there were few rows would otherwise read
+    all of them for a batch of changes.
+    """
+    lock(plain)
+    for way in ("seqscan", "hashjoin", "mergejoin"):
+        plain.execute(f"SET enable_{way} = off")
 
 
 def _begin_reading(_: Plain) -> None:

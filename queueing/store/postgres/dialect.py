@@ -1,6 +1,7 @@
 """The shared dialect as PostgreSQL takes it, and the statements that differ."""
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import count
 
@@ -57,6 +58,9 @@ _QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/|\?", re.DOTA
 def numbered(sql: str) -> str:
     """Return a statement with `$1`, `$2`, … in place of each `?` that stands for a value."""
     numbers = count(1)
-    return _QUOTED.sub(
-        lambda found: f"${next(numbers)}" if found.group() == "?" else found.group(), sql
-    )
+    return replaced(sql, lambda: f"${next(numbers)}")
+
+
+def replaced(sql: str, following: Callable[[], str]) -> str:
+    """Return a statement with the following text in place of each `?` that stands for a value."""
+    return _QUOTED.sub(lambda found: following() if found.group() == "?" else found.group(), sql)

@@ -49,8 +49,8 @@ class SqliteConnection(sqlite3.Connection):
         return [self.execute(sql, each).fetchall() for each in parameters]
 
     def changemany(self, groups: Sequence[Changes], /) -> Sequence[Sequence[bool]]:
-        """Run statements that each change one row or none; return which of them changed one."""
-        return [[self.execute(sql, row).rowcount == 1 for row in rows] for sql, rows in groups]
+        """Run groups of changes, one group after the other; return which runs changed a row."""
+        return [[self.execute(sql, row).rowcount == 1 for row in rows] for sql, _, rows in groups]
 
     def piece(self, table: str, key: Mapping[str, Value], start: int, length: int) -> bytes | None:
         """Return some bytes of the column `data` of a row, None if there is no such row."""

@@ -1,0 +1,84 @@
+"""What the writer reads for a batch: few statements, whatever the number of its jobs."""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
+
+from queueing.core.jobs import Job
+from queueing.store.database import Connection
+from queueing.store.jobs import queries
+from queueing.store.jobs.position_index import LineKey, Move, PositionIndex, account_of
+from queueing.store.jobs.rows import job_from
+
+PLACES_AT_ONCE = 20_000
+
+
+def known_by_key(connection: Connection, keys: Sequence[str]) -> dict[str, Job]:
+    """Find the jobs that keys made before, many keys in one statement."""
+    most = queries.KEYS_AT_ONCE[-1]
+    portions: dict[int, list[tuple[str, ...]]] = {}
+    for at in range(0, len(keys), most):
+        some = tuple(keys[at : at + most])
+        count = next(count for count in queries.KEYS_AT_ONCE if count >= len(some))
+        portions.setdefault(count, []).append(some + some[-1:] * (count - len(some)))
+    return {
+        row[-1]: job_from(row)
+        for count, filled in portions.items()
+        for rows in connection.selectmany(queries.JOBS_BY_KEYS[count], filled)
+        for row in rows
+    }
+
+
+def jobs_by_id(connection: Connection, job_ids: Iterable[int]) -> dict[int, Job]:
+    """Return the jobs with these numbers, without those that do not exist."""
+    wanted = [(job_id,) for job_id in dict.fromkeys(job_ids)]
+    found = chain.from_iterable(connection.selectmany(queries.JOB, wanted))
+    return {row[0]: job_from(row) for row in found}
+
+
+def first_places(
+    connection: Connection, lines: Collection[LineKey]
+) -> dict[LineKey, tuple[int | None, int | None]]:
+    """Return the first place of the waiting jobs of each line, and that of its running ones."""
+    waiting = connection.selectmany(queries.FIRST_WAITING, lines)
+    running = connection.selectmany(queries.FIRST_PROCESSING, lines)
+    return {
+        line: (first, earliest)
+        for line, ((first,),), ((earliest,),) in zip(lines, waiting, running, strict=True)
+    }
+
+
+def counts_of_inputs(connection: Connection, job_ids: Collection[int]) -> dict[int, int]:
+    """Return how many inputs these jobs have."""
+    counts = connection.selectmany(queries.COUNT_INPUTS, [(job_id,) for job_id in job_ids])
+    return {job_id: count for job_id, ((count,),) in zip(job_ids, counts, strict=True)}
+
+
+def load_places(connection: Connection) -> PositionIndex:
+    """Return the places of all waiting jobs from the rows.
+
+    Thousands arrive as one row: separate rows would each wait for the other threads' turn.
+    """
+    places = PositionIndex()
+    for model, lane in _lines(connection):
+        last = queries.BEFORE_ALL
+        while True:
+            row = connection.execute(
+                connection.statements.places, (model, lane, last, PLACES_AT_ONCE)
+            ).fetchone()
+            job_ids, seqs = map(json.loads, row)
+            if not seqs:
+                break
+            places.enter((model, lane), job_ids, seqs)
+            last = seqs[-1]
+    for job_id, model, lane, owner, bulk in connection.execute(connection.statements.overflow):
+        account = account_of(owner, bulk=bool(bulk))
+        places.move(Move(job_id, account, (model, lane), None))
+    return places
+
+
+def _lines(connection: Connection) -> Iterator[LineKey]:
+    """Yield the lines that have waiting jobs."""
+    line: LineKey = ("", "")
+    while line := connection.execute(queries.NEXT_LINE, (*line, queries.AFTER_ALL)).fetchone():
+        yield line
