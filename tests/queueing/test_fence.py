@@ -4,16 +4,19 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import pytest
 
-from queueing.core.errors import Fenced
+from queueing.core.errors import Fenced, StoreError
 from queueing.core.posts import Tenure
 from queueing.store import Database, open_database
 from queueing.store.database import Connection
 from tests.fakes.postgres_server import PostgresServer
 
 pytest.importorskip("psycopg")
+
+import psycopg  # an extra
 
 from queueing.store.postgres.posts import PostgresPosts  # an extra
 
@@ -173,3 +176,64 @@ async def test_two_processes_that_start_together_make_the_tables_once(
     await asyncio.gather(*(migrate_postgres(empty_postgres_url) for _ in range(4)))
     async with posts_of(empty_postgres_url, "ada") as (ada,):
         assert await ada.holders() == []
+
+
+# ------------------------------------------------------------ several posts of one process
+
+
+def hold_row(url: str, name: str) -> psycopg.Connection[Any]:
+    """Lock the row of a post, as a transaction does that its process has not ended."""
+    frozen = psycopg.connect(url)
+    frozen.execute("SELECT 1 FROM posts WHERE name = %s FOR UPDATE", [name])
+    return frozen
+
+
+async def test_a_frozen_holder_delays_no_other_post(postgres_url: str) -> None:
+    """While one post is waited for, the leases of all others would end."""
+    async with posts_of(postgres_url, "ada", "eve") as (ada, eve), asyncio.timeout(60):
+        assert await ada.take("queue", address="") is not None
+        web = await eve.take("web", address="")
+        assert web is not None
+        with psycopg.connect(postgres_url) as plain:
+            plain.execute("UPDATE posts SET until = 0 WHERE name = 'queue'")
+        with hold_row(postgres_url, "queue"):
+            taken = asyncio.create_task(eve.take("queue", address=""))
+            assert await eve.renew(web)
+            assert await taken is None
+        assert await eve.take("queue", address="") is not None
+
+
+async def test_a_renewal_that_is_in_the_way_costs_no_other_post(postgres_url: str) -> None:
+    """A process would lose all its posts, because one transaction takes long."""
+    async with (
+        posts_of(postgres_url, "ada", lease_s=5.0) as (ada,),
+        posts_of(postgres_url, "eve") as (eve,),
+        asyncio.timeout(60),
+    ):
+        held = [await ada.take(name, address="") for name in ("queue", "web")]
+        assert held[0] is not None
+        with hold_row(postgres_url, "queue"):
+            with pytest.raises(StoreError):
+                await ada.renew(held[0])
+            assert await eve.take("web", address="") is None
+        assert await ada.renew(held[0])
+
+
+async def test_all_who_wait_are_told_of_a_free_post(postgres_url: str) -> None:
+    """A process that applies for several posts would look for most of them later."""
+    async with posts_of(postgres_url, "ada", "eve") as (ada, eve), asyncio.timeout(60):
+        waiting = [asyncio.create_task(eve.freed(LONG_S)) for _ in range(3)]
+        while not all(each.done() for each in waiting):  # eve may not hear at once
+            tenure = await ada.take("queue", address="")
+            assert tenure is not None
+            await ada.free(tenure)
+
+
+async def test_posts_applied_for_together_are_looked_at_together(postgres_url: str) -> None:
+    """A stand-by would ask the server for each of its posts, four times a second."""
+    names = [f"discord:{number}" for number in range(8)]
+    async with posts_of(postgres_url, "ada", "eve") as (ada, eve), asyncio.timeout(60):
+        for each in (ada, eve):
+            taken = await asyncio.gather(*(each.take(name, address="") for name in names))
+            assert [tenure.name for tenure in taken if tenure] == (names if each is ada else [])
+        assert {each.epoch for each in await eve.holders()} == {1}

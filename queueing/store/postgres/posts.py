@@ -6,67 +6,30 @@ frozen for long cannot get in the way of its successor. Lease and epoch suffice 
 """
 
 import asyncio
-import secrets
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import psycopg
-from psycopg import errors
 
 from queueing.core.errors import StoreError
 from queueing.core.posts import PostHolder, Tenure
 from queueing.store.postgres.address import read_address
 from queueing.store.postgres.connection import Plain
 from queueing.store.postgres.failures import explain, is_away
+from queueing.store.postgres.post_session import CHANNEL, Application, Key, PostSession
 from queueing.store.postgres.session import connect, local_host
 
 T = TypeVar("T")
-
-CHANNEL = "usher_posts"
-_KEY = "hashtext('usher ' || current_schema() || ' ' || $1::text)"
-_MAKE = (
-    "INSERT INTO posts (name, holder, address, epoch, until) VALUES ($1, '', '', 0, 0)"
-    " ON CONFLICT (name) DO NOTHING"
-)
-# clock_timestamp(): now() is when the transaction began
-_LOOK = (
-    "SELECT epoch, holder = '' OR until <= extract(epoch FROM clock_timestamp())"
-    " FROM posts WHERE name = $1"
-)
-_TRY_LOCK = f"SELECT pg_try_advisory_lock({_KEY}, $2::int)"
-_LOCK = f"SELECT pg_advisory_lock({_KEY}, $2::int)"
-_UNLOCK = f"SELECT pg_advisory_unlock({_KEY}, $2::int)"
-_TAKE = (
-    "UPDATE posts SET holder = $2, address = $3, epoch = epoch + 1,"
-    " until = extract(epoch FROM clock_timestamp()) + $4"
-    " WHERE name = $1 AND epoch = $5"
-    " AND ($6::bigint = 1 OR holder = '' OR until <= extract(epoch FROM clock_timestamp()))"
-    " RETURNING epoch"
-)
-_HIDE = (
-    "INSERT INTO post_secrets (name, epoch, secret) VALUES ($1, $2, $3)"
-    " ON CONFLICT (name) DO UPDATE SET epoch = excluded.epoch, secret = excluded.secret"
-)
-_RENEW = (
-    "UPDATE posts SET until = extract(epoch FROM clock_timestamp()) + $3"
-    " WHERE name = $1 AND epoch = $2 AND holder <> ''"
-)
-_FREE = "UPDATE posts SET holder = '', until = 0 WHERE name = $1 AND epoch = $2"
-_TELL = "SELECT pg_notify($1, $2)"
-_HOLDERS = (
-    "SELECT name, holder, address, epoch,"
-    " greatest(0, until - extract(epoch FROM clock_timestamp()))::float8 FROM posts ORDER BY name"
-)
-_REVEAL = "SELECT secret FROM post_secrets WHERE name = $1 AND epoch = $2"
 
 
 class PostgresPosts:
     """`Posts` on a server, over a session of its own; a second one hears of posts that are freed.
 
     `quick` allows locks and notices: without them a successor waits for the lease, and for its next
-    look. Every call is made in a thread; one that is cancelled goes on there.
+    look. Every call is made in a thread; one that is cancelled goes on there. The posts that are
+    applied for at one time are looked at together.
     """
 
     def __init__(self, url: str, *, process: str, lease_s: float, quick: bool = True) -> None:
@@ -76,48 +39,62 @@ class PostgresPosts:
         self._quick = quick
         self._calls = ThreadPoolExecutor(1, thread_name_prefix="posts")
         self._hearing = ThreadPoolExecutor(1, thread_name_prefix="posts-freed")
-        self._session: Plain | None = None
+        self._session: PostSession | None = None
         self._listener: Plain | None = None
-        self._locked: set[tuple[str, int]] = set()
+        self._listening: asyncio.Future[None] | None = None
+        self._locked: set[Key] = set()
+        self._asked: list[Application] = []
+        self._taking: asyncio.Future[None] | None = None
         self._stopping = threading.Event()
 
     async def take(self, name: str, *, address: str) -> Tenure | None:
         """Take a post if it is free or its lease is over. Raises `StoreError`."""
-        return await self._call(lambda plain: self._take(plain, name, address))
+        asked = Application(name, address)
+        self._asked.append(asked)
+        try:
+            await asyncio.sleep(0)  # until all who apply at this moment have done so
+            while not asked.done:
+                if self._taking is None or self._taking.done():
+                    self._taking = asyncio.ensure_future(self._call(self._take_asked))
+                taking = self._taking
+                await asyncio.wait({taking})
+                taking.result()
+        finally:
+            self._asked.remove(asked)
+        return asked.tenure
 
     async def renew(self, tenure: Tenure) -> bool:
         """Prolong a lease; return False if it was lost. Raises `StoreError`."""
-        return await self._call(lambda plain: self._renew(plain, tenure))
+        return await self._call(lambda session: session.renew(tenure))
 
     async def free(self, tenure: Tenure) -> None:
         """Give a post up. Raises `StoreError`."""
-        await self._call(lambda plain: self._free(plain, tenure))
+        await self._call(lambda session: session.free(tenure))
 
     async def holders(self) -> Sequence[PostHolder]:
         """Return every post that was ever held, by name. Raises `StoreError`."""
-        return await self._call(_holders)
+        return await self._call(PostSession.holders)
 
     async def secret(self, name: str, epoch: int) -> bytes | None:
         """Return the secret of a post's holder. Raises `StoreError`."""
-        return await self._call(lambda plain: _secret(plain, name, epoch))
+        return await self._call(lambda session: session.secret(name, epoch))
 
     async def local_host(self) -> str:
         """Return the address from which this machine reaches the server. Raises `StoreError`.
 
         It is 127.0.0.1 where the server is reached over a file of this machine.
         """
-        return await self._call(local_host)
+        return await self._call(lambda session: local_host(session.plain))
 
     async def freed(self, within_s: float) -> None:
-        """Wait until a post may have become free, at most that long."""
-        began = asyncio.get_running_loop().time()
-        heard = False
-        if self._quick:
+        """Wait until a post may have become free, at most that long; all who wait are told."""
+        if not self._quick:
+            await asyncio.sleep(within_s)
+            return
+        if self._listening is None or self._listening.done():
             loop = asyncio.get_running_loop()
-            heard = await loop.run_in_executor(self._hearing, self._heard, within_s)
-        left_s = began + within_s - asyncio.get_running_loop().time()
-        if not heard and left_s > 0:
-            await asyncio.sleep(left_s)
+            self._listening = loop.run_in_executor(self._hearing, self._hear, within_s)
+        await asyncio.wait({self._listening}, timeout=within_s)
 
     async def aclose(self) -> None:
         """End the sessions; what is still held becomes free as with a crash. Idempotent."""
@@ -128,10 +105,10 @@ class PostgresPosts:
 
     # ------------------------------------------------------------ in the thread
 
-    async def _call(self, work: Callable[[Plain], T]) -> T:
+    async def _call(self, work: Callable[[PostSession], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._calls, self._tried, work)
 
-    def _tried(self, work: Callable[[Plain], T]) -> T:
+    def _tried(self, work: Callable[[PostSession], T]) -> T:
         """Do something over the session; once more over a new one if the old one was lost.
 
         Raises `StoreError`.
@@ -139,13 +116,13 @@ class PostgresPosts:
         known = self._session
         try:
             if self._session is None:
-                self._locked.clear()
                 self._session = self._begin()
             return work(self._session)
         except psycopg.Error as error:
-            self._drop()
-            if is_away(error) and known is not None:
-                return self._tried(work)
+            if is_away(error):  # any other failure leaves the session and its locks as they are
+                self._drop()
+                if known is not None:
+                    return self._tried(work)
             explained = explain(error)
             if isinstance(explained, StoreError):
                 raise explained from error
@@ -154,100 +131,49 @@ class PostgresPosts:
     def _drop(self) -> None:
         """End the session; its locks go with it, the leases remain."""
         if self._session is not None:
-            self._session.close()
+            self._locked = self._session.locked
+            self._session.plain.close()
             self._session = None
 
-    def _begin(self) -> Plain:
-        session = connect(self._address)
+    def _begin(self) -> PostSession:
+        plain = connect(self._address)
         ms = max(1, round(self._lease_s * 1000))
-        for name, most_ms in (
-            ("statement_timeout", ms),
-            ("lock_timeout", max(1, ms // 3)),
-            ("idle_in_transaction_session_timeout", max(1, ms // 3)),
-            ("idle_session_timeout", ms),  # frees the lock of a process that no longer speaks
-            ("tcp_user_timeout", ms),
-        ):
-            session.execute(f"SET {name} = {most_ms}")
-        return session
-
-    def _take(self, plain: Plain, name: str, address: str) -> Tenure | None:
-        plain.execute(_MAKE, [name])
-        seen, over = plain.execute(_LOOK, [name]).fetchone() or (0, False)
-        gone = not over and self._lock(plain, name, seen)
         try:
-            if not over and not gone:
-                return None
-            given = [name, self._process, address, self._lease_s, seen, int(gone)]
-            return self._take_over(plain, name, given)
-        except errors.LockNotAvailable:  # its holder is frozen inside a transaction
-            return None
-        finally:
-            if gone and not plain.closed:
-                plain.execute(_UNLOCK, [name, seen])
+            for name, most_ms in (
+                ("statement_timeout", ms),
+                ("lock_timeout", max(1, ms // 10)),  # the other posts' leases are renewed meanwhile
+                ("idle_in_transaction_session_timeout", max(1, ms // 3)),
+                ("idle_session_timeout", ms),  # frees the lock of a process that no longer speaks
+                ("tcp_user_timeout", ms),
+            ):
+                plain.execute(f"SET {name} = {most_ms}")
+            return PostSession(
+                plain,
+                process=self._process,
+                lease_s=self._lease_s,
+                locks=self._quick,
+                locked=self._locked,
+            )
+        except BaseException:
+            plain.close()
+            raise
 
-    def _take_over(self, plain: Plain, name: str, given: Sequence[object]) -> Tenure | None:
-        secret = secrets.token_bytes(32)
-        with plain.transaction():
-            row = plain.execute(_TAKE, given).fetchone()
-            if row is None:
-                return None
-            epoch = int(row[0])
-            if self._quick:
-                plain.execute(_LOCK, [name, epoch])
-                self._locked.add((name, epoch))
-            plain.execute(_HIDE, [name, epoch, secret])
-        return Tenure(name=name, epoch=epoch, secret=secret)
+    def _take_asked(self, session: PostSession) -> None:
+        session.take_all([each for each in tuple(self._asked) if not each.done])
 
-    def _lock(self, plain: Plain, name: str, epoch: int) -> bool:
-        """Take the lock of an epoch; return whether its holder's session had left it."""
-        if not self._quick or (name, epoch) in self._locked:
-            return False
-        row = plain.execute(_TRY_LOCK, [name, epoch]).fetchone()
-        return row is not None and bool(row[0])
-
-    def _renew(self, plain: Plain, tenure: Tenure) -> bool:
-        name, epoch = tenure.name, tenure.epoch
-        if plain.execute(_RENEW, [name, epoch, self._lease_s]).rowcount != 1:
-            return False
-        if self._lock(plain, name, epoch):
-            self._locked.add((name, epoch))  # this session is a new one
-        return True
-
-    def _free(self, plain: Plain, tenure: Tenure) -> None:
-        key = (tenure.name, tenure.epoch)
-        with plain.transaction():
-            freed = plain.execute(_FREE, key).rowcount
-            if freed and self._quick:
-                plain.execute(_TELL, [CHANNEL, tenure.name])
-        if key in self._locked:
-            plain.execute(_UNLOCK, key)
-            self._locked.discard(key)
-
-    def _heard(self, within_s: float) -> bool:
-        """Return whether a post was freed within a time."""
+    def _hear(self, within_s: float) -> None:
+        """Wait until a post is freed, at most that long."""
         try:
             if self._listener is None or self._listener.closed:
                 self._listener = connect(self._address)
                 self._listener.execute(f"LISTEN {CHANNEL}")
-            if self._stopping.is_set():
-                return False
-            return any(True for _ in self._listener.notifies(timeout=within_s, stop_after=1))
+            if not self._stopping.is_set():
+                any(True for _ in self._listener.notifies(timeout=within_s, stop_after=1))
         except (psycopg.Error, StoreError):
-            return False
+            self._stopping.wait(within_s)
 
     def _end(self) -> None:
-        for each in (self._session, self._listener):
-            if each is not None:
-                each.close()
-
-
-def _holders(plain: Plain) -> Sequence[PostHolder]:
-    return [
-        PostHolder(name=name, holder=holder, address=address, epoch=epoch, left_s=left_s)
-        for name, holder, address, epoch, left_s in plain.execute(_HOLDERS).fetchall()
-    ]
-
-
-def _secret(plain: Plain, name: str, epoch: int) -> bytes | None:
-    row = plain.execute(_REVEAL, [name, epoch]).fetchone()
-    return None if row is None else bytes(row[0])
+        if self._session is not None:
+            self._session.plain.close()
+        if self._listener is not None:
+            self._listener.close()

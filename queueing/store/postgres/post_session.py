@@ -1,0 +1,175 @@
+"""What a process does about posts over one session, and the locks that go with it."""
+
+import secrets
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import errors
+
+from queueing.core.posts import PostHolder, Tenure
+from queueing.store.postgres.connection import Plain
+
+CHANNEL = "usher_posts"
+_KEY = "hashtext('usher ' || current_schema() || ' ' || $1::text)"
+_MAKE = (
+    "INSERT INTO posts (name, holder, address, epoch, until) VALUES ($1, '', '', 0, 0)"
+    " ON CONFLICT (name) DO NOTHING"
+)
+# clock_timestamp(): now() is when the transaction began
+_LOOK = (
+    "SELECT name, epoch, holder = '' OR until <= extract(epoch FROM clock_timestamp())"
+    " FROM posts WHERE name = ANY($1)"
+)
+_TRY_LOCKS = (
+    "SELECT name, epoch,"
+    " pg_try_advisory_lock(hashtext('usher ' || current_schema() || ' ' || name), epoch)"
+    " FROM unnest($1::text[], $2::int[]) AS held (name, epoch)"
+)
+_LOCK = f"SELECT pg_advisory_lock({_KEY}, $2::int)"
+_UNLOCK = f"SELECT pg_advisory_unlock({_KEY}, $2::int)"
+_SEIZE = "SELECT 1 FROM posts WHERE name = $1 AND epoch = $2 FOR UPDATE NOWAIT"
+_TAKE = (
+    "UPDATE posts SET holder = $2, address = $3, epoch = epoch + 1,"
+    " until = extract(epoch FROM clock_timestamp()) + $4"
+    " WHERE name = $1 AND epoch = $5"
+    " AND ($6::bigint = 1 OR holder = '' OR until <= extract(epoch FROM clock_timestamp()))"
+    " RETURNING epoch"
+)
+_HIDE = (
+    "INSERT INTO post_secrets (name, epoch, secret) VALUES ($1, $2, $3)"
+    " ON CONFLICT (name) DO UPDATE SET epoch = excluded.epoch, secret = excluded.secret"
+)
+_RENEW = (
+    "UPDATE posts SET until = extract(epoch FROM clock_timestamp()) + $3"
+    " WHERE name = $1 AND epoch = $2 AND holder <> ''"
+)
+_FREE = "UPDATE posts SET holder = '', until = 0 WHERE name = $1 AND epoch = $2"
+_TELL = "SELECT pg_notify($1, $2)"
+_HOLDERS = (
+    "SELECT name, holder, address, epoch,"
+    " greatest(0, until - extract(epoch FROM clock_timestamp()))::float8 FROM posts ORDER BY name"
+)
+_REVEAL = "SELECT secret FROM post_secrets WHERE name = $1 AND epoch = $2"
+
+Key = tuple[str, int]
+"""A post's name and the epoch that a lock stands for."""
+
+
+@dataclass
+class Application:
+    """A post that is applied for, and what became of it."""
+
+    name: str
+    address: str
+    done: bool = False
+    tenure: Tenure | None = None
+
+
+class PostSession:
+    """The posts over one session. `locks` allows locks and notices; `process` is for people.
+
+    `locked` are the locks of the session before, which this one takes again at once.
+    """
+
+    def __init__(
+        self, plain: Plain, *, process: str, lease_s: float, locks: bool, locked: Collection[Key]
+    ) -> None:
+        self.plain = plain
+        self._process = process
+        self._lease_s = lease_s
+        self._locks = locks
+        self.locked = self._try(locked)
+
+    def take_all(self, asked: Sequence[Application]) -> None:
+        """Decide applications: all posts are looked at together, and none is waited for."""
+        seen = self._look({each.name for each in asked})
+        gone = self._try(
+            (name, epoch)
+            for name, (epoch, over) in seen.items()
+            if not over and (name, epoch) not in self.locked
+        )
+        try:
+            for each in asked:
+                epoch, over = seen[each.name]
+                if over or (each.name, epoch) in gone:
+                    each.tenure = self._take(each, epoch, gone=not over)
+                each.done = True
+        finally:
+            for key in gone if not self.plain.closed else ():
+                self.plain.execute(_UNLOCK, key)
+
+    def renew(self, tenure: Tenure) -> bool:
+        """Prolong a lease; return False if it was lost."""
+        key = (tenure.name, tenure.epoch)
+        if self.plain.execute(_RENEW, [*key, self._lease_s]).rowcount != 1:
+            return False
+        if key not in self.locked:
+            self.locked |= self._try([key])  # its holder's session is a new one
+        return True
+
+    def free(self, tenure: Tenure) -> None:
+        """Give a post up, if it is still held, and tell those who wait for it."""
+        key = (tenure.name, tenure.epoch)
+        with self.plain.transaction():
+            freed = self.plain.execute(_FREE, key).rowcount
+            if freed and self._locks:
+                self.plain.execute(_TELL, [CHANNEL, tenure.name])
+        if key in self.locked:
+            self.plain.execute(_UNLOCK, key)
+            self.locked.discard(key)
+
+    def holders(self) -> Sequence[PostHolder]:
+        """Return every post."""
+        rows = self.plain.execute(_HOLDERS).fetchall()
+        return [_holder(row) for row in rows]
+
+    def secret(self, name: str, epoch: int) -> bytes | None:
+        """Return the secret of a post's holder."""
+        row = self.plain.execute(_REVEAL, [name, epoch]).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def _look(self, names: Collection[str]) -> Mapping[str, tuple[int, bool]]:
+        """Return the epoch of each post, and whether it is free or its lease over."""
+        rows = self.plain.execute(_LOOK, [list(names)]).fetchall()
+        seen = {name: (int(epoch), bool(over)) for name, epoch, over in rows}
+        for name in names - seen.keys():
+            self.plain.execute(_MAKE, [name])
+            seen[name] = (0, True)
+        return seen
+
+    def _take(self, asked: Application, epoch: int, *, gone: bool) -> Tenure | None:
+        try:
+            with self.plain.transaction():
+                if self.plain.execute(_SEIZE, [asked.name, epoch]).fetchone() is None:
+                    return None
+                return self._take_over(asked, epoch, gone=gone)
+        except errors.LockNotAvailable:  # its holder is within a transaction, perhaps frozen
+            return None
+
+    def _take_over(self, asked: Application, epoch: int, *, gone: bool) -> Tenure | None:
+        name, secret = asked.name, secrets.token_bytes(32)
+        given = [name, self._process, asked.address, self._lease_s, epoch, int(gone)]
+        row = self.plain.execute(_TAKE, given).fetchone()
+        if row is None:
+            return None
+        taken = int(row[0])
+        if self._locks:
+            self.plain.execute(_LOCK, [name, taken])
+            self.locked.add((name, taken))
+        self.plain.execute(_HIDE, [name, taken, secret])
+        return Tenure(name=name, epoch=taken, secret=secret)
+
+    def _try(self, keys: Iterable[Key]) -> set[Key]:
+        """Take those locks that no session holds."""
+        wanted = list(keys)
+        if not wanted or not self._locks:
+            return set()
+        names, epochs = [name for name, _ in wanted], [epoch for _, epoch in wanted]
+        rows = self.plain.execute(_TRY_LOCKS, [names, epochs]).fetchall()
+        return {(name, int(epoch)) for name, epoch, locked in rows if locked}
+
+
+def _holder(row: Sequence[Any]) -> PostHolder:
+    name, holder, address, epoch, left_s = row
+    return PostHolder(name=name, holder=holder, address=address, epoch=epoch, left_s=left_s)
