@@ -22,10 +22,10 @@ class Invitation:
 class Invites(WebPeople, Protocol):
     """The invited people of one web chat. Every change is durable when it returns."""
 
-    def named(self, name: str) -> WebPerson | None:
+    async def named(self, name: str) -> WebPerson | None:
         """Return the invited person of that name, otherwise of that id ("ada" or "web:ada")."""
 
-    def everybody(self) -> Sequence[WebPerson]:
+    async def everybody(self) -> Sequence[WebPerson]:
         """Return all invited people, by name."""
 
     async def invite(self, name: str, now: float) -> Invitation:

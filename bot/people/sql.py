@@ -3,6 +3,8 @@
 In the dialect that SQLite and PostgreSQL share; "user" is a reserved word there.
 """
 
+from collections.abc import Sequence
+
 # ruff: noqa: S608 - every name put into these texts is a constant; values are always parameters
 
 PERSON_COLUMNS = (
@@ -10,16 +12,31 @@ PERSON_COLUMNS = (
     " banned_until, ban_reason, ask_model_at"
 )
 _SETTINGS = PERSON_COLUMNS.split(", ")[1:]
+_OWN = ("language", "image_model", "ask_model", "size", "style", "ask_model_at")
 
 # ---------------------------------------------------------------- people
 
 PERSON = f'SELECT {PERSON_COLUMNS} FROM people WHERE "user" = ?'
-PUT_PERSON = (
-    f"INSERT INTO people ({PERSON_COLUMNS}) VALUES (?{', ?' * len(_SETTINGS)})"
-    ' ON CONFLICT ("user") DO UPDATE SET '
-    + ", ".join(f"{column} = excluded.{column}" for column in _SETTINGS)
+FORGET_CHOICES = (
+    f'UPDATE people SET {", ".join(f"{column} = NULL" for column in _OWN)} WHERE "user" = ?'
 )
-DELETE_PERSON = 'DELETE FROM people WHERE "user" = ?'
+DELETE_EMPTY_PERSON = 'DELETE FROM people WHERE "user" = ? AND ' + " AND ".join(
+    f"{column} IS NULL" for column in _SETTINGS
+)
+
+
+def put_settings(columns: Sequence[str]) -> str:
+    """Return what sets some of a person's columns, and leaves what others set at the same time."""
+    unknown = set(columns).difference(_SETTINGS)
+    if unknown:
+        raise ValueError(f"no settings of a person: {sorted(unknown)}")
+    return (
+        f'INSERT INTO people ("user", {", ".join(columns)}) VALUES (?{", ?" * len(columns)})'
+        ' ON CONFLICT ("user") DO UPDATE SET '
+        + ", ".join(f"{column} = excluded.{column}" for column in columns)
+        + f" RETURNING {PERSON_COLUMNS}"
+    )
+
 
 # ---------------------------------------------------------------- the audit log
 
@@ -28,16 +45,18 @@ NEWEST_ACTS = "SELECT at, actor, action, subject, detail FROM audit ORDER BY id 
 
 # ---------------------------------------------------------------- invitations
 
+INVITING = "invitations"
+"""The turn for giving an id: a name is looked for first."""
 INVITED = "SELECT digest, id, name FROM web_people WHERE digest IS NOT NULL"
 WEB_IDS = "SELECT id FROM web_people"
-INVITE = (
-    "INSERT INTO web_people (id, name, digest, invited_at) VALUES (?, ?, ?, ?)"
-    " ON CONFLICT (id) DO UPDATE SET digest = excluded.digest"
-)
+INVITE = "INSERT INTO web_people (id, name, digest, invited_at) VALUES (?, ?, ?, ?)"
+RENEW_INVITATION = "UPDATE web_people SET digest = ? WHERE id = ?"
 UNINVITE = "UPDATE web_people SET digest = NULL WHERE id = ?"
 
 # ---------------------------------------------------------------- API keys
 
+ADDING_KEYS = "API keys"
+"""The turn for adding a key: those that there are count."""
 _KEY_COLUMNS = 'id, "user", user_name, name, created_at, used_at, people, style'
 ADD_KEY = (
     'INSERT INTO api_keys ("user", user_name, name, digest, created_at, service, people, style)'
@@ -46,12 +65,14 @@ ADD_KEY = (
 KEY_BY_DIGEST = f"SELECT {_KEY_COLUMNS} FROM api_keys WHERE digest = ?"
 KEYS_OF = f'SELECT {_KEY_COLUMNS} FROM api_keys WHERE "user" = ? ORDER BY id'
 SERVICE_KEYS = f"SELECT {_KEY_COLUMNS} FROM api_keys WHERE service = 1 ORDER BY id"
-NOTE_KEY_USED = "UPDATE api_keys SET used_at = ? WHERE id = ?"
+NOTE_KEY_USED = "UPDATE api_keys SET used_at = ? WHERE id = ? AND coalesce(used_at, 0) < ?"
 REVOKE_KEY = 'DELETE FROM api_keys WHERE id = ? AND "user" = ?'
 REVOKE_KEYS_OF = 'DELETE FROM api_keys WHERE "user" = ?'
 
 # ---------------------------------------------------------------- files sent ahead
 
+ADDING_UPLOADS = "uploads"
+"""The turn for storing a file: the room is shared by all."""
 _UPLOAD_COLUMNS = 'id, "user", name, mime, size, created_at, expires_at'
 ADD_UPLOAD = f"INSERT INTO uploads ({_UPLOAD_COLUMNS}, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 UPLOAD = f'SELECT {_UPLOAD_COLUMNS} FROM uploads WHERE id = ? AND "user" = ? AND expires_at > ?'

@@ -29,6 +29,7 @@ class StoredApiKeys:
         values = (user, user_name, name, digest(secret), now, service, int(people), style)
 
         def change(connection: Connection) -> ApiKey:
+            connection.execute(connection.statements.turn, (sql.ADDING_KEYS,))
             if len(connection.execute(sql.KEYS_OF, (user,)).fetchall()) >= MOST_KEYS:
                 raise TooManyKeys
             connection.execute(sql.ADD_KEY, values)
@@ -52,7 +53,7 @@ class StoredApiKeys:
         if key.used_at is not None and now - key.used_at < USED_EVERY_S:
             return
         await self._database.write(
-            lambda connection: connection.execute(sql.NOTE_KEY_USED, (now, key.id))
+            lambda connection: connection.execute(sql.NOTE_KEY_USED, (now, key.id, now))
         )
 
     async def listed(self, user: str) -> list[ApiKey]:
@@ -75,9 +76,7 @@ class StoredApiKeys:
         """End a person's key at once; return False where they have none of that number."""
 
         def change(connection: Connection) -> bool:
-            mine = connection.execute(sql.KEYS_OF, (user,)).fetchall()
-            connection.execute(sql.REVOKE_KEY, (number, user))
-            return any(row[0] == number for row in mine)
+            return connection.execute(sql.REVOKE_KEY, (number, user)).rowcount > 0
 
         return await self._database.write(change)
 
@@ -85,9 +84,7 @@ class StoredApiKeys:
         """End all of a person's keys and return how many there were. Idempotent."""
 
         def change(connection: Connection) -> int:
-            mine = connection.execute(sql.KEYS_OF, (user,)).fetchall()
-            connection.execute(sql.REVOKE_KEYS_OF, (user,))
-            return len(mine)
+            return connection.execute(sql.REVOKE_KEYS_OF, (user,)).rowcount
 
         return await self._database.write(change)
 

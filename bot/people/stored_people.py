@@ -1,8 +1,9 @@
 """`People`: what is known of people, in the jobs' database, through the same writer."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from typing import Any
 
 from bot.people import sql
 from bot.people.api_keys import service_of
@@ -25,13 +26,12 @@ class StoredPeople:
 
     async def change(self, user: str, **changes: str | float | None) -> Person:
         """Set some of a person's fields and return the person as they are now."""
-
-        def change(connection: Connection) -> Person:
-            person = replace(_read(connection, user), **changes)  # type: ignore[arg-type]
-            connection.execute(sql.PUT_PERSON, [getattr(person, name) for name in _FIELDS])
-            return person
-
-        person = await self._database.write(change)
+        if not changes:
+            return await self._database.read(lambda connection: _read(connection, user))
+        statement, values = sql.put_settings(tuple(changes)), (user, *changes.values())
+        person = await self._database.write(
+            lambda connection: _person(connection.execute(statement, values).fetchone())
+        )
         if "language" in changes:
             self._tell(user, person.language)
         return person
@@ -53,20 +53,9 @@ class StoredPeople:
         """Delete a person's own settings; what admins set for them stays."""
 
         def change(connection: Connection) -> None:
-            person = _read(connection, user)
-            kept = Person(
-                user=user,
-                lane=person.lane,
-                max_open=person.max_open,
-                per_hour=person.per_hour,
-                banned_at=person.banned_at,
-                banned_until=person.banned_until,
-                ban_reason=person.ban_reason,
-            )
-            connection.execute(sql.DELETE_PERSON, (user,))
+            connection.execute(sql.FORGET_CHOICES, (user,))
+            connection.execute(sql.DELETE_EMPTY_PERSON, (user,))
             connection.execute(sql.DELETE_UPLOADS_OF, (user,))
-            if kept != Person(user=user):
-                connection.execute(sql.PUT_PERSON, [getattr(kept, name) for name in _FIELDS])
 
         await self._database.write(change)
         self._tell(user, None)
@@ -74,7 +63,11 @@ class StoredPeople:
 
 def _read(connection: Connection, user: str) -> Person:
     row = connection.execute(sql.PERSON, (user,)).fetchone()
-    return Person(user=user) if row is None else Person(**dict(zip(_FIELDS, row, strict=True)))
+    return Person(user=user) if row is None else _person(row)
+
+
+def _person(row: Sequence[Any]) -> Person:
+    return Person(**dict(zip(_FIELDS, row, strict=True)))
 
 
 def _held_to_service(connection: Connection, user: str) -> Person:

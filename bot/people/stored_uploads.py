@@ -35,6 +35,7 @@ class StoredUploads:
         )
 
         def change(connection: Connection) -> Upload:
+            connection.execute(connection.statements.turn, (sql.ADDING_UPLOADS,))
             connection.execute(sql.EXPIRE_UPLOADS, (now,))
             _require_room(connection, upload)
             values = (upload.id, user, upload.name, upload.mime, upload.size)

@@ -46,6 +46,9 @@ LOCAL = WebPerson(id="local", name="You")
 class WebPeople(Protocol):
     """Knows the people of the web chat. Answers from memory and may change at any time."""
 
+    async def look(self) -> None:
+        """Learn what other processes have changed; called again and again."""
+
     def by_token(self, token: str) -> WebPerson | None:
         """Return the person with that token; takes no longer for a nearly right one."""
 
@@ -66,6 +69,9 @@ class FixedPeople:
         self._by_digest = {_digest(token): person for token, person in tokens.items()}
         self._by_id = {person.id: person for person in tokens.values()}
 
+    async def look(self) -> None:
+        """Do nothing: the configuration stays as it was read."""
+
     def by_token(self, token: str) -> WebPerson | None:
         """Return the person with that token."""
         return self._by_digest.get(_digest(token))
@@ -81,6 +87,11 @@ class Together:
     def __init__(self, *kinds: WebPeople) -> None:
         self._kinds = kinds
 
+    async def look(self) -> None:
+        """Have every kind learn."""
+        for kind in self._kinds:
+            await kind.look()
+
     def by_token(self, token: str) -> WebPerson | None:
         """Return the person with that token."""
         return next(filter(None, (kind.by_token(token) for kind in self._kinds)), None)
@@ -92,6 +103,9 @@ class Together:
 
 class OnlyLocal:
     """Every visitor of a loopback address without a token is one and the same person."""
+
+    async def look(self) -> None:
+        """Do nothing: there is only one."""
 
     def by_token(self, token: str) -> WebPerson | None:  # noqa: ARG002 - the protocol's
         """Return the local person, whatever the token."""

@@ -50,6 +50,12 @@ class EngineStatements:
     settle_numbers: str
     """Have the next number of every other row be higher than those that were copied."""
 
+    turn: str
+    """Wait for the turn of a name and keep it to the end of the transaction.
+
+    What the next statement reads, no other transaction that takes this turn can still change.
+    """
+
 
 class Cursor(Protocol):
     """The rows of a statement, each a tuple."""
@@ -200,6 +206,17 @@ class Database(Protocol):
     @property
     def id(self) -> UUID:
         """Created once for each database."""
+
+    @property
+    def run(self) -> str:
+        """Names this opening of the database; no other one ever has that name."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether no other process can write it while it is open."""
+
+    async def runs(self) -> frozenset[str]:
+        """Return the openings, of all processes, that have not ended."""
 
     @property
     def damage(self) -> str | None:

@@ -24,6 +24,7 @@ async def open_database(
     inline: bool = False,
     most_mb: int | None = None,
     tenure: Tenure | None = None,
+    shared: bool = False,
 ) -> Database:
     """Open or create the database and migrate it to this version's schema.
 
@@ -32,7 +33,8 @@ async def open_database(
     beside the queue's own. `inline` does everything in the calling thread. Beyond `most_mb` a
     file does not grow: it then counts as a full disk, until something is deleted; a server's
     database is the server's to limit. With a `tenure`, which only a server knows, nothing is written
-    once another process has taken its post (`Fenced`). Raises `StoreError` with what to do when
+    once another process has taken its post (`Fenced`). `shared`, several processes may open it so
+    at once: they write what the bot keeps beside the jobs, and no job. Raises `StoreError` with what to do when
     the database cannot be used.
     """
     if not is_postgres(url):
@@ -41,7 +43,9 @@ async def open_database(
         from queueing.store.postgres.database import open_postgres  # noqa: PLC0415  # an extra
     except ImportError as error:
         raise StoreError(NOT_INSTALLED) from error
-    return await open_postgres(url, migrations=migrations, inline=inline, tenure=tenure)
+    return await open_postgres(
+        url, migrations=migrations, inline=inline, tenure=tenure, shared=shared
+    )
 
 
 @asynccontextmanager

@@ -100,7 +100,7 @@ async def test_an_invitation_holds_after_a_restart(read: Read) -> None:
     assert again.by_token(token) == invitation.person
     assert again.by_id(invitation.person.id) == invitation.person
     assert again.by_token(token + "x") is None
-    assert list(again.everybody()) == [invitation.person]
+    assert await again.everybody() == [invitation.person]
 
 
 async def test_a_new_link_ends_the_old_one(read: Read) -> None:
@@ -123,7 +123,7 @@ async def test_an_id_is_never_given_twice(read: Read) -> None:
         await invites.uninvite(first)
     for known in (invites, await read()):
         assert known.by_id(first.id) is None
-        assert known.named("Ada") is None
+        assert await known.named("Ada") is None
     second = (await invites.invite("Ada", 2.0)).person
     assert second.id != first.id
 
@@ -132,9 +132,9 @@ async def test_people_are_found_by_name_or_by_id(read: Read) -> None:
     """An admin would have to know how the bot writes a person."""
     invites = await read()
     ada = (await invites.invite("Ada", 1.0)).person
-    assert invites.named("ADA") == ada
-    assert invites.named(f"web:{ada.id}") == ada
-    assert invites.named("bob") is None
+    assert await invites.named("ADA") == ada
+    assert await invites.named(f"web:{ada.id}") == ada
+    assert await invites.named("bob") is None
 
 
 async def test_of_a_services_ban_and_a_persons_the_longer_holds(people: People) -> None:

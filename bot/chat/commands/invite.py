@@ -19,7 +19,7 @@ async def handle(context: Context, call: Call) -> Answer:
     if context.invites is None:
         raise CallRefused("refused.no_invites")
     if call.text("name") is None:
-        people = context.invites.everybody()
+        people = await context.invites.everybody()
         names = ", ".join(f"{each.name} (web:{each.id})" for each in people)
         return reply(call.say("invite.list", names=names) if people else call.say("invite.none"))
     if call.invocation.group:  # not every platform can answer there in private

@@ -20,7 +20,7 @@ async def handle(context: Context, call: Call) -> Answer:
     if context.invites is None:
         raise CallRefused("refused.no_invites")
     named = call.text("name") or ""
-    person = context.invites.named(named)
+    person = await context.invites.named(named)
     if person is None:
         raise CallRefused("refused.not_invited", name=named[:60])
     await context.invites.uninvite(person)

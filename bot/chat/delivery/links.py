@@ -34,10 +34,7 @@ class LinkEnds(Protocol):
 
 async def key_of(notes: Notes) -> bytes:
     """Return the key that seals links, created on first use; raises `StoreError`."""
-    key = await notes.noted(_KEY)
-    if key is None:
-        key = secrets.token_hex(32)
-        await notes.note(_KEY, key)
+    key = await notes.noted(_KEY) or await notes.note_first(_KEY, secrets.token_hex(32))
     return bytes.fromhex(key)
 
 

@@ -76,6 +76,7 @@ PUT_NOTE = (
     "INSERT INTO notes (name, value) VALUES (?, ?)"
     " ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 )
+ADD_NOTE = "INSERT INTO notes (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
 NOTE = "SELECT value FROM notes WHERE name = ?"
 
 # ---------------------------------------------------------------- ended links
@@ -105,6 +106,8 @@ SETTLE_DEBT = "DELETE FROM owed WHERE id = ?"
 # ---------------------------------------------------------------- the log of the web chat
 
 _ENTRY = "chat, message, number, place, at, shown"
+NUMBERING = "web chat"
+"""The turn for numbering messages: pages read on from the highest number they have seen."""
 NEXT_NUMBER = "SELECT coalesce(max(number), 0) + 1 FROM web_messages"
 ADD_ENTRY = f"INSERT INTO web_messages ({_ENTRY}) VALUES (?, ?, ?, ?, ?, ?)"
 ENTRY = f"SELECT {_ENTRY} FROM web_messages WHERE chat = ? AND message = ?"

@@ -30,6 +30,7 @@ class StoredLog:
         """Add a message unless it is there."""
 
         def change(connection: Connection) -> Entry:
+            _take_turn(connection)
             there = _entry(connection, chat, message)
             if there is not None:
                 return there
@@ -52,6 +53,7 @@ class StoredLog:
         """Make a message show this."""
 
         def change(connection: Connection) -> Entry | None:
+            _take_turn(connection)
             old = _entry(connection, chat, message)
             if old is None or old.shown is None:
                 return None
@@ -65,21 +67,17 @@ class StoredLog:
 
     async def delete(self, chat: str, message: str) -> None:
         """Leave a mark where the message was, so that pages learn of it."""
-        await self._database.write(lambda connection: _remove(connection, chat, message))
+        await self._database.write(partial(_remove, chat=chat, messages=(message,)))
 
     async def forget(self, chat: str, messages: Sequence[str]) -> None:
         """Leave a mark where each message was, and overwrite what they held."""
-
-        def change(connection: Connection) -> None:
-            for message in messages:
-                _remove(connection, chat, message)
-
-        await self._database.write_and_scrub(change)
+        await self._database.write_and_scrub(partial(_remove, chat=chat, messages=messages))
 
     async def clear(self, chat: str) -> None:
         """Leave a mark where each message was, and overwrite what they held."""
 
         def change(connection: Connection) -> None:
+            _take_turn(connection)
             for (message,) in connection.execute(sql.SHOWN_IN_CHAT, (chat,)).fetchall():
                 _renumber(connection, chat, message, None)
             connection.execute(sql.DROP_FILES_OF_CHAT, (chat,))
@@ -176,15 +174,17 @@ def _entry(connection: Connection, chat: str, message: str) -> Entry | None:
 
 def _expire_some(connection: Connection, before: float) -> int:
     """Delete some old messages; the last change leaves a mark, because numbers are never reused."""
+    _take_turn(connection)
     found = connection.execute(sql.OLD_LAST_ENTRY, (before,)).fetchall()
     for chat, message in found:
-        _remove(connection, chat, message)
+        _remove(connection, chat, (message,))
     deleted = connection.execute(sql.DROP_OLD_ENTRIES, (before, _AT_ONCE))
     return len(found) + deleted.rowcount
 
 
 def _drop_some_files(connection: Connection, most: int) -> int:
     """Remove the files of some of the oldest messages beyond a size; return of how many."""
+    _take_turn(connection)
     rows = connection.execute(sql.FILES_NEWEST_FIRST)
     sizes = accumulate(rows, lambda sum_, row: (row[0], row[1], sum_[2] + row[2]))
     beyond = dict.fromkeys((chat, message) for chat, message, size in sizes if size > most)
@@ -198,9 +198,16 @@ def _drop_some_files(connection: Connection, most: int) -> int:
     return len(oldest)
 
 
-def _remove(connection: Connection, chat: str, message: str) -> None:
-    _renumber(connection, chat, message, None)
-    connection.execute(sql.DROP_FILES, (chat, message))
+def _take_turn(connection: Connection) -> None:
+    """Change messages alone among all processes: retention and the page's may be two."""
+    connection.execute(connection.statements.turn, (sql.NUMBERING,))
+
+
+def _remove(connection: Connection, chat: str, messages: Sequence[str]) -> None:
+    _take_turn(connection)
+    for message in messages:
+        _renumber(connection, chat, message, None)
+        connection.execute(sql.DROP_FILES, (chat, message))
 
 
 def _renumber(connection: Connection, chat: str, message: str, shown: str | None) -> None:

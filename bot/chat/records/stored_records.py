@@ -208,6 +208,15 @@ class StoredRecords:
 
         await self._database.write(change)
 
+    async def note_first(self, name: str, value: str) -> str:
+        """Store a small fact unless there is one of that name; return what is stored."""
+
+        def change(connection: Connection) -> str:
+            connection.execute(sql.ADD_NOTE, (name, value))
+            return str(connection.execute(sql.NOTE, (name,)).fetchone()[0])
+
+        return await self._database.write(change)
+
     async def noted(self, name: str) -> str | None:
         """Return a stored fact, or None."""
 

@@ -180,6 +180,7 @@ class Web:
     async def _watch_tabs(self, server: WebServer) -> None:
         """Wake pages when the overview changes, and end those whose token was revoked."""
         while True:
+            await self._people.look()
             lines = self._read_overview() if server.tabs else self._lines
             for tab in server.tabs:
                 if lines != self._lines or not tab.known():

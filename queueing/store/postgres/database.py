@@ -32,7 +32,7 @@ from queueing.store.postgres.failures import explain
 from queueing.store.postgres.kinds import CHANGES, QUERIES, change_nothing
 from queueing.store.postgres.schema import migrate
 from queueing.store.postgres.session import Session, connect
-from queueing.store.postgres.session_lock import SessionLock, refuse_pooler
+from queueing.store.postgres.session_lock import SessionLock, living_runs, refuse_pooler
 from queueing.store.postgres.worker import READING, WRITING, PostgresWorker
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class _Trouble:
 
 
 class PostgresDatabase:
-    """`Database` on a server, owned by this process; get one from `open_postgres`.
+    """`Database` on a server; get one from `open_postgres`.
 
     All methods may be called concurrently and cancelled.
     """
@@ -69,12 +69,16 @@ class PostgresDatabase:
         self,
         *,
         database_id: UUID,
+        run: str,
+        alone: bool,
         sessions: tuple[Session, Session],
         trouble: _Trouble,
         inline: bool,
         tenure: Tenure | None = None,
     ) -> None:
         self.id = database_id
+        self.run = run
+        self.alone = alone
         self._session, reading = sessions
         self._trouble = trouble
         worker = partial(PostgresWorker, inline=inline, failed=self._failed)
@@ -124,6 +128,10 @@ class PostgresDatabase:
         """
         result: T = await self._reader.submit(QUERIES, query)
         return result
+
+    async def runs(self) -> frozenset[str]:
+        """Return the openings of this database that live, as their sessions on the server do."""
+        return await self.read(living_runs)
 
     def submit(self, kind: ChangeKind[Item, Result], item: Item) -> asyncio.Future[Result]:
         """Apply a change of a known kind with the writer's next transaction."""
@@ -175,6 +183,7 @@ async def open_postgres(
     migrations: Sequence[MigrationSet] = (),
     inline: bool = False,
     tenure: Tenure | None = None,
+    shared: bool = False,
 ) -> PostgresDatabase:
     """Open the database and migrate it to this version's schema.
 
@@ -182,7 +191,7 @@ async def open_postgres(
     database cannot be used; then nothing has changed.
     """
     address = read_address(url)
-    lock, trouble = SessionLock(tenure), _Trouble()
+    lock, trouble = SessionLock(tenure, shared=shared), _Trouble()
     sessions = Session(address, partial(_begin_writing, lock)), Session(address, _begin_reading)
     try:
         async with AsyncExitStack() as opened:
@@ -196,6 +205,8 @@ async def open_postgres(
         raise StoreError(f"{address.shown}: {explain(error)}") from error
     return PostgresDatabase(
         database_id=database_id,
+        run=lock.run,
+        alone=tenure is None and not shared,
         sessions=sessions,
         trouble=trouble,
         inline=inline,

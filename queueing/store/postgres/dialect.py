@@ -48,6 +48,7 @@ BEGIN
     END LOOP;
 END $$
 """,
+    turn=("SELECT pg_advisory_xact_lock(1431521365, hashtext(current_schema() || ' ' || ?::text))"),
 )
 
 # What may contain a question mark that is no value: texts, quoted names and comments.

@@ -21,8 +21,11 @@ _TEXTS: dict[str, str] = {
     "57014": "the database server took too long: look at what else it does",
 }
 _DAMAGE = frozenset({"XX001", "XX002"})
-_AGAIN = frozenset({"40001", "40P01", "55P03", "0A000"})
-"""Another transaction was in the way, or the tables changed under a prepared statement."""
+_AGAIN = frozenset({"40001", "40P01", "55P03", "0A000", "23503", "23505"})
+"""Another transaction was in the way, or the tables changed under a prepared statement.
+
+What it made or deleted meanwhile is seen when the transaction is repeated.
+"""
 
 _SAID = (  # libpq has no codes for what happens before a session: these are the server's words
     ("password authentication failed", _TEXTS["28P01"]),

@@ -1,13 +1,21 @@
-"""SessionLock: one Usher at a time writes a database, and only through sessions it keeps."""
+"""SessionLock: what goes with the writer's session: who may write, and that this opening lives."""
+
+import secrets
 
 import psycopg
 
 from queueing.core.errors import StoreError
 from queueing.core.posts import Tenure
-from queueing.store.database import Damaged, DatabaseAway
+from queueing.store.database import Connection, Damaged, DatabaseAway
 from queueing.store.postgres.connection import Plain
 
 _LOCK = "1431521362, hashtext(coalesce(current_schema(), ''))"  # the number is "USHR"; a lock is its database's
+_RUN = 1431521364
+_RUNS = (
+    "SELECT objid::bigint::text FROM pg_locks WHERE locktype = 'advisory' AND granted"
+    " AND classid = ? AND objsubid = 2"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
 _LOST = "SELECT pid FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2"
 LINGERING = "the database server has not ended the session that was lost yet"
 TAKEN = "another Usher runs on this database: stop it first, or name another database"
@@ -26,14 +34,18 @@ POOLED = (
 
 
 class SessionLock:
-    """The writer's hold on a database: a lock that goes with its session.
+    """The writer's hold on a database: locks that go with its session.
 
     Called with each new session of the writer. A session that was lost on the way may still hold
-    the lock, so it is ended. Where a post is held (`tenure`), its fence takes the place of the lock.
+    the lock, so it is ended. `shared`, others that share it too may hold it. Where a post is held
+    (`tenure`), its fence takes the place of the lock. `run` is this opening, as others see it for as
+    long as the session lives.
     """
 
-    def __init__(self, tenure: Tenure | None = None) -> None:
+    def __init__(self, tenure: Tenure | None = None, *, shared: bool = False) -> None:
+        self.run = str(secrets.randbelow(2**31))
         self._tenure = tenure
+        self._shared = shared
         self._database_id: str | None = None
         self._before: tuple[int, object] | None = None
 
@@ -41,6 +53,7 @@ class SessionLock:
         """Take the lock. Raises `StoreError` if another Usher holds it, `Damaged` if it took it."""
         if self._tenure is None:
             self._lock(plain)
+        plain.execute(f"SELECT pg_try_advisory_lock_shared({_RUN}, {self.run})")
         if self._database_id is not None:
             row = plain.execute("SELECT value FROM meta WHERE key = 'database_id'").fetchone()
             if row is None or row[0] != self._database_id:
@@ -51,8 +64,10 @@ class SessionLock:
         self._database_id = database_id
 
     def _lock(self, plain: Plain) -> None:
-        self._end_lost_session(plain)
-        if not _is_true(plain, f"SELECT pg_try_advisory_lock({_LOCK})"):
+        if not self._shared:
+            self._end_lost_session(plain)
+        try_lock = "pg_try_advisory_lock_shared" if self._shared else "pg_try_advisory_lock"
+        if not _is_true(plain, f"SELECT {try_lock}({_LOCK})"):
             if self._before is None:
                 raise StoreError(TAKEN)
             if plain.execute(_LOST, self._before).fetchone():
@@ -67,6 +82,11 @@ class SessionLock:
             return
         for (pid,) in plain.execute(_LOST, self._before).fetchall():
             plain.execute("SELECT pg_terminate_backend($1::int, 500)", (pid,))
+
+
+def living_runs(connection: Connection) -> frozenset[str]:
+    """Return the openings of this database whose sessions live."""
+    return frozenset(row[0] for row in connection.execute(_RUNS, (_RUN,)))
 
 
 def refuse_pooler(one: Plain, other: Plain) -> None:

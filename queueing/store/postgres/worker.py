@@ -65,6 +65,7 @@ class PostgresWorker(Batcher):
         super().__init__(failed, inline=inline)
         self._session = session
         self._manner = manner
+        self._undone = 0
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="postgres")
         self._start()
 
@@ -177,9 +178,10 @@ class PostgresWorker(Batcher):
             if is_away(error):
                 self._session.drop()
             elif not plain.closed:
-                plain.execute("ROLLBACK")
-                if isinstance(error, psycopg.errors.FeatureNotSupported):
-                    plain.execute("DEALLOCATE ALL")  # the tables changed under a prepared statement
+                # The driver counts statements as prepared that came after the one that failed, and
+                # forgets them with a rollback, but only with one whose text it has not seen yet.
+                self._undone += 1
+                plain.execute(f"ROLLBACK -- {self._undone}")
         except psycopg.Error:
             self._session.drop()
 

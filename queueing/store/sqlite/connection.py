@@ -31,6 +31,7 @@ STATEMENTS = EngineStatements(
         "INSERT INTO sqlite_sequence (name, seq) VALUES ('jobs', ?)",
     ),
     settle_numbers="SELECT 1",  # it follows the rows by itself
+    turn="SELECT ?",  # one transaction writes at a time
 )
 
 

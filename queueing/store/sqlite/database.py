@@ -13,7 +13,7 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from queueing.core.errors import StoreError
 from queueing.store.database import ChangeKind, Connection, Damaged, Item, MigrationSet, Result, T
@@ -135,6 +135,8 @@ class SqliteDatabase:
         damage: _Damage,
     ) -> None:
         self.id = database_id
+        self.run = uuid4().hex
+        self.alone = True
         self.path = path
         self._file = (
             None if path is None else path.resolve()
@@ -194,6 +196,10 @@ class SqliteDatabase:
         )
         (used,) = await self.read(lambda connection: connection.execute(size).fetchone())
         return -(-int(used) // (1024 * 1024))
+
+    async def runs(self) -> frozenset[str]:
+        """Return this opening alone: a file has one owner."""
+        return frozenset({self.run})
 
     async def read(self, query: Callable[[SqliteConnection], T]) -> T:
         """Run a query on a connection that cannot write; sees everything written before.

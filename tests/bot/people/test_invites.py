@@ -48,7 +48,7 @@ async def test_a_link_lets_one_person_in_also_after_a_restart(database: Database
         assert known.by_id("ada-lovelace") == ada.person
         assert known.by_token("") is None
         assert known.by_token(token_of(ada.link)[:-1]) is None
-        assert known.everybody() == [ada.person, ben.person]
+        assert await known.everybody() == [ada.person, ben.person]
 
 
 async def test_the_token_is_stored_nowhere(database: Database, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ async def test_nobody_gets_the_chat_of_somebody_who_left(database: Database) -> 
     second = await invites.invite("Ada", 2.0)
     assert second.person == WebPerson(id="ada-2", name="Ada")
     again = await StoredInvites.read(database, PAGE)
-    assert again.everybody() == [second.person]
+    assert await again.everybody() == [second.person]
     assert again.by_token(token_of(first.link)) is None
 
 

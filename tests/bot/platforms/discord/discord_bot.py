@@ -99,6 +99,9 @@ class NotesInMemory:
     async def noted(self, name: str) -> str | None:
         return self.kept.get(name)
 
+    async def note_first(self, name: str, value: str) -> str:
+        return self.kept.setdefault(name, value)
+
     async def note(self, name: str, value: str) -> None:
         self.kept[name] = value
 

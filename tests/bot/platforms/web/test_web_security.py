@@ -277,6 +277,18 @@ async def test_a_person_taken_off_the_list_is_out_at_once(handler: ScriptedHandl
     assert len(handler.keys) == 1
 
 
+async def test_a_page_ends_whose_person_another_process_uninvited(
+    handler: ScriptedHandler,
+) -> None:
+    """It would stay open, and be shown what arrives, until the process ends."""
+    people = _People()
+    async with running(Web(port=0, people=people), handler) as web, tab(web, cookie=TOKEN) as page:
+        await page.say("hello")
+        await page.next("taken")
+        people.gone_elsewhere = True
+        assert await _close_code(page) == NOT_KNOWN
+
+
 async def test_a_large_picture_arrives_whole(handler: ScriptedHandler) -> None:
     """A big result would break the answer or arrive cut."""
     log = MemoryLog()
@@ -553,7 +565,11 @@ class _People:
 
     def __init__(self) -> None:
         self.gone = False
+        self.gone_elsewhere = False  # known here once this looks
         self.person = WebPerson(id="ada", name="Ada")
+
+    async def look(self) -> None:
+        self.gone = self.gone or self.gone_elsewhere
 
     def by_token(self, token: str) -> WebPerson | None:
         return self.person if token == TOKEN and not self.gone else None

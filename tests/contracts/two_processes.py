@@ -1,0 +1,116 @@
+"""Two processes on one database, and transactions of theirs that overlap."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import UUID
+
+import pytest
+
+from bot.chat.records.stored_records import MIGRATIONS
+from queueing.store import Connection, Database, open_database
+
+T = TypeVar("T")
+BOUND_S = 60.0
+_WAITING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    " AND datname = current_database()"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Two:
+    """The databases of two processes; one and the same where an engine knows only one process."""
+
+    one: Database
+    other: Database
+
+    @property
+    def apart(self) -> bool:
+        """Return whether their transactions can overlap."""
+        return self.one is not self.other
+
+    async def overlapping(
+        self,
+        first: Callable[[Database], Awaitable[T]],
+        second: Callable[[Database], Coroutine[Any, Any, T]],
+    ) -> list[T | BaseException]:
+        """Do the second before the first is committed, and return what came of both.
+
+        What the second reads, it reads while the first is unseen; what it waits for, it gets.
+        """
+        if not self.apart:
+            return [
+                *await asyncio.gather(first(self.one), return_exceptions=True),
+                *await asyncio.gather(second(self.other), return_exceptions=True),
+            ]
+        held = _Held(self.one)
+        doing = asyncio.ensure_future(first(held))
+        try:
+            await held.reached()
+            beside = asyncio.ensure_future(second(self.other))
+            async with asyncio.timeout(BOUND_S):
+                while not (beside.done() or await self.one.read(_someone_waits)):
+                    pass  # the server has been asked meanwhile
+        finally:
+            held.release()
+        return list(await asyncio.gather(doing, beside, return_exceptions=True))
+
+
+class _Held:
+    """A `Database` whose first change stays uncommitted until it is released."""
+
+    def __init__(self, database: Database) -> None:
+        self.id: UUID = database.id
+        self._database = database
+        self._reached = threading.Event()
+        self._released = threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    async def reached(self) -> None:
+        assert await asyncio.to_thread(self._reached.wait, BOUND_S)
+
+    def release(self) -> None:
+        self._released.set()
+
+    async def write(self, change: Callable[[Connection], T]) -> T:
+        def held(connection: Connection) -> T:
+            try:
+                result = change(connection)
+                connection.execute("SELECT 1").fetchone()  # whatever is on its way has arrived
+            finally:
+                self._reached.set()
+            assert self._released.wait(BOUND_S)
+            return result
+
+        return await self._database.write(held)
+
+    write_and_scrub = write
+
+
+def _someone_waits(connection: Connection) -> bool:
+    return bool(connection.execute(_WAITING).fetchone()[0])
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def two(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Two]:
+    """Provide the databases of two processes; on SQLite they are two parts of one process."""
+    async with AsyncExitStack() as stack:
+
+        async def opened(url: str, *, shared: bool) -> Database:
+            database = await open_database(url, migrations=(MIGRATIONS,), shared=shared)
+            stack.push_async_callback(database.aclose)
+            return database
+
+        if request.param == "sqlite":
+            alone = await opened(f"sqlite:///{tmp_path}/usher.sqlite", shared=False)
+            yield Two(one=alone, other=alone)
+        else:
+            url = str(request.getfixturevalue("postgres_url"))
+            yield Two(one=await opened(url, shared=True), other=await opened(url, shared=True))
