@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from queueing.core.errors import Fenced, StoreError
-from queueing.core.posts import Posts, Tenure
+from queueing.core.posts import About, Posts, Tenure, nothing
 
 log = logging.getLogger(__name__)
 
@@ -61,14 +61,16 @@ class PostKeeper:
         self._lease_s = lease_s
         self._clock = clock
 
-    async def serve(self, name: str, duty: Duty, *, address: str = "") -> None:
+    async def serve(
+        self, name: str, duty: Duty, *, address: str = "", about: About = nothing
+    ) -> None:
         """Do a post's duty whenever this process holds it, until cancelled or the duty fails.
 
         Cancelled, it lets the duty stop in its order and then frees the post. A duty that returns
         has given the post up.
         """
         while True:
-            lease = await self._apply(name, address)
+            lease = await self._apply(name, address, about)
             log.info("this process holds the post %s (epoch %d)", name, lease.tenure.epoch)
             kept = await self._hold(lease, duty)
             if kept:
@@ -76,12 +78,12 @@ class PostKeeper:
                 return
             log.warning("this process no longer holds the post %s", name)
 
-    async def _apply(self, name: str, address: str) -> Lease:
+    async def _apply(self, name: str, address: str, about: About) -> Lease:
         while True:
             asked_at = self._clock()
             try:
                 async with asyncio.timeout(self._lease_s):
-                    tenure = await self._posts.take(name, address=address)
+                    tenure = await self._posts.take(name, address=address, about=about)
             except (StoreError, TimeoutError) as error:
                 log.debug("the post %s cannot be applied for: %s", name, error)
                 tenure = None

@@ -53,7 +53,7 @@ _RULES = Rules()
 _LIMITS = PersonLimits()
 LaneName = Literal["vip", "normal", "relaxed"]
 _HELD = ("role", "member")
-_WORKFLOWS = ("workflow", "picture_workflow")  # options that name files
+WORKFLOWS = ("workflow", "picture_workflow")  # options that name files
 
 
 # ---------------------------------------------------------------- hosts and models
@@ -122,7 +122,7 @@ class ModelConfig(Section):
         """Find the operator's own workflow files; other names are those shipped with Usher."""
         if not isinstance(data, dict):
             return data
-        named = {key: data[key] for key in _WORKFLOWS if isinstance(data.get(key), str)}
+        named = {key: data[key] for key in WORKFLOWS if isinstance(data.get(key), str)}
         files = {key: beside(Path(name), info) for key, name in named.items()}
         return {**data, **{key: str(file) for key, file in files.items() if is_file(file)}}
 

@@ -11,10 +11,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from bot.chat.records.stored_records import MIGRATIONS
+from bot.cluster.agreement import Agreement
 from bot.cluster.posts import Lease, PostKeeper
 from bot.config.config import Config
 from bot.runtime import heartbeat
 from bot.runtime.app import App
+from bot.runtime.joining import join
 from bot.runtime.setup import GRACE_S, SETTLE_S, BotSetup
 from queueing.core.errors import StoreError
 from queueing.core.posts import Tenure
@@ -36,7 +38,8 @@ async def run(config: Config, version: str) -> None:
     """Run until cancelled, then stop in order.
 
     Raises `StoreError` when the database cannot be used, or was found damaged meanwhile; `BadModel`
-    for a model that cannot work, and `ChatRefused` when no chat lets the bot in.
+    for a model that cannot work, `ConfigError` for a configuration that does not fit the other
+    processes on the database, and `ChatRefused` when no chat lets the bot in.
     """
     if is_postgres(config.database_url):
         await _run_beside_others(config, version)
@@ -48,6 +51,8 @@ async def run(config: Config, version: str) -> None:
 
 async def _run_beside_others(config: Config, version: str) -> None:
     lease_s, looks = config.cluster.lease_s, list[Look]()
+    agreement = Agreement(config, version)
+    await join(config, agreement)
 
     def look() -> str | None:
         return looks[-1]() if looks else None  # a process that stands by is well
@@ -67,10 +72,11 @@ async def _run_beside_others(config: Config, version: str) -> None:
         open_posts(
             config.database_url, migrations=(MIGRATIONS,), process=process_name(), lease_s=lease_s
         ) as posts,
+        agreement.kept(posts, every_s=lease_s / 3),
         _beating(config, look),
     ):
         log.info("usher %s stands by", version)
-        await PostKeeper(posts, lease_s=lease_s).serve(QUEUE, duty)
+        await PostKeeper(posts, lease_s=lease_s).serve(QUEUE, duty, about=agreement.about(QUEUE))
 
 
 async def _serve(

@@ -4,7 +4,7 @@ A process holds a post by a lease in the database, in the database's time. Every
 hands its epoch rises, and the database refuses what is written under an older one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -36,13 +36,42 @@ class PostHolder:
     left_s: float
 
 
+About = Callable[[bytes], str]
+"""Returns what a holder tells the others about itself; given the secret of its epoch."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Introduction:
+    """A post that is held, as another process reads it: its holder, and what that told."""
+
+    post: PostHolder
+    about: str
+    secret: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerLook:
+    """A database on a server before it is used: who holds which post, and what is open.
+
+    `open_jobs` counts by model what waits or runs. Both are empty before the first start.
+    """
+
+    held: Sequence[Introduction] = ()
+    open_jobs: Mapping[str, int] = field(default_factory=dict)
+
+
+def nothing(_: bytes) -> str:
+    """Tell nothing: the `About` of a post whose holders need not agree."""
+    return ""
+
+
 class Posts(Protocol):
     """The posts in the database. Every call raises `StoreError` while it is away."""
 
-    async def take(self, name: str, *, address: str) -> Tenure | None:
+    async def take(self, name: str, *, address: str, about: About = nothing) -> Tenure | None:
         """Take a post if it is free or its lease is over, and return it under a new epoch.
 
-        A post whose holder's session has ended is free before its lease is over. None if another
+        `about` returns what is noted beside it for the others. A post whose holder's session has ended is free before its lease is over. None if another
         process holds it.
         """
 
@@ -54,6 +83,9 @@ class Posts(Protocol):
 
     async def holders(self) -> Sequence[PostHolder]:
         """Return every post that was ever held, by name."""
+
+    async def introductions(self) -> Sequence[Introduction]:
+        """Return every post that is held now, by name, with what its holder told."""
 
     async def secret(self, name: str, epoch: int) -> bytes | None:
         """Return the secret of a post's holder, None once another epoch has begun."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 from queueing.core.errors import StoreError
+from queueing.core.posts import ServerLook
 from queueing.store.copying import copy_all
 from queueing.store.database import Connection, MigrationSet
 from queueing.store.engines import NOT_INSTALLED, is_postgres
@@ -17,6 +18,12 @@ def examine_server(url: str, migrations: Sequence[MigrationSet]) -> str:
     """Do what the bot does at its start, and undo it; return what the server is like."""
     described: str = _server_tools().rehearse(url, migrations)
     return described
+
+
+def look_at_server(url: str) -> ServerLook:
+    """Read who holds which post and which jobs are open; nothing changes. Raises `StoreError`."""
+    found: ServerLook = _server_tools().look_at(url)
+    return found
 
 
 def damage_of(url: str) -> list[str]:

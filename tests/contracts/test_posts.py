@@ -102,3 +102,30 @@ async def test_a_post_that_is_freed_can_be_taken_at_once(opened: Callable[..., P
 async def test_the_address_of_this_machine_is_known(opened: Callable[..., Posts]) -> None:
     """The others would have to be told where each process listens."""
     assert await opened("ada").local_host() == "127.0.0.1"
+
+
+async def test_holders_tell_the_others_about_themselves(opened: Callable[..., Posts]) -> None:
+    """Two configurations on one database would not be noticed."""
+    ada, eve = opened("ada"), opened("eve")
+    assert await eve.introductions() == []
+    first = await ada.take("queue", address="a:1", about=lambda secret: f"ada {secret.hex()}")
+    assert first is not None
+    assert await eve.take("queue", address="", about=lambda _: "eve") is None
+    (told,) = await eve.introductions()
+    assert (told.post.holder, told.post.epoch, told.secret) == ("ada", 1, first.secret)
+    assert told.about == f"ada {first.secret.hex()}"
+    assert repr(first.secret) not in repr(told)
+    await ada.free(first)
+    assert await eve.introductions() == []
+    assert await eve.take("queue", address="") is not None
+    assert [each.about for each in await ada.introductions()] == [""]
+
+
+async def test_a_lease_that_is_over_introduces_no_one(opened: Callable[..., Posts]) -> None:
+    """A process that has crashed would bind those after it."""
+    ada = opened("ada", SHORT_S)
+    assert await ada.take("queue", address="", about=lambda _: "ada") is not None
+    async with asyncio.timeout(60):
+        while await ada.introductions():
+            await ada.freed(SHORT_S)
+    assert (await ada.holders())[0].holder == "ada"

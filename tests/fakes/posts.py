@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from queueing.core.errors import StoreError
-from queueing.core.posts import PostHolder, Tenure
+from queueing.core.posts import About, Introduction, PostHolder, Tenure, nothing
 
 
 @dataclass
@@ -15,6 +15,7 @@ class PostTable:
 
     lease_s: float
     rows: dict[str, PostHolder] = field(default_factory=dict)
+    about: dict[str, str] = field(default_factory=dict)
     until: dict[str, float] = field(default_factory=dict)
     sessions: dict[str, set[str]] = field(default_factory=dict)
     free: asyncio.Event = field(default_factory=asyncio.Event)
@@ -35,7 +36,7 @@ class FakePosts:
         self.mute = False
         table.sessions[process] = set()
 
-    async def take(self, name: str, *, address: str) -> Tenure | None:
+    async def take(self, name: str, *, address: str, about: About = nothing) -> Tenure | None:
         """Take a post if it is free."""
         await self._reach()
         table = self.table
@@ -51,7 +52,8 @@ class FakePosts:
         for session in table.sessions.values():
             session.discard(name)
         table.sessions[self.process].add(name)
-        return Tenure(name=name, epoch=epoch, secret=f"{name}:{epoch}".encode())
+        table.about[name] = about(_secret(name, epoch))
+        return Tenure(name=name, epoch=epoch, secret=_secret(name, epoch))
 
     async def renew(self, tenure: Tenure) -> bool:
         """Prolong a lease."""
@@ -74,12 +76,22 @@ class FakePosts:
         left = {name: max(0.0, at - self.table.now()) for name, at in self.table.until.items()}
         return [replace(row, left_s=left[name]) for name, row in sorted(self.table.rows.items())]
 
+    async def introductions(self) -> Sequence[Introduction]:
+        """Return every post that is held."""
+        return [
+            Introduction(
+                post=row, about=self.table.about[row.name], secret=_secret(row.name, row.epoch)
+            )
+            for row in await self.holders()
+            if row.holder and row.left_s
+        ]
+
     async def secret(self, name: str, epoch: int) -> bytes | None:
         """Return the secret of a post's holder."""
         await self._reach()
         row = self.table.rows.get(name)
         held = row is not None and row.holder and row.epoch == epoch
-        return f"{name}:{epoch}".encode() if held else None
+        return _secret(name, epoch) if held else None
 
     async def local_host(self) -> str:
         """Return an address of this machine."""
@@ -106,3 +118,7 @@ class FakePosts:
             await asyncio.Event().wait()
         if self.away:
             raise StoreError("the database does not answer")
+
+
+def _secret(name: str, epoch: int) -> bytes:
+    return f"{name}:{epoch}".encode()

@@ -7,7 +7,8 @@ from typing import Any
 
 from psycopg import errors
 
-from queueing.core.posts import PostHolder, Tenure
+from queueing.core.posts import About, Introduction, PostHolder, Tenure
+from queueing.store.postgres import looking
 from queueing.store.postgres.connection import Plain
 
 CHANNEL = "usher_posts"
@@ -31,7 +32,7 @@ _UNLOCK = f"SELECT pg_advisory_unlock({_KEY}, $2::int)"
 _SEIZE = "SELECT 1 FROM posts WHERE name = $1 AND epoch = $2 FOR UPDATE NOWAIT"
 _TAKE = (
     "UPDATE posts SET holder = $2, address = $3, epoch = epoch + 1,"
-    " until = extract(epoch FROM clock_timestamp()) + $4"
+    " until = extract(epoch FROM clock_timestamp()) + $4, about = $7"
     " WHERE name = $1 AND epoch = $5"
     " AND ($6::bigint = 1 OR holder = '' OR until <= extract(epoch FROM clock_timestamp()))"
     " RETURNING epoch"
@@ -62,6 +63,7 @@ class Application:
 
     name: str
     address: str
+    about: About
     done: bool = False
     tenure: Tenure | None = None
 
@@ -124,6 +126,10 @@ class PostSession:
         rows = self.plain.execute(_HOLDERS).fetchall()
         return [_holder(row) for row in rows]
 
+    def introductions(self) -> Sequence[Introduction]:
+        """Return every post that is held now, with what its holder told."""
+        return looking.introductions(self.plain)
+
     def secret(self, name: str, epoch: int) -> bytes | None:
         """Return the secret of a post's holder."""
         row = self.plain.execute(_REVEAL, [name, epoch]).fetchone()
@@ -150,7 +156,7 @@ class PostSession:
     def _take_over(self, asked: Application, epoch: int, *, gone: bool) -> Tenure | None:
         name, secret = asked.name, secrets.token_bytes(32)
         given = [name, self._process, asked.address, self._lease_s, epoch, int(gone)]
-        row = self.plain.execute(_TAKE, given).fetchone()
+        row = self.plain.execute(_TAKE, [*given, asked.about(secret)]).fetchone()
         if row is None:
             return None
         taken = int(row[0])

@@ -14,7 +14,7 @@ from typing import TypeVar
 import psycopg
 
 from queueing.core.errors import StoreError
-from queueing.core.posts import PostHolder, Tenure
+from queueing.core.posts import About, Introduction, PostHolder, Tenure, nothing
 from queueing.store.postgres.address import read_address
 from queueing.store.postgres.connection import Plain
 from queueing.store.postgres.failures import explain, is_away
@@ -47,9 +47,9 @@ class PostgresPosts:
         self._taking: asyncio.Future[None] | None = None
         self._stopping = threading.Event()
 
-    async def take(self, name: str, *, address: str) -> Tenure | None:
+    async def take(self, name: str, *, address: str, about: About = nothing) -> Tenure | None:
         """Take a post if it is free or its lease is over. Raises `StoreError`."""
-        asked = Application(name, address)
+        asked = Application(name, address, about)
         self._asked.append(asked)
         try:
             await asyncio.sleep(0)  # until all who apply at this moment have done so
@@ -74,6 +74,10 @@ class PostgresPosts:
     async def holders(self) -> Sequence[PostHolder]:
         """Return every post that was ever held, by name. Raises `StoreError`."""
         return await self._call(PostSession.holders)
+
+    async def introductions(self) -> Sequence[Introduction]:
+        """Return every post that is held now, with what its holder told. Raises `StoreError`."""
+        return await self._call(PostSession.introductions)
 
     async def secret(self, name: str, epoch: int) -> bytes | None:
         """Return the secret of a post's holder. Raises `StoreError`."""

@@ -7,11 +7,13 @@ from contextlib import closing, contextmanager
 import psycopg
 
 from queueing.core.errors import StoreError
+from queueing.core.posts import ServerLook
 from queueing.store.database import Connection, MigrationSet
 from queueing.store.postgres.address import Address, read_address
 from queueing.store.postgres.connection import Plain, PostgresConnection
 from queueing.store.postgres.database import QUEUE_TABLES
 from queueing.store.postgres.failures import explain
+from queueing.store.postgres.looking import look
 from queueing.store.postgres.schema import is_known, migrate
 from queueing.store.postgres.session import connect
 from queueing.store.postgres.session_lock import TAKEN, SessionLock, refuse_pooler
@@ -36,6 +38,12 @@ _INDEXES = (
     " JOIN pg_am ON pg_am.oid = class.relam AND amname = 'btree'"
     " WHERE relnamespace = to_regnamespace(current_schema())"
 )
+
+
+def look_at(url: str) -> ServerLook:
+    """Read who holds what and what is open; nothing changes. Raises `StoreError`."""
+    with _reached(url) as (_, plain):
+        return look(plain)
 
 
 def rehearse(url: str, migrations: Sequence[MigrationSet]) -> str:

@@ -1,0 +1,107 @@
+"""Agreement: processes on one database run with one configuration, or the later one does not start."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+
+from bot.config.config import Config
+from bot.config.load import ConfigError
+from bot.config.sameness import Marks, differences, in_words, marks
+from queueing.core.errors import StoreError
+from queueing.core.posts import About, Introduction, Posts
+
+log = logging.getLogger(__name__)
+
+DECISIVE = "queue"
+"""The post whose holder the others must agree with."""
+
+_VERSION, _SETTINGS = "version", "settings"
+_WHOLE = ()  # the place whose mark is that of the key itself
+
+
+class Agreement:
+    """What this process tells about itself, and what it finds different in the others."""
+
+    def __init__(self, config: Config, version: str) -> None:
+        self._config = config
+        self._version = version
+
+    def about(self, post: str) -> About:
+        """Return what the holder of a post notes beside it: its version, and what must agree."""
+
+        def told(secret: bytes) -> str:
+            content: dict[str, object] = {_VERSION: self._version}
+            if post == DECISIVE:
+                found = marks(self._config, secret)
+                content[_SETTINGS] = [[mark, *place] for place, mark in found.items()]
+            return json.dumps(content)
+
+        return told
+
+    def differences(self, told: Introduction) -> tuple[str, ...]:
+        """Return in words what a holder has set otherwise; none if it told nothing about it."""
+        there = _settings(told.about)
+        here = marks(self._config, told.secret)
+        comparable = there.get(_WHOLE) == here[_WHOLE]  # an earlier version leaves what it finds
+        return differences(here, there) if comparable else ()
+
+    def require(self, held: Iterable[Introduction]) -> None:
+        """Raise `ConfigError` if the process that holds the queue has another configuration."""
+        for each in held:
+            if each.post.name == DECISIVE and (apart := self.differences(each)):
+                version = version_of(each.about)
+                other = f"{each.post.holder}, usher {version}" if version else each.post.holder
+                sentence = (
+                    f"another process of this cluster ({other}) has another configuration:"
+                    f" {in_words(apart)}; give all the same one, or stop the others first"
+                )
+                raise ConfigError((sentence,))
+
+    @asynccontextmanager
+    async def kept(self, posts: Posts, *, every_s: float) -> AsyncIterator[None]:
+        """Compare with each next holder of the queue, too: two may have started at once.
+
+        Raises `ConfigError` within a group.
+        """
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(self._watch(posts, every_s))
+            try:
+                yield
+            finally:
+                watching.cancel()
+
+    async def _watch(self, posts: Posts, every_s: float) -> None:
+        known = 0
+        while True:
+            try:
+                holders = {each.name: each for each in await posts.holders()}
+                holder = holders.get(DECISIVE)
+                if holder is not None and holder.left_s and holder.epoch != known:
+                    self.require(await posts.introductions())
+                    known = holder.epoch
+            except StoreError as error:
+                log.debug("the configurations cannot be compared: %s", error)
+            await asyncio.sleep(every_s)
+
+
+def version_of(about: str) -> str:
+    """Return the version a holder told, empty if it told none."""
+    return str(_content(about).get(_VERSION, ""))
+
+
+def _settings(about: str) -> Marks:
+    listed = _content(about).get(_SETTINGS)
+    if not isinstance(listed, list):
+        return {}
+    return {tuple(place): mark for mark, *place in listed}
+
+
+def _content(about: str) -> Mapping[str, object]:
+    """Return what a holder told; nothing if a later version tells it in another form."""
+    try:
+        content = json.loads(about)
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}

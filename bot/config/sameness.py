@@ -1,0 +1,139 @@
+"""What the processes of one installation must have in common, and how two configurations differ. Pure.
+
+A configuration becomes a mark for each setting that is not at its default: so versions agree in
+spite of a setting that only one of them knows, until it is used. A mark is a keyed digest and short
+on purpose: it shows a difference, but is no way to test guesses of a token.
+"""
+
+import hmac
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+
+from pydantic import BaseModel, SecretStr
+
+from bot.config.config import Config
+from bot.config.sections import WORKFLOWS, RoleConfig
+
+OWN: Sequence[tuple[str, ...]] = (
+    ("database",),
+    ("hosts", "*", "gpu"),
+    ("chats", "web", "host"),
+    ("chats", "web", "port"),
+    ("api", "host"),
+    ("api", "port"),
+    ("cluster", "listen"),
+    ("cluster", "advertise"),
+    ("logging",),
+)
+"""The settings each process may have of its own: what they name is not the same on every machine."""
+
+_ORDERED = {("models",)}  # where none is named, the first able one is used
+_DIGITS = 4
+_GROUP = "group"
+_NAMED = 3  # differences that a sentence names
+
+Place = tuple[str, ...]
+"""Where a setting is, such as `("models", "flux", "vram")`."""
+Marks = Mapping[Place, str]
+
+
+def marks(config: Config, key: bytes) -> Marks:
+    """Return the marks of a configuration; only those with the same key can be compared.
+
+    The mark at the empty place is that of the key.
+    """
+    found: dict[Place, str] = {(): _mark(key, (), _GROUP)}
+    for place, value in _of_group(config, ()):
+        if not _is_own(place):
+            found[place] = _mark(key, place, value)
+    return found
+
+
+def differences(here: Marks, there: Marks) -> tuple[str, ...]:
+    """Return in words which settings differ, each with its path; none if the two are the same."""
+    apart = [place for place in sorted({*here, *there}) if here.get(place) != there.get(place)]
+    missing = [place for place in apart if place not in here or place not in there]
+    told = []
+    for place in apart:
+        path = ".".join(place)
+        if any(_holds(group, place) for group in missing):
+            continue  # what holds it is told
+        if place in missing:
+            told.append(f"{path} is only {'here' if place in here else 'there'}")
+        elif not any(_holds(place, inner) for inner in apart):
+            told.append(f"{path} differs")
+    return tuple(told)
+
+
+def _holds(group: Place, place: Place) -> bool:
+    return len(group) < len(place) and place[: len(group)] == group
+
+
+def in_words(told: Sequence[str]) -> str:
+    """Return the first differences as one part of a sentence."""
+    more = len(told) - _NAMED
+    rest = [f"{more} more"] if more > 0 else []
+    *others, last = [*told[:_NAMED], *rest]
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _of_group(section: BaseModel, place: Place) -> Iterator[tuple[Place, object]]:
+    """Yield what is set away from its default."""
+    for name, field in type(section).model_fields.items():
+        value, usual = getattr(section, name), field.get_default(call_default_factory=True)
+        if value != usual or _is_no_limit(section, name):
+            yield from _settings(value, (*place, field.alias or name), usual)
+    for name, value in (section.__pydantic_extra__ or {}).items():
+        yield from _settings(value, (*place, name))
+
+
+def _settings(value: object, place: Place, usual: object = None) -> Iterator[tuple[Place, object]]:
+    """Yield a setting, or a group and all in it; a group that is always there is no difference."""
+    match value:
+        case BaseModel():
+            if not isinstance(usual, BaseModel):
+                yield place, _GROUP
+            yield from _of_group(value, place)
+        case Mapping():
+            if place in _ORDERED:
+                yield place, list(value)
+            elif not isinstance(usual, Mapping):
+                yield place, _GROUP
+            for name, inner in value.items():
+                yield from _settings(inner, (*place, str(name)))
+        case str() if place[-1] in WORKFLOWS:
+            yield place, PurePath(value).name  # where the file is differs with the machine
+        case _:
+            yield place, value
+
+
+def _is_no_limit(section: BaseModel, name: str) -> bool:
+    """Return whether a role has no limit, instead of inheriting one."""
+    of_role = isinstance(section, RoleConfig) and name in section.model_fields_set
+    return of_role and getattr(section, name) is None
+
+
+def _is_own(place: Place) -> bool:
+    return any(
+        len(own) <= len(place) and all(a in ("*", b) for a, b in zip(own, place, strict=False))
+        for own in OWN
+    )
+
+
+def _mark(key: bytes, place: Place, value: object) -> str:
+    told = json.dumps([place, value], default=_plain, sort_keys=True)
+    return hmac.digest(key, told.encode(), "sha256").hex()[:_DIGITS]
+
+
+def _plain(value: object) -> object:
+    """Return as JSON what a setting may be beside texts, numbers and lists."""
+    match value:
+        case SecretStr():
+            return value.get_secret_value()
+        case Path():
+            return value.name
+        case frozenset():
+            return sorted(map(str, value))
+        case _:
+            raise TypeError(type(value))

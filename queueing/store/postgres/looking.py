@@ -1,0 +1,44 @@
+"""Reads what another process wrote about the posts, also before this one has brought the tables forward."""
+
+from collections.abc import Sequence
+
+from psycopg import errors
+
+from queueing.core.posts import Introduction, PostHolder, ServerLook
+from queueing.store.postgres.connection import Plain
+from queueing.store.postgres.schema import is_known
+
+_HELD = (
+    "SELECT name, holder, address, posts.epoch,"
+    " (until - extract(epoch FROM clock_timestamp()))::float8, about, secret"
+    " FROM posts JOIN post_secrets USING (name)"
+    " WHERE post_secrets.epoch = posts.epoch AND holder <> ''"
+    " AND until > extract(epoch FROM clock_timestamp()) ORDER BY name"
+)
+_OPEN = "SELECT model, count(*) FROM jobs WHERE finished_at IS NULL GROUP BY model ORDER BY model"
+
+
+def introductions(plain: Plain) -> Sequence[Introduction]:
+    """Return the posts that are held now, by name, with what their holders told."""
+    return [
+        Introduction(
+            post=PostHolder(name=name, holder=holder, address=address, epoch=epoch, left_s=left_s),
+            about=about,
+            secret=bytes(secret),
+        )
+        for name, holder, address, epoch, left_s, about, secret in plain.execute(_HELD).fetchall()
+    ]
+
+
+def look(plain: Plain) -> ServerLook:
+    """Return who holds what and what is open; nothing of an earlier version's tables.
+
+    Raises `StoreError` for another program's database.
+    """
+    if not is_known(plain):
+        return ServerLook()
+    counts: dict[str, int] = dict(plain.execute(_OPEN).fetchall())
+    try:
+        return ServerLook(held=introductions(plain), open_jobs=counts)
+    except (errors.UndefinedColumn, errors.UndefinedTable):  # no process tells this there
+        return ServerLook(open_jobs=counts)

@@ -1,0 +1,160 @@
+"""Agreement: a process with another configuration than the leader's is told which settings differ."""
+
+import asyncio
+
+import pytest
+
+from bot.cluster.agreement import DECISIVE, Agreement, version_of
+from bot.config.config import Config
+from bot.config.load import ConfigError, parse
+from bot.runtime.joining import require_models
+from queueing.core.posts import Introduction, ServerLook
+from tests.fakes.posts import FakePosts, PostTable
+from tests.simulation.loop import run
+
+CONFIG = """\
+database: postgresql://127.0.0.1/usher
+hosts: {home: {vram: 24GB, backends: {stand-in: {kind: demo}}}}
+models: {flux: {backends: [stand-in], vram: 12GB}, sdxl: {backends: [stand-in]}}
+chats: {web: {port: 0}}
+"""
+EVERY_S = 5.0
+
+
+def read(old: str = "", new: str = "") -> Config:
+    assert old in CONFIG
+    return parse(CONFIG.replace(old, new) if old else CONFIG, {})
+
+
+def agreement(old: str = "", new: str = "", *, version: str = "1.0") -> Agreement:
+    return Agreement(read(old, new), version)
+
+
+async def told(posts: FakePosts, by: Agreement, post: str = DECISIVE) -> Introduction:
+    assert await posts.take(post, address="", about=by.about(post)) is not None
+    (found,) = [each for each in await posts.introductions() if each.post.name == post]
+    return found
+
+
+def test_the_same_configuration_is_agreed_with_whatever_the_version() -> None:
+    """No version could be followed by the next one while the bot runs."""
+
+    async def scenario() -> None:
+        held = await told(FakePosts(PostTable(15), "one:1"), agreement(version="0.9"))
+        agreement(version="1.0").require([held])
+        assert version_of(held.about) == "0.9"
+
+    run(scenario())
+
+
+def test_another_configuration_is_refused_by_what_differs() -> None:
+    """Two leaders in turn would plan with different cards and models, for no visible reason."""
+
+    async def scenario() -> None:
+        held = await told(FakePosts(PostTable(15), "one:1"), agreement(version="0.9"))
+        other = agreement("vram: 12GB}, sdxl: {backends: [stand-in]}", "vram: 8GB}")
+        with pytest.raises(ConfigError) as refused:
+            other.require([held])
+        assert str(refused.value) == (
+            "another process of this cluster (one:1, usher 0.9) has another configuration:"
+            " models.flux.vram differs and models.sdxl is only there; give all the same one, or"
+            " stop the others first"
+        )
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("about", ["", "?", "[]", "7", '{"version": "2", "settings": 7}'])
+def test_a_holder_that_tells_nothing_known_binds_no_one(about: str) -> None:
+    """An earlier version would keep every later one from starting."""
+
+    async def scenario() -> None:
+        posts = FakePosts(PostTable(15), "one:1")
+        assert await posts.take(DECISIVE, address="", about=lambda _: about) is not None
+        (held,) = await posts.introductions()
+        agreement().require([held])
+
+    run(scenario())
+
+
+def test_what_an_earlier_version_left_in_place_binds_no_one() -> None:
+    """It takes the post without a word, and the words of the holder before it stay."""
+
+    async def scenario() -> None:
+        table = PostTable(15)
+        held = await told(FakePosts(table, "one:1"), agreement("12GB", "8GB"))
+        later = Introduction(post=held.post, about=held.about, secret=b"of the next epoch")
+        agreement().require([later])
+
+    run(scenario())
+
+
+def test_only_the_holder_of_the_queue_decides() -> None:
+    """A process that ends would be compared with, though the queue has long been another's."""
+
+    async def scenario() -> None:
+        held = await told(FakePosts(PostTable(15), "one:1"), agreement("12GB", "8GB"), "telegram")
+        agreement().require([held])
+        assert "settings" not in held.about
+        assert version_of(held.about) == "1.0"
+
+    run(scenario())
+
+
+def test_two_that_start_at_once_are_compared_as_well() -> None:
+    """Neither saw the other before it applied, and the later one would lead one day."""
+
+    async def scenario() -> None:
+        table = PostTable(15)
+        one, two = FakePosts(table, "one:1"), FakePosts(table, "two:2")
+        mine, other = agreement(), agreement("12GB", "8GB")
+        mine.require(await one.introductions())
+        other.require(await two.introductions())
+        tenure = await one.take(DECISIVE, address="", about=mine.about(DECISIVE))
+        assert tenure is not None
+        two.away = True  # a database that is away is no disagreement
+        loop = asyncio.get_running_loop()
+        seen_at = 0.0
+
+        async def both() -> None:
+            nonlocal seen_at
+            async with mine.kept(one, every_s=EVERY_S), other.kept(two, every_s=EVERY_S):
+                await asyncio.sleep(2 * EVERY_S)
+                await one.renew(tenure)
+                two.away, seen_at = False, loop.time()
+                await asyncio.Event().wait()
+
+        with pytest.raises(ExceptionGroup) as refused:
+            await both()
+        assert refused.group_contains(ConfigError, match="models.flux.vram differs", depth=2)
+        assert loop.time() - seen_at <= EVERY_S
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("open_jobs", "sentence"),
+    [
+        ({}, None),
+        ({"flux": 3, "sdxl": 1}, None),
+        ({"flux": 3, "qwen": 2}, "(2 for qwen): put them back; /clear qwen then"),
+        (dict.fromkeys("abcde", 1), "(1 for a, 1 for b, 1 for c and 2 further models)"),
+    ],
+)
+def test_jobs_of_a_model_that_is_missing_are_told(
+    open_jobs: dict[str, int], sentence: str | None
+) -> None:
+    """They would wait without end on all processes, and no one would be told why."""
+    look = ServerLook(open_jobs=open_jobs)
+    if sentence is None:
+        require_models(read(), look)
+        return
+    with pytest.raises(ConfigError) as refused:
+        require_models(read(), look)
+    assert sentence in str(refused.value)
+
+
+def test_a_server_that_names_its_models_may_offer_them_later() -> None:
+    """A process could not start while that server is still starting."""
+    found = read("{kind: demo}", "{kind: demo, discover: true}")
+    require_models(found, ServerLook(open_jobs={"qwen": 1}))

@@ -1,0 +1,123 @@
+"""A process that does not belong to the others on its database ends with a sentence, and changes nothing."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from bot.runtime.heartbeat import is_alive
+from tests.fakes.postgres_server import PostgresServer
+from tests.fakes.process import ROOT
+from tests.processes.installation import until
+
+pytest.importorskip("psycopg")
+
+CONFIG = """
+database: {database}
+hosts: {{gpu: {{vram: 24GB, backends: {{studio: {{kind: demo}}}}}}}}
+models: {{flux: {{backends: [studio], vram: 8GB}}, sdxl: {{backends: [studio]}}}}
+chats: {{web: {{port: 0}}}}
+cluster: {{lease_s: 3}}
+"""
+ENDS_S = 60.0
+
+
+def configured(folder: Path, text: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    file = folder / "config.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+@asynccontextmanager
+async def started(folder: Path, text: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Start `usher run`; end it if it still runs."""
+    file = configured(folder, text)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bot", "run", "-c", str(file)),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+        await process.communicate()
+
+
+async def refused(folder: Path, text: str) -> str:
+    """Return the one sentence with which a process ends, which must be for its configuration."""
+    async with started(folder, text) as process, asyncio.timeout(ENDS_S):
+        output, errors = await process.communicate()
+    assert (process.returncode, output) == (1, b"")
+    (sentence,) = errors.decode().splitlines()
+    return sentence
+
+
+def rows(postgres: PostgresServer, name: str) -> object:
+    """Return what must not change: the posts but for their leases, and the jobs."""
+    return [
+        postgres.sql("SELECT name, holder, epoch, about FROM posts ORDER BY name", database=name),
+        postgres.sql("SELECT * FROM jobs ORDER BY id", database=name),
+        postgres.sql("SELECT * FROM meta ORDER BY key", database=name),
+    ]
+
+
+async def test_another_configuration_is_named_and_the_leader_goes_on(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    """The next leader would plan with other models, and no one could tell why."""
+    name = postgres.database()
+    text = CONFIG.format(database=postgres.url(name))
+    async with started(tmp_path / "one", text) as leader:
+        await until(lambda: _leads(postgres, name), within_s=ENDS_S)
+        before = rows(postgres, name)
+        sentence = await refused(tmp_path / "two", text.replace("8GB", "9GB"))
+        assert f":{leader.pid}, usher " in sentence
+        assert "has another configuration: models.flux.vram differs; give all" in sentence
+        assert rows(postgres, name) == before
+        assert is_alive(tmp_path / "one" / "usher.postgresql")
+        async with started(tmp_path / "two", text) as second:  # the same stands by
+            await until(lambda: is_alive(tmp_path / "two" / "usher.postgresql"), within_s=ENDS_S)
+            assert second.returncode is None
+
+
+async def _leads(postgres: PostgresServer, name: str) -> bool:
+    tables = postgres.sql("SELECT to_regclass('posts') IS NOT NULL", database=name)
+    return tables == [(True,)] and bool(
+        postgres.sql("SELECT 1 FROM posts WHERE holder <> '' AND about <> ''", database=name)
+    )
+
+
+async def test_a_model_with_open_jobs_must_be_there(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    """Its jobs would wait on every machine, and no server would ever be asked."""
+    name = postgres.database()
+    text = CONFIG.format(database=postgres.url(name))
+    async with started(tmp_path / "one", text):
+        await until(lambda: _leads(postgres, name), within_s=ENDS_S)
+    _wait_for(postgres, name, "sdxl")
+    before = rows(postgres, name)
+    sentence = await refused(tmp_path / "one", text.replace(", sdxl: {backends: [studio]}", ""))
+    assert (
+        "models that the configuration lacks (2 for sdxl): put them back; /clear sdxl" in sentence
+    )
+    assert rows(postgres, name) == before
+
+
+def _wait_for(postgres: PostgresServer, name: str, model: str) -> None:
+    """Store two waiting jobs, as an earlier configuration left them."""
+    for number in (1, 2):
+        postgres.sql(
+            "INSERT INTO jobs (id, model, lane, seq, state, not_before, queued_at, owner, key,"
+            f" reply_to, request) VALUES ({number}, '{model}', 'normal', {number}, 'pending', 0, 0,"
+            f" 'web:ada', 'key {number}', '', '{{}}')",
+            database=name,
+        )
