@@ -29,6 +29,8 @@ def parser() -> argparse.ArgumentParser:
     ):
         command = commands.add_parser(name, help=text)
         _config_argument(command)
+        if name == "run":
+            _process_arguments(command)
         command.set_defaults(command=name)
 
     backup = commands.add_parser("backup", help="copy the database, also while the bot runs")
@@ -50,6 +52,22 @@ def _config_argument(command: argparse.ArgumentParser) -> None:
         default=Path("config.yaml"),
         metavar="FILE",
         help="the configuration; without: config.yaml in this folder",
+    )
+
+
+def _process_arguments(run: argparse.ArgumentParser) -> None:
+    run.add_argument(
+        "--posts",
+        metavar="NAMES",
+        help="of several processes on one database: the posts this one applies for, such as"
+        " queue,web or telegram,discord:0; none for the API alone; without: every one",
+    )
+    run.add_argument(
+        "--api",
+        type=_place,
+        metavar="HOST:PORT",
+        help="where this process serves the API, instead of where the configuration says;"
+        " off: not at all",
     )
 
 
@@ -107,6 +125,15 @@ def _demo_arguments(demo: argparse.ArgumentParser) -> None:
         metavar="X",
         help="times faster than a real server",
     )
+
+
+def _place(text: str) -> tuple[str, int] | str:
+    if text == "off":
+        return text
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit():
+        raise argparse.ArgumentTypeError("must be host:port, such as 127.0.0.1:8082, or off")
+    return host.removeprefix("[").removesuffix("]"), _port(port)
 
 
 def _port(text: str) -> int:

@@ -79,10 +79,12 @@ def _run(arguments: argparse.Namespace) -> int:
         raise ConfigError(
             (f"{arguments.config}: chats: none is set, so no request could reach the bot",)
         )
+    from bot.cli import this_process  # noqa: PLC0415  # as above
     from bot.runtime import process, running  # noqa: PLC0415  # as above
 
+    config, options = this_process.options(arguments, config)
     process.settle()
-    return run_until_signal(running.run(config, version()))
+    return run_until_signal(running.run(config, version(), options))
 
 
 def _check(arguments: argparse.Namespace) -> int:

@@ -17,6 +17,7 @@ from bot.config.config import Config
 from bot.runtime import heartbeat
 from bot.runtime.app import App
 from bot.runtime.joining import join
+from bot.runtime.process_options import EVERYTHING, ProcessOptions
 from bot.runtime.setup import GRACE_S, SETTLE_S, BotSetup
 from queueing.core.errors import StoreError
 from queueing.core.posts import Tenure
@@ -34,7 +35,11 @@ Look = Callable[[], str | None]
 log = logging.getLogger(__name__)
 
 
-async def run(config: Config, version: str) -> None:
+async def run(
+    config: Config,
+    version: str,
+    options: ProcessOptions = EVERYTHING,  # noqa: ARG001  # one duty holds everything so far
+) -> None:
     """Run until cancelled, then stop in order.
 
     Raises `StoreError` when the database cannot be used, or was found damaged meanwhile; `BadModel`

@@ -1,0 +1,74 @@
+"""Reads what the command line says about one process: its posts, and where it serves the API.
+
+Everything else stands in the configuration, which is the same for all processes.
+"""
+
+import argparse
+from collections.abc import Sequence
+
+from pydantic import ValidationError
+
+from bot.config.load import Config, ConfigError
+from bot.config.sections import ApiConfig
+from bot.runtime.duties import posts_of
+from bot.runtime.process_options import ProcessOptions
+from queueing.store import is_postgres
+
+NONE = "none"
+OFF = "off"
+
+
+def options(arguments: argparse.Namespace, config: Config) -> tuple[Config, ProcessOptions]:
+    """Return the configuration as this process uses it, and what it does.
+
+    Raises `ConfigError` for names that are none, and for a process that would have nothing to do.
+    """
+    alone = not is_postgres(config.database_url)
+    if alone and (arguments.posts is not None or arguments.api == OFF):
+        raise _refusal("one process does everything, unless the database is on a PostgreSQL server")
+    chosen = None
+    if arguments.posts is not None:
+        chosen = _chosen(arguments.posts, posts_of(config))
+    config, serves_api = _with_api_at(arguments.api, config)
+    if chosen == frozenset() and not serves_api:
+        raise _refusal("without a post and without the API this process would do nothing")
+    return config, ProcessOptions(posts=chosen, serves_api=serves_api)
+
+
+def _chosen(text: str, known: Sequence[str]) -> frozenset[str]:
+    """Return the posts of a list; a chat's name stands for all its shards."""
+    names = [name for each in text.split(",") if (name := each.strip())]
+    if names == [NONE]:
+        return frozenset()
+    chosen = {name: _named(name, known) for name in names}
+    wrong = [name for name, posts in chosen.items() if not posts]
+    if wrong or not names:
+        told = f"there is no post {wrong[0]}" if wrong else "names no post"
+        raise _refusal(f"--posts: {told}: this configuration has {', '.join(known)}, or {NONE}")
+    return frozenset().union(*chosen.values())
+
+
+def _named(name: str, known: Sequence[str]) -> frozenset[str]:
+    return frozenset(post for post in known if post == name or post.partition(":")[0] == name)
+
+
+def _with_api_at(place: tuple[str, int] | str | None, config: Config) -> tuple[Config, bool]:
+    """Return the configuration with the API at another place, and whether it is served."""
+    api = config.api
+    if place is None or isinstance(place, str):
+        return config, api is not None and place is None
+    if api is None:
+        raise _refusal("--api: the configuration has no `api`, so there is none to serve")
+    host, port = place
+    try:
+        there = ApiConfig(**{**dict(api), "host": host, "port": port})
+    except ValidationError as error:
+        told = "; ".join(
+            str(each.get("ctx", {}).get("error", each["msg"])) for each in error.errors()
+        )
+        raise _refusal(f"--api: {told}") from None
+    return config.model_copy(update={"api": there}), True
+
+
+def _refusal(text: str) -> ConfigError:
+    return ConfigError((text,))

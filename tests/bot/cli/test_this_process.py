@@ -1,0 +1,112 @@
+"""`--posts` and `--api` of `usher run`: what one process of several does."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from bot.cli import main as cli
+from bot.cli import this_process
+from bot.cli.arguments import parser
+from bot.config.load import Config, ConfigError, parse
+from bot.runtime.process_options import ProcessOptions
+
+CONFIG = """\
+database: {database}
+hosts: {{home: {{vram: 24GB, backends: {{stand-in: {{kind: demo}}}}}}}}
+models: {{flux: {{backends: [stand-in]}}}}
+chats: {{web: {{port: 0}}, discord: {{token: '${{T}}'}}, telegram: {{token: '${{T}}'}}}}
+"""
+API = "api: {port: 8081, open: true}\n"
+SERVER = "postgresql://usher@127.0.0.1/usher"
+
+
+def read(database: str = SERVER, more: str = API) -> Config:
+    return parse(CONFIG.format(database=database) + more, {"T": "1234567:AAH"})
+
+
+def told(*given: str) -> argparse.Namespace:
+    return parser().parse_args(["run", *given])
+
+
+@pytest.mark.parametrize(
+    ("given", "posts"),
+    [
+        ([], None),
+        (["--posts", "queue"], {"queue"}),
+        (["--posts", " web , telegram,web"], {"web", "telegram"}),
+        (["--posts", "discord"], {"discord:0"}),
+        (["--posts", "discord:0,queue"], {"discord:0", "queue"}),
+        (["--posts", "none"], set()),
+    ],
+)
+def test_a_process_applies_for_the_posts_it_was_told(
+    given: Sequence[str], posts: set[str] | None
+) -> None:
+    """A process for chats would schedule as well."""
+    _, options = this_process.options(told(*given), read())
+    assert options == ProcessOptions(posts=None if posts is None else frozenset(posts))
+
+
+def test_the_api_of_a_process_is_where_it_was_told() -> None:
+    """Two processes on one machine could not both serve it."""
+    config, _ = this_process.options(told("--api", "127.0.0.2:9001"), read())
+    assert config.api is not None
+    assert (config.api.host, config.api.port, config.api.open) == ("127.0.0.2", 9001, True)
+    config, _ = this_process.options(told("--api", "[::1]:9001"), read(database="usher.sqlite"))
+    assert config.api is not None
+    assert config.api.host == "::1"
+    config, options = this_process.options(told("--api", "off"), read())
+    assert (config.api is not None, options.serves_api) == (True, False)
+    assert this_process.options(told(), read(more=""))[1].serves_api is False
+
+
+@pytest.mark.parametrize(
+    ("given", "config", "sentence"),
+    [
+        (
+            ["--posts", "queue,chef"],
+            read(),
+            "there is no post chef: this configuration has queue, discord:0, telegram, web, or none",
+        ),
+        (["--posts", "discord:7"], read(), "there is no post discord:7"),
+        (["--posts", "disc"], read(), "there is no post disc"),
+        (["--posts", ","], read(), "--posts: names no post: this configuration has queue"),
+        (["--posts", "none,queue"], read(), "there is no post none"),
+        (["--posts", "queue"], read(database="usher.sqlite"), "one process does everything"),
+        (["--api", "off"], read(database="usher.sqlite"), "one process does everything"),
+        (["--api", "127.0.0.1:1"], read(more=""), "--api: the configuration has no `api`"),
+        (["--api", "0.0.0.0:1"], read(), "--api: open: only an API on this machine alone"),
+        (["--posts", "none", "--api", "off"], read(), "would do nothing"),
+        (["--posts", "none"], read(more=""), "would do nothing"),
+    ],
+)
+def test_what_cannot_be_done_is_told_in_a_sentence(
+    given: Sequence[str], config: Config, sentence: str
+) -> None:
+    """A misspelt name would leave a duty undone without a word."""
+    with pytest.raises(ConfigError) as refused:
+        this_process.options(told(*given), config)
+    assert sentence in str(refused.value)
+    assert len(refused.value.problems) == 1
+
+
+@pytest.mark.parametrize("place", ["8081", "host:", "host:x", "host:70000", ":1"])
+def test_an_address_that_is_none_is_a_wrong_command_line(place: str) -> None:
+    """The process would serve the API elsewhere, or end in a traceback."""
+    with pytest.raises(SystemExit) as stopped:
+        told("--api", place)
+    assert stopped.value.code == 2
+
+
+def test_the_command_refuses_before_it_begins_anything(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database would be made for a process that then ends."""
+    monkeypatch.setenv("T", "1234567:AAH")
+    file = tmp_path / "config.yaml"
+    file.write_text(CONFIG.format(database="usher.sqlite"), encoding="utf-8")
+    assert cli.main(["run", "-c", str(file), "--posts", "queue"]) == 1
+    assert "one process does everything" in capsys.readouterr().err
+    assert [each.name for each in tmp_path.iterdir()] == ["config.yaml"]
