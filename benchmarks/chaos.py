@@ -9,6 +9,10 @@ too. With real servers in their place, and without the programs:
     python -m benchmarks.chaos --kills 30 --comfyui venv/bin/python ComfyUI \
         --llama-server build/bin/llama-server models/slow.gguf
 
+Several processes on one PostgreSQL, which this starts; killed, stopped, frozen, cut off:
+
+    python -m benchmarks.chaos --cluster 3 --kills 300 --waiting 10000 --json
+
 Exit status 1 when a promise was broken; the sentences are printed to standard error.
 """
 
@@ -19,10 +23,14 @@ import random
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.chaos.real import RealInstallation
 from tests.chaos.trial import Trial
 from tests.chaos.verdict import Verdict
+
+if TYPE_CHECKING:
+    from tests.chaos.cluster.trial import ClusterTrial
 
 
 def main() -> int:
@@ -49,6 +57,17 @@ def main() -> int:
         metavar=("FILE", "MODEL"),
         help="a real llama.cpp: its llama-server, and a GGUF file",
     )
+    parser.add_argument(
+        "--cluster", type=int, metavar="PROCESSES", help="so many processes on one PostgreSQL"
+    )
+    parser.add_argument(
+        "--waiting", type=int, default=500, help="of a cluster: jobs in line beforehand"
+    )
+    parser.add_argument(
+        "--leases-alone",
+        action="store_true",
+        help="of a cluster: without advisory locks and notices",
+    )
     options = parser.parse_args()
     if (options.comfyui is None) != (options.llama_server is None):
         parser.error("--comfyui and --llama-server go together")
@@ -57,18 +76,32 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        installation = (
-            RealInstallation(*options.comfyui, *options.llama_server) if options.comfyui else None
-        )
-        stops = options.kills if options.stops is None else options.stops
-        trial = Trial(
-            folder, kills=options.kills, stops=stops, seed=options.seed, installation=installation
-        )
-        verdict = asyncio.run(trial.run())
+        verdict = asyncio.run(_trial(options, folder).run())
     for breach in verdict.breaches:
         print(breach, file=sys.stderr)
     print(verdict.as_json() if options.json else _as_text(verdict))
     return 1 if verdict.breaches else 0
+
+
+def _trial(options: argparse.Namespace, folder: Path) -> "Trial | ClusterTrial":
+    if options.cluster:
+        from tests.chaos.cluster.trial import ClusterTrial  # noqa: PLC0415  needs psycopg
+
+        return ClusterTrial(
+            folder,
+            processes=options.cluster,
+            kills=options.kills,
+            seed=options.seed,
+            waiting=options.waiting,
+            quick=not options.leases_alone,
+        )
+    installation = (
+        RealInstallation(*options.comfyui, *options.llama_server) if options.comfyui else None
+    )
+    stops = options.kills if options.stops is None else options.stops
+    return Trial(
+        folder, kills=options.kills, stops=stops, seed=options.seed, installation=installation
+    )
 
 
 def _as_text(verdict: Verdict) -> str:

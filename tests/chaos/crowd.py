@@ -21,11 +21,20 @@ NumberOf = Callable[[Seen], int | None]
 
 
 class Crowd:
-    """People who go on asking until they are told to stop."""
+    """People who go on asking until they are told to stop.
+
+    `database_goes`: without it nothing is accepted, wherever one asks; people are told so.
+    """
 
     def __init__(
-        self, chats: Sequence[Chats], random: Random, words: Callable[[Random, int], Words]
+        self,
+        chats: Sequence[Chats],
+        random: Random,
+        words: Callable[[Random, int], Words],
+        *,
+        database_goes: bool = False,
     ) -> None:
+        self.database_goes = database_goes
         self._chats = chats
         self._random = random
         self._words = words
@@ -84,13 +93,15 @@ class Crowd:
         """Note which job each request became; drop those that were never accepted.
 
         A chat that keeps no calls tells the person at once that no one answered, or a program that
-        stops says so there; what was answered with a place in line counts, whatever became of it.
+        stops or has no database says so; what was answered with a place in line counts, whatever
+        became of it.
         """
         self.know(jobs)
         kept = []
         for request in self.asked:
-            told_no = all(STOPPING in message.text for message in replies(request))
-            if request.job is None and not request.chats.keeps_calls and told_no:
+            ignored = not request.chats.keeps_calls and not replies(request)
+            may_be_refused = self.database_goes or not request.chats.keeps_calls
+            if request.job is None and (ignored or (may_be_refused and was_refused(request))):
                 self.unheard += 1
             else:
                 kept.append(request)
@@ -109,6 +120,12 @@ def replies(request: Asked) -> list[Seen]:
 def results(request: Asked, number_of: NumberOf) -> list[Seen]:
     """Return the messages that show a result, whichever owner it has, in answer to a request."""
     return [message for message in replies(request) if number_of(message) is not None]
+
+
+def was_refused(request: Asked) -> bool:
+    """Return whether a person was told that nothing was accepted, and nothing else."""
+    told = replies(request)
+    return bool(told) and all(STOPPING in message.text for message in told)
 
 
 def was_cancelled(request: Asked) -> bool:

@@ -9,7 +9,7 @@ import base64
 import json
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from random import Random
@@ -63,7 +63,7 @@ class ProgramCall(ABC):
 
     wish: Wish
     session: aiohttp.ClientSession
-    url: str
+    urls: Sequence[str]
     random: Random
     keyed: bool
     faults: list[str]
@@ -72,6 +72,11 @@ class ProgramCall(ABC):
     broken: bool = False
     tries: int = 0
     _key: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    @property
+    def url(self) -> str:
+        """One of the addresses of the API."""
+        return self.urls[0] if len(self.urls) == 1 else self.random.choice(self.urls)
 
     async def go(self) -> None:
         """Call until there is an answer, or a refusal."""

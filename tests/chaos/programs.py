@@ -38,8 +38,14 @@ class OnApi:
 
     keeps_calls = False
 
-    def __init__(self, random: Random, key: Callable[[], str | None]) -> None:
-        self.port = port_of(self)
+    def __init__(
+        self,
+        random: Random,
+        key: Callable[[], str | None],
+        *,
+        processes: int = 1,
+    ) -> None:
+        self.ports = [port_of(self) for _ in range(processes)]
         self.faults: list[str] = []
         self.kinds: Counter[str] = Counter()
         self._random = random
@@ -95,9 +101,9 @@ class OnApi:
         call = kind(
             wish=wish,
             session=self._session,
-            url=f"http://127.0.0.1:{self.port}/v1",
+            urls=[f"http://127.0.0.1:{port}/v1" for port in self.ports],
             random=self._random,
-            keyed=issubclass(kind, NativeJob) or self._random.random() < 0.5,
+            keyed=self._is_keyed(kind),
             faults=self.faults,
         )
         request.call = call
@@ -128,6 +134,11 @@ class OnApi:
         if request.model == VECTORS:
             return VectorCall
         return self._random.choice(_PICTURES if words.command == "image" else _TEXTS)
+
+    def _is_keyed(self, kind: type[ProgramCall]) -> bool:
+        """Return whether a call has a key; another process cannot tell that a caller has gone."""
+        several = len(self.ports) > 1
+        return several or issubclass(kind, NativeJob) or self._random.random() < 0.5
 
     def _seen(self, call: ProgramCall, request: Asked) -> Seen:
         if call.broken:

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,18 +81,28 @@ class Run:
 class Launcher:
     """Begins runs from a process that has imported everything: that takes longer than a run."""
 
-    def __init__(self, config: Path, log: Path) -> None:
+    def __init__(
+        self,
+        config: Path,
+        log: Path,
+        *,
+        program: str = "tests.chaos.crash_points",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._config = config
         self._log = log
+        self._program = program
+        self._environment = environment or {}
         self._mother: asyncio.subprocess.Process | None = None
         self._newest: Run | None = None
 
     async def __aenter__(self) -> Self:
         with self._log.open("ab") as log:
             self._mother = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "tests.chaos.crash_points"),
+                *(sys.executable, "-m", self._program),
                 *("run", "-c", str(self._config)),
                 cwd=ROOT,
+                env=os.environ | self._environment,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Any
 
 from bot.requests.enhancement import DELAY_S
 from tests.chaos.chats import Asked, Chats
@@ -112,29 +113,31 @@ class Verdict:
         ]
 
     def as_json(self) -> str:
-        """Return the figures."""
-        return json.dumps(
-            {
-                "kills": self.kills,
-                "stops": self.stops,
-                "accepted": self.accepted,
-                "lost": len(self.lost),
-                "delivered_twice": len(self.delivered_twice),
-                "regenerated": len(self.regenerated),
-                "wrong_chat": len(self.wrong_chat),
-                "order_violations": len(self.order_violations),
-                "stuck": len(self.stuck),
-                "recovery_s_p50": round(median(self.recovery_s), 2) if self.recovery_s else None,
-                "other_faults": len(self.faults),
-                "server_kills": self.server_kills,
-                "second_messages": len(self.second_messages),
-                "unheard": self.unheard,
-                "broken_streams": self.broken_streams,
-                **self.servers,
-                "calls": dict(sorted(self.calls.items())),
-                "died_at": dict(sorted(self.died_at.items())),
-            }
-        )
+        """Return the figures as JSON."""
+        return json.dumps(self.figures())
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures by name."""
+        return {
+            "kills": self.kills,
+            "stops": self.stops,
+            "accepted": self.accepted,
+            "lost": len(self.lost),
+            "delivered_twice": len(self.delivered_twice),
+            "regenerated": len(self.regenerated),
+            "wrong_chat": len(self.wrong_chat),
+            "order_violations": len(self.order_violations),
+            "stuck": len(self.stuck),
+            "recovery_s_p50": round(median(self.recovery_s), 2) if self.recovery_s else None,
+            "other_faults": len(self.faults),
+            "server_kills": self.server_kills,
+            "second_messages": len(self.second_messages),
+            "unheard": self.unheard,
+            "broken_streams": self.broken_streams,
+            **self.servers,
+            "calls": dict(sorted(self.calls.items())),
+            "died_at": dict(sorted(self.died_at.items())),
+        }
 
     # ------------------------------------------------------------ what the chats show
 
@@ -156,6 +159,12 @@ class Verdict:
         """Count what programs found wrong with their answers."""
         self.faults += programs.broke_down()
         self.broken_streams, self.calls = programs.broken, programs.kinds
+
+    def count_outages(self, kills: int) -> None:
+        """Take note of how often servers died; no stream is broken off without that."""
+        self.server_kills = kills
+        if self.broken_streams and not kills:
+            self.faults.append("streams were broken off though no server died")
 
     def _judge(self, request: Asked, row: Row | None, number_of: NumberOf) -> None:
         shown = results(request, number_of)

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any, Self
 
 from tests.chaos.chats import Asked, Seen, Words
+from tests.chaos.crowd import STOPPING
 from tests.chaos.page import Entry, Page
 from tests.chaos.servers import number_in
 from tests.fakes.ports import port_of
@@ -18,6 +19,7 @@ TOKEN = "the-operators-own-token"
 INVITED = "Ada"
 ANSWERED_WITHIN_S = 3.0  # an answer that says less than a result may be lost with a run
 SAME_WITHIN_S = 10.0
+NOT_STORED = "not-stored"
 _KEY = re.compile(r"ush_[\w-]{43}")
 _LINK = re.compile(r"\?token=([\w-]+)")
 
@@ -27,7 +29,8 @@ class OnWeb:
 
     keeps_calls = True
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, *, database_goes: bool = False) -> None:
+        self._excused = {"button-gone", *([NOT_STORED] if database_goes else [])}
         self.port = port_of(self)
         self._random = random
         self._tokens = {"local": lambda: TOKEN, "ada": self._newest_link}
@@ -96,6 +99,8 @@ class OnWeb:
 
     def replies(self, request: Asked) -> list[Seen]:
         page: Page = request.person
+        if page.refused.get(request.call) == NOT_STORED:
+            return [Seen(chat=request.chat, text=STOPPING, pictures=(), buttons=(), raw=None)]
         return [
             self._seen(request.chat, page, entry)
             for entry in _in_order(page)
@@ -147,7 +152,7 @@ class OnWeb:
                 faults.append(f"the page of {name} is not as a new one, in {different}")
             task.cancel()
             await asyncio.wait([task])
-            refused = {key: why for key, why in page.refused.items() if why != "button-gone"}
+            refused = {k: why for k, why in page.refused.items() if why not in self._excused}
             faults += [
                 f"the page of {name} was refused {key}: {why}" for key, why in refused.items()
             ]

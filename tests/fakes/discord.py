@@ -232,7 +232,6 @@ class FakeDiscord:
             "user": shapes.me(),
             "guilds": [{"id": str(GUILD_ID), "unavailable": True}] if here else [],
             "session_id": f"session-{number}-{of}",
-            "resume_gateway_url": f"{self.url}/gateway".replace("http", "ws", 1),
             "application": {"id": str(APPLICATION_ID), "flags": 0},
             "private_channels": [],
             "shard": shard,

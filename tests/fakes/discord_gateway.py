@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from aiohttp import WSMsgType, web
@@ -15,6 +16,7 @@ SHARDING_REQUIRED = 4011
 DISALLOWED_INTENTS = 4014
 PRIVILEGED = (1 << 1) | (1 << 8) | (1 << 15)
 HEARTBEAT_MS = 41_250
+LISTENS = {2: "identify", 6: "resume"}
 
 Shard = tuple[int, int]  # its number, and of how many
 
@@ -35,6 +37,7 @@ class Gateway:
         self.identified: list[Json] = []
         self.resumed = 0
         self.connected = asyncio.Event()
+        self.called_from: Callable[[str, str], None] = lambda _address, _what: None
         self.identify_every_s = 0.0  # a session that begins sooner after another is ended at once
         self.ended_at_once = 0
         self._identified_at = float("-inf")
@@ -47,18 +50,21 @@ class Gateway:
         await socket.send_json({"op": 10, "d": {"heartbeat_interval": HEARTBEAT_MS}})
         async for frame in socket:
             if frame.type is WSMsgType.TEXT:
-                await self._receive(socket, json.loads(frame.data))
+                received = json.loads(frame.data)
+                if received["op"] in LISTENS:
+                    self.called_from(request.remote or "", LISTENS[received["op"]])
+                await self._receive(socket, received, f"ws://{request.host}/gateway")
         self._sockets.pop(socket, None)
         if not self._sockets:
             self.connected.clear()
         return socket
 
-    async def _receive(self, socket: web.WebSocketResponse, frame: Json) -> None:
+    async def _receive(self, socket: web.WebSocketResponse, frame: Json, here: str) -> None:
         match frame["op"]:
             case 1:
                 await socket.send_json({"op": 11})
             case 2:
-                await self._identify(socket, frame["d"])
+                await self._identify(socket, frame["d"], here)
             case 6:
                 self.resumed += 1
                 _, number, of = frame["d"]["session_id"].split("-")
@@ -67,7 +73,7 @@ class Gateway:
             case _:
                 pass
 
-    async def _identify(self, socket: web.WebSocketResponse, body: Json) -> None:
+    async def _identify(self, socket: web.WebSocketResponse, body: Json, here: str) -> None:
         self.identified.append(body)
         if body["token"] != self.token:
             await socket.close(code=AUTHENTICATION_FAILED)
@@ -90,7 +96,8 @@ class Gateway:
             return
         self._identified_at = now
         for name, data in self.ready_events(shard):
-            await self._event(socket, name, data)
+            told = data | {"resume_gateway_url": here} if name == "READY" else data
+            await self._event(socket, name, told)
         self._open(socket, (shard[0], shard[1]))
 
     def _open(self, socket: web.WebSocketResponse, shard: Shard) -> None:
@@ -117,7 +124,8 @@ class Gateway:
         if not hearing:
             raise ConnectionError("no bot is connected to the fake gateway")
         for socket in hearing:
-            await self._event(socket, name, data)
+            with suppress(ConnectionError):  # its process has just ended
+                await self._event(socket, name, data)
 
     async def disconnect(self, code: int = 4000) -> None:
         """Close every connection, as Discord does now and then."""

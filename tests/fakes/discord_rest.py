@@ -77,9 +77,11 @@ class Rest:
     mismatches: list[str] = field(default_factory=list)
     answers_429: int = 0
     on_change: Callable[[], None] = lambda: None
+    called_from: Callable[[str, str], None] = lambda _address, _what: None
 
     async def handle(self, request: web.Request) -> web.Response:
         seen = await _read(request)
+        self.called_from(request.remote or "", f"{seen.method} {seen.path}")
         self.requests.append(seen)
         try:
             status, answer, headers = await self._answer(seen)

@@ -85,6 +85,7 @@ class Api:
     answers_429: int = 0
     allowed: frozenset[str] = frozenset()  # kinds of updates asked for last; empty: the usual ones
     polls: int = 0
+    called_from: Callable[[str, str], None] = lambda _address, _method: None
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     # ------------------------------------------------------------ requests
@@ -93,6 +94,7 @@ class Api:
         method = request.match_info["method"]
         if request.match_info["token"] != self.token:
             return _answer(401, {"ok": False, "error_code": 401, "description": "Unauthorized"})
+        self.called_from(request.remote or "", method)
         seen = await _read(request, method, self.counters)
         self.requests.append(seen)
         fault = next((each for each in self.faults if each.method == method and each.times), None)

@@ -1,0 +1,39 @@
+"""The real program as one of several: `python -m tests.chaos.cluster.child run -c FILE`.
+
+As `tests.chaos.crash_points`, on which it rests, with two variables of the environment:
+`USHER_CLOCK_AHEAD_S` sets this machine's time apart from the others', `USHER_PLAIN_POSTS` leaves
+posts without locks and notices, to which leases alone must suffice. Clocks that only count are left
+as they are: no operator sets those.
+"""
+
+import os
+import sys
+import time
+from functools import partial
+
+CLOCK = "USHER_CLOCK_AHEAD_S"
+PLAIN = "USHER_PLAIN_POSTS"
+
+
+def set_clock(ahead_s: float) -> None:
+    """Set this process's time of day."""
+    machine_s = time.time
+    machine_ns = time.time_ns
+    time.time = lambda: machine_s() + ahead_s
+    time.time_ns = lambda: machine_ns() + int(ahead_s * 1e9)
+
+
+def without_locks() -> None:
+    """Have this process take posts by their leases alone."""
+    from queueing.store.postgres import posts  # noqa: PLC0415  once the clock is set
+
+    posts.PostgresPosts = partial(posts.PostgresPosts, quick=False)  # type: ignore[assignment,misc]
+
+
+if __name__ == "__main__":
+    set_clock(float(os.environ.get(CLOCK, "0")))
+    if os.environ.get(PLAIN):
+        without_locks()
+    from tests.chaos.crash_points import give_birth
+
+    sys.exit(give_birth(sys.argv[1:]))

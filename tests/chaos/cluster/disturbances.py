@@ -1,0 +1,159 @@
+"""What befalls a cluster: processes end or freeze, cables fall silent or break, the server goes."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from tests.chaos.cluster.machine import Machine
+from tests.fakes.postgres_server import PostgresServer
+
+KINDS: Mapping[str, int] = {
+    "kill": 6,
+    "stop": 4,
+    "freeze": 3,
+    "silence": 3,
+    "cut": 3,
+    "server": 2,
+    "all": 1,
+}
+"""Each kind with how often it is drawn beside the others."""
+ENDS = frozenset({"kill", "stop"})
+SEPARATES = frozenset({"freeze", "silence", "cut"})
+AT_THE_LEADER = 0.7  # of the disturbances of one machine
+FOLLOWS_WITHIN_S = 30.0
+LOOK_S = 0.05
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Disturbance:
+    """One that was carried out, from a moment to another in UNIX seconds.
+
+    `leads`: it befell the process that held the queue's post.
+    """
+
+    kind: str
+    who: str
+    leads: bool
+    began_at: float
+    ended_at: float
+
+
+class Fury:
+    """Disturbs a cluster again and again; `leader` tells the process that holds the queue's post."""
+
+    def __init__(
+        self,
+        machines: Sequence[Machine],
+        server: PostgresServer,
+        random: Random,
+        *,
+        lease_s: float,
+        leader: Callable[[], int | None],
+    ) -> None:
+        self._machines = machines
+        self._server = server
+        self._random = random
+        self._lease_s = lease_s
+        self._leader = leader
+        self.done: list[Disturbance] = []
+        self.faults: list[str] = []
+
+    def draw(self, count: int) -> list[str]:
+        """Return the kinds of so many disturbances: first each once, then each as often as it is to be."""
+        drawn: list[str] = self._random.sample(list(KINDS), len(KINDS))
+        drawn += self._random.choices(list(KINDS), list(KINDS.values()), k=max(0, count))
+        return drawn[:count]
+
+    async def disturb(self, kind: str) -> None:
+        """Carry one out; returns when it is over and a process leads."""
+        leader = await self.led()
+        others = [each for each in self._machines if each is not leader]
+        at_the_leader = leader is not None and self._random.random() < AT_THE_LEADER
+        victim = leader if at_the_leader and leader is not None else self._random.choice(others)
+        deeds: Mapping[str, Callable[[Machine], Awaitable[None]]] = {
+            "kill": self._kill,
+            "stop": self._stop,
+            "freeze": self._freeze,
+            "silence": self._silence,
+            "cut": self._cut,
+            "server": self._restart_server,
+            "all": self._kill_all,
+        }
+        who, began_at = victim.who, time.time()
+        await deeds[kind](victim)
+        self.done.append(
+            Disturbance(
+                kind=kind,
+                who=who,
+                leads=victim is leader,
+                began_at=began_at,
+                ended_at=time.time(),
+            )
+        )
+
+    async def led(self) -> Machine | None:
+        """Return the machine that leads, as soon as one does."""
+        try:
+            async with asyncio.timeout(FOLLOWS_WITHIN_S):
+                while True:
+                    pid = self._leader()
+                    for machine in self._machines:
+                        if pid is not None and machine.pid == pid:
+                            return machine
+                    await asyncio.sleep(LOOK_S)
+        except TimeoutError:
+            self.faults.append(f"no process led after {self.done[-1:]}")
+            return None
+
+    # ------------------------------------------------------------ the deeds
+
+    async def _kill(self, victim: Machine) -> None:
+        await victim.kill()
+        await self._while(self.led())
+        await victim.start()
+
+    async def _stop(self, victim: Machine) -> None:
+        await victim.stop()
+        await self._while(self.led())
+        await victim.start()
+
+    async def _freeze(self, victim: Machine) -> None:
+        victim.freeze()
+        await self._for_a_while()
+        victim.thaw()
+
+    async def _silence(self, victim: Machine) -> None:
+        victim.cables["database"].silence()
+        await self._for_a_while()
+        victim.cables["database"].mend()
+
+    async def _cut(self, victim: Machine) -> None:
+        victim.cables["database"].cut()
+        if self._random.random() < 0.5:  # a connection that breaks, and can be made again
+            await asyncio.sleep(self._random.uniform(0.0, 0.3))
+        else:
+            await self._for_a_while()
+        victim.cables["database"].mend()
+
+    async def _restart_server(self, _: Machine) -> None:
+        how = self._random.choice(["immediate", "immediate", "fast"])
+        await asyncio.to_thread(self._server.stop, how)
+        await asyncio.sleep(self._random.choice([0.0, 0.5, self._lease_s + 1.0]))
+        await asyncio.to_thread(self._server.start)
+
+    async def _kill_all(self, _: Machine) -> None:
+        await asyncio.gather(*(each.kill() for each in self._machines))
+        await asyncio.gather(*(each.start() for each in self._machines))
+
+    async def _while(self, following: Awaitable[object]) -> None:
+        """Wait until another one follows, and some time more or less."""
+        await following
+        await asyncio.sleep(self._random.uniform(0.0, 1.0))
+
+    async def _for_a_while(self) -> None:
+        """Wait for less than a lease now and then, mostly for longer."""
+        short = self._random.random() < 0.2
+        share = self._random.uniform(0.2, 0.9) if short else self._random.uniform(1.4, 2.5)
+        await asyncio.sleep(self._lease_s * share)

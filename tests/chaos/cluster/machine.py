@@ -1,0 +1,122 @@
+"""A machine of the cluster: one life of the program after the other, behind cables of its own."""
+
+import asyncio
+import signal
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Self
+
+from tests.chaos.cluster.cable import Cable
+from tests.chaos.cluster.child import CLOCK, PLAIN
+from tests.chaos.crash_points import DISCORD
+from tests.chaos.runs import STOPS_WITHIN_S, Fate, Launcher, Run
+
+SERVICES = ("database", "telegram", "discord")
+PROGRAM = "tests.chaos.cluster.child"
+LIVES = 200  # of one machine, by the last part of an address
+
+
+class Machine:
+    """`usher run` on a machine, whose clock may be off by `clock_s`.
+
+    `who` is the address it calls from, another one in each life.
+    """
+
+    def __init__(
+        self, number: int, services: Mapping[str, int], *, clock_s: float, quick: bool
+    ) -> None:
+        self.number = number
+        self.cables = {name: Cable(port) for name, port in services.items()}
+        self.faults: list[str] = []
+        self._clock_s = clock_s
+        self._quick = quick
+        self._life = 0
+        self._silent = True
+        self._stack = AsyncExitStack()
+        self._launcher: Launcher | None = None
+        self._run: Run | None = None
+
+    async def __aenter__(self) -> Self:
+        for cable in self.cables.values():
+            await self._stack.enter_async_context(cable)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def install(self, folder: Path, config: str) -> None:
+        """Get ready to begin lives with a configuration."""
+        file = folder / f"config-{self.number}.yaml"
+        file.write_text(config, encoding="utf-8")
+        environment = {
+            DISCORD: f"http://127.0.0.1:{self.cables['discord'].port}",
+            CLOCK: str(self._clock_s),
+            PLAIN: "" if self._quick else "yes",
+        }
+        self._launcher = await self._stack.enter_async_context(
+            Launcher(
+                file,
+                folder / f"log-{self.number}.txt",
+                program=PROGRAM,
+                environment=environment,
+            )
+        )
+
+    @property
+    def who(self) -> str:
+        """The address that this life calls from."""
+        high, low = divmod(self._life, LIVES)
+        return f"127.{self.number + 10}.{high}.{low + 1}"
+
+    @property
+    def pid(self) -> int | None:
+        """The number of its process, None while none runs."""
+        return None if self._run is None or self._run.ended.done() else self._run.pid
+
+    @property
+    def speaks(self) -> bool:
+        """Whether it can do anything now: it runs and is not frozen."""
+        return not self._silent
+
+    async def start(self) -> None:
+        """Begin the next life."""
+        assert self._launcher is not None
+        self._life += 1
+        for cable in self.cables.values():
+            cable.source = self.who
+        self._run = await self._launcher.begin(Fate())
+        self._silent = False
+
+    async def kill(self) -> None:
+        """End it by kill -9."""
+        assert self._run is not None
+        self._silent = True
+        self._run.kill()
+        if (status := await self._run.ended) != -signal.SIGKILL:
+            self.faults.append(f"machine {self.number} ended by itself with {status}")
+
+    async def stop(self) -> None:
+        """Stop it in order."""
+        assert self._run is not None
+        self._run.kill(signal.SIGTERM)
+        await asyncio.wait([self._run.ended], timeout=STOPS_WITHIN_S)
+        self._silent = True
+        if not self._run.ended.done():
+            self.faults.append(f"machine {self.number} does not stop in order")
+            self._run.kill()
+            await self._run.ended
+        elif status := self._run.ended.result():
+            self.faults.append(f"machine {self.number} stopped in order with {status}")
+
+    def freeze(self) -> None:
+        """Let it do nothing from now on."""
+        assert self._run is not None
+        self._silent = True
+        self._run.kill(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        assert self._run is not None
+        self._run.kill(signal.SIGCONT)
+        self._silent = False
