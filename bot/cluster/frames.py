@@ -8,6 +8,7 @@ type is known before it is read:
     result 7                     what the call returned
     failure 7                    the error it raised
     event JobChanged             an event
+    progress                     what running jobs have reported since the last such frame
     offer, snapshot              a copy of what is asked without waiting
 """
 

@@ -13,6 +13,7 @@ from bot.cluster import frames
 from bot.cluster.wire import Wire, WireBroken
 
 _NONCE_BYTES = 32
+_GREETING_LIMIT = 200  # bytes: a stranger must not fill this process's memory
 _HOLDER, _GUEST = b"holder", b"guest"
 
 
@@ -24,7 +25,7 @@ async def greet_guest(wire: Wire, secret: bytes) -> None:
     """Let a process in that knows the secret. Raises `NotTrusted`, `WireBroken`."""
     mine = _nonce()
     await wire.send(frames.written("hello", frames.WIRE, body=mine))
-    theirs, proof = _halves(_of_this_version(await wire.receive()))
+    theirs, proof = _halves(_of_this_version(await wire.receive(_GREETING_LIMIT)))
     if not hmac.compare_digest(proof, _proof(secret, _GUEST, mine, theirs)):
         raise NotTrusted("a process called that does not know the secret of this cluster")
     await wire.send(
@@ -34,12 +35,12 @@ async def greet_guest(wire: Wire, secret: bytes) -> None:
 
 async def greet_holder(wire: Wire, secret: bytes) -> None:
     """Introduce this process to the holder of the queue. Raises `NotTrusted`, `WireBroken`."""
-    theirs = _of_this_version(await wire.receive())
+    theirs = _of_this_version(await wire.receive(_GREETING_LIMIT))
     mine = _nonce()
     proof = _proof(secret, _GUEST, theirs, mine)
     await wire.send(frames.written("hello", frames.WIRE, body=mine + proof))
     try:
-        answer = _of_this_version(await wire.receive())
+        answer = _of_this_version(await wire.receive(_GREETING_LIMIT))
     except WireBroken:
         raise NotTrusted("the holder of the queue hung up on this process") from None
     if not hmac.compare_digest(answer, _proof(secret, _HOLDER, theirs, mine)):

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from bot.cluster.wire import WireBroken
+from bot.cluster.wire import FRAME_LIMIT, WireBroken, too_long
 
 _ENDED = "the connection has ended"
 
@@ -24,9 +24,12 @@ class MemoryWire:
         """Send a frame to the other end. Raises `WireBroken`."""
         self._leaving.put(frame)
 
-    async def receive(self) -> bytes:
+    async def receive(self, most: int = FRAME_LIMIT) -> bytes:
         """Return the next frame. Raises `WireBroken`."""
-        return await self._arriving.next()
+        frame = await self._arriving.next()
+        if len(frame) > most:
+            raise WireBroken(too_long(most))
+        return frame
 
     async def close(self) -> None:
         """End the connection. Idempotent."""

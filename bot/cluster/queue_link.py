@@ -9,17 +9,17 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from bot.cluster import frames
 from bot.cluster.methods import Method
+from bot.cluster.outbox import Outbox
 from bot.cluster.wire import Wire, WireBroken
 from bot.queue.failures import Failure, error_of
 from bot.queue.json_values import event_from_json, from_json
 from queueing.core.catalog import Offer
 from queueing.core.errors import StoreError
-from queueing.core.events import Event, EventsMissed, Listener
+from queueing.core.events import Event, EventsMissed, Listener, Progressed
 from queueing.core.standings import QueueSnapshot
 
 log = logging.getLogger(__name__)
@@ -53,6 +53,7 @@ class QueueLink:
         self._listeners: list[Listener] = []
         self._numbers = itertools.count(1)
         self._was_connected = False
+        self._told: str | None = None
         self._offer: Offer | None = None
         self._snapshot: QueueSnapshot | None = None
 
@@ -114,14 +115,23 @@ class QueueLink:
             line = _Line(wire)
             try:
                 async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(line.outbox.run())
                     tasks.create_task(self._listen(line))
                     tasks.create_task(self._leave())
             except* (WireBroken, ValueError, LookupError) as broken:
-                log.warning("the connection to the queue has ended: %s", broken.exceptions[0])
+                self._tell_why(str(broken.exceptions[0]), again=line.opened)
             finally:
                 self._close(line)
                 line.end()
                 await wire.close()
+            if not line.opened:
+                await asyncio.sleep(RETRY_S)
+
+    def _tell_why(self, why: str, *, again: bool) -> None:
+        """Log why a connection has ended; one that never was of use need not be told of again."""
+        if again or why != self._told:
+            log.warning("the connection to the queue has ended: %s", why)
+        self._told = why
 
     async def _listen(self, line: "_Line") -> None:
         fresh = {"offer", "snapshot"}  # what the holder sends first
@@ -138,6 +148,7 @@ class QueueLink:
 
     def _open(self, line: "_Line") -> None:
         self._line = line
+        line.opened = True
         self._connected.set()
         if self._was_connected:
             self._tell(EventsMissed())
@@ -154,7 +165,10 @@ class QueueLink:
             case "result" | "failure":
                 line.answered(frame)
             case "event":
-                self._tell(event_from_json(frame.body))
+                self._tell(event_from_json(frame.words[1], frame.body))
+            case "progress":
+                for event in from_json(frame.body, tuple[Progressed, ...]):
+                    self._tell(event)
             case "offer":
                 self._offer = from_json(frame.body, Offer)
             case "snapshot":
@@ -173,20 +187,19 @@ class _Line:
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
+        self.outbox = Outbox(wire)
+        self.opened = False
         self._calls: dict[int, asyncio.Future[frames.Frame]] = {}
 
     async def ask(self, number: int, called: Method, body: bytes) -> frames.Frame:
         """Send a call and return its answer. Raises `WireBroken`."""
         answer: asyncio.Future[frames.Frame] = asyncio.get_running_loop().create_future()
         self._calls[number] = answer
+        self.outbox.put(frames.written("call", number, called.part, called.name, body=body))
         try:
-            await self.wire.send(
-                frames.written("call", number, called.part, called.name, body=body)
-            )
             return await answer
         except asyncio.CancelledError:
-            with suppress(WireBroken):
-                await self.wire.send(frames.written("cancel", number))
+            self.outbox.put(frames.written("cancel", number))
             raise
         finally:
             self._calls.pop(number, None)

@@ -2,19 +2,21 @@
 
 import asyncio
 import logging
-from collections import deque
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 
 from bot.cluster import frames
 from bot.cluster.greeting import NotTrusted, greet_guest
 from bot.cluster.methods import method
+from bot.cluster.outbox import Outbox
+from bot.cluster.progress_pushes import ProgressPushes
 from bot.cluster.wire import Wire, WireBroken
 from bot.queue.failures import Failure, failure_of
 from bot.queue.json_values import event_to_json, to_json
 from bot.queue.service import QueueService
 from queueing.core.catalog import Offer
-from queueing.core.errors import QueueError, StoreError
-from queueing.core.events import Event
+from queueing.core.errors import Fenced, QueueError, StoreError
+from queueing.core.events import Event, JobChanged, Progressed
 from queueing.core.standings import QueueSnapshot
 
 log = logging.getLogger(__name__)
@@ -24,20 +26,34 @@ COPIES_EVERY_S = 0.25
 """The shortest time between two copies of what is asked without waiting."""
 LOOK_EVERY_S = 2.0
 """How often a copy is compared when nothing has happened: moments in it pass by themselves."""
-BACKLOG_LIMIT = 64_000_000  # bytes that wait for one slow process
+FILES_AT_ONCE = 4
+"""How many calls of one process are answered with files at a time: each holds them in memory."""
+LOST = "this process no longer holds the queue"
 _CHANGES_COPIES = frozenset({"admin", "preloads"})
+_RETURNS_FILES = frozenset({"inputs", "output"})
 
 
 class QueueServer:
-    """Serves the queue of this process to the others, each over a `Wire`."""
+    """Serves the queue of this process to the others, each over a `Wire`.
 
-    def __init__(self, queue: QueueService, *, secret: bytes) -> None:
+    Nothing is answered or told unless `held()`, nor once the database has refused what another one
+    may write now: a process that was frozen finds that the queue is elsewhere. Its connections end
+    then, so that the others repeat their calls there.
+    """
+
+    def __init__(
+        self, queue: QueueService, *, secret: bytes, held: Callable[[], bool] = lambda: True
+    ) -> None:
         self._queue = queue
         self._secret = secret
+        self._held = held
+        self._fenced = False
         self._guests: set[_Guest] = set()
         self._news = asyncio.Event()
         self._offer: Offer | None = None
         self._snapshot = b""
+        self._refused = ""
+        self._progress = ProgressPushes(self._push)
         queue.events.subscribe(self._on_event)
 
     async def run(self) -> None:
@@ -51,33 +67,50 @@ class QueueServer:
             await asyncio.sleep(COPIES_EVERY_S)
 
     async def serve(self, wire: Wire) -> None:
-        """Serve one process until its connection ends or this is cancelled."""
+        """Serve one process until its connection ends or this is cancelled. Raises nothing."""
         try:
             async with asyncio.timeout(GREETING_S):
                 await greet_guest(wire, self._secret)
-            await self._serve(_Guest(wire))
+            await self._serve(_Guest(wire, self._require_held))
         except TimeoutError:
-            log.warning("a connection to the queue was closed: it did not introduce itself")
+            self._refuse("it did not introduce itself")
         except NotTrusted as error:
-            log.warning("a connection to the queue was refused: %s", error)
+            self._refuse(str(error))
         except WireBroken as error:
             log.info("the connection of another process has ended: %s", error)
+        except (ValueError, LookupError) as error:
+            self._refuse(f"what it sent is not understood ({error})")
+        except Exception:
+            log.exception("serving another process was stopped by a bug")
         finally:
             await wire.close()
 
+    def _require_held(self) -> None:
+        if self._fenced or not self._held():
+            raise WireBroken(LOST)
+
+    def _refuse(self, why: str) -> None:
+        if why != self._refused:  # a process that cannot get in tries again and again
+            log.warning("a connection to the queue was closed: %s", why)
+        self._refused = why
+
     async def _serve(self, guest: "_Guest") -> None:
+        self._require_held()
         self._push_copies()
+        self._progress.push_all()
         self._guests.add(guest)
-        guest.put(frames.written("offer", body=to_json(self._offer, Offer)))
-        guest.put(frames.written("snapshot", body=self._snapshot))
+        guest.outbox.put(frames.written("offer", body=to_json(self._offer, Offer)))
+        guest.outbox.put(frames.written("snapshot", body=self._snapshot))
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(guest.drain())
+                tasks.create_task(guest.outbox.run())
                 await self._hear(guest, tasks)
-        except* WireBroken as broken:
-            raise WireBroken(broken.exceptions[0]) from None
+        except* (WireBroken, ValueError, LookupError) as broken:
+            raise broken.exceptions[0] from None
         finally:
             self._guests.discard(guest)
+            if not self._guests:
+                self._progress.drop()
 
     async def _hear(self, guest: "_Guest", tasks: asyncio.TaskGroup) -> None:
         while True:
@@ -89,14 +122,20 @@ class QueueServer:
 
     async def _answer(self, guest: "_Guest", frame: frames.Frame) -> None:
         try:
-            result = await self._carry_out(frame)
+            await guest.outbox.room()
+            async with guest.files if frame.words[-1] in _RETURNS_FILES else nullcontext():
+                self._require_held()
+                result = await self._carry_out(frame)
             answer = frames.written("result", frame.number, body=result)
         except QueueError as error:
+            if isinstance(error, Fenced):
+                self._fenced = True
+                raise WireBroken(LOST) from None
             failure = to_json(failure_of(error), Failure)
             answer = frames.written("failure", frame.number, body=failure)
         finally:
             guest.calls.pop(frame.number, None)
-        guest.put(answer)
+        guest.outbox.put(answer)
 
     async def _carry_out(self, frame: frames.Frame) -> bytes:
         """Return the result of a call as JSON. Raises `QueueError`."""
@@ -108,6 +147,7 @@ class QueueServer:
             raise StoreError(f"another process made a call unknown here: {error}") from None
         try:
             result = await getattr(getattr(self._queue, part), name)(**arguments)
+            written = to_json(result, called.result_kind)
         except QueueError:
             raise
         except Exception:
@@ -115,14 +155,20 @@ class QueueServer:
             raise StoreError(f"{part}.{name} was stopped by a bug, see the log there") from None
         if part in _CHANGES_COPIES:
             self._push_copies()  # before the answer: a caller that has paused a model finds it paused
-        return to_json(result, called.result_kind)
+        return written
 
     # ------------------------------------------------------------ what is pushed
 
     def _on_event(self, event: Event) -> None:
         if not self._guests:
             return
-        self._push(frames.written("event", type(event).__name__, body=event_to_json(event)))
+        if isinstance(event, Progressed):
+            self._progress.add(event)
+            return
+        if isinstance(event, JobChanged):
+            self._progress.before_change(event.job.id)
+        name, body = event_to_json(event)
+        self._push(frames.written("event", name, body=body))
         self._news.set()
 
     def _push_copies(self) -> None:
@@ -137,33 +183,14 @@ class QueueServer:
 
     def _push(self, frame: bytes) -> None:
         for guest in self._guests:
-            guest.put(frame)
+            guest.outbox.push(frame)
 
 
 class _Guest:
-    """Another process: its running calls, and the frames that wait to be sent to it."""
+    """Another process: its running calls, and what waits to be sent to it."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Wire, check: Callable[[], None]) -> None:
         self.wire = wire
+        self.outbox = Outbox(wire, check)
         self.calls: dict[int, asyncio.Task[None]] = {}
-        self._waiting: deque[bytes] = deque()
-        self._size = 0
-        self._news = asyncio.Event()
-
-    def put(self, frame: bytes) -> None:
-        """Send a frame after those before it; never waits."""
-        self._waiting.append(frame)
-        self._size += len(frame)
-        self._news.set()
-
-    async def drain(self) -> None:
-        """Send what waits. Raises `WireBroken`, also for a process that reads too slowly."""
-        while True:
-            await self._news.wait()
-            self._news.clear()
-            while self._waiting:
-                if self._size > BACKLOG_LIMIT:
-                    raise WireBroken("it reads too slowly")
-                frame = self._waiting.popleft()
-                self._size -= len(frame)
-                await self.wire.send(frame)
+        self.files = asyncio.Semaphore(FILES_AT_ONCE)

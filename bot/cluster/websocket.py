@@ -8,41 +8,64 @@ from contextlib import asynccontextmanager
 import aiohttp
 from aiohttp import web
 
-from bot.cluster.wire import Wire, WireBroken
+from bot.cluster.wire import FRAME_LIMIT, Wire, WireBroken, too_long
 
 log = logging.getLogger(__name__)
 
 PATH = "/queue"
-FRAME_LIMIT = 512_000_000  # bytes: a call carries the files of one request or one result
+PIECE = 256 * 1024  # bytes: with a slow network, a whole frame would outlast the heartbeat
 CONNECT_S = 3.0
+CLOSE_S = 1.0  # for the farewell of the other end
+_MORE, _LAST = b"\0", b"\1"
 
 Socket = web.WebSocketResponse | aiohttp.ClientWebSocketResponse
 
 
 class WebSocketWire:
-    """One end of a WebSocket."""
+    """One end of a WebSocket. A frame goes in pieces, between which signs of life find room.
+
+    The first byte of a piece says whether it is the last one of its frame.
+    """
 
     def __init__(self, socket: Socket) -> None:
         self._socket = socket
 
     async def send(self, frame: bytes) -> None:
         """Send a frame. Raises `WireBroken`."""
+        start = 0
+        while len(frame) - start > PIECE:
+            await self._send(_MORE + frame[start : start + PIECE])
+            start += PIECE
+        await self._send(_LAST + frame[start:])
+
+    async def receive(self, most: int = FRAME_LIMIT) -> bytes:
+        """Return the next frame. Raises `WireBroken`."""
+        piece = await self._piece()
+        pieces, size = [piece[1:]], len(piece)
+        while piece[:1] == _MORE and size <= most:
+            piece = await self._piece()
+            pieces.append(piece[1:])
+            size += len(piece)
+        if size > most + len(pieces):
+            raise WireBroken(too_long(most))
+        return b"".join(pieces)
+
+    async def close(self) -> None:
+        """End the connection."""
+        await self._socket.close()
+
+    async def _send(self, piece: bytes) -> None:
         try:
-            await self._socket.send_bytes(frame)
+            await self._socket.send_bytes(piece)
         except (ConnectionError, aiohttp.ClientError, RuntimeError) as error:
             raise WireBroken(str(error)) from None
 
-    async def receive(self) -> bytes:
-        """Return the next frame. Raises `WireBroken`."""
+    async def _piece(self) -> bytes:
         message = await self._socket.receive()
         if message.type is not aiohttp.WSMsgType.BINARY:
             raise WireBroken(f"the connection was closed ({message.type.name.lower()})")
         data: bytes = message.data
         return data
-
-    async def close(self) -> None:
-        """End the connection."""
-        await self._socket.close()
 
 
 @asynccontextmanager
@@ -52,7 +75,9 @@ async def listening(
     """Serve other processes at an address; provide the port. Raises `OSError` if it is taken."""
 
     async def handle(request: web.Request) -> web.WebSocketResponse:
-        socket = web.WebSocketResponse(heartbeat=heartbeat_s, max_msg_size=FRAME_LIMIT)
+        socket = web.WebSocketResponse(
+            heartbeat=heartbeat_s, max_msg_size=2 * PIECE, timeout=CLOSE_S, compress=False
+        )
         await socket.prepare(request)
         await serve(WebSocketWire(socket))
         return socket
@@ -79,7 +104,10 @@ async def calling(*, heartbeat_s: float) -> AsyncIterator[Callable[[str], Awaita
             try:
                 async with asyncio.timeout(2 * CONNECT_S):
                     socket = await session.ws_connect(
-                        f"http://{address}{PATH}", heartbeat=heartbeat_s, max_msg_size=FRAME_LIMIT
+                        f"http://{address}{PATH}",
+                        heartbeat=heartbeat_s,
+                        max_msg_size=2 * PIECE,
+                        timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_S),
                     )
             except (TimeoutError, aiohttp.ClientError, OSError) as error:
                 raise WireBroken(f"{address}: {error or 'no answer in time'}") from None

@@ -6,7 +6,6 @@ which the chats keep below some tens of megabytes, and a preview is small. An ev
 the name of its class.
 """
 
-import json
 from functools import cache
 from typing import Any, get_args
 
@@ -28,16 +27,15 @@ def from_json(data: bytes, kind: Any) -> Any:
     return _adapter(kind).validate_json(data)[0]
 
 
-def event_to_json(event: Event) -> bytes:
-    """Return an event as JSON."""
+def event_to_json(event: Event) -> tuple[str, bytes]:
+    """Return the name of an event's class, and the event as JSON."""
     name = type(event).__name__
-    return json.dumps([name, json.loads(to_json(event, _EVENTS[name]))]).encode()
+    return name, to_json(event, _EVENTS[name])
 
 
-def event_from_json(data: bytes) -> Event:
+def event_from_json(name: str, data: bytes) -> Event:
     """Return the event that `event_to_json` wrote. Raises `ValueError`, `KeyError`."""
-    name, value = json.loads(data)
-    event: Event = from_json(json.dumps(value).encode(), _EVENTS[name])
+    event: Event = from_json(data, _EVENTS[name])
     return event
 
 

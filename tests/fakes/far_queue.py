@@ -45,7 +45,7 @@ class FarEvents:
 
     def subscribe(self, listener: Listener) -> None:
         def arrived(event: Event) -> None:
-            listener(event_from_json(event_to_json(event)))
+            listener(event_from_json(*event_to_json(event)))
 
         self._near.events.subscribe(arrived)
 

@@ -1,7 +1,7 @@
 """A queue that one process holds after another, and the link of a process that does not."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -12,6 +12,7 @@ from bot.cluster.queue_server import QueueServer
 from bot.cluster.remote_queue import RemoteQueue
 from bot.cluster.wire import Wire, WireBroken
 from queueing.core.events import Event
+from queueing.service.jobqueue import JobQueue
 from tests.simulation.installation import Installation
 
 SECRET = b"the secret of this epoch"
@@ -29,30 +30,36 @@ class Cluster:
     _server: QueueServer | None = None
 
     def __post_init__(self) -> None:
-        self.link = QueueLink(self._dial)
+        self.link = QueueLink(self.dial)
         self.queue = RemoteQueue(self.link)
         self.queue.events.subscribe(self.told.append)
 
-    async def _dial(self) -> Wire:
+    async def dial(self) -> Wire:
         if self._server is None:
             raise WireBroken("nobody there")
-        near, far = MemoryWire.pair()
-        self.wires.append(near)
-        self.tasks.create_task(self._server.serve(far))
+        near = self.stranger()
         try:
             await greet_holder(near, self.secret)
         except NotTrusted as error:
             raise WireBroken(error) from None
         return near
 
+    def stranger(self) -> MemoryWire:
+        """Call the holder, and leave the greeting to the test."""
+        assert self._server is not None
+        near, far = MemoryWire.pair()
+        self.wires.append(near)
+        self.tasks.create_task(self._server.serve(far))
+        return near
+
     @asynccontextmanager
-    async def holder(self) -> AsyncIterator[QueueServer]:
+    async def holder(self, held: Callable[[], bool] = lambda: True) -> AsyncIterator[JobQueue]:
         """Let a process hold the queue until the block ends; then its connections break."""
         async with self.installation.queue() as queue:
-            self._server = QueueServer(queue, secret=SECRET)
+            self._server = QueueServer(queue, secret=SECRET, held=held)
             running = self.tasks.create_task(self._server.run())
             try:
-                yield self._server
+                yield queue
             finally:
                 self._server = None
                 self.cut()

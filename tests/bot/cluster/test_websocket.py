@@ -1,18 +1,20 @@
 """The queue over real sockets, in real time: every wait is for a signal."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import logging
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bot.cluster.greeting import greet_holder
+from bot.cluster.greeting import NotTrusted, greet_guest, greet_holder
 from bot.cluster.queue_link import QueueLink
 from bot.cluster.queue_server import QueueServer
 from bot.cluster.remote_queue import RemoteQueue
-from bot.cluster.websocket import calling, listening
+from bot.cluster.websocket import PIECE, calling, listening
 from bot.cluster.wire import Wire, WireBroken
 from queueing.core.requests import Capability, File
 from queueing.core.storage import Admission
@@ -99,3 +101,79 @@ async def test_the_end_of_the_other_process_breaks_the_wire() -> None:
             await wire.receive()
         with pytest.raises(WireBroken):
             await wire.send(b"x")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"\x16\x03\x01\x02\x00\x01\x00\xff\r\n\r\n", b"SSH-2.0-x\r\n\r\n", b"GET / HTTP/1.0\r\n\r\n"],
+)
+async def test_a_port_scanner_is_answered_without_noise(
+    caplog: pytest.LogCaptureFixture, sent: bytes
+) -> None:
+    """Each sweep of a network would fill the log."""
+
+    async def serve(wire: Wire) -> None:
+        await wire.close()
+
+    with caplog.at_level(logging.INFO):
+        async with listening(serve, "127.0.0.1", 0, heartbeat_s=5) as port:
+            for _ in range(5):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(sent)
+                assert b"HTTP/1." in await reader.read()
+                writer.close()
+            async with calling(heartbeat_s=5) as call:
+                await (await call(f"127.0.0.1:{port}")).close()
+    assert not [each for each in caplog.records if each.name.startswith(("aiohttp", "bot"))]
+
+
+async def test_a_stranger_cannot_fill_the_memory() -> None:
+    """The first frame, which anyone may send, could be half a gigabyte."""
+    broken = asyncio.get_running_loop().create_future()
+
+    async def serve(wire: Wire) -> None:
+        try:
+            await greet_guest(wire, SECRET)
+        except (WireBroken, NotTrusted) as error:
+            broken.set_result(str(error))
+        await wire.close()
+
+    async with (
+        asyncio.timeout(60),
+        listening(serve, "127.0.0.1", 0, heartbeat_s=5) as port,
+        calling(heartbeat_s=5) as call,
+    ):
+        wire = await call(f"127.0.0.1:{port}")
+        with suppress(WireBroken):
+            await wire.send(BIG.data)
+        assert await broken == "a frame of more than 200 bytes"
+        await wire.close()
+
+
+@pytest.mark.parametrize("size", [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE])
+async def test_a_frame_arrives_as_it_was_sent(size: int) -> None:
+    """A picture that is as long as a piece would lose its end."""
+
+    async def serve(wire: Wire) -> None:
+        while True:
+            await wire.send(await wire.receive())
+
+    frames = [random.Random(size).randbytes(size), b"next"]
+    async with (
+        asyncio.timeout(60),
+        listening(_until_broken(serve), "127.0.0.1", 0, heartbeat_s=5) as port,
+        calling(heartbeat_s=5) as call,
+    ):
+        wire = await call(f"127.0.0.1:{port}")
+        for frame in frames:
+            await wire.send(frame)
+        assert [await wire.receive() for _ in frames] == frames
+        await wire.close()
+
+
+def _until_broken(serve: Callable[[Wire], Awaitable[None]]) -> Callable[[Wire], Awaitable[None]]:
+    async def until(wire: Wire) -> None:
+        with suppress(WireBroken):
+            await serve(wire)
+
+    return until

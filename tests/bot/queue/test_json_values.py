@@ -126,7 +126,7 @@ def test_what_crosses_the_seam_survives_it(kind: Any, data: st.DataObject) -> No
 @given(event=st.one_of(*(st.from_type(each) for each in get_args(Event))))
 def test_an_event_survives_it_as_what_it_is(event: Event) -> None:
     """Two events have the same fields: jobs about to be deleted would be taken for deleted ones."""
-    read = event_from_json(event_to_json(event))
+    read = event_from_json(*event_to_json(event))
     assert type(read) is type(event)
     assert read == event
 
