@@ -13,11 +13,12 @@ from typing import Protocol
 class Tenure:
     """A post as one process holds it, until another takes it under the next epoch.
 
-    `secret` is drawn for this epoch: a process that knows it reads the same database.
+    `holder` names the process for people. `secret` is drawn for this epoch: a process that knows it reads the same database.
     """
 
     name: str
     epoch: int
+    holder: str
     secret: bytes = field(default=b"", repr=False)
 
 

@@ -53,7 +53,7 @@ class FakePosts:
             session.discard(name)
         table.sessions[self.process].add(name)
         table.about[name] = about(_secret(name, epoch))
-        return Tenure(name=name, epoch=epoch, secret=_secret(name, epoch))
+        return Tenure(name=name, epoch=epoch, holder=self.process, secret=_secret(name, epoch))
 
     async def renew(self, tenure: Tenure) -> bool:
         """Prolong a lease."""

@@ -237,3 +237,51 @@ async def test_posts_applied_for_together_are_looked_at_together(postgres_url: s
             taken = await asyncio.gather(*(each.take(name, address="") for name in names))
             assert [tenure.name for tenure in taken if tenure] == (names if each is ada else [])
         assert {each.epoch for each in await eve.holders()} == {1}
+
+
+async def test_a_database_that_has_gone_back_fences_its_holder_and_is_reported(
+    clean: str, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A stand-by without the last commits would have a leader that it knows nothing of."""
+    async with posts_of(clean, "ada", "eve") as (ada, eve):
+        for _ in range(3):
+            tenure = await ada.take("queue", address="")
+            assert tenure is not None
+            await ada.free(tenure)
+        tenure = await ada.take("queue", address="")
+        assert tenure is not None
+        assert await eve.take("queue", address="") is None
+        database = await opened(clean, tenure)
+        await database.write(write)
+        set_back = "UPDATE posts SET epoch = 2, holder = '', until = 0 WHERE name = 'queue'"
+        postgres.sql(set_back, database=clean.rpartition("/")[2])
+        with pytest.raises(Fenced):
+            await database.write(write)
+        assert not await ada.renew(tenure)
+        told = "gone back in time: it knows the post queue up to epoch 2, and had 4 before"
+        assert [told in line for line in caplog.messages] == [True]
+        assert await eve.take("queue", address="") is not None  # one that stood by notices as well
+        assert [told in line for line in caplog.messages] == [True, True]
+        await database.aclose()
+
+
+async def test_an_epoch_that_comes_twice_is_its_second_holders_alone(
+    clean: str, postgres: PostgresServer
+) -> None:
+    """After the database has gone back, a frozen leader and its successor have one number."""
+    async with posts_of(clean, "ada", "eve") as (ada, eve):
+        first = await ada.take("queue", address="")
+        assert first is not None
+        old = await opened(clean, first)
+        set_back = "UPDATE posts SET epoch = 0, holder = '', until = 0 WHERE name = 'queue'"
+        postgres.sql(set_back, database=clean.rpartition("/")[2])
+        async with asyncio.timeout(60):
+            while (second := await eve.take("queue", address="")) is None:
+                await eve.freed(0.05)
+        assert (second.epoch, second.secret != first.secret) == (first.epoch, True)
+        with pytest.raises(Fenced):
+            await old.write(write)
+        assert not await ada.renew(first)
+        await ada.free(first)
+        assert await eve.renew(second)
+        await old.aclose()

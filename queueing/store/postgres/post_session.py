@@ -1,7 +1,8 @@
 """What a process does about posts over one session, and the locks that go with it."""
 
+import logging
 import secrets
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,8 @@ from psycopg import errors
 from queueing.core.posts import About, Introduction, PostHolder, Tenure
 from queueing.store.postgres import looking
 from queueing.store.postgres.connection import Plain
+
+log = logging.getLogger(__name__)
 
 CHANNEL = "usher_posts"
 _KEY = "hashtext('usher ' || current_schema() || ' ' || $1::text)"
@@ -27,7 +30,6 @@ _TRY_LOCKS = (
     " pg_try_advisory_lock(hashtext('usher ' || current_schema() || ' ' || name), epoch)"
     " FROM unnest($1::text[], $2::int[]) AS held (name, epoch)"
 )
-_LOCK = f"SELECT pg_advisory_lock({_KEY}, $2::int)"
 _UNLOCK = f"SELECT pg_advisory_unlock({_KEY}, $2::int)"
 _SEIZE = "SELECT 1 FROM posts WHERE name = $1 AND epoch = $2 FOR UPDATE NOWAIT"
 _TAKE = (
@@ -43,9 +45,9 @@ _HIDE = (
 )
 _RENEW = (
     "UPDATE posts SET until = extract(epoch FROM clock_timestamp()) + $3"
-    " WHERE name = $1 AND epoch = $2 AND holder <> ''"
+    " WHERE name = $1 AND epoch = $2 AND holder = $4"
 )
-_FREE = "UPDATE posts SET holder = '', until = 0 WHERE name = $1 AND epoch = $2"
+_FREE = "UPDATE posts SET holder = '', until = 0 WHERE name = $1 AND epoch = $2 AND holder = $3"
 _TELL = "SELECT pg_notify($1, $2)"
 _HOLDERS = (
     "SELECT name, holder, address, epoch,"
@@ -71,16 +73,25 @@ class Application:
 class PostSession:
     """The posts over one session. `locks` allows locks and notices; `process` is for people.
 
-    `locked` are the locks of the session before, which this one takes again at once.
+    `locked` are the locks of the session before, which this one takes again at once. `highest` are
+    the epochs seen so far: one that falls is reported.
     """
 
     def __init__(
-        self, plain: Plain, *, process: str, lease_s: float, locks: bool, locked: Collection[Key]
+        self,
+        plain: Plain,
+        *,
+        process: str,
+        lease_s: float,
+        locks: bool,
+        locked: Collection[Key],
+        highest: MutableMapping[str, int],
     ) -> None:
         self.plain = plain
         self._process = process
         self._lease_s = lease_s
         self._locks = locks
+        self._highest = highest
         self.locked = self._try(locked)
 
     def take_all(self, asked: Sequence[Application]) -> None:
@@ -104,7 +115,9 @@ class PostSession:
     def renew(self, tenure: Tenure) -> bool:
         """Prolong a lease; return False if it was lost."""
         key = (tenure.name, tenure.epoch)
-        if self.plain.execute(_RENEW, [*key, self._lease_s]).rowcount != 1:
+        given = [*key, self._lease_s, tenure.holder]
+        if self.plain.execute(_RENEW, given).rowcount != 1:
+            self._look({tenure.name})
             return False
         if key not in self.locked:
             self.locked |= self._try([key])  # its holder's session is a new one
@@ -114,7 +127,7 @@ class PostSession:
         """Give a post up, if it is still held, and tell those who wait for it."""
         key = (tenure.name, tenure.epoch)
         with self.plain.transaction():
-            freed = self.plain.execute(_FREE, key).rowcount
+            freed = self.plain.execute(_FREE, [*key, tenure.holder]).rowcount
             if freed and self._locks:
                 self.plain.execute(_TELL, [CHANNEL, tenure.name])
         if key in self.locked:
@@ -142,7 +155,20 @@ class PostSession:
         for name in names - seen.keys():
             self.plain.execute(_MAKE, [name])
             seen[name] = (0, True)
+        for name, (epoch, _) in seen.items():
+            self._note(name, epoch)
         return seen
+
+    def _note(self, name: str, epoch: int) -> None:
+        """Report a database that has lost what it had confirmed."""
+        if epoch < self._highest.get(name, 0):
+            log.error(
+                "the database has gone back in time: it knows the post %s up to epoch %d, and had"
+                " %d before; a stand-by that lacked the last commits has taken over, or a backup was"
+                " restored: jobs accepted since then may be lost",
+                *(name, epoch, self._highest[name]),
+            )
+        self._highest[name] = epoch
 
     def _take(self, asked: Application, epoch: int, *, gone: bool) -> Tenure | None:
         try:
@@ -160,11 +186,10 @@ class PostSession:
         if row is None:
             return None
         taken = int(row[0])
-        if self._locks:
-            self.plain.execute(_LOCK, [name, taken])
-            self.locked.add((name, taken))
+        self.locked |= self._try([(name, taken)])
         self.plain.execute(_HIDE, [name, taken, secret])
-        return Tenure(name=name, epoch=taken, secret=secret)
+        self._highest[name] = taken
+        return Tenure(name=name, epoch=taken, holder=self._process, secret=secret)
 
     def _try(self, keys: Iterable[Key]) -> set[Key]:
         """Take those locks that no session holds."""

@@ -43,6 +43,7 @@ class PostgresPosts:
         self._listener: Plain | None = None
         self._listening: asyncio.Future[None] | None = None
         self._locked: set[Key] = set()
+        self._highest: dict[str, int] = {}
         self._asked: list[Application] = []
         self._taking: asyncio.Future[None] | None = None
         self._stopping = threading.Event()
@@ -157,6 +158,7 @@ class PostgresPosts:
                 lease_s=self._lease_s,
                 locks=self._quick,
                 locked=self._locked,
+                highest=self._highest,
             )
         except BaseException:
             plain.close()

@@ -37,7 +37,8 @@ class Manner:
 
 
 WRITING = Manner(begin=("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",), numbered=True)
-FENCE = "SELECT 1 FROM posts WHERE name = ? AND epoch = ? FOR UPDATE"  # a weaker lock is no fence
+# A weaker lock is no fence. After a restored backup the epoch may be another holder's, too.
+FENCE = "SELECT 1 FROM posts WHERE name = ? AND epoch = ? AND holder = ? FOR UPDATE"
 FENCED = "another process has taken over the post {}: nothing more is written here"
 READING = Manner(begin=("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",), numbered=False)
 
@@ -164,7 +165,7 @@ class PostgresWorker(Batcher):
             numbering = connection.execute("SELECT pg_current_xact_id()::text")
         if self._manner.tenure is not None:
             tenure = self._manner.tenure
-            fence = connection.execute(FENCE, (tenure.name, tenure.epoch))
+            fence = connection.execute(FENCE, (tenure.name, tenure.epoch, tenure.holder))
         return numbering, fence
 
     def _pass(self, fence: PostgresCursor | None) -> None:
