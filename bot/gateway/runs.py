@@ -128,11 +128,12 @@ class Runs:
     def __init__(self, standings: Standings, jobs: JobReader) -> None:
         self._standings = standings
         self._jobs = jobs
-        self._missed = False
         self.stopping = False
         self._closed = False
         self._runs: dict[int, Run] = {}
         self._waiting = asyncio.Event()
+        self._doubtful: set[int] = set()
+        self._doubts = asyncio.Event()
 
     def on_event(self, event: Event) -> None:
         """Record an event of the queue; never blocks."""
@@ -150,13 +151,19 @@ class Runs:
             case Stopping():
                 self.stopping = True
             case EventsMissed():
-                self._missed = True
                 self.stopping = False  # another process may have taken the queue over
-                self._waiting.set()
+                for run in self._runs.values():
+                    run.gap()
+                self._doubt(*self._runs)
 
     @contextmanager
     def watch(self, job: Job) -> Iterator[tuple[Run, asyncio.Event]]:
-        """Provide the run of a job, and an event that is set whenever it has something new."""
+        """Provide the run of a job, and an event that is set whenever it has something new.
+
+        A run that is not known was perhaps over before it was watched, so its job is read once more.
+        """
+        if job.id not in self._runs and not job.state.final:
+            self._doubt(job.id)
         run = self._of(job)
         with run.watch() as news:
             if run.waits:
@@ -180,18 +187,47 @@ class Runs:
         self._runs.clear()
 
     async def run(self) -> None:
-        """Read the places of waiting jobs for their callers, until cancelled."""
+        """Keep runs up to date for their callers, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep_places())
+            tasks.create_task(self._keep_states())
+
+    async def _keep_places(self) -> None:
+        """Read the places of waiting jobs."""
         while True:
-            if self._missed:
-                await self._catch_up()
             waiting = [run for run in self._runs.values() if run.waits and run.watched]
             if not waiting:
                 self._waiting.clear()
-                if not self._missed:
-                    await self._waiting.wait()
+                await self._waiting.wait()
                 continue
             await self._look(waiting)
             await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _keep_states(self) -> None:
+        """Read jobs whose events may have been missed."""
+        while True:
+            while self._doubtful:
+                await self._make_sure(self._doubtful.pop())
+            self._doubts.clear()
+            await self._doubts.wait()
+
+    def _doubt(self, *job_ids: int) -> None:
+        self._doubtful.update(job_ids)
+        self._doubts.set()
+
+    async def _make_sure(self, job_id: int) -> None:
+        try:
+            job = await self._jobs.get(job_id)
+        except StoreError as error:
+            log.warning("job %d cannot be read: %s", job_id, error)
+            self._doubt(job_id)
+            await asyncio.sleep(LOOK_EVERY_S)
+            return
+        if job is None:
+            self._runs.pop(job_id, None)
+        elif run := self._runs.get(job_id):
+            run.change(job)
+            self._settle(run)
 
     def _of(self, job: Job) -> Run:
         run = self._runs.get(job.id)
@@ -210,24 +246,6 @@ class Runs:
             self._runs.pop(run.job.id, None)
         elif run.waits:
             self._waiting.set()
-
-    async def _catch_up(self) -> None:
-        """Read every job once more, because events were missed."""
-        self._missed = False
-        for run in list(self._runs.values()):
-            run.gap()
-            try:
-                job = await self._jobs.get(run.job.id)
-            except StoreError as error:
-                log.warning("job %d cannot be read: %s", run.job.id, error)
-                self._missed = True
-                await asyncio.sleep(LOOK_EVERY_S)
-                return
-            if job is None:
-                self._runs.pop(run.job.id, None)
-            else:
-                run.change(job)
-                self._settle(run)
 
     async def _look(self, waiting: list[Run]) -> None:
         try:
