@@ -129,9 +129,12 @@ class AdmissionCounters:
         rows: list[Row] = []
         inputs: list[Row] = []
         for arrival in arrivals:
-            answer = known.get(arrival.new.key) or full or self._refusal(connection, arrival)
+            account = _account(arrival.new)
+            answer = (
+                known.get(arrival.new.key) or full or self._refusal(connection, arrival, account)
+            )
             if answer is None:
-                answer = known[arrival.new.key] = self._admit(arrival)
+                answer = known[arrival.new.key] = self._admit(arrival, account)
                 rows.append(job_row(answer, arrival.new.key, arrival.request))
                 if arrival.new.files:
                     inputs += file_rows(answer.id, arrival.new.files)
@@ -142,22 +145,23 @@ class AdmissionCounters:
         self._charges.prune(connection, arrivals[-1].now)
         return outcomes
 
-    def _refusal(self, connection: Connection, arrival: Submission) -> LimitReached | None:
+    def _refusal(
+        self, connection: Connection, arrival: Submission, account: str
+    ) -> LimitReached | None:
         limits, new = arrival.limits, arrival.new
         if limits.max_per_hour is not None:
             used_up = self._charges.refusal(connection, new.owner, limits.max_per_hour, arrival.now)
             if used_up is not None:
                 return used_up
-        unended = self._open.get(_account(new), 0)
-        if limits.max_open is not None and unended >= limits.max_open:
+        if limits.max_open is not None and self._open.get(account, 0) >= limits.max_open:
             return LimitReached("owner", limits.max_open)
         if limits.max_waiting is not None and self._waiting.get(new.model, 0) >= limits.max_waiting:
             return LimitReached("line", limits.max_waiting)
         return None
 
-    def _admit(self, arrival: Submission) -> Job:
+    def _admit(self, arrival: Submission, account: str) -> Job:
         new = arrival.new
-        account, line = _account(new), (new.model, new.lane)
+        line = (new.model, new.lane)
         seq = None
         unended, placed = self._open.get(account, 0), self._placed.get(account, 0)
         if not _must_stand_back(unended, placed, arrival.limits.max_in_line):
@@ -297,7 +301,8 @@ class AdmissionCounters:
         """
         by_owner: dict[tuple[str, bool], list[int]] = {}
         for job in freed:
-            account, placed = _account(job), self._placed.get(_account(job), 0)
+            account = _account(job)
+            placed = self._placed.get(account, 0)
             if self._open.get(account, 0) > placed:  # the overflow may have ended with this batch
                 self._placed[account] = placed + 1
                 by_owner.setdefault((job.owner, is_bulk(job.request)), []).append(job.id)
@@ -339,6 +344,8 @@ def _write_changes(connection: Connection, changes: Sequence[Change]) -> Sequenc
     if len(changes) == 1 or len({change.before.id for change in changes}) < len(changes):
         groups = [_changes(each.event, [each]) for each in changes]
         return [written for (written,) in connection.changemany(groups)]
+    if len({change.event for change in changes}) == 1:
+        return connection.changemany([_changes(changes[0].event, changes)])[0]
     by_event: dict[JobEvent, list[int]] = {}
     for number, change in enumerate(changes):
         by_event.setdefault(change.event, []).append(number)
