@@ -36,6 +36,11 @@ class Lease:
         """How long the post is certainly held."""
         return max(0.0, self._ends_at - self._clock())
 
+    @property
+    def held(self) -> bool:
+        """Whether the post is certainly held."""
+        return self.left_s > 0
+
     def prolong(self, ends_at: float) -> None:
         """Record a renewal."""
         self._ends_at = ends_at

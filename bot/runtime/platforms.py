@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from bot.chat.api.base import ChatPlatform
+from bot.chat.api.held import Held, always
 from bot.chat.api.notes import Notes
 from bot.chat.commands.registry import COMMANDS
 from bot.chat.records.chat_log import ChatLog
@@ -24,7 +25,10 @@ from queueing.core.ports import Clock
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fittings:
-    """What platforms may need from the rest of the bot; `shard` is the only one to connect."""
+    """What platforms may need from the rest of the bot.
+
+    `shard` is the only one to connect; `held` says whether this process may speak and act.
+    """
 
     notes: Notes
     access: Access
@@ -36,6 +40,7 @@ class Fittings:
     past: PastPictures | None = None
     files_per_hour_mb: int | None = None
     shard: int | None = None
+    held: Held = always
 
 
 _STARTS = Starts()  # one for all shards of this process
@@ -51,6 +56,7 @@ def _discord(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
         notes=fittings.notes,
         commands=COMMANDS,
         shards=Shards(count=chats.discord.shards, only=fittings.shard),
+        held=fittings.held,
         starts=None if fittings.shard is None else _STARTS,
     )
 
@@ -66,6 +72,7 @@ def _telegram(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
         admins=fittings.access.admin_ids("telegram"),
         groups=fittings.access.places_of("telegram:group-admins"),
         describe=describe,
+        held=fittings.held,
     )
 
 
@@ -87,6 +94,7 @@ def _web(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
         originals=fittings.originals,
         past=fittings.past,
         clock=fittings.clock,
+        held=fittings.held,
     )
 
 

@@ -12,6 +12,7 @@ from io import BytesIO
 from typing import Any, Protocol
 from uuid import uuid4
 
+from aiohttp import WSServerHandshakeError
 from PIL import Image
 
 from bot.chat.api.base import ChatPlatform, CommandHandler, Invocation, MessageRef
@@ -25,6 +26,7 @@ from bot.chat.api.errors import (
     SlowDown,
     TooLarge,
 )
+from bot.chat.api.held import Held, always
 from bot.chat.records.chat_log import Entry, MemoryLog, TextPart
 from bot.platforms.discord.platform import Discord
 from bot.platforms.web.platform import Web
@@ -42,6 +44,28 @@ from tests.fakes.telegram_state import FakeChat as FakeGroup
 from tests.fakes.telegram_state import FakeMessage
 
 RETRY_AFTER_S = 7.0
+
+
+class Post:
+    """A process's post, as its chat asks after it."""
+
+    def __init__(self) -> None:
+        self.held = True
+        self._asked = 0
+        self._look = asyncio.Event()
+
+    def __call__(self) -> bool:
+        self._asked += 1
+        self._look.set()
+        return self.held
+
+    async def asked(self, times: int = 1) -> None:
+        """Wait until the chat has looked so many times more."""
+        enough = self._asked + times
+        async with asyncio.timeout(60):
+            while self._asked < enough:
+                self._look.clear()
+                await self._look.wait()
 
 
 class Stage(Protocol):
@@ -63,8 +87,22 @@ class Stage(Protocol):
     def finds_again(self) -> bool:
         """Whether a repeated send with its nonce makes no second message."""
 
-    def platform(self) -> ChatPlatform:
+    def platform(self, held: Held = always) -> ChatPlatform:
         """Return a platform as after a restart: with the same account, and nothing else."""
+
+    @property
+    def listened(self) -> int:
+        """How often a platform began to listen to the service."""
+
+    async def listening(self) -> None:
+        """Wait until the platform waits for what comes after the calls it has handed over."""
+
+    async def cut(self) -> bool:
+        """Break the connection by which the platform hears; False where it makes none itself."""
+
+    @property
+    def tells_again(self) -> bool:
+        """Whether the service tells a call again that no process took."""
 
     async def ready(self) -> None:
         """Wait until calls reach the platform that runs."""
@@ -109,6 +147,7 @@ class OnFake:
     """The chat that tests use; calls are made by the test itself."""
 
     chat, group, stranger, finds_again = "1", "g1", None, False
+    listened, tells_again = 0, False
     slow, alone = ("download",), False
 
     def __init__(self) -> None:
@@ -116,9 +155,15 @@ class OnFake:
         self._said: Invocation | None = None
         self._calls: list[asyncio.Future[None]] = []
 
-    def platform(self) -> ChatPlatform:
-        self._chat.handler = None
+    def platform(self, held: Held = always) -> ChatPlatform:
+        self._chat.handler, self._chat.held = None, held
         return self._chat
+
+    async def listening(self) -> None:
+        pass
+
+    async def cut(self) -> bool:
+        return False
 
     async def ready(self) -> None:
         while self._chat.handler is None:  # noqa: ASYNC110  a platform does not signal that it runs
@@ -161,7 +206,7 @@ class OnFake:
 
     def _begin(self, call: Invocation) -> None:
         assert self._chat.handler is not None
-        self._calls.append(asyncio.ensure_future(self._chat.handler.call(call)))
+        self._calls.append(asyncio.ensure_future(self._chat.says(call)))
 
     async def repeats(self) -> bool:
         assert self._said is not None
@@ -181,6 +226,7 @@ class OnDiscord:
     """Discord's fake; calls are slash commands."""
 
     chat, group, stranger, finds_again = "@0", "100", "999", True
+    tells_again = False
     slow, alone = ("download", "option", "lookup"), False
     _ANSWERS: Mapping[type[ChatError], Mapping[str, Any]] = {
         SlowDown: {"status": 429, "retry_after": RETRY_AFTER_S},
@@ -198,8 +244,19 @@ class OnDiscord:
         self._unknown = fake.add_channel(300, told=False)  # that the bot has to look up
         self._where: Channel | None = None
 
-    def platform(self) -> ChatPlatform:
-        return Discord(self._fake.token)
+    def platform(self, held: Held = always) -> ChatPlatform:
+        return Discord(self._fake.token, held=held)
+
+    @property
+    def listened(self) -> int:
+        return len(self._fake.gateway.identified) + self._fake.gateway.resumed
+
+    async def listening(self) -> None:
+        pass
+
+    async def cut(self) -> bool:
+        await self._fake.gateway.disconnect()
+        return True
 
     async def ready(self) -> None:
         await self._fake.connected()
@@ -261,6 +318,7 @@ class OnTelegram:
     """Telegram's fake; calls are messages."""
 
     group, stranger, finds_again = "-1001", "999", False
+    tells_again = True
     slow, alone = ("download", "album"), False
     _ANSWERS: Mapping[type[ChatError], Mapping[str, Any]] = {
         SlowDown: {
@@ -283,9 +341,20 @@ class OnTelegram:
         self.chat = "7"
         self._where: FakeGroup | None = None
 
-    def platform(self) -> ChatPlatform:
+    def platform(self, held: Held = always) -> ChatPlatform:
         self._polls = self._fake.api.polls
-        return telegram(self._fake)
+        return telegram(self._fake, held=held)
+
+    @property
+    def listened(self) -> int:
+        return self._fake.api.polls
+
+    async def listening(self) -> None:
+        await self._fake.wait_for(lambda: not self._fake.api.updates)
+
+    async def cut(self) -> bool:
+        self._person.says("/status")  # so that the long poll ends
+        return True
 
     async def ready(self) -> None:
         await self._fake.wait_for(lambda: self._fake.api.polls > self._polls)
@@ -361,6 +430,7 @@ class OnWeb:
     """The page; calls are lines typed there."""
 
     chat, group, stranger, finds_again = "local", None, "nobody", True
+    listened, tells_again = 0, False
     slow, alone = ("disk",), True
 
     def __init__(self, stack: AsyncExitStack) -> None:
@@ -369,10 +439,17 @@ class OnWeb:
         self._key = ""
         self._words = ""
         self._web: Web | None = None
+        self._open: Tab | None = None
 
-    def platform(self) -> ChatPlatform:
-        self._web = Web(port=0, log=self._log)
+    def platform(self, held: Held = always) -> ChatPlatform:
+        self._web, self._open = Web(port=0, log=self._log, held=held), None
         return self._web
+
+    async def listening(self) -> None:
+        pass
+
+    async def cut(self) -> bool:
+        return False
 
     async def ready(self) -> None:
         assert self._web is not None
@@ -402,8 +479,14 @@ class OnWeb:
 
     async def _page(self) -> Tab:
         assert self._web is not None
-        page = await self._stack.enter_async_context(opened(self._web.url))
+        try:
+            page = await self._stack.enter_async_context(opened(self._web.url))
+        except WSServerHandshakeError as refused:
+            if refused.status != 503 or self._open is None:
+                raise
+            return self._open  # a page that was opened before
         await page.hello()
+        self._open = page
         return page
 
     async def says(self, words: str) -> None:
@@ -422,8 +505,11 @@ class OnWeb:
         raise NotImplementedError("everybody here is one person")
 
     async def repeats(self) -> bool:
-        page = await self._page()
+        before, page = self._open, await self._page()
         await page.say(self._words, self._key)
+        if page is before:
+            async for _ in page.socket:  # until the server ends it
+                pass
         return True
 
     async def presses(self, ref: MessageRef, label: str, button: Button) -> None:

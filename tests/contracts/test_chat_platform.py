@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bot.chat.api.base import ChatPlatform, MessageRef
+import bot.platforms.discord.platform as discord_module
+import bot.platforms.telegram.updates as telegram_module
+from bot.chat.api.base import ChatPlatform, Invocation, MessageRef
 from bot.chat.api.content import Button
 from bot.chat.api.errors import (
     ChatError,
@@ -13,6 +15,7 @@ from bot.chat.api.errors import (
     ChatUnavailable,
     ContentRefused,
     MessageGone,
+    ServedElsewhere,
     SlowDown,
     TooLarge,
 )
@@ -21,6 +24,7 @@ from tests.bot.platforms.discord.discord_bot import RecordingHandler
 from tests.contracts.chat_harness import (
     RETRY_AFTER_S,
     STAGES,
+    Post,
     Stage,
     picture,
     running,
@@ -272,3 +276,77 @@ async def test_a_failed_answer_can_be_given_again(
         assert ref is not None
         assert await stage.reads(ref) == "⏳"
         assert platform.connected.is_set()
+
+
+# ---------------------------------------------------------------- whose chat it is
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Try again at once what failed."""
+    monkeypatch.setattr(discord_module, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(telegram_module, "FIRST_PAUSE_S", 0.01)
+
+
+async def test_without_its_post_a_platform_says_nothing(stage: Stage) -> None:
+    """A process that was frozen would write over what the next holder shows."""
+    post, handler = Post(), a_handler()
+    async with running(stage, handler, stage.platform(post)) as platform:
+        ref = await platform.send(stage.chat, words("⏳"))
+        await stage.says("/queue")
+        call = await handler.called()
+        count = await stage.count()
+        post.held = False
+        for request in (
+            platform.send(stage.chat, words("more")),
+            platform.edit(ref, words("more")),
+            platform.delete(ref),
+            call.respond(words("more"), False),
+            call.respond(words("more"), True),
+        ):
+            with pytest.raises(ServedElsewhere) as failure:
+                await request
+            assert not failure.value.unclear
+        assert await stage.reads(ref) == "⏳"
+        assert await stage.count() == count
+        post.held = True
+        await platform.edit(ref, words("done"))
+        assert await stage.reads(ref) == "done"
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_without_its_post_a_platform_hands_no_call_over(stage: Stage) -> None:
+    """A call would be carried out by two processes."""
+    post, handler, held = Post(), a_handler(), list[bool]()
+
+    async def note(_call: Invocation) -> None:
+        held.append(post.held)
+
+    handler.then = note
+    async with running(stage, handler, stage.platform(post)):
+        await stage.says("/queue")
+        await handler.called()
+        await stage.listening()
+        post.held = False
+        looked = asyncio.ensure_future(post.asked())
+        await stage.says("/models")
+        await looked
+        post.held = True
+        await stage.says("/status")
+        await handler.called(3 if stage.tells_again else 2)
+    again = ["models"] if stage.tells_again else []
+    assert [call.command for call in handler.calls] == ["queue", *again, "status"]
+    assert all(held)
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_without_its_post_a_platform_does_not_begin_to_listen(stage: Stage) -> None:
+    """Two processes would hear each call, or end each other's connections for ever."""
+    post = Post()
+    async with running(stage, a_handler(), stage.platform(post)):
+        listened = stage.listened
+        post.held = False
+        if await stage.cut():
+            await post.asked(5)
+        assert stage.listened == listened
+    assert not post.held

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from bot.chat.api.base import ChatLimits, CommandHandler, Invocation, MessageRef
 from bot.chat.api.content import Content
 from bot.chat.api.errors import ChatError, MessageGone
+from bot.chat.api.held import Held, always, require
 from bot.chat.texts import plain
 
 LIMITS = ChatLimits(
@@ -47,8 +48,11 @@ class Message:
 class FakeChat:
     """Implements `ChatPlatform`; groups are chats whose name begins with "g"."""
 
-    def __init__(self, name: str = "fake", limits: ChatLimits = LIMITS) -> None:
+    def __init__(
+        self, name: str = "fake", limits: ChatLimits = LIMITS, held: Held = always
+    ) -> None:
         self.name = name
+        self.held = held
         self.connected = asyncio.Event()
         self.connected.set()
         self.limits = limits
@@ -92,6 +96,7 @@ class FakeChat:
         self._show(ref.message, content)
 
     async def delete(self, ref: MessageRef) -> None:
+        require(self.held)
         self.messages.pop(ref.message, None)
 
     def is_group(self, chat: str) -> bool:
@@ -104,7 +109,14 @@ class FakeChat:
         self.messages[number].contents.append(content)
         self.messages[number].times.append(asyncio.get_running_loop().time())
 
+    async def says(self, call: Invocation) -> None:
+        """Let a person make a call; without the post the platform hears none."""
+        assert self.handler is not None
+        if self.held():
+            await self.handler.call(call)
+
     def _maybe_fail(self, chat: str, content: Content) -> None:
+        require(self.held)
         self.asked.append((asyncio.get_running_loop().time(), chat))
         if self.failures:
             raise self.failures.popleft()

@@ -9,6 +9,7 @@ from typing import Any
 
 from bot.chat.api.base import ChatPlatform
 from bot.chat.api.chat_settings import ChatSettingsTable
+from bot.chat.api.held import Held, always
 from bot.chat.commands.context import Context
 from bot.chat.commands.registry import COMMANDS, work
 from bot.chat.delivery.presenter import Presenter
@@ -62,6 +63,7 @@ async def bot(
     styles: Mapping[str, Style] | None = None,
     files_per_hour_mb: int | None = None,
     service: Callable[[JobQueue], QueueService] = lambda queue: queue,
+    held: Held = always,
 ) -> AsyncIterator[Bot]:
     """Run the bot on an installation's servers and database until the block ends.
 
@@ -127,7 +129,7 @@ async def bot(
         ]
         try:
             yield Bot(
-                gate=Dispatcher(context, presenter),
+                gate=Dispatcher(context, presenter, held=held),
                 queue=queue,
                 presenter=presenter,
                 records=records,

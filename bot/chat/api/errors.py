@@ -52,5 +52,12 @@ class ChatUnavailable(ChatError):
         self.unclear = unclear
 
 
+class ServedElsewhere(ChatUnavailable):
+    """Another process speaks in this chat now: leave everything to it, and count no failure."""
+
+    def __init__(self) -> None:
+        super().__init__("another process serves this chat now")
+
+
 class ChatRefused(ChatError):
     """The platform will never let this bot in (a wrong token): stop this platform only."""

@@ -6,12 +6,12 @@ Renders and sends nothing.
 import logging
 from collections.abc import Callable, Mapping
 
-from bot.chat.api.errors import ChatError, ChatGone, SlowDown
+from bot.chat.api.errors import ChatError, ChatGone, ServedElsewhere, SlowDown
 from bot.chat.delivery.channels import Channel, Channels, pause_s, paused_until
 from bot.chat.delivery.status_message import StatusMessage
 from bot.chat.records.message_records import Unreachable, UnreachableChats
 from bot.queue.deliveries import Deliveries
-from queueing.core.errors import StoreError
+from queueing.core.errors import Fenced, StoreError
 from queueing.core.ports import Clock
 
 log = logging.getLogger(__name__)
@@ -58,6 +58,8 @@ class DeliveryFailures:
         now = self._clock.now()
         longest_s = _GONE_PAUSE_S if isinstance(error, ChatGone) else _AWAY_PAUSE_S
         pause = channel.unreachable(now, longest_s)
+        if isinstance(error, ServedElsewhere):
+            return  # its holder delivers
         log.warning(
             "job %s: chat %s not reached, again in %.0f s: %s",
             message.job.id,
@@ -92,6 +94,8 @@ class DeliveryFailures:
                 return
             await self._records.note_unreachable(message.job.id, now, given_up=True)
             await self._deliveries.acknowledge(message.job)
+        except Fenced:
+            return  # another process delivers now
         except Exception:
             log.exception("job %s: its failed delivery was not noted", message.job.id)
             return

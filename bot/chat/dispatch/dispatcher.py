@@ -13,6 +13,7 @@ from dataclasses import replace
 from bot.chat.api.answers import Answer, Reply
 from bot.chat.api.arrivals import Arrival, Arrivals
 from bot.chat.api.base import Invocation
+from bot.chat.api.held import Held, always
 from bot.chat.api.table import Command, Param, ParamKind
 from bot.chat.commands.context import Call, CallRefused, Context, reply, unknown_command
 from bot.chat.commands.parse import Args, BadCall, check, options, parse, usage
@@ -26,7 +27,7 @@ from bot.people.users import LanguageTold, Person
 from bot.requests.limits import ban_of
 from bot.requests.refusals import Declined, Refusal
 from bot.requests.sizes import SHAPES
-from queueing.core.errors import Refused, StoreError
+from queueing.core.errors import Fenced, Refused, StoreError
 
 log = logging.getLogger(__name__)
 
@@ -62,13 +63,15 @@ _SAYS_ENOUGH = frozenset(
 class Dispatcher:
     """Carries out calls from every platform. Implements `CommandHandler`."""
 
-    def __init__(self, context: Context, presenter: Presenter) -> None:
+    def __init__(self, context: Context, presenter: Presenter, *, held: Held = always) -> None:
+        """Take its parts; calls are carried out only while this process's post is `held`."""
         self.commands: Sequence[Command] = context.commands
         self._by_name: Mapping[str, Command] = {c.name: c for c in context.commands}
         self._typed = frozenset(c.name for c in context.commands if not c.hidden)
         self._context = context
         self._presenter = presenter
         self._arrivals = Arrivals()
+        self._held = held
         self._closed = False
 
     def close(self) -> None:
@@ -84,7 +87,10 @@ class Dispatcher:
         with invocation.arrival or self.arrived(invocation.user, invocation.chat) as arrival:
             if not invocation.button:  # a button is about an existing job
                 await arrival.turn_soon()
-            await self._carry_out(replace(invocation, arrival=arrival))
+            if self._held():
+                await self._carry_out(replace(invocation, arrival=arrival))
+            else:
+                await self._left_to_next_holder(invocation)
 
     async def _carry_out(self, invocation: Invocation) -> None:
         language = language_of(invocation.language)
@@ -96,7 +102,7 @@ class Dispatcher:
         self._presenter.remember_call(invocation)
         try:
             invocation = meant(await self._completed(invocation), self._typed)
-            person = await self._context.people.get(invocation.user)
+            person = await self._caller(invocation.user)
             language = person.language or language
             answer = await self._answer(invocation, person, language)
         except Refused as refused:
@@ -105,6 +111,9 @@ class Dispatcher:
             answer = self._refusal(declined.refusal, language, invocation.command)
         except CallRefused as refused:
             answer = _words(language, refused.key, **refused.values)
+        except Fenced:
+            await self._left_to_next_holder(invocation)
+            return
         except StoreError as error:
             if self._closed:
                 await _left_to_next_process(invocation)
@@ -114,6 +123,23 @@ class Dispatcher:
             log.exception("call %s of %s failed", invocation.key, invocation.user)
             answer = _words(language, "refused.internal")
         self._presenter.answer(invocation, answer)
+
+    async def _caller(self, user: str) -> Person:
+        """Return what is known of a caller. Raises `Fenced` if the post was lost meanwhile."""
+        person = await self._context.people.get(user)
+        if not self._held():
+            raise Fenced("this process's post is over")
+        return person
+
+    async def _left_to_next_holder(self, invocation: Invocation) -> None:
+        """Neither carry a call out nor answer it; never return for one that comes again.
+
+        Telegram's update stays unconfirmed, so the next holder is given it; a page repeats what it
+        was not told is taken. Discord tells a call once, and its caller that nothing responded.
+        """
+        log.warning("call %s came after this process's post was over", invocation.key)
+        await _left_to_next_process(invocation)
+        self._presenter.answer(invocation, None)
 
     async def language_of(self, user: str) -> str | None:
         """Return the language a person chose; None if they chose none, or it cannot be read."""

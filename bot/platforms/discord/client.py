@@ -12,6 +12,7 @@ from discord import app_commands
 from bot.chat.api.arrivals import Arrival
 from bot.chat.api.base import CommandHandler
 from bot.chat.api.errors import ChatError
+from bot.chat.api.held import Held, require
 from bot.chat.api.notes import Notes
 from bot.platforms.discord.calls import InteractionReply
 from bot.platforms.discord.commands import (
@@ -56,6 +57,7 @@ class Client(discord.AutoShardedClient):
         connected: asyncio.Event,
         shards: Shards,
         starts: Starts,
+        held: Held,
     ) -> None:
         only: dict[str, Any] = {} if shards.ids is None else {"shard_ids": shards.ids}
         super().__init__(
@@ -63,12 +65,13 @@ class Client(discord.AutoShardedClient):
             allowed_mentions=discord.AllowedMentions.none(),
             max_messages=None,
             max_ratelimit_timeout=LONGEST_SLEEP_S,
-            http_trace=refuse_to_wait(),
+            http_trace=refuse_to_wait(held),
             shard_count=shards.count,
             **only,
         )
         self._shards = shards
         self._starts = starts
+        self._held = held
         self._platform = platform
         self._handler = handler
         self._calls = calls
@@ -134,6 +137,7 @@ class Client(discord.AutoShardedClient):
         """
         if not initial or self._shards.ids is None:
             await self._starts.turn(shard_id or 0)
+        require(self._held)
 
     def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
         """Drop what arrives after the end.
@@ -166,7 +170,7 @@ class Client(discord.AutoShardedClient):
 
     async def on_message(self, message: discord.Message) -> None:
         """Handle a question by mention, by reply or in a direct message."""
-        if self.user is None:
+        if self.user is None or not self._heard():
             return
         spoken = Spoken(
             message=message,
@@ -178,6 +182,19 @@ class Client(discord.AutoShardedClient):
         if spoken.invocation() is not None:
             arrival = self._arrived(message.author.id, message.channel.id)
             self._calls.create_task(self._hear(spoken, arrival))
+
+    def _heard(self) -> bool:
+        """Return whether to act on what came; a socket may have outlived this process's post.
+
+        Discord tells each session what happens while it is open, and no session what happened
+        before. What the socket of a frozen process took is therefore lost: its caller reads "The
+        application did not respond", and nothing was begun. What comes after the next holder has
+        connected is told to that process.
+        """
+        if self._held():
+            return True
+        _log.warning("%s: a call that came after this process's post was over", self._platform)
+        return False
 
     def _arrived(self, person_id: int, channel_id: int) -> Arrival:
         """Reserve a call's place in the order; an unknown channel already has its final id."""
@@ -229,6 +246,8 @@ class Client(discord.AutoShardedClient):
     ) -> None:
         if interaction.channel_id is None:
             _log.warning("%s: a call from a channel of an unknown kind", self._platform)
+            return
+        if not self._heard():
             return
         call = InteractionReply(interaction, platform=self._platform, post=self._post, about=about)
         arrival = self._arrived(interaction.user.id, interaction.channel_id)

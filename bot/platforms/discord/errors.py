@@ -19,6 +19,7 @@ from bot.chat.api.errors import (
     SlowDown,
     TooLarge,
 )
+from bot.chat.api.held import Held, require
 
 # Discord's error codes: https://discord.com/developers/docs/topics/opcodes-and-status-codes
 ALREADY_ACKNOWLEDGED = 40060
@@ -97,13 +98,21 @@ def _from_answer(error: discord.HTTPException, *, unclear: bool) -> ChatError:
     return ChatUnavailable(text, unclear=unclear and error.status >= 500)
 
 
-def refuse_to_wait() -> aiohttp.TraceConfig:
+def refuse_to_wait(held: Held) -> aiohttp.TraceConfig:
     """Return a hook for `discord.Client(http_trace=…)` that raises `RateLimited` on a 429 at once.
 
     discord.py would sleep and then send the same text, by then outdated, up to five times. Only a
     limit on the whole bot is left to it, because it then holds back all requests.
+
+    Every request and every connection to the gateway begins with a look at whether the post is
+    `held`; otherwise it raises `ServedElsewhere`.
     """
+
+    async def require_post(*_about: object) -> None:
+        require(held)
+
     trace = aiohttp.TraceConfig()
+    trace.on_request_start.append(require_post)
     trace.on_request_end.append(_raise_rate_limited)
     return trace
 

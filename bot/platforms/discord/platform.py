@@ -18,7 +18,8 @@ from discord import app_commands
 
 from bot.chat.api.base import ChatLimits, CommandHandler, MessageRef
 from bot.chat.api.content import Content
-from bot.chat.api.errors import ChatRefused, ChatUnavailable, MessageGone
+from bot.chat.api.errors import ChatRefused, ChatUnavailable, MessageGone, ServedElsewhere
+from bot.chat.api.held import Held, always
 from bot.chat.api.notes import Notes
 from bot.chat.api.table import Command
 from bot.platforms.discord.client import Client
@@ -65,8 +66,8 @@ class Discord:
     returns help texts by key and language. `notes` remembers across restarts which commands Discord
     knows; without it they are sent at every start, which Discord tolerates. `commands` are those
     that `check` looks for. `shards` are those it connects, by default all; `starts` is shared by
-    the bot's platforms in this process. The bot needs no privileged intent and receives nothing but
-    interactions.
+    the bot's platforms in this process; `held` is looked at before each request and each connection.
+    The bot needs no privileged intent and receives nothing but interactions.
     """
 
     limits = ChatLimits(
@@ -94,6 +95,7 @@ class Discord:
         commands: Sequence[Command] = (),
         shards: Shards = ALL_SHARDS,
         starts: Starts | None = None,
+        held: Held = always,
     ) -> None:
         self.name = name
         self.connected = asyncio.Event()
@@ -103,6 +105,7 @@ class Discord:
         self._commands = commands
         self._shards = shards
         self._starts = starts or Starts()
+        self._held = held
         self._client: Client | None = None
         self.limits = replace(
             Discord.limits,
@@ -138,7 +141,7 @@ class Discord:
                 closed.append(error.code)
                 if (refusal := _closed_for_good(closed, self._shards)) is not None:
                     return refusal
-            except CONNECTION_ERRORS as error:
+            except (*CONNECTION_ERRORS, ServedElsewhere) as error:
                 _log.warning("%s: no connection: %s: %s", self.name, type(error).__name__, error)
             except Exception:  # noqa: BLE001 - discord.py lets an event it cannot read end the connection
                 _log.exception("%s: the connection broke", self.name)
@@ -165,6 +168,7 @@ class Discord:
             connected=self.connected,
             shards=self._shards,
             starts=self._starts,
+            held=self._held,
         )
         async with client:
             self._client = client

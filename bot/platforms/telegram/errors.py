@@ -25,6 +25,7 @@ from bot.chat.api.errors import (
     ChatUnavailable,
     ContentRefused,
     MessageGone,
+    ServedElsewhere,
     SlowDown,
     TooLarge,
 )
@@ -107,6 +108,8 @@ def _chat_error(error: TelegramError, *, unclear: bool) -> ChatError:
             made = ChatUnavailable("Telegram does not accept the bot token")
         case _ if isinstance(refusal := _by_text(text), TooLarge):
             made = refusal  # a 413 appears as a network failure
+        case _ if isinstance(error.__cause__, ServedElsewhere):
+            made = error.__cause__
         case _ if isinstance(cause := error.__cause__, httpx.ConnectError | httpx.ConnectTimeout):
             made = ChatUnavailable(f"cannot reach Telegram: {cause}")
         case _:

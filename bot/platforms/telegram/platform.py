@@ -17,6 +17,7 @@ from bot.chat.api.arrivals import Arrival
 from bot.chat.api.base import ChatLimits, CommandHandler, MessageRef
 from bot.chat.api.content import Content
 from bot.chat.api.errors import ChatRefused, ChatUnavailable, MessageGone
+from bot.chat.api.held import Held, always
 from bot.platforms.telegram.admins import GroupAdmins
 from bot.platforms.telegram.calls import CONFIRM_AFTER_S, Reception, TelegramPress, place_of
 from bot.platforms.telegram.commands import LANGUAGES, Describe, menu
@@ -48,8 +49,8 @@ class Telegram:
     A chat is written "<chat>" or, in a topic, "<chat>/<thread>". `base_url` and `base_file_url`
     name a self-hosted Bot API server ("http://127.0.0.1:8081/bot", "…/file/bot"). `admins` are the
     user ids whose menu also lists the admin commands; `groups` are those whose admins have rights
-    as such; `describe` returns help texts by key and language. The limits are from Telegram's
-    documentation and from what its server was seen to refuse.
+    as such; `describe` returns help texts by key and language; `held` is looked at before each
+    request. The limits are from Telegram's documentation and from what its server was seen to refuse.
     """
 
     limits = ChatLimits(
@@ -77,6 +78,7 @@ class Telegram:
         admins: Sequence[str] = (),
         groups: Collection[str] = (),
         describe: Describe = lambda key, _language: key,
+        held: Held = always,
     ) -> None:
         self.name = name
         self.connected = asyncio.Event()
@@ -86,6 +88,7 @@ class Telegram:
         self._admins = tuple(admins)
         self._group_admins = GroupAdmins(groups)
         self._describe = describe
+        self._held = held
         self._bot: Bot | None = None
 
     # ------------------------------------------------------------ incoming
@@ -209,12 +212,15 @@ class Telegram:
     async def _connection(self) -> AsyncIterator[Bot]:
         """Provide a bot without making a request, and close its connections."""
         calling = Request(
+            held=self._held,
             read_timeout=REQUEST_TIMEOUT_S,
             write_timeout=REQUEST_TIMEOUT_S,
             pool_timeout=REQUEST_TIMEOUT_S,
             media_write_timeout=UPLOAD_TIMEOUT_S,
         )
-        asking = UpdatesRequest(connection_pool_size=1, pool_timeout=REQUEST_TIMEOUT_S)
+        asking = UpdatesRequest(
+            held=self._held, connection_pool_size=1, pool_timeout=REQUEST_TIMEOUT_S
+        )
         try:
             yield Bot(
                 self._token,

@@ -17,6 +17,7 @@ from telegram.error import InvalidToken, RetryAfter, TelegramError
 from telegram.request import HTTPXRequest
 
 from bot.chat.api.arrivals import Arrival
+from bot.chat.api.held import Held, require
 from bot.platforms.telegram.albums import ALBUM_MOST, ALBUM_QUIET_S, album_of
 from bot.platforms.telegram.errors import pause_s
 
@@ -219,7 +220,19 @@ def pauses_s() -> Iterator[float]:
 
 
 class Request(HTTPXRequest):
-    """A connection that accepts only the Bot API's own kind of answer."""
+    """A connection that accepts only the Bot API's own kind of answer.
+
+    It makes no request unless the post is `held`.
+    """
+
+    def __init__(self, *, held: Held, **how: Any) -> None:
+        super().__init__(**how)
+        self._held = held
+
+    async def do_request(self, *given: Any, **named: Any) -> tuple[int, bytes]:
+        """Make a request. The library raises `NetworkError` from a `ServedElsewhere`."""
+        require(self._held)
+        return await super().do_request(*given, **named)
 
     @staticmethod
     def parse_json_payload(payload: bytes) -> dict[str, Any]:
@@ -236,6 +249,15 @@ class UpdatesRequest(Request):
     The library refuses a whole batch for one unreadable update, for ever: such an update would
     never be confirmed and would block all later ones.
     """
+
+    async def do_request(self, *given: Any, **named: Any) -> tuple[int, bytes]:
+        """Ask for updates; those that came after the post was lost are the next holder's.
+
+        They are not confirmed, so that process is given them as well.
+        """
+        answer = await super().do_request(*given, **named)
+        require(self._held)
+        return answer
 
     @staticmethod
     def parse_json_payload(payload: bytes) -> dict[str, Any]:

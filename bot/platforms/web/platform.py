@@ -18,6 +18,7 @@ from aiohttp import web
 from bot.chat.api.base import ChatLimits, CommandHandler, MessageRef, Respond
 from bot.chat.api.content import Content
 from bot.chat.api.errors import ChatGone, ChatRefused, ChatUnavailable, MessageGone, TooLarge
+from bot.chat.api.held import Held, always, require
 from bot.chat.records.chat_log import ChatLog, MemoryLog, ShownMessage
 from bot.config.addresses import is_loopback
 from bot.people.received import Received
@@ -50,6 +51,7 @@ class Web:
     only. `names` are further host names of the page, such as a proxy's, and `proxies` the addresses
     of proxies trusted to name the client. `overview` returns the lines of the page's live overview,
     from memory; `is_admin` says whether to offer the admin commands to a user such as "web:local".
+    `held` is looked at before each answer and each push.
 
     Raises `ValueError` for an address open to others without a token.
     """
@@ -83,6 +85,7 @@ class Web:
         originals: Originals | None = None,
         past: PastPictures | None = None,
         clock: Clock | None = None,
+        held: Held = always,
     ) -> None:
         if token is None and people is None and not is_loopback(host):
             raise ValueError(
@@ -103,6 +106,7 @@ class Web:
         self._is_admin = is_admin
         self._originals = originals
         self._past = past
+        self._held = held
         self._clock = clock or SystemClock()
         self._lately = Lately(self._clock)
         self._server: WebServer | None = None
@@ -165,6 +169,7 @@ class Web:
             originals=self._originals,
             past=self._past,
             clients=self._clients,
+            held=self._held,
         )
 
     async def _listen(self, listener: Listener) -> None:
@@ -183,7 +188,7 @@ class Web:
             await self._people.look()
             lines = self._read_overview() if server.tabs else self._lines
             for tab in server.tabs:
-                if lines != self._lines or not tab.known():
+                if lines != self._lines or not tab.known() or not self._held():
                     tab.wake()
             self._lines = lines
             await asyncio.sleep(OVERVIEW_EVERY_S)
@@ -270,6 +275,7 @@ class Web:
 
     async def _show_once(self, chat: str, content: Content) -> None:
         """Show something on a person's open pages that no log may keep."""
+        require(self._held)
         ref = MessageRef(platform=self.name, chat=chat, message=f"once-{secrets.token_hex(10)}")
         shown = await _shown(ref, content, quiet=True, reply_to=None)
         for tab in self._server.tabs if self._server is not None else ():
@@ -295,6 +301,7 @@ class Web:
             raise TooLarge(f"files of more than {MAX_SENT} bytes")
 
     def _require_up(self) -> None:
+        require(self._held)
         if self._server is None:
             raise ChatUnavailable("the web chat's server is not running")
 

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from bot.chat.api.held import Held, always
 from bot.people.web_people import WebPeople, WebPerson
 from bot.platforms.web.calls import Calls
 from bot.platforms.web.guard import (
@@ -46,13 +47,16 @@ NOT_OUR_NAME = (
     "The web chat does not answer to this name. "
     "Its operator can add it to the names it is reached by.\n"
 )
+SERVED_ELSEWHERE = "Another process serves the web chat now. Please reload the page in a moment.\n"
+_SOON = {"Retry-After": "2"}
 
 
 class WebServer:
     """The routes of one web chat. `tabs` are the open pages.
 
     `commands` returns the rows a person is offered, by person and language. `originals` are the
-    files behind signed links, `past` the pictures of past jobs; `clients` identifies requests.
+    files behind signed links, `past` the pictures of past jobs; `clients` identifies requests. Without
+    the post that `held` asks about, it answers none.
     """
 
     def __init__(
@@ -68,7 +72,9 @@ class WebServer:
         originals: Originals | None = None,
         past: PastPictures | None = None,
         clients: Clients | None = None,
+        held: Held = always,
     ) -> None:
+        self._held = held
         self.tabs: set[Tab] = set()
         self._people = people
         self._calls = calls
@@ -95,6 +101,8 @@ class WebServer:
             host = request.headers.get("Host", "")
             if not host_allowed(host, loopback=self._loopback, names=self._names):
                 raise web.HTTPForbidden(text=NOT_OUR_NAME)
+            if not self._held():
+                raise web.HTTPServiceUnavailable(text=SERVED_ELSEWHERE, headers=_SOON)
             return await handler(request)
 
         app = web.Application(middlewares=[guard])
@@ -208,6 +216,7 @@ class WebServer:
             signed_in=self._people.by_token("") is None,
             known=lambda: self._person(request) == person,
             overview=self._overview,
+            held=self._held,
         )
         self.tabs.add(tab)
         try:

@@ -14,6 +14,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from pydantic import ValidationError
 
 from bot.chat.api.content import Form
+from bot.chat.api.held import Held
 from bot.chat.records.chat_log import ShownMessage
 from bot.chat.texts import language_of
 from bot.people.web_people import WebPerson
@@ -72,6 +73,7 @@ class Tab:
         signed_in: bool,
         known: Callable[[], bool],
         overview: Callable[[], Sequence[ModelLine]],
+        held: Held,
     ) -> None:
         self.person = person
         self._socket = socket
@@ -82,6 +84,7 @@ class Tab:
         self._signed_in = signed_in
         self.known = known
         self._overview = overview
+        self._held = held
         self._shown_overview: Sequence[ModelLine] = ()
         self._greeted = False
         self._fresh = False
@@ -117,6 +120,9 @@ class Tab:
                 return
             if not self.known():
                 await self._socket.close(code=NOT_KNOWN)
+                return
+            if not self._held():
+                await self.close()
                 return
             await self._take(frame.data)
 
@@ -224,6 +230,9 @@ class Tab:
             self._woken.clear()
             if not self.known():  # their token was revoked while the page was open
                 await self._socket.close(code=NOT_KNOWN)
+                return
+            if not self._held():
+                await self.close()
                 return
             while self._replies:
                 await self._send(self._replies.popleft())

@@ -127,7 +127,7 @@ def test_a_duty_ends_before_its_lease_if_the_database_is_out_of_reach(how: str) 
     async def scenario(two: Two) -> None:
         setattr(two.first.posts, how, True)
         began = asyncio.get_running_loop().time()
-        while two.first.leases[-1].left_s and two.doing == ["first"]:  # noqa: ASYNC110
+        while two.first.leases[-1].held and two.doing == ["first"]:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         assert two.first.leases[-1].left_s > 0
         assert asyncio.get_running_loop().time() - began < LEASE_S
@@ -156,7 +156,7 @@ def test_a_machine_that_slept_knows_that_its_lease_is_over() -> None:
     async def scenario(two: Two) -> None:
         two.first.posts.away = True
         two.first.asleep_s = 3600.0
-        assert two.first.leases[-1].left_s == 0
+        assert not two.first.leases[-1].held
         await asyncio.sleep(LEASE_S / 2)
         assert two.doing == []
 
