@@ -55,12 +55,7 @@ class Truth:
     def __init__(self, servers: Mapping[str, Server]) -> None:
         self._servers = servers
         self._on = {host: servers[backend] for host, (backend, _) in HOSTS.items()}
-        self._began: dict[Claim, frozenset[str]] = {}  # what ran as a claim was first seen
-
-    def begins(self, claim: Claim) -> None:
-        """Note that a claim is made that was not made a moment ago."""
-        server = self._on.get(claim.host)
-        self._began[claim] = frozenset() if server is None else _running(server, claim.model)
+        self.accepted: dict[str, float] = {}  # requests by prompt, in the loop's time
 
     def holds(self, claim: Claim) -> bool | None:
         """Tell whether a claim is so now; None where only what comes next can tell."""
@@ -77,14 +72,14 @@ class Truth:
             return self._holds_on(claim, self._on[claim.host])
         return not drawn
 
-    def _holds_on(self, claim: Claim, server: Server) -> bool:
+    def _holds_on(self, claim: Claim, server: Server) -> bool | None:
         match claim.kind:
             case "offline":
                 return not server.up
             case "runs":
-                return bool(self._began[claim] & _running(server, claim.model))
+                return None if _runs(server, claim.model) else False
             case "busy":
-                return bool(_running(server, claim.model))
+                return _runs(server, claim.model)
             case _:
                 return claim.model in server.loading
 
@@ -97,19 +92,36 @@ class Truth:
         """Return what broke promises, by lane."""
         return broken(promises, self._servers)
 
-    def came_first(self, claim: Claim, at: float) -> bool:
-        """Tell whether what a claim named did come before the model of the job itself."""
+    def came_true(self, claim: Claim, at: float) -> bool:
+        """Tell whether what a claim named did come before the model of the job itself.
+
+        "Until its running job ends" is true if none of those goes first that were waiting as it was
+        said. What failed before it could begin was to come first all the same: from then on the
+        message must say something else.
+        """
         server = self._on.get(claim.host)
         if server is None:
             return False
-        for _, model, _ in server.starts[_first(server.starts, at) :]:
-            if model in {claim.model, claim.own}:
-                return model == claim.model
+        ends = claim.kind == "runs"
+        for moment, model, prompt in server.starts[_first(server.starts, at) :]:
+            if model == claim.model:
+                return (
+                    not ends
+                    or self.accepted.get(prompt, at) > at
+                    or _upset(server, claim.model, at, moment)
+                )
+            if model == claim.own:
+                return ends or _upset(server, claim.model, at, moment)
         return True
 
 
-def _running(server: Server, model: str) -> frozenset[str]:
-    return frozenset(a.work.key for a in server.running if a.model == model)
+def _upset(server: Server, model: str, since: float, until: float) -> bool:
+    """Tell whether work or a load of that model ended in an error there in that time."""
+    return any(since <= at <= until and name in {model, ""} for at, name in server.upsets)
+
+
+def _runs(server: Server, model: str) -> bool:
+    return any(attempt.model == model for attempt in server.running)
 
 
 def _first(starts: Sequence[tuple[float, str, str]], at: float) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 import math
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from benchmarks.chats import StrictChat, StrictDiscord, StrictTelegram, Window
@@ -55,22 +56,29 @@ class Server(FakeServer):
         self.progress_every_s = 1.0
         self.done_at: dict[str, float] = {}  # by prompt, in the loop's time
         self.faults: list[float] = []  # when something failed, or all of it, in the loop's time
+        self.upsets: list[
+            tuple[float, str]
+        ] = []  # when that showed, and of which model; "": of all
 
     def begin_load(self, model: str, vram_mb: int) -> "asyncio.Future[None]":
         """Load a model in about its usual time."""
         self.load_s = MODELS[model][2] * self._wander()
-        return super().begin_load(model, vram_mb)
+        load = super().begin_load(model, vram_mb)
+        load.add_done_callback(partial(self._note_upset, model))
+        return load
 
     def accept(self, model: str, work: Work) -> Attempt:
         """Draw in about the model's usual time."""
         self.service_s = MODELS[model][3] * self._wander()
         attempt = super().accept(model, work)
         attempt.done.add_done_callback(lambda done: self._note(prompt_of(work), done))
+        attempt.done.add_done_callback(partial(self._note_upset, model))
         return attempt
 
     def die(self, restart_s: float | None = None) -> None:
         """Lose everything now, and note it."""
         self._fault()
+        self.upsets.append((asyncio.get_running_loop().time(), ""))
         super().die(restart_s)
 
     def draws(self, prompt: str) -> bool:
@@ -80,6 +88,10 @@ class Server(FakeServer):
     def _note(self, prompt: str, done: "asyncio.Future[None]") -> None:
         if not done.cancelled() and done.exception() is None:
             self.done_at[prompt] = asyncio.get_running_loop().time()
+
+    def _note_upset(self, model: str, done: "asyncio.Future[None]") -> None:
+        if not done.cancelled() and done.exception() is not None:
+            self.upsets.append((asyncio.get_running_loop().time(), model))
 
     def _wander(self) -> float:
         return math.exp(self._random.gauss(0.0, _WANDERS))

@@ -109,6 +109,7 @@ class Watch:
         self._claims: dict[tuple[int, Claim], list[tuple[float, bool, bool | None]]] = {}
         self._flips: list[int] = []
         self.open: dict[int, Shown] = {}
+        self._said: dict[int, str] = {}  # by `/queue`, at the last look
         self.looks = 0
         self.differs, self.passed, self.untrue = Ages(DIFFERS_S), Ages(PASSED_S), Ages(UNTRUE_S)
 
@@ -117,6 +118,8 @@ class Watch:
     async def accepted(self, job: Job) -> None:
         """Note what a job is promised."""
         self._jobs[job.id] = job
+        prompt = getattr(job.request, "prompt", "")
+        self._truth.accepted.setdefault(prompt, asyncio.get_running_loop().time())
         standing = (await self._running.queue.status.standings([job]))[job.id]
         self._accepted[job.id] = (self._now(), standing.done_at)
 
@@ -134,6 +137,7 @@ class Watch:
             shown = Shown(chat=chat, room=room, job=job, content=content, since=now, first_at=now)
             self.open[job.id] = shown
         shown.content, shown.since = content, now
+        self.mended(job.id, shown.body, now)
         ahead = [p.at for p in content.body if isinstance(p, Moment) and not p.clock]
         if ahead and (not shown.times or shown.times[-1][1] != ahead[0]):
             shown.times.append((now, ahead[0]))
@@ -167,9 +171,15 @@ class Watch:
         prompt = getattr(job.request, "prompt", "")
         for claim in claims(shown.body, prompt, job.model):
             seen = self._claims.setdefault((job.id, claim), [])
-            if not seen or now - seen[-1][0] > 1.5 * LOOK_S:
-                self._truth.begins(claim)
             seen.append((now, free, self._truth.holds(claim)))
+
+    def mended(self, job_id: int, shown: str, now: float) -> None:
+        """Note what is shown from now on: what `/queue` said at the last look puts it right.
+
+        If that has changed once more by the next look, another difference begins there.
+        """
+        if shown == self._said.get(job_id):
+            self.differs.note(job_id, now, wrong=False, free=False, since=now)
 
     def compare(self, job_id: int, shown: str, said: str, now: float, *, free: bool) -> None:
         """Compare them; one that falls behind the first and comes back is counted afresh."""
@@ -177,6 +187,7 @@ class Watch:
         first = place is None or int(place[1]) <= FIRST
         self.looks += first
         wrong = first and said != shown
+        self._said[job_id] = said
         self.differs.note(job_id, now, wrong=wrong, free=free, since=now, seen=(shown, said))
 
     def _free(self, shown: Shown, now: float) -> bool:
@@ -207,7 +218,7 @@ class Watch:
         for key, seen in self._claims.items():
             last = seen[0][0]
             for at, free, holds in seen:
-                so = self._truth.came_first(key[1], at - start) if holds is None else holds
+                so = self._truth.came_true(key[1], at - start) if holds is None else holds
                 if at - last > 1.5 * LOOK_S:  # it was not made in between
                     self.untrue.note(key, at, wrong=False, free=free, since=at)
                 self.untrue.note(key, at, wrong=not so, free=free, since=at)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, JobChanged
-from queueing.core.jobs import JobEvent
+from queueing.core.jobs import Job, JobEvent
 from queueing.core.ports import Clock
 from queueing.core.reasons import sentence
 from queueing.core.world import Blocked, Evict, Plan, Reason, Waiting, World
@@ -70,14 +70,16 @@ class Router:
     def on_event(self, event: Event) -> None:
         """Look again where a committed change may move jobs that wait.
 
-        An acceptance and an end move none of them, unless an end lets one of an overflow into a
-        line; every other change may.
+        An acceptance moves those in other lanes of its model; an end moves none, unless it lets one
+        of an overflow into a line. Every other change may move some.
         """
         if not isinstance(event, JobChanged):
             return
         if event.entered is not None:
             self.moved(event.entered)
         match event.event:
+            case None if self._waits_beside(event.job):
+                self.moved(event.job.model)
             case None:
                 self.wake()
             case JobEvent.START:
@@ -86,6 +88,11 @@ class Router:
                 pass  # its slot was free before
             case _:
                 self.moved(event.job.model)
+
+    def _waits_beside(self, job: Job) -> bool:
+        """Whether jobs of its model waited in other lanes at the last step."""
+        view = self.world.models.get(job.model) if self.world else None
+        return view is not None and any(line.lane != job.lane for line in view.waiting)
 
     def moved(self, model: str) -> None:
         """Announce with the next step that positions in this model's line changed."""

@@ -394,6 +394,25 @@ def test_people_in_a_line_hear_that_a_job_of_an_overflow_has_entered_it() -> Non
     run(scenario())
 
 
+def test_those_in_other_lanes_hear_of_an_arrival_that_goes_before_them() -> None:
+    """Their places would stay as they were until something else moved the line."""
+
+    async def moved_by(lane: str) -> bool:
+        installation = two_models()
+        async with installation.queue() as queue:
+            await queue.admin.pause(model="flux")
+            waiting = installation.new("flux", "a", lane="relaxed")
+            await queue.submitter.submit(waiting, limits=NO_LIMITS)
+            await asyncio.sleep(12)
+            installation.events.clear()
+            await queue.submitter.submit(installation.new("flux", "b", lane=lane), limits=NO_LIMITS)
+            await asyncio.sleep(0.1)
+            return any(isinstance(event, LinesMoved) for event in installation.events)
+
+    assert run(moved_by("vip"))
+    assert not run(moved_by("relaxed"))  # one who comes to the end of a line moves no one
+
+
 def test_a_job_that_left_its_line_just_now_has_no_place_and_breaks_nobody_elses() -> None:
     """One message that is a moment behind would keep all others from being updated."""
 

@@ -1,12 +1,16 @@
 """A job's message and `/queue` say the same, and what they say follows what happens."""
 
 import asyncio
+from itertools import groupby
+
+import pytest
 
 from bot.chat.api.base import ChatLimits
 from bot.chat.api.content import Body, Content, Moment
 from bot.chat.texts import plain
+from bot.platforms.discord.platform import Discord
 from tests.fakes.chat import FakeChat, Message
-from tests.simulation.bot_installation import Bot, bot
+from tests.simulation.bot_installation import ADMIN, Bot, bot
 from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import run
 
@@ -102,3 +106,38 @@ def test_the_page_is_told_of_a_load_and_of_drawing_in_the_same_second() -> None:
     drawing_at = next(at for at, text in shown if "drawing with qwen" in text)
     assert loading_at - loaded_at < 1.5
     assert drawing_at - drawn_at < 1.0
+
+
+@pytest.mark.parametrize("every_s", [2.8, 4.0])
+def test_a_place_that_keeps_moving_is_told_again_within_two_seconds_and_a_half(
+    every_s: float,
+) -> None:
+    """While others came to a lane that goes first, a place was never the one in /queue."""
+    differs: list[bool] = []
+
+    async def play() -> None:
+        chat = FakeChat(limits=Discord.limits)
+        async with bot(two_models_one_card(), chat) as running:
+            gate = running.gate
+            await gate.call(chat.call("/limit fake:1 --lane relaxed", chat="3", user=ADMIN))
+            for room in ("1", "2", "3", "4"):
+                await gate.call(chat.call("/image flux a cat", chat=room, user="fake:1"))
+            await asyncio.sleep(8)
+            message = next(each for each in chat.messages.values() if each.chat == "4")
+            async with asyncio.TaskGroup() as others:
+                others.create_task(come(running, every_s))
+                while "in line" in (queue := await asked(running, "fake:1")):
+                    differs.append(plain(message.contents[-1].body) not in queue)
+                    await asyncio.sleep(0.09)
+
+    run(play())
+    assert any(differs)
+    assert max(len(list(each)) for wrong, each in groupby(differs) if wrong) <= 25
+
+
+async def come(running: Bot, every_s: float) -> None:
+    """Let others ask for the same, one after another."""
+    for number in range(10):
+        await asyncio.sleep(every_s)
+        user = f"fake:{10 + number}"
+        await running.gate.call(running.chat.call("/image flux a dog", chat="5", user=user))

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import truth
 from benchmarks.truth_broken import Promise, broken
-from benchmarks.truth_claims import Truth
+from benchmarks.truth_claims import Claim, Truth
 from benchmarks.truth_crowd import Server
 from benchmarks.truth_looks import Watch, flips
 from bot.chat.delivery.stale_messages import StaleMessages
@@ -64,6 +64,53 @@ def test_time_behind_the_first_ten_is_not_counted_as_a_contradiction() -> None:
     assert not watch.differs.cases
     watch.compare(1, "#11 in line", "#10 in line", 26.0, free=True)
     assert len(watch.differs.cases) == 1
+
+
+def test_an_edit_that_says_what_queue_just_said_ends_a_difference() -> None:
+    """A place that moves every three seconds, and is told each time, would count as never told."""
+    places = ["#2", "#2", "#2", "#3", "#3", "#3"] * 3
+
+    def cases(*, told: bool) -> int:
+        """Return the differences while every third look is followed by an edit, three seconds late."""
+        watch = Watch(cast("Bot", None), cast("FakeChat", None), cast("Truth", None))
+        shown = "#1"
+        for second, said in enumerate(places):
+            watch.compare(1, shown, said, second, free=True)
+            if second % 3 == 2:
+                shown = said if told else f"{said}, once"
+                watch.mended(1, shown, second + 0.5)
+        return len(watch.differs.cases)
+
+    assert cases(told=True) == 0
+    assert cases(told=False) == 1
+
+
+def test_what_was_to_come_first_and_failed_was_not_untrue_when_it_was_said() -> None:
+    """A picture that fails would make a lie of what no one could know better."""
+    server = Server("studio", Card(total_mb=24000, budget_mb=24000), Random(1))
+    truth_ = Truth({"studio": server, "workshop": server, "attic": server})
+    claim = Claim("first", "a", "qwen", "flux", "gpu-1")
+    server.starts = [(100.0, "flux", "b"), (120.0, "qwen", "a")]
+    assert truth_.came_true(claim, 99.0)
+    assert not truth_.came_true(claim, 105.0)
+    server.upsets.append((110.0, "qwen"))
+    assert not truth_.came_true(claim, 105.0)
+    server.upsets.append((110.0, "flux"))
+    assert truth_.came_true(claim, 105.0)
+    assert not truth_.came_true(claim, 111.0)
+
+
+def test_a_running_job_is_waited_for_alone_unless_another_waits_behind_it() -> None:
+    """The next of a line that begins would not be seen, or one that comes later held against it."""
+    server = Server("studio", Card(total_mb=24000, budget_mb=24000), Random(1))
+    truth_ = Truth({"studio": server, "workshop": server, "attic": server})
+    claim = Claim("runs", "a", "qwen", "flux", "gpu-1")
+    truth_.accepted = {"a": 90.0, "b": 80.0, "c": 108.0}
+    server.starts = [(100.0, "flux", "b"), (110.0, "flux", "c"), (120.0, "qwen", "a")]
+    assert truth_.came_true(claim, 105.0)
+    assert not truth_.came_true(claim, 109.0)
+    assert truth_.came_true(claim, 115.0)
+    assert truth_.holds(claim) is False  # none runs there now
 
 
 def test_a_broken_promise_is_put_down_to_what_came_in_between() -> None:
