@@ -18,7 +18,6 @@ from bot.gateway.image_answers import ImageAnswers
 from bot.gateway.image_edits import ImageEditRoute, no_variations
 from bot.gateway.image_generations import ImageRoute
 from bot.gateway.jobs.document import DESCRIPTION, DocumentRoute
-from bot.gateway.jobs.endings import JobEndings
 from bot.gateway.jobs.files import FileRoutes, keep_tidy
 from bot.gateway.jobs.hook_calls import HookSettings
 from bot.gateway.jobs.pictures import JobPictures
@@ -97,10 +96,6 @@ class Gateway:
         self._clients = Clients(settings.proxies)
         self._runs = Runs(queue.status, queue.jobs)
         queue.events.subscribe(self._runs.on_event)
-        self._endings = JobEndings(
-            settings.hooks, deliveries=queue.deliveries, jobs=queue.jobs, clock=clock
-        )
-        queue.events.subscribe(self._endings.on_event)
         attendance = Attendance(clock.now())
         self._answering = Answering(
             self._runs, queue.jobs, queue.submitter, settings.patience, attendance
@@ -198,7 +193,6 @@ class Gateway:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._runs.run())
                 tasks.create_task(self._answering.run())
-                tasks.create_task(self._endings.run())
                 tasks.create_task(keep_tidy(self._uploads, self._clock))
                 self.connected.set()
         finally:

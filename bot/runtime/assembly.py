@@ -15,6 +15,7 @@ from bot.config.sections import ApiConfig
 from bot.gateway.answering import WaitLimits
 from bot.gateway.fetching.fetcher import Fetcher
 from bot.gateway.gateway import Gateway, Settings
+from bot.gateway.jobs.endings import JobEndings
 from bot.gateway.jobs.hook_calls import HookSettings
 from bot.people import api_keys
 from bot.people.access import Access
@@ -162,6 +163,18 @@ def gateway(
     )
 
 
+def endings(given: Groundwork, api: ApiConfig) -> JobEndings:
+    """Return what calls webhooks and acknowledges the ends of programs' jobs."""
+    queue = given.queue
+    return JobEndings(
+        _hooks(given, api), deliveries=queue.deliveries, jobs=queue.jobs, clock=given.clock
+    )
+
+
+def _hooks(given: Groundwork, api: ApiConfig) -> HookSettings:
+    return HookSettings(origins=api.webhooks, key=given.stored.hook_key, url=api.url)
+
+
 def _settings(given: Groundwork, api: ApiConfig) -> Settings:
     everywhere = given.config.rooms.get("*")
     return Settings(
@@ -174,5 +187,5 @@ def _settings(given: Groundwork, api: ApiConfig) -> Settings:
         proxies=api.proxies,
         unwanted=everywhere.words if everywhere else (),
         patience=WaitLimits(hold_s=api.hold_s, wait_s=api.wait_s),
-        hooks=HookSettings(origins=api.webhooks, key=given.stored.hook_key, url=api.url),
+        hooks=_hooks(given, api),
     )

@@ -13,6 +13,7 @@ from bot.chat.api.base import ChatPlatform, CommandHandler
 from bot.chat.api.errors import ChatRefused
 from bot.config.sections import RetentionConfig
 from bot.gateway.gateway import CannotListen, Gateway
+from bot.gateway.jobs.endings import JobEndings
 from bot.runtime.retention import KeptLog, delete_expired
 from queueing.core.errors import BackendError, StoreError
 from queueing.core.ports import Backend, Clock
@@ -63,6 +64,16 @@ async def keep_served(gateway: Gateway) -> None:
             log.exception("the API failed; it starts again in %.0f s", pause_s)
         await asyncio.sleep(pause_s)
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+
+async def keep_told(endings: JobEndings) -> None:
+    """Keep the programs told of the ends of their jobs; a failure ends nothing else."""
+    while True:
+        try:
+            await endings.run()
+        except Exception:
+            log.exception("webhooks failed; they go on in %.0f s", _FIRST_PAUSE_S)
+        await asyncio.sleep(_FIRST_PAUSE_S)
 
 
 async def tidy(

@@ -10,7 +10,7 @@ from backends.common.memory import NvmlProbe
 from bot.requests.admission import AdmissionService
 from bot.runtime import assembly
 from bot.runtime.assembly import Groundwork
-from bot.runtime.background import discover, tidy
+from bot.runtime.background import discover, keep_told, tidy
 from bot.runtime.enhancer import Enhancer
 from bot.runtime.setup import BotSetup
 from queueing.core.catalog import Catalog
@@ -63,12 +63,24 @@ def enhancer_of(given: Groundwork, door: AdmissionService) -> Enhancer:
 def upkeep(
     setup: BotSetup, parts: QueueParts, given: Groundwork
 ) -> tuple[Coroutine[Any, Any, None], ...]:
-    """Return what keeps the database small and the offered models up to date."""
+    """Return what keeps the database small, the offered models up to date, and programs told.
+
+    Programs' jobs are seen to their end here, once for all processes that serve the API.
+    """
     chat_log, retention = given.stored.chat_log, setup.config.retention
     return (
         tidy(parts.database, parts.store, chat_log, setup.clock, retention),
         discover(parts.queue.models, parts.backends),
+        *_endings(given),
     )
+
+
+def _endings(given: Groundwork) -> tuple[Coroutine[Any, Any, None], ...]:
+    if given.config.api is None:
+        return ()
+    made = assembly.endings(given, given.config.api)
+    given.queue.events.subscribe(made.on_event)
+    return (keep_told(made),)
 
 
 def _connect(setup: BotSetup, catalog: Catalog, stack: AsyncExitStack) -> Mapping[str, Backend]:

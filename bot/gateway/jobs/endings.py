@@ -1,7 +1,8 @@
 """Sees programs' jobs to their end: calls the webhook of those that have one, then acknowledges.
 
 An ended job stays unacknowledged until its webhook was called, so that no crash loses the call; once
-acknowledged, retention may delete it.
+acknowledged, retention may delete it. Of several processes that serve the API, the one that holds
+the queue does so for all: so each webhook is called once, and after a failover by the next holder.
 """
 
 import asyncio
