@@ -220,6 +220,8 @@ class Answering:
         await asyncio.sleep(again_s)
         while not self._runs.is_watched(job) and not self._attendance.is_attended(job):
             try:
+                if not await self._attendance.give_up(job):
+                    return
                 await self._submitter.cancel(job.id)
             except StoreError as error:
                 log.warning("job %d, which has lost its caller, goes on: %s", job.id, error)

@@ -1,18 +1,57 @@
 """Which jobs have a caller, and which have lost theirs without the whole answer.
 
-A call counts as answered once its response is written to an open connection.
+A call counts as answered once its response is written to an open connection. Several processes may
+serve the API: each knows its own calls, and tells the others when a job has lost its caller.
 """
 
+import asyncio
+import logging
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from aiohttp import web
 
+from bot.chat.api.origin import origin_in
+from queueing.core.errors import StoreError
 from queueing.core.jobs import Job
+
+log = logging.getLogger(__name__)
 
 MOST_LOST = 10_000
 """How many lost jobs are remembered; the oldest are forgotten."""
+SHOW_EVERY_S = 2.0
+"""How often a process with open calls shows the others that it lives."""
+
+
+class SharedAttendance(Protocol):
+    """Which processes have calls about a job. Every call raises `StoreError`.
+
+    The process that accepted a job attends to it unless it says otherwise. A process that has ended
+    attends to nothing. `run` names this process; `alone` says that there is no other.
+    """
+
+    run: str
+    alone: bool
+
+    async def come(self, job_id: int) -> None:
+        """Note that a call of this process is about a job."""
+
+    async def leave(self, job_ids: Collection[int]) -> None:
+        """Note that no call of this process is about these jobs any more."""
+
+    async def take_over(self, job_id: int, accepted_by: str) -> bool:
+        """Attend to a job that is without a caller; return False if it has one, or was given up.
+
+        Of several that try at once, one gets it.
+        """
+
+    async def give_up(self, job_id: int, accepted_by: str) -> bool:
+        """Leave a job; return whether it is now without a caller, and then for good."""
+
+    async def show(self) -> None:
+        """Have the other processes see that this one lives, after the server was away."""
 
 
 @dataclass(eq=False, slots=True)
@@ -33,17 +72,27 @@ def job_of(request: web.Request) -> int | None:
 
 
 class Attendance:
-    """Remembers the calls that are open, and the jobs whose caller left or was told to come back.
+    """Remembers the calls that are open, and the jobs whose caller left or was told to come back."""
 
-    All jobs accepted before `began_at` (UNIX seconds) have lost their callers with the process that
-    served them.
-    """
-
-    def __init__(self, began_at: float) -> None:
-        self._began_at = began_at
+    def __init__(self, shared: SharedAttendance) -> None:
+        self._shared = shared
         self._calls: set[Attended] = set()
         self._lost: dict[int, None] = {}  # a set that keeps its order
-        self._met: set[int] = set()
+        self._untold: dict[int, None] = {}  # lost, and the others do not know yet
+        self._news = asyncio.Event()
+        self._telling = asyncio.Lock()
+
+    @property
+    def run_name(self) -> str:
+        """The name of this process among those that serve the API."""
+        return self._shared.run
+
+    async def run(self) -> None:
+        """Tell the other processes what they must know, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep_telling())
+            if not self._shared.alone:
+                tasks.create_task(self._keep_showing())
 
     @contextmanager
     def call(self, request: web.Request) -> Iterator[Attended]:
@@ -56,28 +105,99 @@ class Attendance:
         finally:
             self._calls.discard(call)
             if not call.answered:
-                self._lose(call.jobs)
+                self._lost |= dict.fromkeys(call.jobs)
+            self._lose([each for each in call.jobs if each in self._lost])
 
-    def attend(self, request: web.Request, job: Job) -> None:
-        """Note that the call of a request is about a job."""
-        self._lost.pop(job.id, None)
-        if job.queued_at < self._began_at:
-            self._met.add(job.id)
-        if (call := request.get(_CALL)) is not None:
-            call.jobs.add(job.id)
+    async def attend(self, request: web.Request, job: Job) -> None:
+        """Note that the call of a request is about a job. Raises `StoreError`."""
+        call = request.get(_CALL)
+        if call is not None and job.id in call.jobs:
+            return  # it took the job over
+        known = job.id not in self._lost and accepted_by(job) == self._shared.run
+        self._come(call, job.id)
+        if not known and not job.state.final:
+            await self._shared.come(job.id)
 
-    def is_attended(self, job: Job) -> bool:
-        """Return whether an open call is about a job."""
-        return any(job.id in call.jobs for call in self._calls)
+    async def take_over(self, request: web.Request, job: Job) -> bool:
+        """Attend to a job that has lost its caller; return False if it has not.
 
-    def is_lost(self, job: Job) -> bool:
-        """Return whether a job has lost its caller, so that another call may take it over."""
+        Raises `StoreError`.
+        """
+        call = request.get(_CALL)
         if self.is_attended(job):
             return False
-        earlier = job.queued_at < self._began_at and job.id not in self._met
-        return earlier or job.id in self._lost
+        was_lost = job.id in self._lost
+        self._come(call, job.id)  # before another retry can see it
+        taken = False
+        try:
+            await self._tell()
+            taken = await self._shared.take_over(job.id, accepted_by(job))
+        finally:
+            if not taken and call is not None:
+                call.jobs.discard(job.id)
+                if was_lost:
+                    self._lost[job.id] = None
+        return taken
+
+    def is_attended(self, job: Job) -> bool:
+        """Return whether an open call of this process is about a job."""
+        return any(job.id in call.jobs for call in self._calls)
+
+    async def give_up(self, job: Job) -> bool:
+        """Return whether no process has a caller for a job; none can take it over then.
+
+        Raises `StoreError`.
+        """
+        await self._tell()
+        return await self._shared.give_up(job.id, accepted_by(job))
+
+    def _come(self, call: Attended | None, job_id: int) -> None:
+        if call is not None:
+            call.jobs.add(job_id)
+        self._lost.pop(job_id, None)
 
     def _lose(self, jobs: Collection[int]) -> None:
-        self._lost |= dict.fromkeys(jobs)
+        held = {job_id for call in self._calls for job_id in call.jobs}
+        self._untold |= dict.fromkeys(each for each in jobs if each not in held)
         while len(self._lost) > MOST_LOST:
             del self._lost[next(iter(self._lost))]
+        if self._untold:
+            self._news.set()
+
+    async def _keep_telling(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            try:
+                await self._tell()
+            except StoreError as error:
+                log.warning("lost callers cannot be noted: %s", error)
+                await asyncio.sleep(SHOW_EVERY_S)
+                self._news.set()
+
+    async def _tell(self) -> None:
+        """Tell the others which jobs have lost their callers. Raises `StoreError`."""
+        async with self._telling:
+            untold, self._untold = self._untold, {}
+            if not untold:
+                return
+            try:
+                await self._shared.leave(tuple(untold))
+            except BaseException:
+                self._untold = untold | self._untold
+                raise
+
+    async def _keep_showing(self) -> None:
+        while True:
+            await asyncio.sleep(SHOW_EVERY_S)
+            if self._calls:
+                try:
+                    await self._shared.show()
+                except StoreError as error:
+                    log.debug("the other processes cannot be told of this one: %s", error)
+
+
+def accepted_by(job: Job) -> str:
+    """Return which process accepted a job, "" if that is not known."""
+    origin = origin_in(job.reply_to)
+    return origin.accepted_by if origin is not None else ""

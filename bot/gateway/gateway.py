@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from bot.gateway.answering import Answering, WaitLimits
-from bot.gateway.attendance import Attendance
+from bot.gateway.attendance import Attendance, SharedAttendance
 from bot.gateway.callers import Authentication
 from bot.gateway.chat_completions import ChatRoute
 from bot.gateway.completions import CompletionRoute
@@ -84,9 +84,13 @@ class Gateway:
         uploads: Uploads,
         clock: Clock,
         links: SignedLinks,
+        shared: SharedAttendance,
         fetcher: Fetcher | None = None,
     ) -> None:
-        """Take the parts; with a `fetcher`, pictures may be addresses."""
+        """Take the parts; with a `fetcher`, pictures may be addresses.
+
+        `shared` is what this process and others that serve the API tell each other.
+        """
         self.connected = asyncio.Event()
         self.port = settings.port
         self._settings = settings
@@ -96,15 +100,15 @@ class Gateway:
         self._clients = Clients(settings.proxies)
         self._runs = Runs(queue.status, queue.jobs)
         queue.events.subscribe(self._runs.on_event)
-        attendance = Attendance(clock.now())
+        self._attendance = Attendance(shared)
         self._answering = Answering(
-            self._runs, queue.jobs, queue.submitter, settings.patience, attendance
+            self._runs, queue.jobs, queue.submitter, settings.patience, self._attendance
         )
         submitting = Submitting(
             admission=admission,
             clock=clock,
             models=lambda: tuple(queue.models.offer.catalog.models),
-            repeats=Repeats(jobs=queue.jobs, clock=clock, attendance=attendance),
+            repeats=Repeats(jobs=queue.jobs, clock=clock, attendance=self._attendance),
             unwanted=settings.unwanted,
         )
         routes = self._routes(queue, submitting, RequestPictures(clock=clock, fetcher=fetcher))
@@ -114,7 +118,7 @@ class Gateway:
             application,
             self._authentication(keys, people, clock),
             routes,
-            attendance,
+            self._attendance,
             {DESCRIPTION: described.get, ROUTE: OriginalFiles(links, self._clients).get},
             settings.origins,
         )
@@ -193,6 +197,7 @@ class Gateway:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._runs.run())
                 tasks.create_task(self._answering.run())
+                tasks.create_task(self._attendance.run())
                 tasks.create_task(keep_tidy(self._uploads, self._clock))
                 self.connected.set()
         finally:

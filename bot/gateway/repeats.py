@@ -59,8 +59,9 @@ class Repeats:
         if digest and _count(request.headers) > 0:
             for job in await self._candidates(caller.user):
                 origin = origin_of(job)
-                if origin and origin.digest == digest and self.attendance.is_lost(job):
-                    self.attendance.attend(request, job)  # before another retry can see it
+                if origin is None or origin.digest != digest:
+                    continue
+                if await self.attendance.take_over(request, job):
                     return origin.key
         return f"{PLATFORM}:{uuid4().hex}"
 

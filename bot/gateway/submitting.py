@@ -53,7 +53,7 @@ class Submitting:
         digest = digest_of(request.headers, model, wanted, files)
         asking = await self._asking(request, caller, digest, hook)
         made = await seen_through(self.admission.submit(asking, model, wanted, files))
-        return self._accepted(request, made, digest)
+        return await self._accepted(request, made, digest)
 
     async def draw(
         self, request: web.Request, caller: Caller, drawing: Drawing, *, hook: Hook | None = None
@@ -62,7 +62,7 @@ class Submitting:
         digest = digest_of(request.headers, drawing.model, drawing, drawing.files)
         asking = await self._asking(request, caller, digest, hook)
         made = await seen_through(self.admission.draw(asking, drawing))
-        return self._accepted(request, made, digest)
+        return await self._accepted(request, made, digest)
 
     def require(self, request: web.Request, model: str | None, needs: Capability) -> None:
         """Refuse a model that cannot do it, before the work on a request begins.
@@ -92,12 +92,12 @@ class Submitting:
         styles = {name.casefold() for name in self.admission.styles}
         return named if named is not None and named.casefold() in styles else None
 
-    def _accepted(self, request: web.Request, made: Job | Refusal, digest: str) -> Job:
+    async def _accepted(self, request: web.Request, made: Job | Refusal, digest: str) -> Job:
         if not isinstance(made, Job):
             raise refused(made, self.models(), self.clock.now())
         release(request)
         self.repeats.require_same(made, digest)
-        self.repeats.attendance.attend(request, made)
+        await self.repeats.attendance.attend(request, made)
         return made
 
     async def _asking(
@@ -113,6 +113,7 @@ class Submitting:
             language="en",
             key=key,
             digest=digest,
+            accepted_by=self.repeats.attendance.run_name,
             hook=hook,
         ).model_dump_json()
         return Asking(person=caller.person, key=key, unwanted=self.unwanted, reply_to=origin)

@@ -159,6 +159,7 @@ def gateway(
         uploads=stored.uploads,
         clock=given.clock,
         links=stored.links,
+        shared=stored.attendance,
         fetcher=fetcher,
     )
 

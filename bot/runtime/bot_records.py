@@ -8,6 +8,7 @@ from bot.chat.records.stored_log import StoredLog
 from bot.chat.records.stored_records import StoredRecords
 from bot.config.load import Config
 from bot.gateway.jobs.hooks import derived_key
+from bot.gateway.stored_attendance import StoredAttendance
 from bot.people.audit_log import AuditLog
 from bot.people.invites import Invites
 from bot.people.stored_api_keys import StoredApiKeys
@@ -35,6 +36,7 @@ class BotRecords:
     uploads: StoredUploads
     past: ResultPictures
     hook_key: bytes
+    attendance: StoredAttendance
 
 
 async def read_records(database: Database, config: Config, clock: Clock) -> BotRecords:
@@ -53,6 +55,7 @@ async def read_records(database: Database, config: Config, clock: Clock) -> BotR
         uploads=StoredUploads(database),
         past=ResultPictures(StoredFiles(database), links),
         hook_key=derived_key(key),
+        attendance=StoredAttendance(database),
     )
 
 

@@ -44,7 +44,7 @@ class BotSetup:
     grace_s: float = field(default_factory=lambda: GRACE_S)
 
     async def open_database(
-        self, stack: AsyncExitStack, *, tenure: Tenure | None = None
+        self, stack: AsyncExitStack, *, tenure: Tenure | None = None, shared: bool = False
     ) -> Database:
         """Open the database until the stack ends. Raises `StoreError`."""
         database = await open_database(
@@ -53,6 +53,7 @@ class BotSetup:
             inline=self.inline,
             most_mb=most_mb(self.config.retention),
             tenure=tenure,
+            shared=shared,
         )
         stack.push_async_callback(database.aclose)
         return database

@@ -41,6 +41,7 @@ class Origin(Record):
     near: NearModel | None = None
     parts: tuple[str, ...] = ()  # the parts that belong to it of the album it was asked with
     digest: str = ""  # of a program's request, by which a repeated call is recognised
+    accepted_by: str = ""  # the process that accepted a program's request
     hook: Hook | None = None
 
     @classmethod

@@ -49,7 +49,7 @@ def test_no_client_gives_up_and_none_gets_more_than_it_can_bear() -> None:
     async def scenario() -> tuple[Written, bytes]:
         queue = cast("Any", NoQueue())
         runs, written = Runs(queue, queue), Written()
-        answering = Answering(runs, queue, queue, WaitLimits(), Attendance(0.0))
+        answering = Answering(runs, queue, queue, WaitLimits(), Attendance(queue))
         job = stand_in(1, "llama", 0.0)
         writer = ChatStream(heading=Heading(id="chatcmpl-1", model="llama", created=0))
         with runs.watch(job) as (waiting, news), closing(Alarm(news)) as alarm:

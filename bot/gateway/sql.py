@@ -1,0 +1,10 @@
+"""The SQL of the API, by name, in the dialect that SQLite and PostgreSQL share."""
+
+ATTENDING = "API calls"
+"""The turn for changing who attends to a job: what is known of its callers is read first."""
+ATTENDANCE = "SELECT run, state FROM attendance WHERE job_id = ?"
+NOTE_ATTENDANCE = (
+    "INSERT INTO attendance (job_id, run, state) SELECT id, CAST(? AS TEXT), CAST(? AS TEXT)"
+    " FROM jobs WHERE id = ?"
+    " ON CONFLICT (job_id, run) DO UPDATE SET state = excluded.state"
+)

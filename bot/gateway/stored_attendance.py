@@ -1,0 +1,82 @@
+"""`SharedAttendance` in the bot's database.
+
+A job is attended to by the process that accepted it, without a word in the database, until that
+process notes that its caller has left. A process lives as long as its opening of the database does.
+"""
+
+from collections.abc import Collection, Mapping
+
+from bot.gateway import sql
+from queueing.store import Connection, Database
+
+_HERE, _LEFT, _GIVEN_UP = "here", "left", "given up"
+
+
+class StoredAttendance:
+    """Implements `bot.gateway.attendance.SharedAttendance`; `run` names this process."""
+
+    def __init__(self, database: Database, *, run: str | None = None) -> None:
+        self.run = run or database.run
+        self.alone = database.alone
+        self._database = database
+
+    async def come(self, job_id: int) -> None:
+        """Note that a call of this process is about a job."""
+        await self._database.write(lambda connection: _note(connection, job_id, self.run, _HERE))
+
+    async def leave(self, job_ids: Collection[int]) -> None:
+        """Note that no call of this process is about these jobs any more."""
+
+        def change(connection: Connection) -> None:
+            connection.execute(connection.statements.turn, (sql.ATTENDING,))
+            for job_id in job_ids:
+                _note(connection, job_id, self.run, _LEFT)
+
+        await self._database.write(change)
+
+    async def take_over(self, job_id: int, accepted_by: str) -> bool:
+        """Attend to a job that is without a caller; return False if it has one, or was given up."""
+        living = await self._living()
+
+        def change(connection: Connection) -> bool:
+            states = _states(connection, job_id, accepted_by)
+            if _GIVEN_UP in states.values() or _attending(states, living):
+                return False
+            _note(connection, job_id, self.run, _HERE)
+            return True
+
+        return await self._database.write(change)
+
+    async def give_up(self, job_id: int, accepted_by: str) -> bool:
+        """Leave a job; return whether it is now without a caller, and then for good."""
+        living = await self._living()
+
+        def change(connection: Connection) -> bool:
+            states = _states(connection, job_id, accepted_by)
+            others = _attending(states, living) - {self.run}
+            _note(connection, job_id, self.run, _LEFT if others else _GIVEN_UP)
+            return not others
+
+        return await self._database.write(change)
+
+    async def show(self) -> None:
+        """Have the other processes see that this one lives, after the server was away."""
+        await self._database.write(lambda _connection: None)
+
+    async def _living(self) -> frozenset[str]:
+        return await self._database.runs() | {self.run}
+
+
+def _states(connection: Connection, job_id: int, accepted_by: str) -> Mapping[str, str]:
+    """Return how processes attend to a job, which no other one changes until this has."""
+    connection.execute(connection.statements.turn, (sql.ATTENDING,))
+    rows = connection.execute(sql.ATTENDANCE, (job_id,))
+    return {accepted_by: _HERE, **dict(rows)}
+
+
+def _attending(states: Mapping[str, str], living: Collection[str]) -> set[str]:
+    return {run for run, state in states.items() if state == _HERE and run in living}
+
+
+def _note(connection: Connection, job_id: int, run: str, state: str) -> None:
+    connection.execute(sql.NOTE_ATTENDANCE, (run, state, job_id))

@@ -1,0 +1,201 @@
+"""The API in two processes on one database: each job has one caller, and each webhook one call."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import aiohttp
+import pytest
+
+from bot.config import load as configuration
+from bot.gateway.gateway import Gateway
+from bot.runtime import assembly
+from bot.runtime.app import App, gateway_of
+from bot.runtime.background import beside, keep_served
+from bot.runtime.setup import BotSetup
+from queueing.core.jobs import JobState
+from queueing.store import Database
+from tests.bot.gateway.test_repeats import (
+    AGAIN,
+    BRISK,
+    CAT,
+    FIRST,
+    SLOW,
+    all_jobs,
+    hang_up,
+    job_of,
+    until_running,
+)
+from tests.bot.gateway.test_webhooks import Receiver, calling, listening
+from tests.bot.gateway.whole_api import CONFIG, GRACE_S, WAIT_S, Api
+
+pytest.importorskip("psycopg")
+
+from queueing.store.postgres.posts import PostgresPosts  # an extra
+
+CHAT = "/chat/completions"
+LONG_S = 600.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TwoApis:
+    """The API of the process that holds the queue, and that of another, with its database.
+
+    `start` has one more process serve the API.
+    """
+
+    one: Api
+    other: Api
+    database: Database
+    start: Callable[[], Awaitable[Api]]
+
+    async def crash(self) -> None:
+        """Have the other process end without a word, as the database sees it."""
+        await self.database.aclose()
+
+
+@asynccontextmanager
+async def two_apis(url: str, text: str = CONFIG) -> AsyncIterator[TwoApis]:
+    setup = BotSetup(configuration.parse(text, {}), database_url=url, grace_s=GRACE_S)
+    async with AsyncExitStack() as stack:
+        posts = PostgresPosts(url, process="one", lease_s=LONG_S)
+        stack.push_async_callback(posts.aclose)
+        tenure = await posts.take("queue", address="")
+        parts = await stack.enter_async_context(App(setup).running(tenure=tenure))
+        await stack.enter_async_context(beside(parts.queue.run()))
+        timeout = aiohttp.ClientTimeout(total=WAIT_S)
+        session = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout))
+
+        async def serve(gateway: Gateway | None) -> Api:
+            assert gateway is not None
+            async with asyncio.timeout(WAIT_S):
+                await gateway.connected.wait()
+            return Api(replace(parts, gateway=gateway), session)
+
+        async def start(database: Database) -> Api:
+            given = await setup.groundwork(database, parts.queue)
+            gateway = gateway_of(setup, given, assembly.admission(given), stack)
+            assert gateway is not None
+            await stack.enter_async_context(beside(keep_served(gateway)))
+            return await serve(gateway)
+
+        async def start_another() -> Api:
+            return await start(await setup.open_database(stack, shared=True))
+
+        database = await setup.open_database(stack, shared=True)
+        yield TwoApis(
+            one=await serve(parts.gateway),
+            other=await start(database),
+            database=database,
+            start=start_another,
+        )
+
+
+Which = Callable[[TwoApis], tuple[Api, Api]]
+both_ways = pytest.mark.parametrize(
+    "which",
+    [lambda apis: (apis.one, apis.other), lambda apis: (apis.other, apis.one)],
+    ids=["from-the-holder", "to-the-holder"],
+)
+
+
+@both_ways
+async def test_a_retry_at_another_process_takes_over_the_job(
+    which: Which, postgres_url: str
+) -> None:
+    """The same request would be in line once for each process."""
+    async with two_apis(postgres_url, SLOW) as apis:
+        first, second = which(apis)
+        await hang_up(first, CHAT, CAT, until_running)
+        (job,) = await first.open_jobs()
+        assert await job_of(second, CHAT, CAT, AGAIN) == str(job.id)
+        assert len(await all_jobs(first)) == 1
+
+
+@both_ways
+async def test_a_retry_does_not_take_the_job_of_a_caller_elsewhere(
+    which: Which, postgres_url: str
+) -> None:
+    """Two callers would wait for one job, and the first that hangs up would end it for both."""
+    async with two_apis(postgres_url, SLOW) as apis:
+        first, second = which(apis)
+        waiting = asyncio.create_task(first.post(CHAT, CAT, headers=FIRST))
+        await until_running(first)
+        (job,) = await first.open_jobs()
+        assert await job_of(second, CHAT, CAT, AGAIN) != str(job.id)
+        assert not waiting.done()
+        (left,) = [each for each in await all_jobs(first) if each.id == job.id]
+        assert left.state is JobState.PROCESSING
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+
+async def test_a_retry_after_a_crash_takes_over_the_job(postgres_url: str) -> None:
+    """Whatever a process had accepted when it was killed would be done twice."""
+    async with two_apis(postgres_url, BRISK) as apis:
+        waiting = asyncio.create_task(apis.other.post(CHAT, CAT, headers=FIRST))
+        await until_running(apis.other)
+        (job,) = await apis.other.open_jobs()
+        await apis.crash()
+        answer = await apis.one.post(CHAT, CAT, headers=AGAIN)
+        assert answer["id"] == f"chatcmpl-{job.id}"
+        assert len(await all_jobs(apis.one)) == 1
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+
+@both_ways
+async def test_a_caller_who_hangs_up_does_not_end_a_job_that_is_read_elsewhere(
+    which: Which, postgres_url: str
+) -> None:
+    """A call with the same key at another machine would be answered that it was cancelled."""
+    key = {"Idempotency-Key": "one"}
+    async with two_apis(postgres_url, BRISK.replace("0.5", "1.5")) as apis:
+        first, second = which(apis)
+        begun = asyncio.create_task(first.post(CHAT, CAT, headers=key))
+        await until_running(first)
+        (job,) = await first.open_jobs()
+        beside_it = asyncio.create_task(second.post(CHAT, CAT, headers=key))
+        await _attended(apis.database, job.id)
+        begun.cancel()
+        await asyncio.gather(begun, return_exceptions=True)
+        assert (await beside_it)["id"] == f"chatcmpl-{job.id}"
+
+
+async def _attended(database: Database, job_id: int) -> None:
+    """Wait until a second process says that it has a caller for a job."""
+    here = "SELECT count(*) FROM attendance WHERE job_id = ? AND state = 'here'"
+    async with asyncio.timeout(WAIT_S):
+        while not await database.read(lambda each: each.execute(here, (job_id,)).fetchone()[0]):
+            pass  # the server has been asked meanwhile
+
+
+async def test_a_process_that_starts_leaves_the_jobs_of_others_alone(postgres_url: str) -> None:
+    """Every start would take the callers' jobs away, or cancel them."""
+    async with two_apis(postgres_url, BRISK.replace("0.5", "1.5")) as apis:
+        waiting = asyncio.create_task(apis.one.post(CHAT, CAT, headers=FIRST))
+        await until_running(apis.one)
+        (job,) = await apis.one.open_jobs()
+        third = await apis.start()
+        assert await job_of(third, CHAT, CAT, AGAIN) != str(job.id)
+        assert (await waiting)["id"] == f"chatcmpl-{job.id}"
+
+
+@both_ways
+async def test_each_webhook_is_called_once(which: Which, postgres_url: str) -> None:
+    """A program would be told of the same end once by each process."""
+    async with (
+        listening(Receiver()) as receiver,
+        two_apis(postgres_url, calling(receiver)) as apis,
+    ):
+        api, _ = which(apis)
+        asked: dict[str, Any] = {"model": "flux", "prompt": "a fox", "webhook": receiver.url}
+        told = set()
+        for _ in range(3):
+            await api.post("/jobs", asked, status=202)
+            told.add((await receiver.next())[1]["id"])
+        await api.until(lambda jobs: not jobs)
+        assert len(told) == 3
+        assert receiver.calls.empty()
