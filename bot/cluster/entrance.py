@@ -7,14 +7,16 @@ afterwards each is hung up on, and looks for the holder again.
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from bot.cluster.memory_wire import MemoryWire
 from bot.cluster.queue_server import QueueServer
 from bot.cluster.websocket import listening
 from bot.cluster.wire import Wire, WireBroken
 from bot.config.addresses import host_and_port, is_loopback, joined
+from queueing.core.errors import StoreError
 
 log = logging.getLogger(__name__)
 
@@ -98,12 +100,20 @@ async def entrance_at(
 
     `listen` and `advertise` are hosts, with a port or without one, as configured. By default it
     listens at `local_host()`, the address from which this process reaches the database, on any
-    free port, and is called there. Raises `StoreError` if that is not known and asked, and `OSError`
-    for an address that is taken or not of this machine.
+    free port, and is called there. Raises `StoreError` if that is not known, or for an address that
+    is taken or not of this machine.
     """
     host, port = host_and_port(listen or await local_host())
     entrance = Entrance()
-    async with listening(entrance.serve, host, port, heartbeat_s=heartbeat_s) as bound:
+    async with AsyncExitStack() as stack:
+        opened = listening(entrance.serve, host, port, heartbeat_s=heartbeat_s)
+        try:
+            bound = await stack.enter_async_context(opened)
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno and error.errno > 0 else error
+            raise StoreError(
+                f"cluster.listen: cannot listen at {joined(host, port)}: {why}"
+            ) from error
         called_host, called_port = host_and_port(advertise or host)
         entrance.address = joined(called_host, called_port or bound)
         log.info("other processes reach this one at %s", entrance.address)

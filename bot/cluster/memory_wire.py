@@ -31,6 +31,9 @@ class MemoryWire:
             raise WireBroken(too_long(most))
         return frame
 
+    def known(self) -> None:
+        """Do nothing: both ends are in this process."""
+
     async def close(self) -> None:
         """End the connection. Idempotent."""
         self.cut()

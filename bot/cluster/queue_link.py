@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from bot.cluster import frames
 from bot.cluster.methods import Method
 from bot.cluster.outbox import Outbox
-from bot.cluster.wire import Wire, WireBroken
+from bot.cluster.wire import BODY_LIMIT, Wire, WireBroken
 from bot.queue.failures import Failure, error_of
 from bot.queue.json_values import event_from_json, from_json
 from queueing.core.catalog import Offer
@@ -82,6 +82,8 @@ class QueueLink:
     ) -> Any:
         """Make a call and return its result. Raises what it raises there, and `StoreError`."""
         body = called.arguments_json(args, named)
+        if len(body) > BODY_LIMIT:
+            raise StoreError(f"a request of {len(body)} bytes is too long for another process")
         for _ in range(TRIES):
             line = await self._next_line()
             try:
@@ -93,6 +95,8 @@ class QueueLink:
         raise StoreError(f"the connection to the queue broke {TRIES} times during one call")
 
     async def _next_line(self) -> "_Line":
+        if self._line is not None:
+            return self._line
         try:
             async with asyncio.timeout(PATIENCE_S):
                 while (line := self._line) is None:

@@ -10,7 +10,7 @@ from bot.cluster.greeting import NotTrusted, greet_guest
 from bot.cluster.methods import method
 from bot.cluster.outbox import Outbox
 from bot.cluster.progress_pushes import ProgressPushes
-from bot.cluster.wire import Wire, WireBroken
+from bot.cluster.wire import BODY_LIMIT, Wire, WireBroken
 from bot.queue.failures import Failure, failure_of
 from bot.queue.json_values import event_to_json, to_json
 from bot.queue.service import QueueService
@@ -71,6 +71,7 @@ class QueueServer:
         try:
             async with asyncio.timeout(GREETING_S):
                 await greet_guest(wire, self._secret)
+            wire.known()
             await self._serve(_Guest(wire, self._require_held))
         except TimeoutError:
             self._refuse("it did not introduce itself")
@@ -153,6 +154,8 @@ class QueueServer:
         except Exception:
             log.exception("a call of another process, %s.%s, was stopped by a bug", part, name)
             raise StoreError(f"{part}.{name} was stopped by a bug, see the log there") from None
+        if len(written) > BODY_LIMIT:
+            raise StoreError(f"an answer of {len(written)} bytes is too long for another process")
         if part in _CHANGES_COPIES:
             self._push_copies()  # before the answer: a caller that has paused a model finds it paused
         return written

@@ -4,17 +4,20 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import aiohttp
 from aiohttp import web
 
 from bot.cluster.wire import FRAME_LIMIT, Wire, WireBroken, too_long
+from bot.serving.listener import NAME, Listener
 
 log = logging.getLogger(__name__)
 
 PATH = "/queue"
 PIECE = 256 * 1024  # bytes: with a slow network, a whole frame would outlast the heartbeat
 CONNECT_S = 3.0
+SILENT_S = 5.0  # until a connection has become a WebSocket
 CLOSE_S = 1.0  # for the farewell of the other end
 _MORE, _LAST = b"\0", b"\1"
 
@@ -27,8 +30,10 @@ class WebSocketWire:
     The first byte of a piece says whether it is the last one of its frame.
     """
 
-    def __init__(self, socket: Socket) -> None:
+    def __init__(self, socket: Socket, known: Callable[[], None] = lambda: None) -> None:
+        """Take the socket; `known` is called once the other end is."""
         self._socket = socket
+        self._known = known
 
     async def send(self, frame: bytes) -> None:
         """Send a frame. Raises `WireBroken`."""
@@ -49,6 +54,10 @@ class WebSocketWire:
         if size > most + len(pieces):
             raise WireBroken(too_long(most))
         return b"".join(pieces)
+
+    def known(self) -> None:
+        """Record that the other end has proven who it is."""
+        self._known()
 
     async def close(self) -> None:
         """End the connection."""
@@ -73,25 +82,37 @@ async def listening(
     serve: Callable[[Wire], Awaitable[None]], host: str, port: int, *, heartbeat_s: float
 ) -> AsyncIterator[int]:
     """Serve other processes at an address; provide the port. Raises `OSError` if it is taken."""
+    served: set[asyncio.Task[None]] = set()
 
     async def handle(request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse(
             heartbeat=heartbeat_s, max_msg_size=2 * PIECE, timeout=CLOSE_S, compress=False
         )
         await socket.prepare(request)
-        await serve(WebSocketWire(socket))
+        serving = asyncio.ensure_future(serve(WebSocketWire(socket, partial(_name, request))))
+        served.add(serving)
+        try:
+            await asyncio.wait({serving})
+        finally:
+            serving.cancel()
+            served.discard(serving)
         return socket
 
     app = web.Application()
     app.router.add_get(PATH, handle)
-    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.5)
-    await runner.setup()
+    listener = Listener(app, silent_s=SILENT_S, cancels=True)
     try:
-        site = web.TCPSite(runner, host, port)
-        await site.start()
-        yield runner.addresses[0][1]
+        yield await listener.open(host, port)
     finally:
-        await runner.cleanup()
+        for each in served:
+            each.cancel()
+        await listener.close()
+
+
+def _name(request: web.Request) -> None:
+    """Keep strangers from taking the place of a process that is served."""
+    if (name := request.get(NAME)) is not None:
+        name("a process")
 
 
 @asynccontextmanager

@@ -4,6 +4,8 @@ from typing import Protocol
 
 FRAME_LIMIT = 512_000_000  # bytes: a call carries the files of one request or one result
 
+BODY_LIMIT = FRAME_LIMIT - 1000  # the head of a frame is some tens of bytes
+
 
 class WireBroken(Exception):
     """The connection has ended; frames on their way may or may not have arrived."""
@@ -17,6 +19,9 @@ class Wire(Protocol):
 
     async def receive(self, most: int = FRAME_LIMIT) -> bytes:
         """Return the next frame. Raises `WireBroken` once none will come, and for a longer one."""
+
+    def known(self) -> None:
+        """Record that the other end has proven who it is: it is no stranger any more."""
 
     async def close(self) -> None:
         """End the connection. Idempotent."""

@@ -26,6 +26,9 @@ class SlowWire:
     async def receive(self, most: int = 0) -> bytes:
         raise WireBroken(str(most))
 
+    def known(self) -> None:
+        pass
+
     async def close(self) -> None:
         pass
 

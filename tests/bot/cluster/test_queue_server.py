@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.cluster import frames
+from bot.cluster import frames, queue_link, queue_server
 from bot.cluster.greeting import greet_holder
 from bot.cluster.memory_wire import MemoryWire
 from bot.cluster.wire import WireBroken
-from queueing.core.errors import Fenced
+from queueing.core.errors import Fenced, StoreError
 from queueing.core.events import JobChanged, Progressed
 from queueing.core.jobs import Job
 from queueing.core.storage import Admission
@@ -170,3 +170,24 @@ def test_progress_arrives_before_the_end_it_led_to(tmp_path: Path) -> None:
 
 def _ended(event: object) -> bool:
     return isinstance(event, JobChanged) and event.job.state.final
+
+
+def test_what_is_too_long_for_a_wire_fails_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection of all calls would break, again and again."""
+
+    async def scenario(made: Cluster) -> None:
+        async with made.holder():
+            job = await submit(made)
+            with monkeypatch.context() as patch:
+                patch.setattr(queue_link, "BODY_LIMIT", 10)
+                with pytest.raises(StoreError, match=r"request of .* is too long"):
+                    await submit(made, "other")
+            with monkeypatch.context() as patch:
+                patch.setattr(queue_server, "BODY_LIMIT", 10)
+                with pytest.raises(StoreError, match=r"answer of .* is too long"):
+                    await made.queue.jobs.get(job.id)
+            assert await made.queue.jobs.get(job.id) is not None
+
+    play(tmp_path, scenario)

@@ -1,8 +1,11 @@
 """The queue over real sockets, in real time: every wait is for a signal."""
 
 import asyncio
+import base64
+import hashlib
 import logging
 import random
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -21,6 +24,7 @@ from queueing.core.storage import Admission
 from tests.simulation.installation import Installation, host, image_model
 
 SECRET = b"secret"
+GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # of RFC 6455
 BIG = File(name="a.png", mime="image/png", data=bytes(range(256)) * 40_000)
 
 
@@ -177,3 +181,27 @@ def _until_broken(serve: Callable[[Wire], Awaitable[None]]) -> Callable[[Wire], 
             await serve(wire)
 
     return until
+
+
+async def test_a_process_that_froze_is_noticed() -> None:
+    """A link would wait for a machine that lost its network until the system gives it up."""
+
+    async def freeze(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        key = re.search(rb"(?i)sec-websocket-key: (\S+)", head)
+        assert key is not None
+        proof = base64.b64encode(hashlib.sha1(key[1] + GUID, usedforsecurity=False).digest())
+        writer.write(
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Accept: " + proof + b"\r\n\r\n"
+        )
+        await reader.read()
+        writer.close()
+
+    frozen = await asyncio.start_server(freeze, "127.0.0.1", 0)
+    port = frozen.sockets[0].getsockname()[1]
+    async with frozen, asyncio.timeout(60), calling(heartbeat_s=0.2) as call:
+        wire = await call(f"127.0.0.1:{port}")
+        with pytest.raises(WireBroken):
+            await wire.receive()
+        await wire.close()
