@@ -12,6 +12,7 @@ from queueing.store.database import Connection, MigrationSet
 from queueing.store.engines import NOT_INSTALLED, is_postgres
 from queueing.store.sqlite import upkeep
 from queueing.store.sqlite.database import path_of
+from queueing.store.sqlite.ownership import made_by
 
 
 def examine_server(url: str, migrations: Sequence[MigrationSet]) -> str:
@@ -57,7 +58,8 @@ def copy_database(
             return copy_all(here, there)
     except BaseException:
         if is_new:
-            _file(target).unlink(missing_ok=True)
+            for name in made_by(_file(target)):
+                name.unlink(missing_ok=True)
         raise
 
 

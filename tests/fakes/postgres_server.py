@@ -50,7 +50,7 @@ def binaries() -> Path | None:
     return max(versions)[1] if versions else None
 
 
-def _ordinary() -> dict[str, str | int]:
+def ordinary() -> dict[str, str | int]:
     """Return who runs the server: root may not."""
     if os.getuid() != 0:
         return {}
@@ -83,7 +83,7 @@ class PostgresServer:
     def start(self) -> None:
         """Start it on a free port, or again on the one it had."""
         for _ in range(_TRIES):
-            port = self.port or _free_port()
+            port = self.port or free_port()
             options = " ".join(f"-c {setting}" for setting in (*self._settings, f"port={port}"))
             log = f"{self._folder}/log"
             done = self._run("pg_ctl", "start", "-w", "-o", options, "-l", log, must=False)
@@ -147,12 +147,13 @@ class PostgresServer:
             stderr=subprocess.DEVNULL,
             text=True,
             env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"},
-            **_ordinary(),  # type: ignore[call-overload]  # user and group, or neither
+            **ordinary(),  # type: ignore[call-overload]  # user and group, or neither
         )
         return done
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that is free now."""
     with socket.socket() as asking:
         asking.bind(("127.0.0.1", 0))
         return int(asking.getsockname()[1])
@@ -164,7 +165,7 @@ def running_server(programs: Path, *settings: str) -> Iterator[PostgresServer]:
     # Not pytest's folder: another account must be able to reach it.
     folder = Path(tempfile.mkdtemp(prefix="usher-pg-"))
     folder.chmod(0o755)
-    account = _ordinary()
+    account = ordinary()
     if account:
         os.chown(folder, int(account["user"]), int(account["group"]))
     server = PostgresServer(folder, programs, (*_QUICK, *settings))

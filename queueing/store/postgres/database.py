@@ -28,7 +28,7 @@ from queueing.store.database import (
 )
 from queueing.store.postgres.address import Address, read_address
 from queueing.store.postgres.connection import Plain
-from queueing.store.postgres.failures import explain
+from queueing.store.postgres.failures import sentence
 from queueing.store.postgres.kinds import CHANGES, QUERIES, change_nothing
 from queueing.store.postgres.schema import migrate
 from queueing.store.postgres.session import Session, connect
@@ -202,7 +202,7 @@ async def open_postgres(
             lock.belongs_to(str(database_id))
             opened.pop_all()
     except (psycopg.Error, StoreError) as error:
-        raise StoreError(f"{address.shown}: {explain(error)}") from error
+        raise StoreError(f"{address.shown}: {sentence(error)}") from error
     return PostgresDatabase(
         database_id=database_id,
         run=lock.run,
@@ -227,7 +227,7 @@ async def migrate_postgres(url: str, *, migrations: Sequence[MigrationSet] = ())
     try:
         await asyncio.to_thread(forward)
     except (psycopg.Error, StoreError) as error:
-        raise StoreError(f"{address.shown}: {explain(error)}") from error
+        raise StoreError(f"{address.shown}: {sentence(error)}") from error
 
 
 def _prepared(

@@ -69,6 +69,12 @@ def explain(error: Exception) -> Exception:
     return explained
 
 
+def sentence(error: Exception) -> str:
+    """Return an error in one line, whatever it is."""
+    explained = explain(error)
+    return _first_line(explained) if isinstance(explained, psycopg.Error) else str(explained)
+
+
 def explain_refusal(error: psycopg.Error) -> StoreError:
     """Return why no session could be had; a server that may answer later is `DatabaseAway`."""
     said = _first_line(error)

@@ -37,8 +37,16 @@ def look(plain: Plain) -> ServerLook:
     """
     if not is_known(plain):
         return ServerLook()
-    counts: dict[str, int] = dict(plain.execute(_OPEN).fetchall())
     try:
-        return ServerLook(held=introductions(plain), open_jobs=counts)
-    except (errors.UndefinedColumn, errors.UndefinedTable):  # no process tells this there
-        return ServerLook(open_jobs=counts)
+        counts: dict[str, int] = dict(plain.execute(_OPEN).fetchall())
+        return ServerLook(held=_introduced(plain), open_jobs=counts)
+    except (errors.UndefinedColumn, errors.UndefinedTable):
+        return ServerLook()  # a much newer version's, which is refused when the tables are opened
+
+
+def _introduced(plain: Plain) -> Sequence[Introduction]:
+    """Return who holds what; no one where an earlier version's tables do not tell."""
+    try:
+        return introductions(plain)
+    except (errors.UndefinedColumn, errors.UndefinedTable):
+        return ()

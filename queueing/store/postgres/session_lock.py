@@ -96,8 +96,8 @@ def refuse_pooler(one: Plain, other: Plain) -> None:
         other.execute("BEGIN")
         changed = _pid(other) == mine or _pid(one) != mine
         other.execute("ROLLBACK")
-    except psycopg.errors.DuplicatePreparedStatement:
-        changed = True
+    except (psycopg.errors.DuplicatePreparedStatement, psycopg.errors.ProtocolViolation):
+        changed = True  # the latter: pool_mode = statement knows no transactions
     if changed:
         raise StoreError(POOLED)
 

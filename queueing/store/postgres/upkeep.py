@@ -12,7 +12,7 @@ from queueing.store.database import Connection, MigrationSet
 from queueing.store.postgres.address import Address, read_address
 from queueing.store.postgres.connection import Plain, PostgresConnection
 from queueing.store.postgres.database import QUEUE_TABLES
-from queueing.store.postgres.failures import explain
+from queueing.store.postgres.failures import sentence
 from queueing.store.postgres.looking import look
 from queueing.store.postgres.schema import is_known, migrate
 from queueing.store.postgres.session import connect
@@ -116,7 +116,9 @@ def one_transaction(url: str, migrations: Sequence[MigrationSet]) -> Iterator[Co
 
     Raises `StoreError` with what to do if the database cannot be used.
     """
-    with _reached(url) as (_, plain):
+    with _reached(url) as (address, plain):
+        with closing(connect(address)) as other:
+            refuse_pooler(plain, other)
         SessionLock()(plain)
         with plain.transaction():
             plain.execute("SET LOCAL statement_timeout = 0")
@@ -134,7 +136,6 @@ def _reached(url: str) -> Iterator[tuple[Address, Plain]]:
         with closing(connect(address)) as plain:
             yield address, plain
     except psycopg.Error as error:
-        explained = explain(error)
-        raise StoreError(f"{address.shown}: {explained}") from error
+        raise StoreError(f"{address.shown}: {sentence(error)}") from error
     except StoreError as error:
         raise StoreError(f"{address.shown}: {error}") from error

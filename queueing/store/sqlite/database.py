@@ -308,8 +308,8 @@ def path_of(url: str) -> Path | None:
         return None
     if not url.startswith("sqlite:///"):
         raise StoreError(
-            f"{url}: no database this version knows; use sqlite:///path/to/file.db"
-            " or postgresql://user:password@host/database"
+            f"{url.partition('://')[0]}://… is no database this version knows; use"  # a password
+            " sqlite:///path/to/file.db or postgresql://user:password@host/database"
         )
     return Path(url.removeprefix("sqlite:///"))
 

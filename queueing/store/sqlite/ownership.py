@@ -3,6 +3,7 @@
 import logging
 import os
 import sqlite3
+from collections.abc import Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
@@ -92,10 +93,14 @@ def own(path: Path) -> Ownership:
     return Ownership(path, lock, file)
 
 
+def made_by(path: Path) -> Sequence[Path]:
+    """Return the files that a database consists of, whether they exist or not."""
+    return [path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", ".lock"))]
+
+
 def _hide(path: Path) -> None:
     """Remove other accounts' access to an earlier version's file; a group's is the operator's."""
-    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm", f"{path.name}.lock"):
-        file = path.with_name(name)
+    for file in made_by(path):
         with suppress(FileNotFoundError):
             mode = file.stat().st_mode & 0o777
             if os.name == "nt" or not mode & 0o007:
