@@ -7,6 +7,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from enum import Enum, auto
 
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.posts import About, Posts, Tenure, nothing
@@ -21,6 +22,18 @@ POLL_S = 0.25
 """How often a free post is looked for, if no notice comes first."""
 FREE_S = 2.0
 """How long an orderly stop waits for a database that does not answer."""
+
+
+class GivesWay(Exception):
+    """A duty cannot be done here for now; perhaps another process can do it."""
+
+
+class _End(Enum):
+    """How a process came to do a duty no longer."""
+
+    DONE = auto()
+    LOST = auto()
+    GAVE_WAY = auto()
 
 
 class Lease:
@@ -72,16 +85,18 @@ class PostKeeper:
         """Do a post's duty whenever this process holds it, until cancelled or the duty fails.
 
         Cancelled, it lets the duty stop in its order and then frees the post. A duty that returns
-        has given the post up.
+        has given the post up; one that raises `GivesWay` or `StoreError` leaves it to others, and
+        this process applies again after the time of a lease.
         """
         while True:
             lease = await self._apply(name, address, about)
             log.info("this process holds the post %s (epoch %d)", name, lease.tenure.epoch)
-            kept = await self._hold(lease, duty)
-            if kept:
-                await self._free(lease.tenure)
+            end = await self._hold(lease, duty)
+            if end is _End.DONE:
                 return
             log.warning("this process no longer holds the post %s", name)
+            if end is _End.GAVE_WAY:
+                await asyncio.sleep(self._lease_s)
 
     async def _apply(self, name: str, address: str, about: About) -> Lease:
         while True:
@@ -96,24 +111,30 @@ class PostKeeper:
                 return Lease(tenure, asked_at + self._lease_s, self._clock)
             await self._posts.freed(POLL_S)
 
-    async def _hold(self, lease: Lease, duty: Duty) -> bool:
-        """Do the duty while the post is held; return whether it still is."""
+    async def _hold(self, lease: Lease, duty: Duty) -> _End:
+        """Do the duty while the post is held; unless it is lost, it is free afterwards."""
         doing = asyncio.ensure_future(duty(lease))
         keeping = asyncio.ensure_future(self._keep(lease))
         try:
             await asyncio.wait({doing, keeping}, return_when=asyncio.FIRST_COMPLETED)
             if not doing.done():
-                return False
+                return _End.LOST
             await doing  # it raises what stopped the duty
         except BaseException as error:
-            if _is_fenced(error):
-                return False
+            if _is(error, Fenced):
+                return _End.LOST
             await self._stop(doing)
             if not keeping.done():
                 await self._free(lease.tenure)
-            raise
+            if not _is(error, (GivesWay, StoreError)):
+                raise
+            log.warning(
+                "the post %s is left to others for now: %s", lease.tenure.name, _told(error)
+            )
+            return _End.GAVE_WAY
         else:
-            return True
+            await self._free(lease.tenure)
+            return _End.DONE
         finally:
             await self._stop(doing)
             await self._stop(keeping)
@@ -157,8 +178,15 @@ class PostKeeper:
             log.debug("stopped with %r", error)
 
 
-def _is_fenced(error: BaseException) -> bool:
-    """Return whether a duty ended because the database refused what it wrote."""
+def _is(error: BaseException, kinds: type[Exception] | tuple[type[Exception], ...]) -> bool:
+    """Return whether a duty ended by an error of that kind, perhaps among others."""
     if isinstance(error, BaseExceptionGroup):
-        return error.subgroup(Fenced) is not None
-    return isinstance(error, Fenced)
+        return error.subgroup(kinds) is not None
+    return isinstance(error, kinds)
+
+
+def _told(error: BaseException) -> str:
+    """Return the sentence of the first error of those that ended a duty."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error)

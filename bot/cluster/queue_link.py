@@ -49,7 +49,7 @@ class QueueLink:
         self._dial = dial
         self._moved = moved
         self._line: _Line | None = None
-        self._connected = asyncio.Event()
+        self._connected, self._broken = asyncio.Event(), asyncio.Event()
         self._listeners: list[Listener] = []
         self._numbers = itertools.count(1)
         self._was_connected = False
@@ -71,9 +71,23 @@ class QueueLink:
         """Call the listener with every event, and with `EventsMissed` after a break."""
         self._listeners.append(listener)
 
+    def unsubscribe(self, listener: Listener) -> None:
+        """Call the listener no more."""
+        self._listeners.remove(listener)
+
     async def connected(self) -> None:
         """Wait until a process that holds the queue is connected."""
         await self._connected.wait()
+
+    async def out_of_reach(self, patience_s: float) -> None:
+        """Wait until no process that holds the queue has been reached for so long."""
+        while True:
+            try:
+                async with asyncio.timeout(patience_s):
+                    await self._connected.wait()
+            except TimeoutError:
+                return
+            await self._broken.wait()
 
     # ------------------------------------------------------------ calls
 
@@ -153,6 +167,7 @@ class QueueLink:
     def _open(self, line: "_Line") -> None:
         self._line = line
         line.opened = True
+        self._broken.clear()
         self._connected.set()
         if self._was_connected:
             self._tell(EventsMissed())
@@ -163,6 +178,7 @@ class QueueLink:
         if self._line is line:
             self._line = None
             self._connected.clear()
+            self._broken.set()
 
     def _take(self, line: "_Line", frame: frames.Frame) -> None:
         match frame.kind:
@@ -179,7 +195,7 @@ class QueueLink:
                 self._snapshot = from_json(frame.body, QueueSnapshot)
 
     def _tell(self, event: Event) -> None:
-        for listener in self._listeners:
+        for listener in tuple(self._listeners):
             try:
                 listener(event)
             except Exception:

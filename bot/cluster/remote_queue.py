@@ -14,6 +14,7 @@ from bot.queue.models import ModelReader
 from bot.queue.status import QueueStatus
 from bot.queue.submitting import JobSubmitter
 from queueing.core.catalog import Offer
+from queueing.core.events import Listener
 from queueing.core.standings import QueueSnapshot
 
 
@@ -29,7 +30,28 @@ class RemoteQueue:
         self.admin = cast("QueueAdmin", _RemotePart(link, "admin"))
         self.preloads = cast("ModelPreloads", _RemotePart(link, "preloads"))
         self.erasure = cast("JobEraser", _RemotePart(link, "erasure"))
-        self.events: QueueEvents = link
+        self._events = _RemoteEvents(link)
+        self.events: QueueEvents = self._events
+
+    def leave(self) -> None:
+        """End the subscriptions to its events. Idempotent."""
+        self._events.end()
+
+
+class _RemoteEvents:
+    """The events of the link for as long as one of its users wants them."""
+
+    def __init__(self, link: QueueLink) -> None:
+        self._link = link
+        self._listeners: list[Listener] = []
+
+    def subscribe(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+        self._link.subscribe(listener)
+
+    def end(self) -> None:
+        while self._listeners:
+            self._link.unsubscribe(self._listeners.pop())
 
 
 class _RemotePart:

@@ -23,7 +23,6 @@ from bot.runtime.enhancer import Enhancer
 from bot.runtime.queue_parts import QueueParts, enhancer_of, open_queue, upkeep
 from bot.runtime.setup import SETTLE_S, BotSetup
 from queueing.core.ports import Backend
-from queueing.core.posts import Tenure
 from queueing.service.jobqueue import JobQueue
 from queueing.store import Database, JobStore
 
@@ -61,16 +60,11 @@ class App:
             await parts.queue.run()
 
     @asynccontextmanager
-    async def running(
-        self, *, tenure: Tenure | None = None, settle_s: float = SETTLE_S
-    ) -> AsyncIterator[BotParts]:
-        """Provide the parts with chats and presenter running; the caller runs the queue.
-
-        At an orderly stop the last messages of jobs that have ended get `settle_s`.
-        """
+    async def running(self) -> AsyncIterator[BotParts]:
+        """Provide the parts with chats and presenter running; the caller runs the queue."""
         setup = self._setup
         async with AsyncExitStack() as stack:
-            database = await setup.open_database(stack, tenure=tenure)
+            database = await setup.open_database(stack)
             queue = await open_queue(setup, database, stack)
             given = await setup.groundwork(database, queue.queue)
             door = assembly.admission(given)
@@ -80,7 +74,7 @@ class App:
             async with (
                 beside(*upkeep(setup, queue, given)),
                 beside(enhancer.run(), *([keep_served(gateway)] if gateway else [])),
-                chat_parts.connected(chats, settle_s=settle_s),
+                chat_parts.connected(chats, settle_s=SETTLE_S),
             ):
                 yield _parts(given, queue, chats, enhancer, gateway)
 

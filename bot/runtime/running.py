@@ -1,33 +1,29 @@
-"""Runs the bot until it is stopped: alone on a file, or as one of several processes on a server.
+"""Runs the bot until it is stopped: alone on a file, or as one of several processes on a server."""
 
-On a server a process stands by until it leads, and serves for as long as it does.
-"""
-
-import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 
 from bot.chat.records.stored_records import MIGRATIONS
 from bot.cluster.agreement import Agreement
-from bot.cluster.posts import Lease, PostKeeper
+from bot.cluster.entrance import entrance_at
+from bot.cluster.posts import PostKeeper
+from bot.cluster.queue_finder import QueueFinder
+from bot.cluster.queue_link import QueueLink
+from bot.cluster.websocket import calling
 from bot.config.config import Config
 from bot.runtime import heartbeat
 from bot.runtime.app import App
+from bot.runtime.background import beside
+from bot.runtime.cluster_process import HAND_OVER_S, ClusterProcess
+from bot.runtime.duties import posts_of
 from bot.runtime.joining import join
 from bot.runtime.process_options import EVERYTHING, ProcessOptions
-from bot.runtime.setup import GRACE_S, SETTLE_S, BotSetup
+from bot.runtime.setup import BotSetup
 from queueing.core.errors import StoreError
-from queueing.core.posts import Tenure
 from queueing.store import is_postgres, open_posts
-
-QUEUE = "queue"
-"""The post of the process that schedules; the chats, the page and the API go with it."""
-
-HAND_OVER_S = 0.2
-"""How long running jobs, and then last messages, get where another process goes on with both."""
 
 Look = Callable[[], str | None]
 """Returns what keeps the bot from accepting requests, None if nothing does."""
@@ -35,11 +31,7 @@ Look = Callable[[], str | None]
 log = logging.getLogger(__name__)
 
 
-async def run(
-    config: Config,
-    version: str,
-    options: ProcessOptions = EVERYTHING,  # noqa: ARG001  # one duty holds everything so far
-) -> None:
+async def run(config: Config, version: str, options: ProcessOptions = EVERYTHING) -> None:
     """Run until cancelled, then stop in order.
 
     Raises `StoreError` when the database cannot be used, or was found damaged meanwhile; `BadModel`
@@ -47,77 +39,108 @@ async def run(
     processes on the database, and `ChatRefused` when no chat lets the bot in.
     """
     if is_postgres(config.database_url):
-        await _run_beside_others(config, version)
-        return
-    # The heartbeat begins once this process owns the database: a second bot must not end the first
-    # one's.
-    await _serve(config, version, lambda look: _beating(config, look))
+        await _run_beside_others(config, version, options)
+    else:
+        await _run_alone(config, version)
 
 
-async def _run_beside_others(config: Config, version: str) -> None:
-    lease_s, looks = config.cluster.lease_s, list[Look]()
-    agreement = Agreement(config, version)
-    await join(config, agreement)
-
-    def look() -> str | None:
-        return looks[-1]() if looks else None  # a process that stands by is well
-
-    @asynccontextmanager
-    async def looked_at(here: Look) -> AsyncIterator[None]:
-        looks.append(here)
-        try:
-            yield
-        finally:
-            looks.remove(here)
-
-    async def duty(lease: Lease) -> None:
-        await _serve(config, version, looked_at, lease.tenure)
-
-    async with (
-        open_posts(
-            config.database_url, migrations=(MIGRATIONS,), process=process_name(), lease_s=lease_s
-        ) as posts,
-        agreement.kept(posts, every_s=lease_s / 3),
-        _beating(config, look),
-    ):
-        log.info("usher %s stands by", version)
-        await PostKeeper(posts, lease_s=lease_s).serve(QUEUE, duty, about=agreement.about(QUEUE))
-
-
-async def _serve(
-    config: Config,
-    version: str,
-    looked_at: Callable[[Look], AbstractAsyncContextManager[None]],
-    tenure: Tenure | None = None,
-) -> None:
-    grace_s, settle_s = (GRACE_S, SETTLE_S) if tenure is None else (HAND_OVER_S, HAND_OVER_S)
-    app, damage = App(BotSetup(config, grace_s=grace_s)), None
+async def _run_alone(config: Config, version: str) -> None:
+    damage = None
     try:
+        # The heartbeat begins once this process owns the database: a second bot must not end the
+        # first one's.
         async with (
-            app.running(tenure=tenure, settle_s=settle_s) as parts,
-            looked_at(parts.database.look_at_file),
+            App(BotSetup(config)).running() as parts,
+            beside(heartbeat.beat(config.sign_of_life, parts.database.look_at_file)),
         ):
             served = [platform.name for platform in parts.platforms]
             served += [] if parts.gateway is None else ["programs"]
-            models = ", ".join(config.models) or "what its servers offer"
-            log.info("usher %s serves %s to %s", version, models, ", ".join(served))
+            log.info("usher %s serves %s to %s", version, _models(config), ", ".join(served))
             try:
                 await parts.queue.run()
             finally:
                 damage = parts.database.damage
     finally:
-        if damage is not None and tenure is None:  # an orderly stop, but not a good end
+        if damage is not None:  # an orderly stop, but not a good end
             raise StoreError(damage)
 
 
-@asynccontextmanager
-async def _beating(config: Config, look: Look) -> AsyncIterator[None]:
-    async with asyncio.TaskGroup() as group:
-        beat = group.create_task(heartbeat.beat(config.sign_of_life, look))
+async def _run_beside_others(config: Config, version: str, options: ProcessOptions) -> None:
+    names = [name for name in posts_of(config) if options.posts is None or name in options.posts]
+    agreement = Agreement(config, version)
+    await join(config, agreement)
+    with _one_error():
+        async with AsyncExitStack() as stack:
+            process = await _joined(config, agreement, stack)
+            log.info("usher %s stands by for %s", version, ", ".join(names) or "no post")
+            await process.run(names, serves_api=options.serves_api)
+
+
+async def _joined(config: Config, agreement: Agreement, stack: AsyncExitStack) -> ClusterProcess:
+    """Open what the duties of this process share. Raises `StoreError`."""
+    looks = _Looks()
+    cluster = config.cluster
+    posts = await stack.enter_async_context(
+        open_posts(
+            config.database_url,
+            migrations=(MIGRATIONS,),
+            process=process_name(),
+            lease_s=cluster.lease_s,
+        )
+    )
+    await stack.enter_async_context(agreement.kept(posts, every_s=cluster.lease_s / 3))
+    heartbeat_s = cluster.heartbeat_s
+    entrance = await stack.enter_async_context(
+        entrance_at(cluster.listen, cluster.advertise, posts.local_host, heartbeat_s=heartbeat_s)
+    )
+    call = await stack.enter_async_context(calling(heartbeat_s=heartbeat_s))
+    finder = QueueFinder(posts, entrance, call, look_every_s=heartbeat_s)
+    link = QueueLink(finder.dial, finder.moved)
+    await stack.enter_async_context(
+        beside(heartbeat.beat(config.sign_of_life, looks.look), link.run())
+    )
+    return ClusterProcess(
+        BotSetup(config, grace_s=HAND_OVER_S),
+        keeper=PostKeeper(posts, lease_s=cluster.lease_s),
+        entrance=entrance,
+        link=link,
+        agreement=agreement,
+        watched=looks.watched,
+    )
+
+
+class _Looks:
+    """What the heartbeat of a process reports: the first trouble of its duties. By itself it is well."""
+
+    def __init__(self) -> None:
+        self._looks: list[Look] = []
+
+    def look(self) -> str | None:
+        return next(filter(None, (look() for look in tuple(self._looks))), None)
+
+    @contextmanager
+    def watched(self, look: Look) -> Iterator[None]:
+        self._looks.append(look)
         try:
             yield
         finally:
-            beat.cancel()
+            self._looks.remove(look)
+
+
+@contextmanager
+def _one_error() -> Iterator[None]:
+    """Raise the first of the errors that ended a process: each would have."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        first: BaseException = group
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from None
+
+
+def _models(config: Config) -> str:
+    return ", ".join(config.models) or "what its servers offer"
 
 
 def process_name() -> str:

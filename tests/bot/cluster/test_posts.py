@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from bot.cluster.posts import Lease, PostKeeper
+from bot.cluster.posts import GivesWay, Lease, PostKeeper
+from queueing.core.errors import StoreError
 from tests.fakes.posts import FakePosts, PostTable
 from tests.simulation.loop import run
 
@@ -191,5 +192,36 @@ def test_a_duty_that_fails_frees_its_post() -> None:
         with pytest.raises(ZeroDivisionError):
             await PostKeeper(posts, lease_s=LEASE_S).serve("queue", fails)
         assert (await posts.holders())[0].holder == ""
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("error", [GivesWay("not from here"), StoreError("the server is away")])
+def test_a_duty_that_cannot_be_done_here_is_left_to_another_process(error: Exception) -> None:
+    """A process that reaches the database, and nothing else, would keep a chat silent."""
+
+    async def scenario() -> None:
+        table, began = PostTable(LEASE_S), list[str]()
+
+        async def cannot(_lease: Lease) -> None:
+            began.append("first")
+            raise ExceptionGroup("several at once", [error])
+
+        async def does(_lease: Lease) -> None:
+            began.append("second")
+            await asyncio.Event().wait()
+
+        keepers = [
+            PostKeeper(FakePosts(table, name), lease_s=LEASE_S) for name in ("first", "second")
+        ]
+        tasks = [asyncio.ensure_future(keepers[0].serve("telegram", cannot))]
+        await asyncio.sleep(LEASE_S * 2.5)
+        assert began == ["first"] * 3  # alone, it tries again
+        tasks.append(asyncio.ensure_future(keepers[1].serve("telegram", does)))
+        await asyncio.sleep(60)
+        assert began == ["first"] * 3 + ["second"]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
     run(scenario())

@@ -10,8 +10,9 @@ from bot.cluster import frames
 from bot.cluster.greeting import NotTrusted, greet_guest, greet_holder
 from bot.cluster.memory_wire import MemoryWire
 from bot.cluster.queue_link import PATIENCE_S
+from bot.cluster.remote_queue import RemoteQueue
 from queueing.core.errors import StoreError
-from queueing.core.events import EventsMissed, JobChanged
+from queueing.core.events import Event, EventsMissed, JobChanged
 from queueing.core.jobs import Job, JobState
 from queueing.core.storage import Admission
 from tests.bot.cluster.holders import Cluster, cluster
@@ -238,3 +239,39 @@ def test_a_frame_is_read_as_it_was_written() -> None:
     for wrong in (b"", b"\n", b"\xff\n"):
         with pytest.raises(ValueError, match=r".*"):
             frames.read(wrong)
+
+
+def test_a_queue_out_of_reach_for_long_is_noticed_once_it_is(tmp_path: Path) -> None:
+    """A chat would stay with a process that cannot have anything done for it."""
+
+    async def scenario(made: Cluster) -> None:
+        noticed = asyncio.ensure_future(made.link.out_of_reach(30))
+        await asyncio.sleep(20)
+        async with made.holder():
+            await asyncio.sleep(100)
+        await asyncio.sleep(29)
+        assert not noticed.done()
+        async with made.holder():
+            await asyncio.sleep(100)
+        await asyncio.sleep(31)
+        assert noticed.done()
+
+    play(tmp_path, scenario)
+
+
+def test_a_user_of_the_queue_who_leaves_hears_no_more(tmp_path: Path) -> None:
+    """A chat that has moved would be drawn by two presenters."""
+
+    async def scenario(made: Cluster) -> None:
+        other, told = RemoteQueue(made.link), list[Event]()
+        async with made.holder():
+            await made.link.connected()
+            other.events.subscribe(told.append)
+            await submit(made)
+            heard = len(told)
+            assert heard
+            other.leave()
+            await submit(made, "l")
+            assert len(told) == heard
+
+    play(tmp_path, scenario)

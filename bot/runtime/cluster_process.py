@@ -1,0 +1,147 @@
+"""One process of several on a server's database: does the duties of the posts that it holds.
+
+The queue is one duty, each chat another, so that they may be held by different processes. The chats
+and the API of a process reach the queue over its link, also where this process holds it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack
+
+from bot.chat.api.errors import ChatRefused
+from bot.cluster.agreement import Agreement
+from bot.cluster.entrance import Entrance
+from bot.cluster.posts import GivesWay, Lease, PostKeeper
+from bot.cluster.queue_link import QueueLink
+from bot.cluster.queue_server import QueueServer
+from bot.cluster.remote_queue import RemoteQueue
+from bot.runtime import assembly, chat_parts
+from bot.runtime.app import gateway_of
+from bot.runtime.background import beside, keep_served
+from bot.runtime.chat_parts import chats_of
+from bot.runtime.duties import QUEUE
+from bot.runtime.platforms import platform_of
+from bot.runtime.queue_parts import enhancer_of, open_queue, upkeep
+from bot.runtime.setup import BotSetup
+
+log = logging.getLogger(__name__)
+
+HAND_OVER_S = 0.2
+"""How long running jobs, and then last messages, get at an orderly stop: another goes on with them."""
+
+UNREACHED_S = 30.0
+"""How long a chat waits for the holder of the queue before another process may serve the chat."""
+UNREACHABLE = "the process that holds the queue cannot be reached from here"
+
+Watched = Callable[[Callable[[], str | None]], AbstractContextManager[None]]
+"""Has the heartbeat report what a look returns, while a duty lasts."""
+
+
+class ClusterProcess:
+    """The duties of one process."""
+
+    def __init__(
+        self,
+        setup: BotSetup,
+        *,
+        keeper: PostKeeper,
+        entrance: Entrance,
+        link: QueueLink,
+        agreement: Agreement,
+        watched: Watched,
+    ) -> None:
+        self._setup = setup
+        self._keeper = keeper
+        self._entrance = entrance
+        self._link = link
+        self._agreement = agreement
+        self._watched = watched
+        self._refusals: dict[str, str] = {}
+
+    async def run(self, posts: Sequence[str], *, serves_api: bool) -> None:
+        """Apply for posts, do what they ask for, and serve programs, until cancelled.
+
+        Raises an `ExceptionGroup` of what ends the process: `BadModel`, and `ChatRefused` when none
+        of its chats lets the bot in.
+        """
+        chats = [name for name in posts if name != QUEUE]
+        async with asyncio.TaskGroup() as tasks:
+            if QUEUE in posts:
+                tasks.create_task(self._keep(QUEUE, self._do_queue))
+            for name in chats:
+                tasks.create_task(self._keep(name, self._chat(name, chats)))
+            if serves_api and self._setup.config.api is not None:
+                tasks.create_task(self._serve_programs())
+
+    async def _keep(self, name: str, duty: Callable[[Lease], Awaitable[None]]) -> None:
+        about = self._agreement.about(name)
+        await self._keeper.serve(name, duty, address=self._entrance.address, about=about)
+
+    # ------------------------------------------------------------ the queue
+
+    async def _do_queue(self, lease: Lease) -> None:
+        setup = self._setup
+        async with AsyncExitStack() as stack:
+            database = await setup.open_database(stack, tenure=lease.tenure)
+            parts = await open_queue(setup, database, stack)
+            given = await setup.groundwork(database, parts.queue)
+            enhancer = enhancer_of(given, assembly.admission(given))
+            server = QueueServer(parts.queue, secret=lease.tenure.secret, held=lease.is_held)
+            stack.enter_context(self._watched(database.look_at_file))
+            async with (
+                beside(*upkeep(setup, parts, given), enhancer.run()),
+                self._entrance.admitting(server),
+            ):
+                await parts.queue.run()
+
+    # ------------------------------------------------------------ chats
+
+    def _chat(self, name: str, chats: Sequence[str]) -> Callable[[Lease], Awaitable[None]]:
+        async def duty(lease: Lease) -> None:
+            try:
+                await self._do_chat(name, lease)
+            except ChatRefused as refused:  # by its service; another process would fare no better
+                self._refusals[name] = str(refused)
+                if len(self._refusals) == len(chats):
+                    raise
+
+        return duty
+
+    async def _do_chat(self, name: str, lease: Lease) -> None:
+        setup = self._setup
+        await self._reached()
+        async with AsyncExitStack() as stack:
+            database = await setup.open_database(stack, tenure=lease.tenure)
+            queue = RemoteQueue(self._link)
+            stack.callback(queue.leave)
+            given = await setup.groundwork(database, queue)
+            fittings = assembly.fittings(given)
+            chats = chats_of(
+                given, assembly.admission(given), (platform_of(name, setup.config.chats, fittings),)
+            )
+            stack.enter_context(self._watched(database.look_at_file))
+            async with chat_parts.connected(chats, settle_s=HAND_OVER_S):
+                await self._link.out_of_reach(UNREACHED_S)
+                raise GivesWay(UNREACHABLE)
+
+    async def _reached(self) -> None:
+        """Wait until the queue can be asked. Raises `GivesWay` when that takes long."""
+        try:
+            async with asyncio.timeout(UNREACHED_S):
+                await self._link.connected()
+        except TimeoutError:
+            raise GivesWay(UNREACHABLE) from None
+
+    # ------------------------------------------------------------ programs
+
+    async def _serve_programs(self) -> None:
+        setup = self._setup
+        await self._link.connected()
+        async with AsyncExitStack() as stack:
+            database = await setup.open_database(stack, shared=True)
+            given = await setup.groundwork(database, RemoteQueue(self._link))
+            gateway = gateway_of(setup, given, assembly.admission(given), stack)
+            if gateway is not None:
+                stack.enter_context(self._watched(database.look_at_file))
+                await keep_served(gateway)

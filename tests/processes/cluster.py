@@ -1,0 +1,197 @@
+"""Several `usher run` on one PostgreSQL database, each a process of its own."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from tests.fakes.ports import port_of
+from tests.fakes.postgres_server import PostgresServer
+from tests.fakes.process import ROOT
+
+CONFIG = """
+database: {database}
+hosts:
+  gpu:
+    vram: 24GB
+    backends:
+      studio: {{kind: demo}}
+models:
+  llama:
+    backends: [studio]
+    capabilities: [text-to-text]
+    vram: 8GB
+    load_s: 0.01
+    service_s: 0.05
+    parallel: 1
+limits:
+  open_per_person: 1000
+cluster:
+  lease_s: {lease_s}
+api:
+  port: {port}
+  open: true
+"""
+PATIENCE_S = 120.0
+TRY_S = 3.0
+
+
+class Usher:
+    """`usher run` as a process of its own."""
+
+    def __init__(self, folder: Path, config: str, port: int, options: Sequence[str] = ()) -> None:
+        folder.mkdir()
+        self.port = port
+        self._config = folder / "config.yaml"
+        self._config.write_text(config, encoding="utf-8")
+        self._options = options
+        self._log = folder / "log.txt"
+        self.process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        with self._log.open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "bot", "run", "-c", str(self._config), *self._options),
+                cwd=ROOT,
+                stdout=log,
+                stderr=log,
+            )
+
+    def send(self, number: int) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    async def end(self, number: int = signal.SIGKILL) -> int:
+        """Send a signal and return the exit status."""
+        self.send(number)
+        assert self.process is not None
+        return await self.process.wait()
+
+    async def check(self) -> str:
+        """Return what `usher check` prints."""
+        checking = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "bot", "check", "-c", str(self._config)),
+            cwd=ROOT,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        return (await checking.communicate())[0].decode()
+
+    def is_named(self, holder: str) -> bool:
+        """Return whether a post's holder is this process."""
+        return self.process is not None and holder.endswith(f":{self.process.pid}")
+
+    async def logged(self, words: str) -> None:
+        """Wait until words stand in its log."""
+        async with asyncio.timeout(PATIENCE_S):
+            while words not in self.log:  # noqa: ASYNC110  # another process: nothing signals
+                await asyncio.sleep(0.05)
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return self.process is not None and self.process.returncode is None
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(encoding="utf-8") if self._log.exists() else ""
+
+
+@dataclass
+class Processes:
+    """The processes, and a program that asks them in turn until one answers."""
+
+    ushers: Sequence[Usher]
+    session: aiohttp.ClientSession
+    server: PostgresServer
+    database: str
+    asked: int = 0
+
+    async def holder(self, post: str = "queue") -> Usher:
+        """Return the running process that holds a post, as soon as one does."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                assert any(usher.runs for usher in self.ushers)
+                rows = self.sql(
+                    f"SELECT holder FROM posts WHERE name = '{post}'"  # a test's own
+                    " AND until > extract(epoch FROM clock_timestamp())"
+                )
+                for usher in self.ushers:
+                    if rows and usher.runs and usher.is_named(str(rows[0][0])):
+                        return usher
+                await asyncio.sleep(0.05)  # another process: nothing signals
+
+    async def ask(self, count: int) -> list[int]:
+        """Submit jobs, each until it is accepted, and return their numbers."""
+        return [await self._accepted() for _ in range(count)]
+
+    async def _accepted(self) -> int:
+        self.asked += 1
+        question = {"role": "user", "content": f"question {self.asked}"}
+        body, headers = {"model": "llama", "messages": [question]}, {}
+        headers["Idempotency-Key"] = f"{self.asked}"
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                for usher in self.ushers:
+                    url = f"http://127.0.0.1:{usher.port}/v1/jobs"
+                    with suppress(aiohttp.ClientError, TimeoutError):
+                        async with self.session.post(url, json=body, headers=headers) as answer:
+                            if answer.status == 202:
+                                return int((await answer.json())["id"])
+                await asyncio.sleep(0.05)
+
+    async def all_done(self, jobs: Sequence[int]) -> None:
+        """Wait until every job has ended well; each is read from a process that answers."""
+        async with asyncio.timeout(PATIENCE_S):
+            for job in jobs:
+                while (state := await self._state(job)) != "completed":
+                    assert state not in {"failed", "cancelled"}
+
+    async def _state(self, job: int) -> str:
+        for usher in self.ushers:
+            url = f"http://127.0.0.1:{usher.port}/v1/jobs/{job}?wait=2"
+            with suppress(aiohttp.ClientError, TimeoutError):
+                async with self.session.get(url) as answer:
+                    if answer.status == 200:
+                        return str((await answer.json())["state"])
+        await asyncio.sleep(0.05)
+        return ""
+
+    def sql(self, query: str) -> list[tuple[object, ...]]:
+        return self.server.sql(query, database=self.database)
+
+
+@asynccontextmanager
+async def processes(
+    folder: Path,
+    server: PostgresServer,
+    *options: Sequence[str],
+    more: str = "",
+    lease_s: float = 3.0,
+) -> AsyncIterator[Processes]:
+    """Start one process for each list of further options; kill those that are left at the end."""
+    database, loop = server.database(), asyncio.get_running_loop()
+    ushers = []
+    for number, each in enumerate(options):
+        port = port_of(loop)
+        config = CONFIG.format(database=server.url(database), port=port, lease_s=lease_s) + more
+        ushers.append(Usher(folder / f"process-{number}", config, port, each))
+    async with AsyncExitStack() as stack:
+        timeout = aiohttp.ClientTimeout(total=TRY_S)
+        session = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout))
+        for usher in ushers:
+            await usher.start()
+        try:
+            yield Processes(ushers, session, server, database)
+        except BaseException:
+            print(*(usher.log for usher in ushers), sep="\n----\n")
+            raise
+        finally:
+            for usher in ushers:
+                with suppress(ProcessLookupError):
+                    usher.send(signal.SIGCONT)
+                    await usher.end()
