@@ -18,6 +18,7 @@ VIRTUAL = {
 
 # Waits in real time that have a reason; `tests.simulation` as a whole runs in virtual time.
 SLEEPS = {
+    "processes/cluster.py": "other processes, which cannot signal",
     "backends/test_comfyui_real.py": "a real server",
     "backends/test_http.py": "what drips for ever, until the client gives up",
     "backends/test_openai_real.py": "a real server",
