@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack
+from dataclasses import replace
 
 from bot.chat.api.errors import ChatRefused
 from bot.cluster.agreement import Agreement
@@ -87,7 +88,7 @@ class ClusterProcess:
             parts = await open_queue(setup, database, stack)
             given = await setup.groundwork(database, parts.queue)
             enhancer = enhancer_of(given, assembly.admission(given))
-            server = QueueServer(parts.queue, secret=lease.tenure.secret, held=lease.is_held)
+            server = QueueServer(parts.queue, secret=lease.tenure.secret, held=lambda: lease.held)
             stack.enter_context(self._watched(database.look_at_file))
             async with (
                 beside(*upkeep(setup, parts, given), enhancer.run()),
@@ -116,7 +117,7 @@ class ClusterProcess:
             queue = RemoteQueue(self._link)
             stack.callback(queue.leave)
             given = await setup.groundwork(database, queue)
-            fittings = assembly.fittings(given)
+            fittings = replace(assembly.fittings(given), held=lambda: lease.held)
             chats = chats_of(
                 given, assembly.admission(given), (platform_of(name, setup.config.chats, fittings),)
             )
