@@ -23,6 +23,7 @@ from bot.runtime.enhancer import Enhancer
 from bot.runtime.queue_parts import QueueParts, enhancer_of, open_queue, upkeep
 from bot.runtime.setup import SETTLE_S, BotSetup
 from queueing.core.ports import Backend
+from queueing.core.posts import Tenure
 from queueing.service.jobqueue import JobQueue
 from queueing.store import Database, JobStore
 
@@ -60,11 +61,14 @@ class App:
             await parts.queue.run()
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[BotParts]:
-        """Provide the parts with chats and presenter running; the caller runs the queue."""
+    async def running(self, *, tenure: Tenure | None = None) -> AsyncIterator[BotParts]:
+        """Provide the parts with chats and presenter running; the caller runs the queue.
+
+        With a `tenure`, the database refuses what is written after another process has taken it.
+        """
         setup = self._setup
         async with AsyncExitStack() as stack:
-            database = await setup.open_database(stack)
+            database = await setup.open_database(stack, tenure=tenure)
             queue = await open_queue(setup, database, stack)
             given = await setup.groundwork(database, queue.queue)
             door = assembly.admission(given)
