@@ -22,6 +22,7 @@ from bot.serving.visits import ConnectionLimits, Visit, beyond_a_person, in_the_
 MAX_CONNECTIONS = 500  # of the 1024 files a process may usually open
 SILENT_S = 20.0  # until the first request is complete, and between two of an unknown visitor
 IDLE_S = 75.0  # between two requests of a person
+FINISH_S = 2.0
 _BACKLOG = 128  # connections the system keeps until they are accepted
 _NO_HANDLES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE_S = 1.0  # after the system ran out of handles
@@ -51,15 +52,19 @@ class Listener:
         limits: ConnectionLimits | None = None,
         silent_s: float = SILENT_S,
         cancels: bool = False,
+        finish_s: float = FINISH_S,
     ) -> None:
-        """Take the application; with `cancels`, requests of visitors who leave are cancelled."""
+        """Take the application; with `cancels`, requests of visitors who leave are cancelled.
+
+        At its end, requests that are being answered have `finish_s` to end.
+        """
         app.middlewares.insert(0, self._heard)
         self._runner = web.AppRunner(
             app,
             access_log=None,  # it would contain the tokens of sign-in links
             keepalive_timeout=IDLE_S,
             logger=_quiet_logger(),
-            shutdown_timeout=2.0,
+            shutdown_timeout=finish_s,
             handler_cancellation=cancels,
         )
         self._who = who

@@ -40,12 +40,14 @@ class Gateway:
         self.called_from: Callable[[str, str], None] = lambda _address, _what: None
         self.identify_every_s = 0.0  # a session that begins sooner after another is ended at once
         self.ended_at_once = 0
+        self.ended: list[int | None] = []  # sessions, with which code
+        self.deaf = False  # whether their ends are never confirmed
         self._identified_at = float("-inf")
         self._sockets: dict[web.WebSocketResponse, Shard] = {}
         self._sequence = 0
 
     async def handle(self, request: web.Request) -> web.WebSocketResponse:
-        socket = web.WebSocketResponse()
+        socket = web.WebSocketResponse(autoclose=not self.deaf)
         await socket.prepare(request)
         await socket.send_json({"op": 10, "d": {"heartbeat_interval": HEARTBEAT_MS}})
         async for frame in socket:
@@ -57,6 +59,10 @@ class Gateway:
         self._sockets.pop(socket, None)
         if not self._sockets:
             self.connected.clear()
+        self.ended.append(socket.close_code)
+        self._on_change()
+        if self.deaf:
+            await asyncio.Event().wait()
         return socket
 
     async def _receive(self, socket: web.WebSocketResponse, frame: Json, here: str) -> None:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from bot.chat.api.answers import Answer, Placed, TaskHandler
+from bot.chat.api.answers import Answer, Placed, TaskHandler, Working
 from bot.chat.api.base import ChatPlatform, Invocation
 from bot.chat.api.chat_settings import ChatSettingsTable
 from bot.chat.api.errors import ChatGone, ChatMoved, ChatUnavailable, MessageGone, SlowDown
@@ -120,6 +120,7 @@ class Presenter:
         self._expected: dict[str, Invocation] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._early: list[tuple[Invocation, Answer]] = []
+        self._giving: dict[asyncio.Task[None], Invocation] = {}  # answers on their way
         self._all_told = asyncio.Event()
         self._resumed = 0  # the newest waiting job of an earlier run that has a message
         self._dropped = asyncio.Event()
@@ -163,7 +164,14 @@ class Presenter:
         if self._tasks is None:
             self._early.append((invocation, answer))
             return
-        self._tasks.create_task(self._replies.give(invocation, answer))
+        giving = self._tasks.create_task(self._replies.give(invocation, answer))
+        if not isinstance(answer, Working):  # which may take minutes, and a restart resumes it
+            self._giving[giving] = invocation
+            giving.add_done_callback(self._given)
+
+    def _given(self, giving: asyncio.Task[None]) -> None:
+        del self._giving[giving]
+        self._all_told.set()
 
     def open_jobs_of(self, user: str) -> Sequence[str]:
         """Return the numbers of a person's open jobs, newest first, for completion."""
@@ -242,18 +250,22 @@ class Presenter:
         await self._resume_more()
 
     async def settle(self, timeout_s: float, *, owner: str = "") -> None:
-        """Wait until every ended job's end is in its chat, at most that long.
+        """Wait until every ended job's end and every answer is in its chat, at most that long.
 
+        A call whose answer is lost is not repeated: its platform was told that it is carried out.
         Chats that are not connected are not waited for. `owner` restricts it to people whose id
         begins with it.
         """
 
         def untold() -> bool:
             ended = (message for message in self._messages.values() if message.job.state.final)
+            waiting = [
+                *((message.job.owner, message.origin.platform) for message in ended),
+                *((call.user, call.platform) for call in self._giving.values()),
+            ]
             return any(
-                message.job.owner.startswith(owner)
-                and self._connected(message.origin.platform).is_set()
-                for message in ended
+                user.startswith(owner) and self._connected(platform).is_set()
+                for user, platform in waiting
             )
 
         try:

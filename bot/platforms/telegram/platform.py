@@ -130,19 +130,24 @@ class Telegram:
             known=frozenset({"start", *(command.name for command in handler.commands)}),
             post=self._reply,
         )
-        async with asyncio.TaskGroup() as tasks:
+        tasks = asyncio.TaskGroup()
 
-            def arrived(update: Update) -> Arrival:
-                return handler.arrived(*reception.whose(update))
+        def arrived(update: Update) -> Arrival:
+            return handler.arrived(*reception.whose(update))
 
-            async def serve(updates: Sequence[Update], arrival: Arrival) -> None:
-                await self._serve(reception, updates, arrival, handler, tasks)
+        async def serve(updates: Sequence[Update], arrival: Arrival) -> None:
+            await self._serve(reception, updates, arrival, handler, tasks)
 
-            announcing = tasks.create_task(self._announce(bot, handler))
-            try:
-                await Updates(bot, arrived, serve, tasks).receive()
-            except InvalidToken:
-                announcing.cancel()
+        updates = Updates(bot, arrived, serve, tasks)
+        try:
+            async with tasks:
+                announcing = tasks.create_task(self._announce(bot, handler))
+                try:
+                    await updates.receive()
+                except InvalidToken:
+                    announcing.cancel()
+        finally:
+            await updates.confirm()
         return _refusal()
 
     async def _serve(

@@ -24,6 +24,7 @@ from bot.platforms.telegram.errors import pause_s
 ALLOWED_UPDATES = ("message", "callback_query")  # Telegram remembers the list, so it is always sent
 POLL_S = 30
 SETTLE_S = 0.5  # the longest a slow call delays the next look for new ones
+CONFIRM_S = 0.3  # for the last confirmation, at a stop
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
 
@@ -110,6 +111,22 @@ class Updates:
         self._looked.set()
         self._looked = asyncio.Event()
         await self._settle()
+
+    async def confirm(self) -> None:
+        """Confirm what has been carried out, before a stop; the next process is then not given it.
+
+        What is not carried out by now is that process's. Raises nothing, and is soon over: another
+        process may be waiting for the post.
+        """
+        if not any(self._done.values()):
+            return
+        try:
+            async with asyncio.timeout(CONFIRM_S):
+                await self._bot.get_updates(
+                    offset=self._offset(), timeout=0, limit=1, allowed_updates=ALLOWED_UPDATES
+                )
+        except (TelegramError, TimeoutError) as error:
+            _log.debug("the last updates could not be confirmed and may come again: %r", error)
 
     def _offset(self) -> int | None:
         """Return the first update not yet carried out.

@@ -39,6 +39,7 @@ from queueing.core.ports import Clock
 _logger = logging.getLogger(__name__)
 
 OVERVIEW_EVERY_S = 1.0
+FINISH_S = 0.3  # for requests under way, at a stop: another process may be waiting for the post
 MAX_SENT = 100 * 1024 * 1024  # bytes of one message's files
 EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, never bound by default
 
@@ -122,7 +123,9 @@ class Web:
     async def run(self, handler: CommandHandler) -> None:
         """Serve the page until cancelled. Raises `ChatRefused` if the address is taken."""
         server = self._serve(handler)
-        listener = Listener(server.app(), who=server.known_as, clients=self._clients)
+        listener = Listener(
+            server.app(), who=server.known_as, clients=self._clients, finish_s=FINISH_S
+        )
         try:
             await self._listen(listener)
             self._server = server

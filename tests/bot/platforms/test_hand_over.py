@@ -1,0 +1,130 @@
+"""A stop in order: the next process takes over at once, hears what was not done, and only that."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+import pytest
+
+import bot.platforms.telegram.updates as updates_module
+import bot.serving.listener as listener_module
+from bot.chat.api.base import ChatPlatform, Invocation
+from bot.chat.commands.registry import COMMANDS
+from bot.platforms.discord.platform import Discord
+from bot.platforms.web.platform import Web
+from tests.bot.platforms.discord.discord_bot import RecordingHandler
+from tests.bot.platforms.telegram.telegram_bot import running as telegram_running
+from tests.bot.platforms.telegram.telegram_bot import telegram
+from tests.bot.platforms.web.web_client import opened
+from tests.fakes.discord import FakeDiscord
+from tests.fakes.telegram import FakeTelegram
+
+SOON_S = 5.0
+"""What a stop must be below here; without a bound it would take half a minute."""
+
+
+def holding(command: str) -> RecordingHandler:
+    """Return a handler that never ends with calls of a command."""
+
+    async def then(call: Invocation) -> None:
+        if call.command == command:
+            await asyncio.Event().wait()
+
+    return RecordingHandler(then=then)
+
+
+async def test_what_telegram_was_not_told_before_a_stop_is_told_at_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next process would carry out, and answer, once more what was answered already."""
+    monkeypatch.setattr(updates_module, "SETTLE_S", 3600.0)  # so that no look comes before the stop
+    async with FakeTelegram() as fake:
+        for words in ("/queue", "/image cat"):
+            fake.person(7).says(words)
+        first = holding("image")
+        async with telegram_running(fake, first):
+            await first.called(2)
+        second = RecordingHandler()
+        async with telegram_running(fake, second):
+            call = await second.called()
+            assert (call.key, call.command) == (first.calls[1].key, "image")
+        assert len(second.calls) == 1
+
+
+async def stopping_s(platform: ChatPlatform, task: "asyncio.Future[None]") -> float:
+    began = time.monotonic()
+    task.cancel()
+    await asyncio.wait({task})
+    assert task.cancelled()
+    assert not platform.connected.is_set()
+    return time.monotonic() - began
+
+
+@asynccontextmanager
+async def begun(platform: ChatPlatform) -> AsyncIterator["asyncio.Future[None]"]:
+    task = asyncio.ensure_future(platform.run(RecordingHandler(commands=COMMANDS)))
+    try:
+        await platform.connected.wait()
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def test_a_stop_does_not_wait_for_a_mute_telegram(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next process would wait for the post until the lease is over."""
+    monkeypatch.setattr(updates_module, "SETTLE_S", 3600.0)
+    async with FakeTelegram() as fake:
+        for words in ("/queue", "/image cat"):
+            fake.person(7).says(words)
+        platform, handler = telegram(fake), holding("image")
+        task = asyncio.ensure_future(platform.run(handler))
+        await handler.called(2)
+        fake.fail("getUpdates", hang_s=30.0)
+        assert await stopping_s(platform, task) < SOON_S
+
+
+async def test_a_stop_does_not_wait_for_a_mute_discord() -> None:
+    """A session whose network is gone would hold the post for half a minute."""
+    async with FakeDiscord() as fake:
+        platform = Discord(fake.token)
+        fake.gateway.deaf = True
+        async with begun(platform) as task:
+            await fake.connected()
+            assert await stopping_s(platform, task) < SOON_S
+
+
+async def test_discord_is_told_that_a_session_ends() -> None:
+    """The next holder's session would stand beside one that Discord still tells of calls."""
+    async with FakeDiscord() as fake:
+        platform = Discord(fake.token)
+        async with begun(platform) as task:
+            await fake.connected()
+            await stopping_s(platform, task)
+            await fake.wait_for(lambda: fake.gateway.ended)
+        assert fake.gateway.ended == [1000]
+
+
+async def test_a_stop_does_not_wait_for_a_page_that_answers_nothing() -> None:
+    """One page on a sleeping telephone would keep all others away for seconds."""
+    platform = Web(port=0)
+    async with begun(platform) as task, opened(platform.url) as page:
+        await page.hello()
+        assert await stopping_s(platform, task) < listener_module.FINISH_S
+
+
+async def test_a_stop_does_not_wait_for_a_slow_upload() -> None:
+    """One film over a slow connection would keep all others away for seconds."""
+    platform = Web(port=0)
+    async with begun(platform) as task:
+        url = urlsplit(platform.url)
+        reader, writer = await asyncio.open_connection("127.0.0.1", url.port)
+        writer.write(
+            f"POST /upload HTTP/1.1\r\nHost: {url.netloc}\r\nOrigin: http://{url.netloc}\r\n"
+            "Content-Length: 9\r\nExpect: 100-continue\r\n\r\n".encode()
+        )
+        assert b"100 Continue" in await reader.readline()
+        assert await stopping_s(platform, task) < listener_module.FINISH_S
+        writer.close()
