@@ -1,6 +1,6 @@
 """How fast the store is, beside its limits in the same run: raw sqlite3 and huey on SQLite.
 
-`python -m benchmarks.store [--json] [--quick] [--dir DIR | --database postgresql://…]`. The databases are made under `--dir`
+`python -m benchmarks.store [--json] [--quick] [--dir DIR | --database postgresql://… [--delay-ms MS]]`. The databases are made under `--dir`
 (the system's temporary folder by default), which should be on the disk that matters; every figure
 is with WAL and `synchronous=FULL`. Keys of the JSON:
 
@@ -9,10 +9,12 @@ is with WAL and `synchronous=FULL`. Keys of the JSON:
   medians of rounds that take turns.
 - `lives_per_s`, `raw_lives_per_s`, `huey_lives_per_s`: whole no-op lives (accept, start, complete,
   each durable before the next) by number of workers. The raw loop executes the store's statements
-  with ready-made values, one transaction for each step of as many lives as there are workers. Store
-  and raw loop take turns.
+  with ready-made values, one transaction for each step of as many lives as there are workers. All
+  are medians of rounds that take turns.
   With `--database` the raw loop is psycopg's, one pipeline for each transaction, and
-  `peer_lives_per_s` names other queues for PostgreSQL, those that are installed.
+  `peer_lives_per_s` names other queues for PostgreSQL, those that are installed. `server` says what
+  was measured: one that does not flush its commits is refused. With `--delay-ms`, everyone's way to the
+  server and back takes that much longer.
 - `submit_to_start_ms`: from calling `add` until a waiting worker has the start stored durably.
 - `claim_us`: one claim of 50 made together (find the heads of 50 models, start them all, flush
   included) by number of waiting jobs; `position_us`: one call for one job, the same way.
@@ -26,12 +28,13 @@ import statistics
 import sys
 import tempfile
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plain script, too
 
+from benchmarks.delay_proxy import delayed
 from benchmarks.store_jobs import (
     LIMITS,
     MODELS,
@@ -46,6 +49,7 @@ from benchmarks.store_jobs import (
 )
 from benchmarks.store_lives import huey_lives_per_s, lives_per_s, raw_lives_per_s
 from benchmarks.store_peers import peer_lives_per_s
+from benchmarks.store_postgres import what_is_measured
 from queueing.core.jobs import JobEvent
 from queueing.store import JobStore
 from queueing.store.jobs import queries
@@ -104,34 +108,34 @@ async def measure_submits(
 # ---------------------------------------------------------------- lives
 
 
-async def rivals_per_s(ground: Ground, workers: int, amount: int) -> dict[str, Any]:
-    """Measure those that work on the same ground."""
+async def lives_of_all(ground: Ground, workers: int, amount: int) -> dict[str, float]:
+    """Measure each once, those that work on the same ground too; they are slower and get fewer."""
+    found = {
+        "raw": await raw_lives_per_s(ground, workers, amount),
+        "own": await lives_per_s(ground, workers, amount),
+    }
+    fewer = max(workers * 3, amount // 20)
     if isinstance(ground, str):
-        return {"peer_lives_per_s": await peer_lives_per_s(ground, workers, amount)}
-    return {"huey_lives_per_s": round(huey_lives_per_s(ground, workers, amount))}
+        return found | await peer_lives_per_s(ground, workers, fewer)
+    return found | {"huey": huey_lives_per_s(ground, workers, fewer)}
 
 
 async def measure_lives(
     ground: Ground, sizes: dict[int, int], rounds: int
 ) -> dict[str, dict[str, Any]]:
-    """Let store and raw loop take turns; rivals come once and get fewer lives, they are slower."""
-    found: dict[str, dict[str, Any]] = {
-        "lives_per_s": {},
-        "raw_lives_per_s": {},
-    }
+    """Let all take turns, so that they meet the same disk and the same other work."""
+    found: dict[str, dict[str, Any]] = {"lives_per_s": {}, "raw_lives_per_s": {}}
     for workers, amount in sizes.items():
-        pairs = [
-            (
-                await raw_lives_per_s(ground, workers, amount),
-                await lives_per_s(ground, workers, amount),
-            )
-            for _ in range(rounds)
-        ]
-        rivals = await rivals_per_s(ground, workers, max(workers * 3, amount // 20))
-        found["raw_lives_per_s"][str(workers)] = round(statistics.median(raw for raw, _ in pairs))
-        found["lives_per_s"][str(workers)] = round(statistics.median(own for _, own in pairs))
-        for rival, figure in rivals.items():
-            found.setdefault(rival, {})[str(workers)] = figure
+        turns = [await lives_of_all(ground, workers, amount) for _ in range(rounds)]
+        figures = {
+            name: round(statistics.median(each[name] for each in turns)) for name in turns[0]
+        }
+        found["raw_lives_per_s"][str(workers)] = figures.pop("raw")
+        found["lives_per_s"][str(workers)] = figures.pop("own")
+        if isinstance(ground, str):
+            found.setdefault("peer_lives_per_s", {})[str(workers)] = figures
+        else:
+            found.setdefault("huey_lives_per_s", {})[str(workers)] = figures["huey"]
     return found
 
 
@@ -223,6 +227,8 @@ async def measure(ground: Ground, *, quick: bool, seed: int) -> dict[str, object
     lives = {1: 1_000, 10: 10_000, 100: 30_000}
     depths = (1_000, 10_000) if quick else (1_000, 100_000, 1_000_000)
     found: dict[str, object] = {"seed": seed}
+    if isinstance(ground, str):
+        found["server"] = what_is_measured(ground)
     found |= await measure_submits(
         ground, {callers: amount // share for callers, amount in submits.items()}, rounds
     )
@@ -248,10 +254,13 @@ def main() -> None:
         metavar="postgresql://…",
         help="measure on this server instead; databases are made there and dropped",
     )
+    parser.add_argument("--delay-ms", type=float, default=0.0, help="a longer way to that server")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=options.dir) as folder:
-        ground = options.database or Path(folder)
+    with ExitStack() as stack:
+        ground: Ground = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=options.dir)))
+        if options.database is not None:
+            ground = stack.enter_context(delayed(options.database, options.delay_ms))
         found = asyncio.run(measure(ground, quick=options.quick, seed=options.seed))
     if options.json:
         print(json.dumps(found))

@@ -1,6 +1,7 @@
 """Whole lives on other queues for PostgreSQL, if installed: enqueue, fetch, run nothing, end.
 
 They are no dependencies: `pip install procrastinate pgqueuer asyncpg` beside the project brings them.
+Oban's port to Python was not to be had from the package index.
 """
 
 import asyncio

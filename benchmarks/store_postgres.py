@@ -1,6 +1,6 @@
 """Databases on a PostgreSQL server for the benchmarks of the store, and the raw loop on them.
 
-Every figure is with the server's own `fsync`; `synchronous_commit` is on.
+Every figure is with `fsync` and `synchronous_commit`; a server without them is refused.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,6 +37,17 @@ def make_conninfo_url(server: str, name: str) -> str:
     begin, slash, _ = server.rpartition("/")
     options = server.rpartition("?")
     return f"{begin}{slash}{name}" + (f"?{options[2]}" if options[1] else "")
+
+
+def what_is_measured(server: str) -> dict[str, str]:
+    """Return what matters of a server. Raises `SystemExit` if it does not flush its commits."""
+    with closing(psycopg.connect(server, autocommit=True)) as asking:
+        names = ("server_version", "fsync", "synchronous_commit", "full_page_writes")
+        rows = {name: asking.execute(f"SHOW {name}").fetchone() for name in names}
+    found = {name: str(row[0]) for name, row in rows.items() if row is not None}
+    if "off" in {found["fsync"], found["synchronous_commit"]}:
+        raise SystemExit(f"the server does not flush its commits: {found}")
+    return found
 
 
 class PlainSession:
