@@ -10,8 +10,9 @@ import pytest
 
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.posts import Tenure
-from queueing.store import Database, open_database
+from queueing.store import Database, JobStore, open_database
 from queueing.store.database import Connection
+from tests.contracts.store_harness import add, new, start
 from tests.fakes.postgres_server import PostgresServer
 
 pytest.importorskip("psycopg")
@@ -81,6 +82,35 @@ async def test_nothing_is_written_under_an_old_epoch(clean: str) -> None:
         await new.write(write)
         assert await old.read(written)  # reading harms no one
         for each in (old, new):
+            await each.aclose()
+
+
+async def test_numbers_and_keys_that_another_gave_are_no_failure_of_the_database(
+    clean: str,
+) -> None:
+    """A thawed scheduler counts on from what it knew: its numbers and keys are taken by now."""
+    async with posts_of(clean, "ada", "eve") as (ada, eve):
+        first = await ada.take("queue", address="")
+        assert first is not None
+        old = JobStore(await opened(clean, first))
+        before = await add(old)
+        await ada.free(first)
+        second = await eve.take("queue", address="")
+        assert second is not None
+        store = JobStore(await opened(clean, second))
+        asked = [new() for _ in range(3)]
+        accepted = [await add(store, each) for each in asked]
+        with pytest.raises(Fenced):
+            await add(old)
+        late = [add(old, each) for each in (asked[1], new(), asked[0])]
+        late.append(start(old, before))
+        found = await asyncio.gather(*late, return_exceptions=True)
+        assert [type(each) for each in found] == [Fenced] * len(late)
+        assert [job.id for job in await store.open_jobs()] == [
+            before.id,
+            *(job.id for job in accepted),
+        ]
+        for each in (old, store):
             await each.aclose()
 
 
