@@ -35,7 +35,8 @@ LOOK_EVERY_S = 2.0
 class Run:
     """A job of a program, from its acceptance to its end.
 
-    `chunks` are the pieces of its newest attempt's answer. `restarts` counts the attempts that ended
+    `chunks` are the pieces of its newest attempt's answer, none where the first of them were missed:
+    then only the end tells the answer, whole. `restarts` counts the attempts that ended
     after their first piece: an answer that was partly read cannot start over. `left` is set when
     this process stops, and the job is left to the next.
     """
@@ -48,6 +49,7 @@ class Run:
         self.fraction: float | None = None
         self.standing: Standing | None = None
         self.left = False
+        self._from_the_start = False  # known before its newest attempt began, and nothing missed
         self._watches: set[asyncio.Event] = set()
 
     @property
@@ -90,12 +92,14 @@ class Run:
         if job.state is JobState.PENDING and self.job.state is not JobState.PENDING:
             self.restarts += bool(self.chunks)
             self.chunks, self.preview, self.fraction = [], None, None
+        self._from_the_start |= job.state is JobState.PENDING
         self.job = job
         self._tell()
 
     def progress(self, progress: Progress) -> None:
         """Record what a running attempt reports."""
-        self.chunks += progress.chunks
+        if self._from_the_start:
+            self.chunks += progress.chunks
         self.preview = progress.preview or self.preview
         if progress.fraction is not None:
             self.fraction = progress.fraction
@@ -105,6 +109,7 @@ class Run:
         """Record that progress was missed: what was written of the answer has a hole."""
         self.restarts += bool(self.chunks)
         self.chunks = []
+        self._from_the_start = False
         self._tell()
 
     def stand(self, standing: Standing) -> None:

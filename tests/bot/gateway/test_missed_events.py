@@ -36,13 +36,17 @@ def watched(job: Job, queue: Queue, after: Job | None, *, chunks: tuple[str, ...
     async def scenario() -> Run:
         runs = Runs(queue, queue)  # type: ignore[arg-type]
         serving = asyncio.create_task(runs.run())
-        with runs.watch(job) as (seen, news):
+        pending = replace(job, state=JobState.PENDING, version=1)
+        with runs.watch(pending) as (seen, news):
+            runs.on_event(JobChanged(job=pending, event=None))
+            runs.on_event(JobChanged(job=job, event=JobEvent.START))
             runs.on_event(Progressed(job_id=job.id, progress=Progress(chunks=chunks)))
             queue.table = {} if after is None else {job.id: after}
             news.clear()
             runs.on_event(EventsMissed())
             await asyncio.wait_for(news.wait(), 60)
             await asyncio.sleep(10)
+            runs.on_event(Progressed(job_id=job.id, progress=Progress(chunks=chunks)))
         serving.cancel()
         return seen
 
@@ -62,6 +66,20 @@ def test_an_answer_with_a_hole_is_not_passed_on() -> None:
     seen = watched(job, Queue(job), job, chunks=('{"a":1}',))
     assert (seen.restarts, seen.chunks) == (1, [])
     assert watched(job, Queue(job), job).restarts == 0
+
+
+def test_an_answer_whose_beginning_was_missed_is_told_at_its_end() -> None:
+    """A caller who comes to another process would be given half an answer for a whole one."""
+    job = replace(completed(), state=JobState.PROCESSING, version=3)
+    runs = Runs(Queue(job), Queue(job))  # type: ignore[arg-type]
+    with runs.watch(job) as (seen, _):
+        runs.on_event(Progressed(job_id=job.id, progress=Progress(chunks=("b",))))
+        assert seen.chunks == []
+        again = replace(job, state=JobState.PENDING, version=4)
+        runs.on_event(JobChanged(job=again, event=JobEvent.RETRY))
+        runs.on_event(JobChanged(job=replace(job, version=5), event=JobEvent.START))
+        runs.on_event(Progressed(job_id=job.id, progress=Progress(chunks=("a",))))
+        assert seen.chunks == ["a"]
 
 
 def test_a_failing_database_is_asked_again() -> None:

@@ -1,6 +1,7 @@
 """The API in two processes on one database: each job has one caller, and each webhook one call."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -181,6 +182,30 @@ async def test_a_process_that_starts_leaves_the_jobs_of_others_alone(postgres_ur
         third = await apis.start()
         assert await job_of(third, CHAT, CAT, AGAIN) != str(job.id)
         assert (await waiting)["id"] == f"chatcmpl-{job.id}"
+
+
+async def test_a_stream_that_is_joined_late_elsewhere_is_whole(postgres_url: str) -> None:
+    """A caller who comes to another process would be given half an answer for a whole one."""
+    key = {"Idempotency-Key": "one"}
+    streamed = {**CAT, "stream": True}
+    async with two_apis(postgres_url, BRISK.replace("0.5", "2")) as apis:
+        url = f"{apis.one.url}{CHAT}"
+        async with apis.one.session.post(url, json=streamed, headers=key) as first:
+            await first.content.readuntil(b'"content":')
+            third = await apis.start()
+            url = f"{third.url}{CHAT}"
+            async with third.session.post(url, json=streamed, headers=key) as second:
+                said = _said(await second.text())
+        (job,) = await all_jobs(apis.one)
+        output = await apis.one.parts.queue.jobs.output(job)
+        assert output is not None
+        assert said == output.text
+
+
+def _said(stream: str) -> str:
+    lines = [line[6:] for line in stream.split("\n") if line.startswith("data: {")]
+    deltas = [json.loads(line)["choices"][0]["delta"] for line in lines]
+    return "".join(delta.get("content") or "" for delta in deltas)
 
 
 @both_ways
