@@ -1,6 +1,6 @@
 """Compares what people read with what `/queue` says that second and with what really happens.
 
-`python -m benchmarks.truth [--json] [--seed N] [--minutes M] [--crowd X]` lets a crowd use the whole
+`python -m benchmarks.truth [--json] [--seed N | --seeds N-M,...] [--minutes M] [--crowd X]` lets a crowd use the whole
 bot in virtual time: six models that hold each other's cards, three lanes, pictures and loads that fail, a
 server that goes away; private chats, the page, and groups so full that their budget binds.
 """
@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plai
 from benchmarks.truth_claims import Truth
 from benchmarks.truth_crowd import NO_LIMITS, Crowd, Server, installation_of, mishaps
 from benchmarks.truth_looks import LOOK_S, Watch
+from benchmarks.truth_pool import pooled, seeds_of
 from bot.platforms.discord.platform import Discord
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job
@@ -72,22 +73,28 @@ async def _promises(accepted: "asyncio.Queue[Job]", watch: Watch) -> None:
         await watch.accepted(await accepted.get())
 
 
+def _run(seed: int, options: argparse.Namespace) -> dict[str, object]:
+    figures, watch = virtual.run(measure(seed, options.minutes, options.crowd))
+    if options.cases:
+        for name in ("differs", "passed", "untrue"):
+            for case in getattr(watch, name).cases:
+                print(seed, name, case)
+    return figures | {"seed": seed}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seeds", type=seeds_of, metavar="N-M,...", help="several, pooled")
     parser.add_argument("--minutes", type=float, default=20.0, help="of virtual time")
     parser.add_argument("--crowd", type=float, default=1.0, help="how many times the 92 people")
     parser.add_argument("--cases", action="store_true", help="print what did not agree")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.CRITICAL)
-    figures, watch = virtual.run(measure(options.seed, options.minutes, options.crowd))
-    figures["seed"] = options.seed
-    if options.cases:
-        for name in ("differs", "passed", "untrue"):
-            for case in getattr(watch, name).cases:
-                print(name, case)
+    runs = [_run(seed, options) for seed in options.seeds or [options.seed]]
+    figures = pooled(runs) if options.seeds else runs[0]
     if options.json:
         print(json.dumps(figures))
         return

@@ -5,9 +5,9 @@ loaded model makes a second copy, and errors arrive with status 200.
 """
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import JsonValue, SecretStr
+from pydantic import Field, JsonValue, SecretStr
 
 from backends.common.http import Http
 from backends.common.options import read_options
@@ -25,9 +25,14 @@ API_LOAD_PARALLEL = 4  # a load over the API gets four slots, and no other numbe
 
 
 class LMStudioOptions(Record):
-    """A backend's settings: the API token, if the server requires one (0.4 and newer)."""
+    """A backend's settings: the API token, if the server requires one (0.4 and newer).
+
+    `idle_unload_s` is after how long without a request the server drops a model (0.3; None: as set
+    there). Newer ones drop models as soon as they are asked to.
+    """
 
     token: SecretStr | None = None
+    idle_unload_s: Annotated[int, Field(ge=1)] | None = None
 
 
 class LMStudio(OpenAI):
@@ -37,7 +42,7 @@ class LMStudio(OpenAI):
 
     def __init__(self, spec: BackendSpec) -> None:
         options = read_options(LMStudioOptions, spec.options, f"backends.{spec.name}")
-        self._connect(spec, options.token, [LMStudio4(), LMStudio3()])
+        self._connect(spec, options.token, [LMStudio4(), LMStudio3(options.idle_unload_s)])
 
 
 # ---------------------------------------------------------------- what LM Studio answers
@@ -159,9 +164,12 @@ class LMStudio3(Generic):
     eager: ClassVar[bool] = True
     note: ClassVar[str] = (
         "LM Studio older than 0.4 cannot unload over HTTP: a model stays until LM Studio's own idle "
-        "timer ends, and other models of that card wait as long. Turn off 'Only keep last JIT "
-        "loaded model' there, it ends answers that are being written; or update to 0.4."
+        "timer ends (see idle_unload_s), and other models of that card wait as long. Turn off 'Only "
+        "keep last JIT loaded model' there, it ends answers that are being written; or update to 0.4."
     )
+
+    def __init__(self, idle_unload_s: int | None = None) -> None:
+        self._expiry: dict[str, JsonValue] = {} if idle_unload_s is None else {"ttl": idle_unload_s}
 
     async def describe(self, http: Http) -> str | None:
         """Detect it by the list of API v0, whose entries have a state."""
@@ -184,15 +192,12 @@ class LMStudio3(Generic):
 
     async def load(self, http: Http, served: Served, context_length: int | None) -> None:  # noqa: ARG002 - set in the app
         """Load by the smallest possible request; the caller's lock prevents a race with another."""
+        body: dict[str, JsonValue] = {"model": served.id, **self._expiry}
         if served.embeds:
-            body: dict[str, JsonValue] = {"model": served.id, "input": "hi"}
+            body["input"] = "hi"
             read(ServerReply, await http.post_json(self.embedding.path, body, timeout_s=None))
             return
-        body = {
-            "model": served.id,
-            "messages": [{"role": "user", "content": "hi"}],
-            "max_tokens": 1,
-        }
+        body |= {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
         answer = read(Chunk, await http.post_json(self.chat_path, body, timeout_s=None))
         if not answer.choices:
             raise Unavailable(f"LM Studio answered the first request to {served.id} with nothing")

@@ -3,8 +3,11 @@
 import asyncio
 
 import pytest
+from pydantic import JsonValue
 
-from queueing.core.errors import BackendError, OutOfMemory, Unavailable
+from backends.registry import connect
+from queueing.core.catalog import BackendSpec
+from queueing.core.errors import BackendError, BadModel, OutOfMemory, Unavailable
 from tests.backends.asking import ANSWER, answer, connected, model, work
 from tests.fakes.llm import LoadFault, Model, serving
 
@@ -69,6 +72,30 @@ async def test_the_old_generation_loads_by_the_smallest_request() -> None:
         assert [body["max_tokens"] for body in server.posted("/v1/chat/completions")] == [1]
         await backend.load(model())
         assert len(server.posted("/v1/chat/completions")) == 1
+
+
+@pytest.mark.parametrize("options", [{}, {"idle_unload_s": 300}])
+async def test_the_old_generation_is_told_when_to_drop_what_it_loads(
+    options: dict[str, JsonValue],
+) -> None:
+    """Other models of its card would wait for the hour it has by itself."""
+    expiry = {"ttl": 300} if options else {}
+    offered = [Model("alpha"), Model("beta", chats=False, embeds=True)]
+    async with serving("lmstudio-0.3", offered) as server, connected(server, **options) as backend:
+        await backend.load(model("alpha"))
+        await backend.load(model("beta"))
+        (text,) = server.posted("/v1/chat/completions")
+        (vectors,) = server.posted("/v1/embeddings")
+    for body in (text, vectors):
+        assert {name: body[name] for name in body if name == "ttl"} == expiry
+
+
+def test_a_model_is_not_dropped_after_no_time_at_all() -> None:
+    """Each request would load it again."""
+    with pytest.raises(BadModel, match="idle_unload_s"):
+        connect(
+            BackendSpec(name="b", kind="lmstudio", url="http://x", options={"idle_unload_s": 0})
+        )
 
 
 async def test_the_old_generation_says_what_it_costs() -> None:

@@ -13,6 +13,7 @@ from benchmarks.truth_broken import Promise, broken
 from benchmarks.truth_claims import Claim, Truth
 from benchmarks.truth_crowd import Server
 from benchmarks.truth_looks import Watch, flips
+from benchmarks.truth_pool import pooled, seeds_of
 from bot.chat.delivery.stale_messages import StaleMessages
 from tests.fakes.backend import Card
 from tests.fakes.chat import FakeChat
@@ -47,6 +48,38 @@ def test_the_trial_sees_messages_that_nobody_looks_after(
     found = figures(capsys, 7)
     assert found["contradictions"] > 0
     assert found["past_moments"] > 0
+
+
+def test_crowds_are_added_up_and_single_ones_are_told_from_luck() -> None:
+    """A crowd of thirty promises says little: four in ten of them would seem too few by chance."""
+
+    def crowd(seed: int, kept: int, number: int, untrue: int = 0) -> dict[str, object]:
+        counts = {"promises": number, "fault": 1, "overtaken": number - kept - 1}
+        return {
+            "seed": seed,
+            "looks": 100,
+            "contradictions": 0,
+            "past_moments": 0,
+            "untrue_reasons": untrue,
+            "answers_429": 0,
+            "flips_per_job": 0.5,
+            "broken_by_lane": {"relaxed": counts},
+        }
+
+    found = pooled([crowd(1, 25, 30), crowd(2, 23, 30, untrue=2)])
+    assert found["crowds"] == 2
+    assert (found["looks"], found["untrue_reasons"], found["faulty_seeds"]) == (200, 2, [2])
+    assert found["kept_by_lane"] == {"relaxed": 0.8}
+    assert found["below_by_lane"] == {"relaxed": {"seen": 1, "by_luck": 0.8}}
+
+
+def test_seeds_are_named_by_ranges_and_pooled(capsys: pytest.CaptureFixture[str]) -> None:
+    """Figures of many crowds would have to be added by hand."""
+    assert seeds_of("1-3,7") == [1, 2, 3, 7]
+    truth.main(["--json", "--minutes", "2", "--crowd", "0.5", "--seeds", "1-2"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["crowds"] == 2
+    assert found["looks"] > 0
 
 
 def test_only_what_turns_back_by_more_than_a_fifth_is_a_flip() -> None:
