@@ -15,7 +15,7 @@ from bot.cluster.memory_wire import MemoryWire
 from bot.cluster.queue_server import QueueServer
 from bot.cluster.websocket import listening
 from bot.cluster.wire import Wire, WireBroken
-from bot.config.addresses import host_and_port, is_loopback, joined
+from bot.config.addresses import host_and_port, is_loopback, is_public, joined
 from queueing.core.errors import StoreError
 
 log = logging.getLogger(__name__)
@@ -119,4 +119,8 @@ async def entrance_at(
         log.info("other processes reach this one at %s", entrance.address)
         if is_loopback(called_host):
             log.info("%s is this machine alone: elsewhere, set cluster.listen", called_host)
+        if is_public(called_host):
+            log.warning(
+                "%s is a public address, and what processes say is not encrypted", called_host
+            )
         yield entrance

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import socket
+from asyncio.trsock import TransportSocket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -15,7 +17,8 @@ from bot.serving.listener import NAME, Listener
 log = logging.getLogger(__name__)
 
 PATH = "/queue"
-PIECE = 256 * 1024  # bytes: with a slow network, a whole frame would outlast the heartbeat
+PIECE = 64 * 1024
+"""Bytes that are sent at once: on a slow network, a sign of life must not wait for a whole frame."""
 CONNECT_S = 3.0
 SILENT_S = 5.0  # until a connection has become a WebSocket
 CLOSE_S = 1.0  # for the farewell of the other end
@@ -85,18 +88,20 @@ async def listening(
     served: set[asyncio.Task[None]] = set()
 
     async def handle(request: web.Request) -> web.WebSocketResponse:
-        socket = web.WebSocketResponse(
+        answer = web.WebSocketResponse(
             heartbeat=heartbeat_s, max_msg_size=2 * PIECE, timeout=CLOSE_S, compress=False
         )
-        await socket.prepare(request)
-        serving = asyncio.ensure_future(serve(WebSocketWire(socket, partial(_name, request))))
+        await answer.prepare(request)
+        if request.transport is not None:
+            _keep_short(request.transport.get_extra_info("socket"))
+        serving = asyncio.ensure_future(serve(WebSocketWire(answer, partial(_name, request))))
         served.add(serving)
         try:
             await asyncio.wait({serving})
         finally:
             serving.cancel()
             served.discard(serving)
-        return socket
+        return answer
 
     app = web.Application()
     app.router.add_get(PATH, handle)
@@ -107,6 +112,13 @@ async def listening(
         for each in served:
             each.cancel()
         await listener.close()
+
+
+def _keep_short(connection: TransportSocket | None) -> None:
+    """Let little wait in the system for being sent, where it can be told so."""
+    option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+    if connection is not None and option is not None:
+        connection.setsockopt(socket.IPPROTO_TCP, option, PIECE)
 
 
 def _name(request: web.Request) -> None:
@@ -124,7 +136,7 @@ async def calling(*, heartbeat_s: float) -> AsyncIterator[Callable[[str], Awaita
         async def call(address: str) -> Wire:
             try:
                 async with asyncio.timeout(2 * CONNECT_S):
-                    socket = await session.ws_connect(
+                    opened = await session.ws_connect(
                         f"http://{address}{PATH}",
                         heartbeat=heartbeat_s,
                         max_msg_size=2 * PIECE,
@@ -132,6 +144,7 @@ async def calling(*, heartbeat_s: float) -> AsyncIterator[Callable[[str], Awaita
                     )
             except (TimeoutError, aiohttp.ClientError, OSError) as error:
                 raise WireBroken(f"{address}: {error or 'no answer in time'}") from None
-            return WebSocketWire(socket)
+            _keep_short(opened.get_extra_info("socket"))
+            return WebSocketWire(opened)
 
         yield call

@@ -25,6 +25,14 @@ def is_every_address(host: str) -> bool:
         return False
 
 
+def is_public(host: str) -> bool:
+    """Return whether an address is one of the internet's; a name is not looked up."""
+    try:
+        return ip_address(host).is_global
+    except ValueError:
+        return False
+
+
 def host_and_port(text: str) -> tuple[str, int]:
     """Read `host`, `host:port`, `[::1]:port` or `::1`; the port is 0 if none is named.
 

@@ -41,6 +41,20 @@ async def test_it_is_reached_at_the_address_of_this_machine() -> None:
             entrance.wire()
 
 
+@pytest.mark.parametrize(
+    ("address", "told"), [("8.8.8.8:8124", True), ("10.9.9.9:8124", False), ("bot.lan", False)]
+)
+async def test_a_public_address_is_warned_of(
+    caplog: pytest.LogCaptureFixture, address: str, *, told: bool
+) -> None:
+    """Prompts would cross the internet as they are typed."""
+    async with entrance_at("127.0.0.1", address, nowhere, heartbeat_s=BEAT_S):
+        warned = [each for each in caplog.records if each.levelname == "WARNING"]
+        assert [f"{each.msg % each.args}".startswith("8.8.8.8 is a public") for each in warned] == [
+            True
+        ] * told
+
+
 async def test_a_taken_port_and_a_foreign_address_are_refused() -> None:
     """A process would believe that the others reach it."""
     async with entrance_at(None, None, here, heartbeat_s=BEAT_S) as entrance:

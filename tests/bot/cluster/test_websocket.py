@@ -6,6 +6,7 @@ import hashlib
 import logging
 import random
 import re
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -17,7 +18,7 @@ from bot.cluster.greeting import NotTrusted, greet_guest, greet_holder
 from bot.cluster.queue_link import QueueLink
 from bot.cluster.queue_server import QueueServer
 from bot.cluster.remote_queue import RemoteQueue
-from bot.cluster.websocket import PIECE, calling, listening
+from bot.cluster.websocket import PIECE, WebSocketWire, calling, listening
 from bot.cluster.wire import Wire, WireBroken
 from queueing.core.requests import Capability, File
 from queueing.core.storage import Admission
@@ -205,3 +206,32 @@ async def test_a_process_that_froze_is_noticed() -> None:
         with pytest.raises(WireBroken):
             await wire.receive()
         await wire.close()
+
+
+@pytest.mark.skipif(
+    not hasattr(socket, "TCP_NOTSENT_LOWAT"), reason="this system has no such limit"
+)
+async def test_little_waits_in_the_system_for_being_sent() -> None:
+    """On a slow network a sign of life would come after megabytes, and the connection would end."""
+    unsent = []
+
+    async def serve(wire: Wire) -> None:
+        assert isinstance(wire, WebSocketWire)
+        unsent.append(limit_of(wire))
+        await wire.receive()
+
+    def limit_of(wire: WebSocketWire) -> int:
+        end = wire._socket.get_extra_info("socket")
+        limit: int = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT)
+        return limit
+
+    async with (
+        asyncio.timeout(60),
+        listening(_until_broken(serve), "127.0.0.1", 0, heartbeat_s=5) as port,
+        calling(heartbeat_s=5) as call,
+    ):
+        wire = await call(f"127.0.0.1:{port}")
+        assert isinstance(wire, WebSocketWire)
+        unsent.append(limit_of(wire))
+        await wire.close()
+    assert unsent == [PIECE, PIECE]
