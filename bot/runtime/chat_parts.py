@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from bot.chat.api.base import ChatPlatform
+from bot.chat.api.held import Held, always
 from bot.chat.delivery.presenter import Presenter
 from bot.chat.dispatch.dispatcher import Dispatcher
 from bot.requests.admission import AdmissionService
@@ -23,13 +24,18 @@ class ChatParts:
 
 
 def chats_of(
-    given: Groundwork, door: AdmissionService, platforms: Sequence[ChatPlatform]
+    given: Groundwork,
+    door: AdmissionService,
+    platforms: Sequence[ChatPlatform],
+    *,
+    held: Held = always,
 ) -> ChatParts:
-    """Make what chats need, listening to the queue."""
+    """Make what chats need, listening to the queue; calls are carried out while they are `held`."""
     context = assembly.context(given, door)
     presenter = assembly.presenter(given, platforms, context)
     given.queue.events.subscribe(presenter.on_event)
-    return ChatParts(platforms=platforms, gate=Dispatcher(context, presenter), presenter=presenter)
+    gate = Dispatcher(context, presenter, held=held)
+    return ChatParts(platforms=platforms, gate=gate, presenter=presenter)
 
 
 @asynccontextmanager

@@ -119,7 +119,10 @@ class ClusterProcess:
             given = await setup.groundwork(database, queue)
             fittings = replace(assembly.fittings(given), held=lambda: lease.held)
             chats = chats_of(
-                given, assembly.admission(given), (platform_of(name, setup.config.chats, fittings),)
+                given,
+                assembly.admission(given),
+                (platform_of(name, setup.config.chats, fittings),),
+                held=fittings.held,
             )
             stack.enter_context(self._watched(database.look_at_file))
             async with chat_parts.connected(chats, settle_s=HAND_OVER_S):

@@ -44,8 +44,8 @@ async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
 async def job_ids(database: Database) -> tuple[int, ...]:
     """Return three jobs that ended and were not delivered."""
     store = JobStore(database)
-    made = []
+    made, origin = [], '{"language": "de", "within": ["40", "41"]}'
     for _ in range(3):
-        job = await store.add(replace(new(), reply_to='{"language": "de"}'), NOW, limits=NO_LIMITS)
+        job = await store.add(replace(new(), reply_to=origin), NOW, limits=NO_LIMITS)
         made.append((await store.apply(job, JobEvent.CANCEL, NOW)).job)
     return tuple(job.id for job in made)

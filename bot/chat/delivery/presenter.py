@@ -340,7 +340,7 @@ class Presenter:
                     continue
                 await self._refresh(channel, message)
                 if message.forgotten and message.ref is not None:  # while it was being shown
-                    await self._owed.deleted(message.ref, message.origin.language)
+                    await self._owed.deleted(message.ref, message.origin)
         finally:
             channel.served = False
 

@@ -12,6 +12,7 @@ from bot.chat.api.answers import TaskHandler, Working
 from bot.chat.api.base import ChatPlatform, Invocation, MessageRef
 from bot.chat.api.content import Content
 from bot.chat.api.errors import ChatError, ChatMoved, MessageGone, SlowDown
+from bot.chat.api.origin import Origin
 from bot.chat.delivery.patient_calls import Patience, Terms
 from bot.chat.records.debts import Debt, Debts
 from bot.chat.texts import say, status
@@ -53,7 +54,9 @@ class Owed:
     ) -> None:
         """Show that a command's work is under way, do it, and show its outcome."""
         now = self._clock.now()
-        debt = await self._debts.begin(call.platform, call.chat, call.request, working.task, now)
+        debt = await self._debts.begin(
+            call.platform, call.chat, call.request, working.task, now, within=call.within
+        )
         self._in_hand.add(debt.id)
         try:
             ref = await respond(working.content)
@@ -79,7 +82,7 @@ class Owed:
         """Resume every debt that is not being settled; those of a chat one after the other."""
         by_chat: dict[tuple[str, str], list[Debt]] = {}
         for debt in await self._debts.all():
-            if debt.id in self._in_hand or debt.platform not in self._platforms:
+            if debt.id in self._in_hand or not self._serves(debt):
                 continue
             self._in_hand.add(debt.id)
             if debt.task is not None:
@@ -89,9 +92,14 @@ class Owed:
         for debts in by_chat.values():
             tasks.create_task(self._settle_all(debts))
 
-    async def deleted(self, ref: MessageRef, language: str) -> None:
+    def _serves(self, debt: Debt) -> bool:
+        platform = self._platforms.get(debt.platform)
+        return platform is not None and platform.serves(debt.chat, debt.within)
+
+    async def deleted(self, ref: MessageRef, origin: Origin) -> None:
         """Make a message show that its job was deleted."""
-        debt = await self._debts.deleted(ref, language, self._clock.now())
+        now = self._clock.now()
+        debt = await self._debts.deleted(ref, origin.language, now, within=origin.within)
         self._in_hand.add(debt.id)
         await self._settle(debt)
 

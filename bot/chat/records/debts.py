@@ -13,6 +13,7 @@ from bot.chat.api.content import Body
 class Debt:
     """A message, and what it must come to show: a task's outcome, or that its job was deleted.
 
+    `within` is what its chat is part of, as in `Invocation`, empty if that is not known.
     `ref` is None while none is known, `request` the message it replies to. `runs` counts how often
     the task was begun.
     """
@@ -27,17 +28,27 @@ class Debt:
     outcome: Body | None
     runs: int
     since: float
+    within: tuple[str, ...] = ()
 
 
 class Debts(Protocol):
     """The messages that are not true yet. Every write is durable when it returns."""
 
     async def begin(
-        self, platform: str, chat: str, request: MessageRef | None, task: Task, now: float
+        self,
+        platform: str,
+        chat: str,
+        request: MessageRef | None,
+        task: Task,
+        now: float,
+        *,
+        within: Sequence[str] = (),
     ) -> Debt:
         """Note a task that is about to begin."""
 
-    async def deleted(self, ref: MessageRef, language: str, now: float) -> Debt:
+    async def deleted(
+        self, ref: MessageRef, language: str, now: float, *, within: Sequence[str] = ()
+    ) -> Debt:
         """Note that a message's job was deleted; the database itself does so for deleted rows."""
 
     async def shown(self, debt: Debt, ref: MessageRef) -> Debt:

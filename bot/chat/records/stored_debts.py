@@ -12,6 +12,7 @@ from bot.chat.records.debts import Debt
 from queueing.store import Connection, Database
 
 _BODY: TypeAdapter[Body] = TypeAdapter(Body)
+_WITHIN: TypeAdapter[tuple[str, ...]] = TypeAdapter(tuple[str, ...])
 
 
 class StoredDebts:
@@ -21,20 +22,32 @@ class StoredDebts:
         self._database = database
 
     async def begin(
-        self, platform: str, chat: str, request: MessageRef | None, task: Task, now: float
+        self,
+        platform: str,
+        chat: str,
+        request: MessageRef | None,
+        task: Task,
+        now: float,
+        *,
+        within: Sequence[str] = (),
     ) -> Debt:
         """Note a task that is about to begin."""
         asked = request.message if request is not None else None
         values = (platform, chat, None, asked, task.language, task.model_dump_json(), now)
-        return await self._insert(values)
+        return await self._insert(values, within)
 
-    async def deleted(self, ref: MessageRef, language: str, now: float) -> Debt:
+    async def deleted(
+        self, ref: MessageRef, language: str, now: float, *, within: Sequence[str] = ()
+    ) -> Debt:
         """Note that the job of a message was deleted; for rows, a trigger does it."""
-        return await self._insert((ref.platform, ref.chat, ref.message, None, language, None, now))
+        values = (ref.platform, ref.chat, ref.message, None, language, None, now)
+        return await self._insert(values, within)
 
-    async def _insert(self, values: Sequence[str | float | None]) -> Debt:
+    async def _insert(self, values: Sequence[str | float | None], within: Sequence[str]) -> Debt:
+        part_of = _WITHIN.dump_json(tuple(within)).decode()
+
         def change(connection: Connection) -> Debt:
-            return _debt(connection.execute(sql.ADD_DEBT, values).fetchone())
+            return _debt(connection.execute(sql.ADD_DEBT, (*values, part_of)).fetchone())
 
         return await self._database.write(change)
 
@@ -78,7 +91,7 @@ class StoredDebts:
 
 
 def _debt(row: Sequence[object]) -> Debt:
-    number, platform, chat, message, request, language, task, outcome, runs, since = row
+    number, platform, chat, message, request, language, task, outcome, runs, since, within = row
 
     def ref(name: object) -> MessageRef | None:
         if name is None:
@@ -96,4 +109,5 @@ def _debt(row: Sequence[object]) -> Debt:
         outcome=None if outcome is None else _BODY.validate_json(str(outcome)),
         runs=int(str(runs)),
         since=float(str(since)),
+        within=() if within is None else _WITHIN.validate_json(str(within)),
     )

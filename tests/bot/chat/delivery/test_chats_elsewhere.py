@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+from bot.chat.api.answers import Task
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import bot, quiet
 from tests.simulation.installation import Installation, host, image_model
@@ -31,6 +32,33 @@ def test_a_job_of_a_chat_served_elsewhere_is_left_to_that_process(tmp_path: Path
         there.elsewhere.add("1")
         async with bot(given, there) as running:
             await quiet(running)
+        assert [message.chat for message in there.messages.values()] == ["2"]
+
+    run(scenario())
+
+
+def test_what_a_message_owes_is_shown_by_the_process_that_serves_its_chat(tmp_path: Path) -> None:
+    """Two processes would load the model, or none would say that it is loaded."""
+    given = Installation.of(
+        [image_model("flux", load_s=20.0)],
+        [host("gpu-1", "comfy")],
+        url=f"sqlite:///{tmp_path}/usher.sqlite",
+    )
+
+    async def scenario() -> None:
+        here = FakeChat()
+        here.elsewhere.add("2")
+        async with bot(given, here) as running:
+            task = Task(command="preload", model="flux", language="en")
+            await running.records.debts.begin("fake", "2", None, task, running.clock.now())
+        async with bot(given, here) as running:
+            await asyncio.sleep(600)
+            assert len(await running.records.debts.all()) == 1
+        assert here.messages == {}
+        there = FakeChat()
+        async with bot(given, there) as running:
+            await asyncio.sleep(600)
+            assert await running.records.debts.all() == []
         assert [message.chat for message in there.messages.values()] == ["2"]
 
     run(scenario())
