@@ -14,22 +14,27 @@ from bot.queue.models import ModelReader
 from bot.queue.status import QueueStatus
 from bot.queue.submitting import JobSubmitter
 from queueing.core.catalog import Offer
+from queueing.core.errors import Fenced
 from queueing.core.events import Listener
 from queueing.core.standings import QueueSnapshot
 
 
 class RemoteQueue:
-    """Every awaited call goes to the holder; what is asked without waiting is its newest copy."""
+    """Every awaited call goes to the holder; what is asked without waiting is its newest copy.
 
-    def __init__(self, link: QueueLink) -> None:
-        self.submitter = cast("JobSubmitter", _RemotePart(link, "submitter"))
-        self.jobs = cast("JobReader", _RemotePart(link, "jobs"))
-        self.deliveries = cast("Deliveries", _RemotePart(link, "deliveries"))
-        self.models = cast("ModelReader", _RemoteModels(link, "models"))
-        self.status = cast("QueueStatus", _RemoteStatus(link, "status"))
-        self.admin = cast("QueueAdmin", _RemotePart(link, "admin"))
-        self.preloads = cast("ModelPreloads", _RemotePart(link, "preloads"))
-        self.erasure = cast("JobEraser", _RemotePart(link, "erasure"))
+    A duty asks only while its own post is `held`; afterwards calls raise `Fenced`, as its database
+    does, so that nothing a former holder of a chat's post heard becomes a job.
+    """
+
+    def __init__(self, link: QueueLink, *, held: Callable[[], bool] = lambda: True) -> None:
+        self.submitter = cast("JobSubmitter", _RemotePart(link, "submitter", held))
+        self.jobs = cast("JobReader", _RemotePart(link, "jobs", held))
+        self.deliveries = cast("Deliveries", _RemotePart(link, "deliveries", held))
+        self.models = cast("ModelReader", _RemoteModels(link, "models", held))
+        self.status = cast("QueueStatus", _RemoteStatus(link, "status", held))
+        self.admin = cast("QueueAdmin", _RemotePart(link, "admin", held))
+        self.preloads = cast("ModelPreloads", _RemotePart(link, "preloads", held))
+        self.erasure = cast("JobEraser", _RemotePart(link, "erasure", held))
         self._events = _RemoteEvents(link)
         self.events: QueueEvents = self._events
 
@@ -57,9 +62,10 @@ class _RemoteEvents:
 class _RemotePart:
     """A part of the queue: its calls are made from its protocol."""
 
-    def __init__(self, link: QueueLink, part: str) -> None:
+    def __init__(self, link: QueueLink, part: str, held: Callable[[], bool]) -> None:
         self._link = link
         self._part = part
+        self._held = held
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[object]]:
         try:
@@ -68,6 +74,8 @@ class _RemotePart:
             raise AttributeError(name) from None
 
         async def call(*args: object, **named: object) -> object:
+            if not self._held():
+                raise Fenced("this process's post is over")
             return await self._link.call(called, args, named)
 
         setattr(self, name, call)

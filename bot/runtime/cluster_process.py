@@ -114,7 +114,7 @@ class ClusterProcess:
         await self._reached()
         async with AsyncExitStack() as stack:
             database = await setup.open_database(stack, tenure=lease.tenure)
-            queue = RemoteQueue(self._link)
+            queue = RemoteQueue(self._link, held=lambda: lease.held)
             stack.callback(queue.leave)
             given = await setup.groundwork(database, queue)
             fittings = replace(assembly.fittings(given), held=lambda: lease.held)
