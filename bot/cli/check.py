@@ -7,7 +7,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from backends.common.memory import NvmlProbe
@@ -16,10 +15,10 @@ from backends.registry import connect
 from bot.chat.api.base import ChatPlatform
 from bot.chat.api.errors import ChatError
 from bot.chat.records.stored_records import MIGRATIONS, StoredRecords
-from bot.cli import api_address, database, memory_kept
+from bot.cli import api_address, database, memory_kept, processes
+from bot.cli.findings import Finding, told
 from bot.config.checks import USUAL_FOR
 from bot.config.config import Config
-from bot.config.database import DatabaseServer
 from bot.config.sections import DefaultsConfig
 from bot.gateway.gateway import CannotListen
 from bot.runtime import heartbeat
@@ -30,20 +29,11 @@ from queueing.core.clock import SystemClock
 from queueing.core.errors import BackendError, StoreError, Unavailable
 from queueing.core.ports import Backend, ServerInfo
 from queueing.store import open_database
+from queueing.store.tools import look_at_server
 
 TRY_S = 20.0  # for one attempt; they all run at once
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
-    """A row of the table; `works` is None for information, or if it could not be tried."""
-
-    what: str
-    name: str
-    works: bool | None
-    text: str
 
 
 class CheckFailed(Exception):
@@ -90,7 +80,7 @@ async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
         stack.push_async_callback(probe.aclose)
         offered: set[str] = set()
         tries: list[Awaitable[list[Finding]]] = [
-            _try_database(config.database, running=running, try_s=try_s),
+            _try_database(config, running=running, try_s=try_s),
             *(_try_host(host, probe, try_s) for host in catalog.hosts.values() if host.gpu),
             *(_try_server(name, servers[name], catalog, offered, try_s) for name in servers),
             _try_chats(config, running=running, try_s=try_s),
@@ -131,14 +121,21 @@ def _films(catalog: Catalog) -> Iterator[Finding]:
 # ---------------------------------------------------------------- database and hosts
 
 
-async def _try_database(
-    place: Path | DatabaseServer, *, running: bool, try_s: float
-) -> list[Finding]:
+async def _try_database(config: Config, *, running: bool, try_s: float) -> list[Finding]:
+    place = config.database
     if running and isinstance(place, Path):
         text = "in use by the Usher that runs now"
         return [Finding(what="database", name=place.name, works=True, text=text)]
     trying = asyncio.to_thread(database.examine, place)
-    return [await _attempt("database", place.name, trying, try_s)]
+    tried = await _attempt("database", place.name, trying, try_s)
+    if isinstance(place, Path) or not tried.works:
+        return [tried]
+    try:
+        async with asyncio.timeout(try_s):
+            look = await asyncio.to_thread(look_at_server, config.database_url)
+    except (StoreError, TimeoutError) as error:
+        return [tried, Finding(what="post", name="all", works=False, text=str(error))]
+    return [tried, *processes.findings(config, look)]
 
 
 async def _try_host(host: HostSpec, probe: NvmlProbe, try_s: float) -> list[Finding]:
@@ -204,15 +201,11 @@ async def _try_server(
     models = catalog.served_by(name)
     if not answer.works:
         text = f"not tried: {name} does not work"
-        return [answer, *(_told("model", f"{model.name} on {name}", text) for model in models)]
+        return [answer, *(told("model", f"{model.name} on {name}", text) for model in models)]
     tries = [_try_model(name, server, model, try_s) for model in models]
     if catalog.backends[name].discover:
         tries.append(_attempt("models", f"of {name}", _offer(server, models, offered), try_s))
-    return [answer, *(_told("", "", note) for note in notes), *await asyncio.gather(*tries)]
-
-
-def _told(what: str, name: str, text: str) -> Finding:
-    return Finding(what=what, name=name, works=None, text=text)
+    return [answer, *(told("", "", note) for note in notes), *await asyncio.gather(*tries)]
 
 
 def _described(info: ServerInfo) -> str:
@@ -274,7 +267,7 @@ async def _try_chats(config: Config, *, running: bool, try_s: float) -> list[Fin
 
 async def _try_chat(chat: ChatPlatform, *, running: bool, try_s: float) -> Finding:
     if running and chat.name == "web":  # it holds the port this would try
-        return _told("chat", chat.name, "served by the Usher that runs now")
+        return told("chat", chat.name, "served by the Usher that runs now")
     return await _attempt("chat", chat.name, chat.check(), try_s)
 
 
@@ -287,8 +280,8 @@ async def _try_api(config: Config, *, running: bool, try_s: float) -> list[Findi
         return []
     name = f"{api.host}:{api.port}"
     if running:  # it holds the port this would try
-        tried = _told("api", name, "served by the Usher that runs now")
+        tried = told("api", name, "served by the Usher that runs now")
     else:
         tried = await _attempt("api", name, api_address.listen(api), try_s)
     hints = api_address.hints(api, chats=config.chats.any())
-    return [tried, *(_told("", "", hint) for hint in hints)]
+    return [tried, *(told("", "", hint) for hint in hints)]

@@ -29,6 +29,7 @@ from bot.runtime.enhancer import Enhancer
 from bot.runtime.overview import overview
 from bot.runtime.platforms import Fittings
 from queueing.core.ports import Clock
+from queueing.core.posts import PostReader
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,6 +42,7 @@ class Groundwork:
     queue: QueueService
     stored: BotRecords
     chat_settings: ChatSettingsTable
+    posts: PostReader | None = None
 
 
 def fittings(given: Groundwork) -> Fittings:
@@ -124,6 +126,7 @@ def context(given: Groundwork, door: AdmissionService) -> Context:
         idle_s=config.conversation.idle,
         links=stored.links,
         api_keys=stored.keys if config.api is not None else None,
+        posts=given.posts,
     )
 
 

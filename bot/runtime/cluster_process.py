@@ -25,6 +25,7 @@ from bot.runtime.duties import QUEUE
 from bot.runtime.platforms import platform_of
 from bot.runtime.queue_parts import enhancer_of, open_queue, upkeep
 from bot.runtime.setup import BotSetup
+from queueing.core.posts import PostReader
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ class ClusterProcess:
         entrance: Entrance,
         link: QueueLink,
         agreement: Agreement,
+        shown: PostReader,
         watched: Watched,
     ) -> None:
         self._setup = setup
@@ -57,6 +59,7 @@ class ClusterProcess:
         self._entrance = entrance
         self._link = link
         self._agreement = agreement
+        self._shown = shown
         self._watched = watched
         self._refusals: dict[str, str] = {}
 
@@ -116,7 +119,7 @@ class ClusterProcess:
             database = await setup.open_database(stack, tenure=lease.tenure)
             queue = RemoteQueue(self._link, held=lambda: lease.held)
             stack.callback(queue.leave)
-            given = await setup.groundwork(database, queue)
+            given = replace(await setup.groundwork(database, queue), posts=self._shown)
             fittings = replace(assembly.fittings(given), held=lambda: lease.held)
             chats = chats_of(
                 given,

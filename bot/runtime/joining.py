@@ -17,7 +17,11 @@ async def join(config: Config, agreement: Agreement) -> None:
     Raises `ConfigError` where the process that leads has another configuration, or where none does
     and jobs need a model that this one lacks; `StoreError` when the database cannot be used.
     """
-    look = await asyncio.to_thread(look_at_server, config.database_url)
+    require_place(config, agreement, await asyncio.to_thread(look_at_server, config.database_url))
+
+
+def require_place(config: Config, agreement: Agreement, look: ServerLook) -> None:
+    """Raise `ConfigError` if there is no place for this configuration on the database."""
     agreement.require(look.held)
     if not any(each.post.name == DECISIVE for each in look.held):
         require_models(config, look)

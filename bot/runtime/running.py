@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, contextmanager
 from bot.chat.records.stored_records import MIGRATIONS
 from bot.cluster.agreement import Agreement
 from bot.cluster.entrance import entrance_at
+from bot.cluster.post_list import PostList
 from bot.cluster.posts import PostKeeper
 from bot.cluster.queue_finder import QueueFinder
 from bot.cluster.queue_link import QueueLink
@@ -105,6 +106,7 @@ async def _joined(config: Config, agreement: Agreement, stack: AsyncExitStack) -
         entrance=entrance,
         link=link,
         agreement=agreement,
+        shown=PostList(posts, posts_of(config)),
         watched=looks.watched,
     )
 

@@ -66,6 +66,13 @@ def nothing(_: bytes) -> str:
     return ""
 
 
+class PostReader(Protocol):
+    """The posts as people are shown them."""
+
+    async def posts(self) -> Sequence[PostHolder]:
+        """Return every post there is, held or free. Raises `StoreError`."""
+
+
 class Posts(Protocol):
     """The posts in the database. Every call raises `StoreError` while it is away."""
 

@@ -28,6 +28,7 @@ from bot.requests.limits import RequestLimits
 from bot.requests.styles import Style
 from bot.runtime.enhancer import Enhancer
 from queueing.core.ports import Clock
+from queueing.core.posts import PostReader
 from queueing.service.jobqueue import JobQueue
 from queueing.store import JobStore, open_database
 from tests.fakes.chat import FakeChat
@@ -64,6 +65,7 @@ async def bot(
     files_per_hour_mb: int | None = None,
     service: Callable[[JobQueue], QueueService] = lambda queue: queue,
     held: Held = always,
+    posts: PostReader | None = None,
 ) -> AsyncIterator[Bot]:
     """Run the bot on an installation's servers and database until the block ends.
 
@@ -103,6 +105,7 @@ async def bot(
             chat_logs=chat_logs or {},
             chat_settings=chat_settings or ChatSettingsTable(),
             naming={**ChatsConfig.naming(), "fake": PEOPLE},
+            posts=posts,
         )
         presenter = Presenter(
             queue=asked,

@@ -28,6 +28,7 @@ from bot.requests.conversation import IDLE_S
 from queueing.core.catalog import Catalog
 from queueing.core.near import near
 from queueing.core.ports import Clock
+from queueing.core.posts import PostReader
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +38,7 @@ class Context:
     `naming` says how people are named on each platform there is. `chat_logs` are, by platform, the
     chats that the bot keeps itself. `invites` is None where the web chat has no token, so that
     all its visitors are the same person, and `api_keys` where there is no API. `idle_s` is how long a chat without others goes on with the
-    last exchange.
+    last exchange. `posts` is None where one process does everything.
     """
 
     queue: QueueService
@@ -55,6 +56,7 @@ class Context:
     idle_s: float = IDLE_S
     links: Links | None = None
     api_keys: ApiKeys | None = None
+    posts: PostReader | None = None
 
     @property
     def catalog(self) -> Catalog:

@@ -1,4 +1,7 @@
-"""`/status`: every host and backend: up or down and since when, its memory, what runs there."""
+"""`/status`: every host and backend: up or down and since when, its memory, what runs there.
+
+An admin of several processes also reads which of them does what.
+"""
 
 from collections.abc import Sequence
 
@@ -7,6 +10,8 @@ from bot.chat.api.content import Body, Moment, Strong
 from bot.chat.api.table import Command
 from bot.chat.commands.context import Call, Context, is_admin, reply
 from bot.chat.texts import join
+from queueing.core.errors import StoreError
+from queueing.core.posts import PostReader
 from queueing.core.standings import BackendStatus, CopyStatus, HostStatus, ModelStatus
 from queueing.core.world import Residency
 
@@ -21,7 +26,22 @@ async def handle(context: Context, call: Call) -> Answer:
         for backend in now.backends:
             if backend.host == host.name:
                 body += ("\n", *_backend(context, call, backend, now.models))
+    if context.posts is not None and is_admin(context, call):
+        body += await _posts(context.posts, call)
     return reply(join(body[1:]))
+
+
+async def _posts(posts: PostReader, call: Call) -> Body:
+    """Return which process holds which post; where it listens is not for a chat."""
+    try:
+        known = await posts.posts()
+    except StoreError:
+        return ("\n", *call.say("status.posts_unknown"))
+    body: Body = ("\n", *call.say("status.posts"))
+    for post in known:
+        key = "status.post" if post.holder else "status.post_free"
+        body += ("\n", *call.say(key, post=Strong(post.name), process=post.holder))
+    return body
 
 
 def _host(call: Call, host: HostStatus) -> Body:

@@ -28,10 +28,6 @@ _TABLES = (
     " AND relnamespace = to_regnamespace(current_schema()) ORDER BY relname"
 )
 _LED = "SELECT 1 FROM posts WHERE until > extract(epoch from clock_timestamp())"
-_HOLDERS = (
-    "SELECT name, holder FROM posts WHERE until > extract(epoch from clock_timestamp())"
-    " ORDER BY name"
-)
 _INDEXES = (
     "SELECT relname, bt_index_check(index.indexrelid, true) FROM pg_index AS index"
     " JOIN pg_class AS class ON class.oid = index.indexrelid"
@@ -64,16 +60,7 @@ def rehearse(url: str, migrations: Sequence[MigrationSet]) -> str:
         ).fetchone()
         size = row[0] if row else 0.0
         flush_ms = _flush_ms(plain)
-        led = _led_by(plain)
-    return f"PostgreSQL {version}, {size:.1f} MB, a flush takes {flush_ms:.1f} ms; {state}{led}"
-
-
-def _led_by(plain: Plain) -> str:
-    """Return which process holds which post, as a part of a sentence; empty if none does."""
-    if plain.execute("SELECT to_regclass('posts') IS NULL").fetchone() == (True,):
-        return ""
-    held = plain.execute(_HOLDERS).fetchall()
-    return "".join(f"; {holder} holds the post {name}" for name, holder in held)
+    return f"PostgreSQL {version}, {size:.1f} MB, a flush takes {flush_ms:.1f} ms; {state}"
 
 
 def _flush_ms(plain: Plain) -> float:

@@ -14,6 +14,7 @@ from backends.common.memory import NvmlProbe
 from backends.media import films
 from bot.chat.records.stored_records import MIGRATIONS
 from bot.cli import check
+from bot.cli.findings import Finding
 from bot.config.load import Config, ConfigError, parse
 from bot.runtime import heartbeat
 from queueing.core.catalog import HostSpec
@@ -33,9 +34,7 @@ def configured(folder: Path, text: str = CONFIG, **environ: str) -> Config:
     return parse(text, environ, folder=folder)
 
 
-async def found(
-    config: Config, *, try_s: float = PATIENT_S
-) -> dict[tuple[str, str], check.Finding]:
+async def found(config: Config, *, try_s: float = PATIENT_S) -> dict[tuple[str, str], Finding]:
     findings = await check.try_everything(config, try_s=try_s)
     return {(finding.what, finding.name): finding for finding in findings}
 

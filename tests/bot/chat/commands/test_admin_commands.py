@@ -1,6 +1,8 @@
 """What admins set really holds, survives a restart, and is written down."""
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,8 @@ import pytest
 
 from bot.people.access import Access, PersonLimits, Role
 from bot.people.users import Person
+from queueing.core.errors import StoreError
+from queueing.core.posts import PostHolder
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import ADMIN, Bot, bot
 from tests.simulation.installation import Installation, host, image_model
@@ -226,6 +230,40 @@ def test_status_tells_what_is_up_and_what_runs() -> None:
     (text,) = in_bot(scenario)
     assert text.startswith("gpu-1 · 16 of 23 GB in use\n  🟢 comfy")
     assert "flux in memory, 1 running" in text
+
+
+@dataclass
+class ShownPosts:
+    """The posts of two processes; `away` is their database."""
+
+    away: bool = False
+
+    async def posts(self) -> Sequence[PostHolder]:
+        """Return what one process holds."""
+        if self.away:
+            raise StoreError("the database does not answer")
+        held = PostHolder(
+            name="queue", holder="gpu-1:4711", address="10.0.0.7:8124", epoch=3, left_s=9.5
+        )
+        return [held, PostHolder(name="discord:0", holder="", address="", epoch=0, left_s=0)]
+
+
+def test_status_tells_admins_which_process_does_what() -> None:
+    """They would have to ask the database which machine may be switched off."""
+
+    async def scenario(running: Bot) -> None:
+        await say(running, "/status")
+        await say(running, "/status", "fake:1")
+        shown.away = True
+        await say(running, "/settings --language de")
+        await say(running, "/status")
+
+    shown = ShownPosts()
+    admins, others, _, german = in_bot(scenario, posts=shown)
+    assert admins.endswith("📌 Posts\n  queue · gpu-1:4711\n  discord:0 · free")
+    assert "8124" not in admins  # where it listens is not for a chat
+    assert "4711" not in others
+    assert german.endswith("📌 Posten · die Datenbank antwortet nicht")
 
 
 def test_roles_give_limits_and_admins_override_them() -> None:

@@ -1,0 +1,53 @@
+"""What `usher check` says of several processes on one database: who does what, and whether this fits."""
+
+from collections.abc import Iterator
+from ipaddress import ip_address
+
+from bot.cli.findings import Finding, told
+from bot.cluster.agreement import Agreement, version_of
+from bot.cluster.post_list import listed
+from bot.config.addresses import host_and_port
+from bot.config.config import Config
+from bot.config.load import ConfigError
+from bot.runtime.duties import posts_of
+from bot.runtime.joining import require_place
+from queueing.core.posts import Introduction, ServerLook
+
+
+def findings(config: Config, look: ServerLook) -> Iterator[Finding]:
+    """Yield a row for each post, and one for a configuration that does not fit the others."""
+    told_by = {each.post.name: each for each in look.held}
+    for post in listed(posts_of(config), (each.post for each in look.held)):
+        holder = told_by[post.name] if post.holder else None
+        if holder is None:
+            yield told("post", post.name, "free")
+            continue
+        yield Finding(what="post", name=post.name, works=True, text=_described(holder))
+        if _is_public(post.address):
+            text = f"What processes tell each other at {post.address} is not encrypted, and"
+            yield told("", "", f"{text} that is a public address: use a private network.")
+    try:
+        require_place(config, Agreement(config, ""), look)
+    except ConfigError as error:
+        yield Finding(what="processes", name="configuration", works=False, text=str(error))
+    else:
+        if look.held:
+            yield Finding(
+                what="processes", name="configuration", works=True, text="the same as the others'"
+            )
+
+
+def _described(holder: Introduction) -> str:
+    version = version_of(holder.about)
+    by = f"{holder.post.holder} (usher {version})" if version else holder.post.holder
+    at = f", listens at {holder.post.address}" if holder.post.address else ""
+    return f"held by {by}, {holder.post.left_s:.0f} s of its lease left{at}"
+
+
+def _is_public(address: str) -> bool:
+    """Return whether an address can be reached from the internet; of a name no one knows."""
+    try:
+        host, _ = host_and_port(address)
+        return ip_address(host).is_global
+    except ValueError:
+        return False

@@ -1,0 +1,109 @@
+"""`usher check` on a shared database: who does what there, and whether this configuration fits."""
+
+from itertools import dropwhile, takewhile
+from pathlib import Path
+
+import pytest
+
+from bot.cli import check
+from bot.cli.findings import Finding
+from bot.cluster.agreement import Agreement
+from bot.cluster.post_list import PATIENCE_S, PostList
+from bot.config.config import Config
+from bot.config.load import parse
+from queueing.core.errors import StoreError
+from tests.fakes.postgres_server import PostgresServer
+from tests.fakes.posts import FakePosts, PostTable
+from tests.simulation.loop import run
+
+pytest.importorskip("psycopg")
+
+from queueing.store.postgres.posts import PostgresPosts  # an extra
+
+CONFIG = """\
+database: {url}
+hosts: {{home: {{vram: 24GB, backends: {{stand-in: {{kind: demo}}}}}}}}
+models: {{flux: {{backends: [stand-in], vram: 12GB}}}}
+chats: {{web: {{port: 0}}}}
+"""
+TRY_S = 30.0
+
+
+def configured(url: str, folder: Path) -> Config:
+    return parse(CONFIG.format(url=url), {}, folder=folder)
+
+
+async def rows(config: Config) -> list[Finding]:
+    found = await check.try_everything(config, try_s=TRY_S)
+    after = dropwhile(lambda each: each.what != "post", found)
+    return list(takewhile(lambda each: each.what in {"post", "processes", ""}, after))
+
+
+async def test_each_post_is_shown_with_its_holder(postgres_url: str, tmp_path: Path) -> None:
+    """An operator would switch off the machine that does the work."""
+    config = configured(postgres_url, tmp_path)
+    assert [(each.name, each.works, each.text) for each in await rows(config)] == [
+        ("queue", None, "free"),
+        ("web", None, "free"),
+    ]
+    posts = PostgresPosts(postgres_url, process="gpu-1:4711", lease_s=600)
+    about = Agreement(config, "0.9").about("queue")
+    assert await posts.take("queue", address="1.1.1.1:8124", about=about) is not None
+    held, note, web, same = await rows(config)
+    assert held.works is True
+    assert held.text.startswith("held by gpu-1:4711 (usher 0.9), ")
+    assert held.text.endswith(" s of its lease left, listens at 1.1.1.1:8124")
+    assert "1.1.1.1:8124 is not encrypted, and that is a public address" in note.text
+    assert (web.name, web.text) == ("web", "free")
+    assert (same.what, same.works, same.text) == ("processes", True, "the same as the others'")
+    await posts.aclose()
+
+
+async def test_a_configuration_that_would_be_refused_fails(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    """It would turn out when the process is to be started."""
+    posts = PostgresPosts(postgres_url, process="gpu-1:4711", lease_s=600)
+    config = configured(postgres_url, tmp_path)
+    about = Agreement(config, "0.9").about("queue")
+    assert await posts.take("queue", address="10.0.0.7:8124", about=about) is not None
+    other = parse(CONFIG.format(url=postgres_url).replace("12GB", "8GB"), {}, folder=tmp_path)
+    *others, last = await rows(other)
+    assert (last.works, "models.flux.vram differs" in last.text) == (False, True)
+    assert not any("public" in each.text for each in others)
+    await posts.aclose()
+
+
+async def test_open_jobs_of_a_missing_model_fail(
+    postgres_url: str, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    """The first process to start would refuse."""
+    postgres.sql(
+        "INSERT INTO jobs (id, model, lane, seq, state, not_before, queued_at, owner, key,"
+        " reply_to, request) VALUES (1, 'sdxl', 'normal', 1, 'pending', 0, 0, 'web:ada', 'key',"
+        " '', '{}')",
+        database=postgres_url.rpartition("/")[2],
+    )
+    *_, last = await rows(configured(postgres_url, tmp_path))
+    assert (last.works, "(1 for sdxl)" in last.text) == (False, True)
+
+
+def test_posts_are_listed_in_order_and_in_bounded_time() -> None:
+    """`/status` would wait for a database that is away, or leave out what no one has done yet."""
+
+    async def scenario() -> None:
+        table = PostTable(15)
+        posts = FakePosts(table, "gpu-1:4711")
+        shown = PostList(posts, ("queue", "telegram", "web"))
+        assert await posts.take("web", address="") is not None
+        held = [(each.name, each.holder) for each in await shown.posts()]
+        assert held == [("queue", ""), ("telegram", ""), ("web", "gpu-1:4711")]
+        table.until["web"] = table.now()
+        assert [each.holder for each in await shown.posts()] == ["", "", ""]
+        posts.mute = True
+        began = table.now()
+        with pytest.raises(StoreError, match="does not answer"):
+            await shown.posts()
+        assert table.now() - began == pytest.approx(PATIENCE_S)
+
+    run(scenario())
