@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 Route = Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
 AWAY = ApiError(
     status=HTTPStatus.SERVICE_UNAVAILABLE,
-    message="Usher's database cannot be used just now.",
+    message="Usher's queue or its database cannot be reached just now.",
     retry_after_s=10.0,
 )
 BUG = ApiError(

@@ -275,3 +275,33 @@ def test_a_user_of_the_queue_who_leaves_hears_no_more(tmp_path: Path) -> None:
             assert len(told) == heard
 
     play(tmp_path, scenario)
+
+
+def test_callers_who_gave_up_leave_nothing_behind(tmp_path: Path) -> None:
+    """Each person who did not wait would cost memory on both ends until the next restart."""
+
+    async def scenario(made: Cluster) -> None:
+        before = len(asyncio.all_tasks())
+        await give_up(made)  # no process holds the queue
+        assert len(asyncio.all_tasks()) == before
+        async with made.holder():
+            await made.link.connected()
+            await made.queue.admin.pause()
+            before = len(asyncio.all_tasks())
+            await give_up(made)
+            await asyncio.sleep(1)
+            assert made.link._line is not None
+            assert not made.link._line._calls
+            assert len(asyncio.all_tasks()) <= before
+
+    async def give_up(made: Cluster) -> None:
+        asked = [asyncio.create_task(submit(made, f"k{n}")) for n in range(50)]
+        await asyncio.sleep(0)
+        for each in asked:
+            each.cancel()
+        assert all(
+            isinstance(each, asyncio.CancelledError)
+            for each in await asyncio.gather(*asked, return_exceptions=True)
+        )
+
+    play(tmp_path, scenario)
