@@ -92,7 +92,8 @@ async def test_a_batch_costs_few_ways_to_the_server(postgres_url: str) -> None:
     address, _, place = postgres_url.partition("@127.0.0.1:")
     port, _, name = place.partition("/")
     with counting_proxy(int(port)) as (near, connections):
-        store = JobStore(await open_database(f"{address}@127.0.0.1:{near}/{name}"))
+        database = await open_database(f"{address}@127.0.0.1:{near}/{name}")
+        store = JobStore(database)
         await store.prepare()
         writing, reading = connections[-2:]
 
@@ -106,6 +107,7 @@ async def test_a_batch_costs_few_ways_to_the_server(postgres_url: str) -> None:
         found["accept"] = await turns_of(
             writing, *(store.add(each, NOW, limits=NO_LIMITS) for each in news)
         )
+        found["start"] = await turns_of(writing, JobStore(database).prepare())
         found["heads"] = await turns_of(reading, store.lines(NOW, per_line=1))
         numbers = [job.id for job in await store.open_jobs()]
         found["move"] = await turns_of(writing, *map(store.move_first, reversed(numbers)))

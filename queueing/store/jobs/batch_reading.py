@@ -1,7 +1,7 @@
 """What the writer reads for a batch: few statements, whatever the number of its jobs."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 
 from queueing.core.jobs import Job
@@ -60,25 +60,20 @@ def load_places(connection: Connection) -> PositionIndex:
     Thousands arrive as one row: separate rows would each wait for the other threads' turn.
     """
     places = PositionIndex()
-    for model, lane in _lines(connection):
-        last = queries.BEFORE_ALL
-        while True:
-            row = connection.execute(
-                connection.statements.places, (model, lane, last, PLACES_AT_ONCE)
-            ).fetchone()
+    lines = connection.execute(queries.LINES).fetchall()
+    last: dict[LineKey, int] = dict.fromkeys(lines, queries.BEFORE_ALL)
+    while last:
+        asked = [(*line, seq, PLACES_AT_ONCE) for line, seq in last.items()]
+        found = connection.selectmany(connection.statements.places, asked)
+        for line, (row,) in zip(list(last), found, strict=True):
             job_ids, seqs = map(json.loads, row)
-            if not seqs:
-                break
-            places.enter((model, lane), job_ids, seqs)
-            last = seqs[-1]
+            if seqs:
+                places.enter(line, job_ids, seqs)
+            if len(seqs) == PLACES_AT_ONCE:
+                last[line] = seqs[-1]
+            else:
+                del last[line]
     for job_id, model, lane, owner, bulk in connection.execute(connection.statements.overflow):
         account = account_of(owner, bulk=bool(bulk))
         places.move(Move(job_id, account, (model, lane), None))
     return places
-
-
-def _lines(connection: Connection) -> Iterator[LineKey]:
-    """Yield the lines that have waiting jobs."""
-    line: LineKey = ("", "")
-    while line := connection.execute(queries.NEXT_LINE, (*line, queries.AFTER_ALL)).fetchone():
-        yield line

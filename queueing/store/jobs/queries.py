@@ -108,9 +108,21 @@ OWNERS = (
     "SELECT owner, bulk, count(*), count(seq) FROM jobs WHERE finished_at IS NULL"
     " GROUP BY owner, bulk"
 )
-NEXT_LINE = (  # one seek for each line; DISTINCT would walk past every waiting job
-    "SELECT model, lane FROM jobs WHERE state = 'pending' AND (model, lane, seq) > (?, ?, ?)"
-    " ORDER BY model, lane, seq LIMIT 1"
+
+
+def _least(column: str, *conditions: str) -> str:
+    among = " AND ".join(("state = 'pending'", *conditions))
+    return f"SELECT min({column}) FROM jobs WHERE {among}"
+
+
+LINES = (  # a seek for each line; DISTINCT would walk past every waiting job
+    f"WITH RECURSIVE models (model) AS ({_least('model')} UNION ALL"
+    f" SELECT ({_least('model', 'model > models.model')}) FROM models WHERE model IS NOT NULL),"
+    f" lines (model, lane) AS (SELECT model, ({_least('lane', 'model = models.model')})"
+    " FROM models WHERE model IS NOT NULL UNION ALL"
+    f" SELECT model, ({_least('lane', 'model = lines.model', 'lane > lines.lane')})"
+    " FROM lines WHERE lane IS NOT NULL)"
+    " SELECT model, lane FROM lines WHERE lane IS NOT NULL ORDER BY model, lane"
 )
 
 # ---------------------------------------------------------------- reading
