@@ -1,9 +1,12 @@
 """How many bytes of files each person sent within the last hour, so that no one fills the disk.
 
-In memory: a restart begins with an empty hour.
+Requests count in the database, whichever process accepts them. What is sent to a page waits in the
+memory of the process that serves it, and counts there: a restart begins with an empty hour.
 """
 
 from collections import defaultdict, deque
+from collections.abc import Sequence
+from typing import Protocol
 
 from bot.people.users import HOUR_S
 from queueing.core.ports import Clock
@@ -11,8 +14,42 @@ from queueing.core.ports import Clock
 _MB = 1024 * 1024
 
 
+class HourFull(Exception):
+    """A person has sent as much as they may in an hour; `free_at` is when this much fits in."""
+
+    def __init__(self, free_at: float) -> None:
+        super().__init__(free_at)
+        self.free_at = free_at
+
+
+class ReceivedBytes(Protocol):
+    """Counts the bytes that requests bring."""
+
+    async def take(self, user: str, size: int) -> int | None:
+        """Count bytes that are about to be stored; return what `give_back` takes.
+
+        Of several at once, no more are counted than fit in. Raises `HourFull`, and `StoreError`.
+        """
+
+    async def give_back(self, entry: int | None) -> None:
+        """Stop counting bytes: they were not stored after all."""
+
+
+def free_at(sent: Sequence[tuple[float, int]], size: int, most: int) -> float | None:
+    """Return when that many more bytes fit in after those of an hour, oldest first; None for now.
+
+    More than fit into an empty hour are accepted then: other limits are for single files.
+    """
+    left, free = sum(each for _, each in sent), None
+    for at, each in sent:
+        if left + size <= most:
+            break
+        left, free = left - each, at + HOUR_S
+    return free
+
+
 class Received:
-    """Counts what people send; `most_mb` an hour each, None for no limit."""
+    """Counts what people send to a page; `most_mb` an hour each, None for no limit."""
 
     def __init__(self, most_mb: int | None, clock: Clock) -> None:
         self._most = None if most_mb is None else most_mb * _MB
@@ -20,30 +57,15 @@ class Received:
         self._sent: defaultdict[str, deque[tuple[float, int]]] = defaultdict(deque)
 
     def fits_at(self, user: str, size: int) -> float | None:
-        """Return when that many more bytes of a person fit in, None for now.
-
-        More than fit into an empty hour are accepted then: other limits are for single files.
-        """
+        """Return when that many more bytes of a person fit in, None for now."""
         if self._most is None or not size:
             return None
-        left, free_at = sum(each for _, each in self._of(user)), None
-        for at, each in self._of(user):
-            if left + size <= self._most:
-                break
-            left, free_at = left - each, at + HOUR_S
-        return free_at
+        return free_at(self._of(user), size, self._most)
 
     def note(self, user: str, size: int) -> None:
         """Count bytes that were stored."""
         if size and self._most is not None:
             self._of(user).append((self._clock.now(), size))
-
-    def take_back(self, user: str, size: int) -> None:
-        """Stop counting bytes: they were not stored after all."""
-        sent = self._of(user)
-        last = next((at for at, each in reversed(sent) if each == size), None)
-        if last is not None:
-            sent.remove((last, size))
 
     def _of(self, user: str) -> deque[tuple[float, int]]:
         sent = self._sent[user]

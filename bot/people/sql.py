@@ -85,3 +85,12 @@ UPLOADS_SIZE = "SELECT coalesce(sum(size), 0) FROM uploads"
 DELETE_UPLOAD = 'DELETE FROM uploads WHERE id = ? AND "user" = ?'
 DELETE_UPLOADS_OF = 'DELETE FROM uploads WHERE "user" = ?'
 EXPIRE_UPLOADS = "DELETE FROM uploads WHERE expires_at <= ?"
+
+# ---------------------------------------------------------------- bytes of the last hour
+
+RECEIVING = "received"
+"""The turn for counting bytes: those of the last hour are added up first."""
+EXPIRE_RECEIVED = "DELETE FROM received WHERE at <= ?"
+RECEIVED_OF = 'SELECT at, size FROM received WHERE "user" = ? ORDER BY at, id'
+ADD_RECEIVED = 'INSERT INTO received ("user", at, size) VALUES (?, ?, ?) RETURNING id'
+DROP_RECEIVED = "DELETE FROM received WHERE id = ?"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from bot.people.access import Access
-from bot.people.received import Received
+from bot.people.received import HourFull, ReceivedBytes
 from bot.people.users import Person
 from bot.queue.jobs import JobReader
 from bot.queue.models import OfferReader
@@ -61,7 +61,7 @@ class RequestLimits:
     models: OfferReader
     status: QueueStatus
     access: Access
-    received: Received
+    received: ReceivedBytes
     clock: Clock
 
     async def submit(self, asking: Asking, new: NewJob, *, continues: bool = False) -> Job:
@@ -77,14 +77,14 @@ class RequestLimits:
             max_in_line=own.in_line_per_person,
             max_per_hour=None if bulk else own.per_hour,
         )
-        size = self._take_in(new.owner, new.files)
+        entry = await self._take_in(new.owner, new.files)
         try:
             return await self.submitter.submit(replace(new, lane=own.lane), limits=admission)
         except LimitReached as reached:
-            self.received.take_back(new.owner, size)
+            await self.received.give_back(entry)
             raise Declined(await self._limit(new, reached)) from None
         except QueueError:
-            self.received.take_back(new.owner, size)
+            await self.received.give_back(entry)
             raise
 
     async def replace_request(
@@ -95,16 +95,16 @@ class RequestLimits:
         `files` join its own; what the job is told by becomes that of the asking.
         """
         self._require_allowed(asking, request, continues=True)
-        size = self._take_in(job.owner, files)
+        entry = await self._take_in(job.owner, files)
         try:
             replaced = await self.submitter.replace_request(
                 job.id, request, files=files, reply_to=asking.reply_to
             )
         except QueueError:
-            self.received.take_back(job.owner, size)
+            await self.received.give_back(entry)
             raise
         if replaced is None:
-            self.received.take_back(job.owner, size)
+            await self.received.give_back(entry)
             raise Declined(NoLongerWaiting(job_id=job.id))
         return replaced
 
@@ -118,15 +118,14 @@ class RequestLimits:
         ) is not None:
             raise Declined(UnwantedWord(word=word))
 
-    def _take_in(self, owner: str, files: tuple[File, ...]) -> int:
-        """Count the bytes of files, before others of the same moment are looked at; return them."""
+    async def _take_in(self, owner: str, files: tuple[File, ...]) -> int | None:
+        """Count the bytes of files, before others of the same moment are looked at."""
         if not files:
-            return 0
-        size = sum(len(file.data) for file in files)
-        if (fits_at := self.received.fits_at(owner, size)) is not None:
-            raise Declined(FilesUsedUp(free_at=fits_at))
-        self.received.note(owner, size)
-        return size
+            return None
+        try:
+            return await self.received.take(owner, sum(len(file.data) for file in files))
+        except HourFull as full:
+            raise Declined(FilesUsedUp(free_at=full.free_at)) from None
 
     async def _limit(self, new: NewJob, reached: LimitReached) -> Refusal:
         """Return which limit is reached, with when there should be room again."""

@@ -19,7 +19,6 @@ from bot.gateway.jobs.endings import JobEndings
 from bot.gateway.jobs.hook_calls import HookSettings
 from bot.people import api_keys
 from bot.people.access import Access
-from bot.people.received import Received
 from bot.queue.service import QueueService
 from bot.requests.admission import AdmissionService
 from bot.requests.limits import RequestLimits
@@ -85,7 +84,7 @@ def _limits(given: Groundwork) -> RequestLimits:
         models=queue.models,
         status=queue.status,
         access=given.access,
-        received=Received(given.config.limits.files_per_hour_mb, given.clock),
+        received=given.stored.received,
         clock=given.clock,
     )
 

@@ -15,6 +15,7 @@ from bot.people.stored_api_keys import StoredApiKeys
 from bot.people.stored_audit import StoredAuditLog
 from bot.people.stored_invites import StoredInvites
 from bot.people.stored_people import StoredPeople
+from bot.people.stored_received import StoredReceived
 from bot.people.stored_uploads import StoredUploads
 from bot.people.users import People
 from bot.runtime.past_pictures import ResultPictures
@@ -37,6 +38,7 @@ class BotRecords:
     past: ResultPictures
     hook_key: bytes
     attendance: StoredAttendance
+    received: StoredReceived
 
 
 async def read_records(database: Database, config: Config, clock: Clock) -> BotRecords:
@@ -56,6 +58,7 @@ async def read_records(database: Database, config: Config, clock: Clock) -> BotR
         past=ResultPictures(StoredFiles(database), links),
         hook_key=derived_key(key),
         attendance=StoredAttendance(database),
+        received=StoredReceived(database, config.limits.files_per_hour_mb, clock),
     )
 
 

@@ -17,13 +17,15 @@ from bot.chat.records.stored_log import StoredLog
 from bot.chat.records.stored_records import StoredRecords
 from bot.people.api_keys import MOST_KEYS, TooManyKeys
 from bot.people.audit_log import Act
+from bot.people.received import HourFull
 from bot.people.stored_api_keys import StoredApiKeys
 from bot.people.stored_audit import StoredAuditLog
 from bot.people.stored_invites import StoredInvites
 from bot.people.stored_people import StoredPeople
+from bot.people.stored_received import StoredReceived
 from bot.people.stored_uploads import StoredUploads
 from bot.people.uploads import MOST_FILES, NoRoom
-from bot.people.users import Person
+from bot.people.users import HOUR_S, Person
 from queueing.core.requests import File
 from queueing.store import JobStore
 from tests.contracts.store_harness import NO_LIMITS, NOW, new
@@ -31,6 +33,7 @@ from tests.contracts.two_processes import Two, two
 
 __all__ = ("two",)
 
+MB = 1024 * 1024
 PAGE = "http://page/"
 FILE = File(name="cat.png", mime="image/png", data=b"\x89PNG")
 SETTINGS: dict[str, tuple[Any, ...]] = {
@@ -162,6 +165,37 @@ async def test_two_processes_do_not_take_more_files_than_one(two: Two) -> None:
     assert await StoredUploads(two.other).file("ada", listed[0].id, 6.0) == FILE
     assert await StoredUploads(two.other).delete("ada", listed[0].id)
     assert await uploads.get("ada", listed[0].id, 6.0) is None
+
+
+class _SetClock:
+    """A clock that goes when it is set."""
+
+    at = 1000.0
+
+    def now(self) -> float:
+        return self.at
+
+
+async def test_bytes_of_an_hour_are_counted_together(two: Two) -> None:
+    """A person could send as much for each process that accepts requests."""
+    clock = _SetClock()
+    results = await two.overlapping(
+        lambda database: StoredReceived(database, 10, clock).take("ada", 6 * MB),
+        lambda database: StoredReceived(database, 10, clock).take("ada", 6 * MB),
+    )
+    (full,) = [each for each in results if isinstance(each, HourFull)]
+    assert full.free_at == clock.at + HOUR_S
+    one, other = [StoredReceived(each, 10, clock) for each in (two.one, two.other)]
+    assert await other.take("bob", 10 * MB) is not None
+    more = await other.take("ada", 4 * MB)
+    await one.give_back(more)
+    clock.at += 1.0
+    await one.take("ada", 3 * MB)
+    with pytest.raises(HourFull) as caught:
+        await other.take("ada", 2 * MB)
+    assert caught.value.free_at == clock.at - 1.0 + HOUR_S
+    clock.at += HOUR_S - 1.0
+    await other.take("ada", 7 * MB)
 
 
 # ---------------------------------------------------------------- invitations

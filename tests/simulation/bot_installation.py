@@ -19,9 +19,9 @@ from bot.chat.records.stored_records import MIGRATIONS, StoredRecords
 from bot.config.chats import ChatsConfig
 from bot.people.access import Access, PersonLimits
 from bot.people.naming import IdForm, NameForms
-from bot.people.received import Received
 from bot.people.stored_audit import StoredAuditLog
 from bot.people.stored_people import StoredPeople
+from bot.people.stored_received import StoredReceived
 from bot.queue.service import QueueService
 from bot.requests.admission import AdmissionService
 from bot.requests.limits import RequestLimits
@@ -91,7 +91,7 @@ async def bot(
                     models=asked.models,
                     status=asked.status,
                     access=access,
-                    received=Received(files_per_hour_mb, clock),
+                    received=StoredReceived(database, files_per_hour_mb, clock),
                     clock=clock,
                 ),
                 styles=styles or {},

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bot.chat.records.stored_records import MIGRATIONS
 from bot.people.access import Access, PersonLimits
-from bot.people.received import Received
+from bot.people.stored_received import StoredReceived
 from bot.people.users import Person
 from bot.requests.admission import AdmissionService, NewQuestion
 from bot.requests.conversation import Talk
@@ -38,7 +39,7 @@ from queueing.core.errors import NotCapable, UnknownModel
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, Chat, ChatMessage, File, TextToImage
 from queueing.service.jobqueue import JobQueue
-from queueing.store import JobStore, open_database
+from queueing.store import Database, JobStore, open_database
 from tests.fakes.clock import VirtualClock
 from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import run
@@ -61,16 +62,17 @@ async def services(
     flux = replace(image_model("flux", max_waiting=waiting), capabilities=draws)
     qwen = replace(image_model("qwen"), capabilities=frozenset({Capability.TEXT_TO_TEXT}))
     installation = Installation.of([flux, qwen], [host("gpu-1", "comfy")])
-    store = JobStore(await open_database("sqlite://", inline=True))
+    database = await open_database("sqlite://", migrations=(MIGRATIONS,), inline=True)
+    store = JobStore(database)
     yield [
-        _service(installation.build(store, installation.connect()), limits, files_mb)
+        _service(installation.build(store, installation.connect()), database, limits, files_mb)
         for _ in range(number)
     ]
     await store.aclose()
 
 
 def _service(
-    queue: JobQueue, limits: PersonLimits | None, files_mb: int | None
+    queue: JobQueue, database: Database, limits: PersonLimits | None, files_mb: int | None
 ) -> AdmissionService:
     clock = VirtualClock()
     return AdmissionService(
@@ -83,7 +85,7 @@ def _service(
             models=queue.models,
             status=queue.status,
             access=Access((), limits or PersonLimits()),
-            received=Received(files_mb, clock),
+            received=StoredReceived(database, files_mb, clock),
             clock=clock,
         ),
         styles={"noir": Style(prompt="{prompt}, film noir")},
@@ -169,15 +171,17 @@ def test_files_at_once_are_counted_before_others_are_looked_at() -> None:
     """Ten uploads in one moment would each find the hour empty, and fill the disk."""
 
     async def play() -> list[Job | Refusal]:
-        async with services(files_mb=1, limits=PersonLimits(open_per_person=2)) as (service,):
+        async with services(2, files_mb=1, limits=PersonLimits(open_per_person=2)) as both:
             upscaling = TextToImage(prompt="", upscale=True)
-            refused = await service.submit(
+            refused = await both[0].submit(
                 Asking(person=ADA, key="no"), "flux", upscaling, (PICTURE,)
             )
             assert isinstance(refused, NotCapable)  # and counts for nothing
             drawing = Drawing(prompt="a cat", files=(PICTURE,))
             asking = [Asking(person=ADA, key=f"k{number}") for number in range(10)]
-            return await asyncio.gather(*(service.draw(each, drawing) for each in asking))
+            return await asyncio.gather(
+                *(both[number % 2].draw(each, drawing) for number, each in enumerate(asking))
+            )
 
     kinds = Counter(type(each) for each in run(play()))
     assert kinds == {Job: 1, FilesUsedUp: 9}
