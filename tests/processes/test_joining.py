@@ -23,7 +23,7 @@ models: {{flux: {{backends: [studio], vram: 8GB}}, sdxl: {{backends: [studio]}}}
 chats: {{web: {{port: 0}}}}
 cluster: {{lease_s: 3}}
 """
-ENDS_S = 60.0
+ENDS_S = 180.0
 
 
 def configured(folder: Path, text: str) -> Path:
@@ -121,3 +121,35 @@ def _wait_for(postgres: PostgresServer, name: str, model: str) -> None:
             f" 'web:ada', 'key {number}', '', '{{}}')",
             database=name,
         )
+
+
+async def test_of_two_that_start_at_once_one_ends(tmp_path: Path, postgres: PostgresServer) -> None:
+    """Neither sees the other before it applies; the one that stands by would lead one day."""
+    text = CONFIG.format(database=postgres.url(postgres.database()))
+    async with (
+        started(tmp_path / "one", text) as one,
+        started(tmp_path / "two", text.replace("8GB", "9GB")) as two,
+        asyncio.timeout(ENDS_S),
+    ):
+        waits = {asyncio.ensure_future(each.wait()): each for each in (one, two)}
+        (ended, *_), (goes_on, *_) = await asyncio.wait(waits, return_when="FIRST_COMPLETED")
+        _, errors = await waits[ended].communicate()
+        assert waits[goes_on].returncode is None
+        goes_on.cancel()
+        assert waits[ended].returncode == 1
+        assert "models.flux.vram differs" in errors.decode().splitlines()[-1]
+
+
+async def test_as_many_sessions_are_opened_as_the_manual_says(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    """The server would have none left, perhaps only when another machine takes over."""
+    name = postgres.database()
+    text = CONFIG.format(database=postgres.url(name)) + "api: {port: 0, open: true}\n"
+    sessions = f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}'"
+    own, waiting, post, api = 1, 1, 2, 2
+    async with started(tmp_path / "one", text):
+        await until(lambda: postgres.sql(sessions) == [(own + 2 * post + api,)], within_s=ENDS_S)
+        async with started(tmp_path / "two", text):
+            both = 2 * (own + api) + 2 * post + waiting
+            await until(lambda: postgres.sql(sessions) == [(both,)], within_s=ENDS_S)
