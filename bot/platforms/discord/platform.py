@@ -195,7 +195,10 @@ class Discord:
             servers = application.approximate_guild_count if application else 0
             with chat_errors():
                 known = await app_commands.CommandTree(client).fetch_commands()
+                recommended, *_ = await client.http.get_bot_gateway()
             told = f"logged in as {client.user}, in {servers} servers"
+            if self._shards.count is not None and self._shards.count < recommended:
+                told += f"; Discord recommends at least {recommended} shards"
             missing = missing_commands(self._commands, self._describe, known)
             if not missing:
                 return told

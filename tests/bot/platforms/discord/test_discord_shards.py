@@ -104,6 +104,16 @@ def test_all_shards_together_keep_within_the_bots_budget() -> None:
     assert alone == Discord.limits.overall_per_s
 
 
+async def test_a_check_says_how_many_shards_discord_recommends() -> None:
+    """The bot would grow until Discord closes its connections, and no one would know before."""
+    async with FakeDiscord() as fake:
+        fake.rest.shards = 4
+        few = await Discord(fake.token, shards=Shards(count=3)).check()
+        assert "Discord recommends at least 4 shards" in few
+        for enough in (Shards(count=4), Shards()):
+            assert "shards" not in await Discord(fake.token, shards=enough).check()
+
+
 # ---------------------------------------------------------------- beginning one after the other
 
 
