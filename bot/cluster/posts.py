@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from enum import Enum, auto
+from functools import partial
 
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.posts import About, Posts, Tenure, nothing
@@ -20,6 +21,10 @@ MARGIN = 0.15
 """The share of a lease that is left when its holder stops: cancelling takes a moment."""
 POLL_S = 0.25
 """How often a free post is looked for, if no notice comes first."""
+LOOK_S = 0.2
+"""How often a holder looks whether its session stands."""
+DOUBT_S = 0.4
+"""How long a holder may go on without a session, before others take the post without waiting."""
 FREE_S = 2.0
 """How long an orderly stop waits for a database that does not answer."""
 
@@ -39,10 +44,19 @@ class _End(Enum):
 class Lease:
     """What a duty may ask about its own post, from memory: whether it still holds it."""
 
-    def __init__(self, tenure: Tenure, ends_at: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        tenure: Tenure,
+        ends_at: float,
+        clock: Callable[[], float],
+        intact: Callable[[], bool] = lambda: True,
+    ) -> None:
         self.tenure = tenure
         self._ends_at = ends_at
         self._clock = clock
+        self._intact = intact
+        self._sure_at = clock()
+        self.denied = False
 
     @property
     def left_s(self) -> float:
@@ -51,8 +65,21 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """Whether the post is certainly held."""
-        return self.left_s > 0
+        """Whether the post is certainly held. Once it is denied, it stays so.
+
+        Another process may take a post whose holder's session has ended: after that it is in doubt.
+        """
+        if not self.denied:
+            in_doubt_s = 0.0 if self.look() else self._clock() - self._sure_at
+            self.denied = self.left_s <= 0 or in_doubt_s > DOUBT_S
+        return not self.denied
+
+    def look(self) -> bool:
+        """Return whether the session stands that keeps the post until the lease is over."""
+        if self._intact():
+            self._sure_at = self._clock()
+            return True
+        return False
 
     def prolong(self, ends_at: float) -> None:
         """Record a renewal."""
@@ -95,6 +122,8 @@ class PostKeeper:
             if end is _End.DONE:
                 return
             log.warning("this process no longer holds the post %s", name)
+            if end is _End.LOST and lease.denied:  # the database may still know it as the holder
+                await self._free(lease.tenure)
             if end is _End.GAVE_WAY:
                 await asyncio.sleep(self._lease_s)
 
@@ -108,7 +137,8 @@ class PostKeeper:
                 log.debug("the post %s cannot be applied for: %s", name, error)
                 tenure = None
             if tenure is not None:
-                return Lease(tenure, asked_at + self._lease_s, self._clock)
+                intact = partial(self._posts.intact, tenure)
+                return Lease(tenure, asked_at + self._lease_s, self._clock, intact)
             await self._posts.freed(POLL_S)
 
     async def _hold(self, lease: Lease, duty: Duty) -> _End:
@@ -142,12 +172,21 @@ class PostKeeper:
     async def _keep(self, lease: Lease) -> None:
         """Renew a lease until it is lost or about to end."""
         while True:
-            await asyncio.sleep(self._lease_s / RENEWALS)
+            await self._until_due(lease)
             while (renewed := await self._renewed(lease)) is None:
-                if lease.left_s < self._lease_s * MARGIN:
+                if lease.left_s < self._lease_s * MARGIN or lease.denied:
                     return
                 await asyncio.sleep(min(POLL_S, self._lease_s / 10))
-            if not renewed:
+            if not renewed or lease.denied:
+                return
+
+    async def _until_due(self, lease: Lease) -> None:
+        """Wait for a part of the lease, or until its session has ended."""
+        loop = asyncio.get_running_loop()
+        due_at = loop.time() + self._lease_s / RENEWALS
+        while (left_s := due_at - loop.time()) > 0:
+            await asyncio.sleep(min(left_s, LOOK_S))
+            if not lease.look() or lease.denied:
                 return
 
     async def _renewed(self, lease: Lease) -> bool | None:

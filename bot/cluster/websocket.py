@@ -73,7 +73,10 @@ class WebSocketWire:
             raise WireBroken(str(error)) from None
 
     async def _piece(self) -> bytes:
-        message = await self._socket.receive()
+        try:
+            message = await self._socket.receive()
+        except (ConnectionError, aiohttp.ClientError) as error:  # it answers pings by itself
+            raise WireBroken(str(error)) from None
         if message.type is not aiohttp.WSMsgType.BINARY:
             raise WireBroken(f"the connection was closed ({message.type.name.lower()})")
         data: bytes = message.data

@@ -91,7 +91,9 @@ class ClusterProcess:
             parts = await open_queue(setup, database, stack)
             given = await setup.groundwork(database, parts.queue)
             enhancer = enhancer_of(given, assembly.admission(given))
-            server = QueueServer(parts.queue, secret=lease.tenure.secret, held=lambda: lease.held)
+            server = QueueServer(
+                parts.queue, secret=lease.tenure.secret, held=lambda: lease.left_s > 0
+            )
             stack.enter_context(self._watched(database.look_at_file))
             async with (
                 beside(*upkeep(setup, parts, given), enhancer.run()),

@@ -86,6 +86,12 @@ class Posts(Protocol):
     async def renew(self, tenure: Tenure) -> bool:
         """Prolong a lease; return False if another process has taken the post meanwhile."""
 
+    def intact(self, tenure: Tenure) -> bool:
+        """Return at once, from memory, whether no process can take the post before its lease is over.
+
+        False after the session has ended whose end frees the post, until `renew` has mended that.
+        """
+
     async def free(self, tenure: Tenure) -> None:
         """Give a post up at once, if it is still held. Idempotent."""
 

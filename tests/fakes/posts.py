@@ -8,6 +8,9 @@ from dataclasses import dataclass, field, replace
 from queueing.core.errors import StoreError
 from queueing.core.posts import About, Introduction, PostHolder, Tenure, nothing
 
+COMES_BACK_S = 0.75
+"""How long a post is left to a holder whose session broke."""
+
 
 @dataclass
 class PostTable:
@@ -18,6 +21,7 @@ class PostTable:
     about: dict[str, str] = field(default_factory=dict)
     until: dict[str, float] = field(default_factory=dict)
     sessions: dict[str, set[str]] = field(default_factory=dict)
+    left_since: dict[str, float] = field(default_factory=dict)
     free: asyncio.Event = field(default_factory=asyncio.Event)
 
     @staticmethod
@@ -41,9 +45,12 @@ class FakePosts:
         await self._reach()
         table = self.table
         row = table.rows.get(name)
-        held = row is not None and row.holder and name in table.sessions[row.holder]
-        if held and table.until[name] > table.now():
-            return None
+        if row is not None and row.holder and table.until[name] > table.now():
+            if name in table.sessions[row.holder]:
+                table.left_since.pop(name, None)
+                return None
+            if table.now() - table.left_since.setdefault(name, table.now()) < COMES_BACK_S:
+                return None
         epoch = 1 if row is None else row.epoch + 1
         table.rows[name] = PostHolder(
             name=name, holder=self.process, address=address, epoch=epoch, left_s=0
@@ -61,7 +68,12 @@ class FakePosts:
         if not self._holds(tenure):
             return False
         self.table.until[tenure.name] = self.table.now() + self.table.lease_s
+        self.table.sessions[self.process].add(tenure.name)
         return True
+
+    def intact(self, tenure: Tenure) -> bool:
+        """Return whether the session stands."""
+        return tenure.name in self.table.sessions[self.process]
 
     async def free(self, tenure: Tenure) -> None:
         """Give a post up."""

@@ -156,6 +156,46 @@ async def test_a_post_whose_holders_session_ends_is_free_at_once(clean: str) -> 
         assert (await eve.holders())[0].left_s > LONG_S / 2
 
 
+def break_off(url: str, posts: PostgresPosts) -> None:
+    """End the session of a process's posts."""
+    assert posts._session is not None
+    pid = posts._session.plain.info.backend_pid
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute("SELECT pg_terminate_backend(%s, 60000)", [pid])
+
+
+async def test_a_post_is_left_for_a_moment_to_a_holder_whose_session_broke(clean: str) -> None:
+    """It lives and listens still: two would, until it notices."""
+    async with posts_of(clean, "ada", "eve") as (ada, eve):
+        first = await ada.take("queue", address="")
+        assert first is not None
+        assert ada.intact(first)
+        break_off(clean, ada)
+        assert await eve.take("queue", address="") is None
+        async with asyncio.timeout(60):
+            while ada.intact(first):
+                await eve.freed(0.02)
+        assert await ada.renew(first)
+        assert ada.intact(first)
+        for _ in range(10):
+            assert await eve.take("queue", address="") is None
+            await eve.freed(0.1)
+
+
+async def test_a_new_session_proves_nothing_about_a_post_until_it_is_renewed(clean: str) -> None:
+    """A holder would take another's post for its own because its old lock is free."""
+    async with posts_of(clean, "ada", "eve") as (ada, eve):
+        first = await ada.take("queue", address="")
+        assert first is not None
+        break_off(clean, ada)
+        async with asyncio.timeout(60):
+            while await eve.take("queue", address="") is None:
+                await eve.freed(0.1)
+        await ada.holders()  # over a new session
+        assert not ada.intact(first)
+        assert not await ada.renew(first)
+
+
 async def test_a_thawed_holder_does_not_rob_its_successor(
     clean: str, postgres: PostgresServer
 ) -> None:

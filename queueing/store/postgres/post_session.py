@@ -2,10 +2,13 @@
 
 import logging
 import secrets
+import select
+import time
 from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
 from psycopg import errors
 
 from queueing.core.posts import About, Introduction, PostHolder, Tenure
@@ -55,6 +58,9 @@ _HOLDERS = (
 )
 _REVEAL = "SELECT secret FROM post_secrets WHERE name = $1 AND epoch = $2"
 
+COMES_BACK_S = 0.75
+"""How long a lock is left to a holder whose session broke; longer than `bot.cluster.posts.DOUBT_S`."""
+
 Key = tuple[str, int]
 """A post's name and the epoch that a lock stands for."""
 
@@ -93,6 +99,8 @@ class PostSession:
         self._locks = locks
         self._highest = highest
         self.locked = self._try(locked)
+        self._renewed: set[Key] = set()  # or taken, since this session began
+        self._left_since: dict[Key, float] = {}
 
     def take_all(self, asked: Sequence[Application]) -> None:
         """Decide applications: all posts are looked at together, and none is waited for."""
@@ -102,15 +110,41 @@ class PostSession:
             for name, (epoch, over) in seen.items()
             if not over and (name, epoch) not in self.locked
         )
+        left = self._left_for_good({(name, seen[name][0]) for name in seen}, gone)
         try:
             for each in asked:
                 epoch, over = seen[each.name]
-                if over or (each.name, epoch) in gone:
+                if over or (each.name, epoch) in left:
                     each.tenure = self._take(each, epoch, gone=not over)
                 each.done = True
         finally:
             for key in gone if not self.plain.closed else ():
                 self.plain.execute(_UNLOCK, key)
+
+    def _left_for_good(self, looked_at: Collection[Key], gone: Collection[Key]) -> set[Key]:
+        """Return those locks that were without a session for so long that none comes back.
+
+        A holder whose session broke takes its lock again over a new one, or stops in time.
+        """
+        now = time.monotonic()
+        for key in looked_at:
+            if key in gone:
+                self._left_since.setdefault(key, now)
+            else:
+                self._left_since.pop(key, None)
+        return {key for key in gone if now - self._left_since[key] >= COMES_BACK_S}
+
+    def intact(self, tenure: Tenure, *, speaking: bool) -> bool:
+        """Return whether this session holds the lock of a post that it found its own, and stands.
+
+        While it is not `speaking`, the server sends nothing but its end.
+        """
+        if not self._locks:
+            return True
+        key = (tenure.name, tenure.epoch)
+        if key not in self.locked or key not in self._renewed or self.plain.closed:
+            return False
+        return speaking or not _says_something(self.plain)
 
     def renew(self, tenure: Tenure) -> bool:
         """Prolong a lease; return False if it was lost."""
@@ -121,6 +155,7 @@ class PostSession:
             return False
         if key not in self.locked:
             self.locked |= self._try([key])  # its holder's session is a new one
+        self._renewed.add(key)
         return True
 
     def free(self, tenure: Tenure) -> None:
@@ -187,6 +222,7 @@ class PostSession:
             return None
         taken = int(row[0])
         self.locked |= self._try([(name, taken)])
+        self._renewed.add((name, taken))
         self.plain.execute(_HIDE, [name, taken, secret])
         self._highest[name] = taken
         return Tenure(name=name, epoch=taken, holder=self._process, secret=secret)
@@ -199,6 +235,15 @@ class PostSession:
         names, epochs = [name for name, _ in wanted], [epoch for _, epoch in wanted]
         rows = self.plain.execute(_TRY_LOCKS, [names, epochs]).fetchall()
         return {(name, int(epoch)) for name, epoch, locked in rows if locked}
+
+
+def _says_something(plain: Plain) -> bool:
+    ready = select.poll()
+    try:
+        ready.register(plain.fileno(), select.POLLIN)
+    except psycopg.Error:  # it was closed at this moment
+        return True
+    return bool(ready.poll(0))
 
 
 def _holder(row: Sequence[Any]) -> PostHolder:

@@ -46,6 +46,7 @@ class PostgresPosts:
         self._highest: dict[str, int] = {}
         self._asked: list[Application] = []
         self._taking: asyncio.Future[None] | None = None
+        self._speaking = False
         self._stopping = threading.Event()
 
     async def take(self, name: str, *, address: str, about: About = nothing) -> Tenure | None:
@@ -67,6 +68,13 @@ class PostgresPosts:
     async def renew(self, tenure: Tenure) -> bool:
         """Prolong a lease; return False if it was lost. Raises `StoreError`."""
         return await self._call(lambda session: session.renew(tenure))
+
+    def intact(self, tenure: Tenure) -> bool:
+        """Return at once whether the session stands that keeps the post, or none is needed."""
+        session = self._session
+        if session is None:
+            return not self._quick
+        return session.intact(tenure, speaking=self._speaking)
 
     async def free(self, tenure: Tenure) -> None:
         """Give a post up. Raises `StoreError`."""
@@ -119,6 +127,7 @@ class PostgresPosts:
         Raises `StoreError`.
         """
         known = self._session
+        self._speaking = True
         try:
             if self._session is None:
                 self._session = self._begin()
@@ -132,6 +141,8 @@ class PostgresPosts:
             if isinstance(explained, StoreError):
                 raise explained from error
             raise StoreError(str(error)) from error
+        finally:
+            self._speaking = False
 
     def _drop(self) -> None:
         """End the session; its locks go with it, the leases remain."""

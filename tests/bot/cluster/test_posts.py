@@ -106,7 +106,51 @@ def test_a_killed_process_is_followed_as_soon_as_its_session_ends() -> None:
 
     async def scenario(two: Two) -> None:
         two.first.kill()
-        assert await two.takes_over() < 0.5
+        assert await two.takes_over() < 1.5
+
+    play(scenario)
+
+
+def test_a_holder_whose_session_broke_begins_another_one_and_goes_on() -> None:
+    """A connection that breaks would move the post, and two would do the duty until it is noticed."""
+
+    async def scenario(two: Two) -> None:
+        two.first.posts.end_session()
+        assert two.first.leases[-1].held
+        await asyncio.sleep(60)
+        assert len(two.first.leases) == 1
+        assert two.first.leases[-1].held
+        assert two.doing == ["first"]
+
+    play(scenario)
+
+
+def test_a_holder_without_a_session_says_so_before_another_takes_its_post() -> None:
+    """Cut off from the database alone, it would go on listening beside the next holder."""
+
+    async def scenario(two: Two) -> None:
+        two.first.posts.away = True
+        two.first.posts.end_session()
+        await asyncio.sleep(0.5)
+        assert not two.first.leases[-1].held
+        assert len(two.second.leases) == 0
+        assert await two.takes_over() < 1.5
+
+    play(scenario)
+
+
+def test_what_a_lease_has_denied_it_does_not_take_back() -> None:
+    """A call that was left to the next holder would reach no one."""
+
+    async def scenario(two: Two) -> None:
+        two.first.posts.away = two.second.posts.away = True
+        two.first.posts.end_session()
+        await asyncio.sleep(0.5)
+        assert not two.first.leases[-1].held
+        two.first.posts.away = two.second.posts.away = False
+        await asyncio.sleep(5)
+        assert not two.first.leases[0].held
+        assert len(two.first.leases) + len(two.second.leases) == 2  # free, and taken again
 
     play(scenario)
 

@@ -10,9 +10,13 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import cast
 
+import aiohttp
 import pytest
+from aiohttp import web
 
 from bot.cluster.greeting import NotTrusted, greet_guest, greet_holder
 from bot.cluster.queue_link import QueueLink
@@ -235,3 +239,25 @@ async def test_little_waits_in_the_system_for_being_sent() -> None:
         unsent.append(limit_of(wire))
         await wire.close()
     assert unsent == [PIECE, PIECE]
+
+
+class _Closing:
+    """A socket that finds its connection gone as it answers a ping by itself."""
+
+    async def receive(self) -> aiohttp.WSMessage:
+        raise aiohttp.ClientConnectionResetError("Cannot write to closing transport")
+
+    async def send_bytes(self, _data: bytes) -> None:
+        raise aiohttp.ClientConnectionResetError("Cannot write to closing transport")
+
+    async def close(self) -> object:
+        return None
+
+
+@pytest.mark.parametrize("act", [WebSocketWire.receive, partial(WebSocketWire.send, frame=b"hi")])
+async def test_a_connection_that_is_gone_is_a_broken_wire(
+    act: Callable[[WebSocketWire], Awaitable[object]],
+) -> None:
+    """The whole process would end with the connection to another one."""
+    with pytest.raises(WireBroken):
+        await act(WebSocketWire(cast("web.WebSocketResponse", _Closing())))

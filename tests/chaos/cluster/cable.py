@@ -15,10 +15,11 @@ _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: a connection that is closed is re
 
 
 class Cable:
-    """Listens on `port` and passes on to `service_port`, under the address `source`."""
+    """Listens on `host` and `port` and passes on to `service_port`, under the address `source`."""
 
-    def __init__(self, service_port: int) -> None:
-        self.port = 0
+    def __init__(self, service_port: int, *, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.host = host
+        self.port = port
         self.source = "127.0.0.1"
         self._service_port = service_port
         self._whole = asyncio.Event()
@@ -29,7 +30,7 @@ class Cable:
         self._listener: asyncio.Server | None = None
 
     async def __aenter__(self) -> Self:
-        self._listener = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._listener = await asyncio.start_server(self._serve, self.host, self.port)
         self.port = self._listener.sockets[0].getsockname()[1]
         return self
 

@@ -1,18 +1,23 @@
 """The real program as one of several: `python -m tests.chaos.cluster.child run -c FILE`.
 
-As `tests.chaos.crash_points`, on which it rests, with two variables of the environment:
+As `tests.chaos.crash_points`, on which it rests, with variables of the environment:
 `USHER_CLOCK_AHEAD_S` sets this machine's time apart from the others', `USHER_PLAIN_POSTS` leaves
-posts without locks and notices, to which leases alone must suffice. Clocks that only count are left
-as they are: no operator sets those.
+posts without locks and notices, to which leases alone must suffice, and `USHER_CABLES_AT` is where
+this machine's cables begin: every machine has the same configuration, but not the same cables. Clocks
+that only count are left as they are: no operator sets those.
 """
 
 import os
+import socket
 import sys
 import time
 from functools import partial
+from typing import Any
 
 CLOCK = "USHER_CLOCK_AHEAD_S"
 PLAIN = "USHER_PLAIN_POSTS"
+HERE = "USHER_CABLES_AT"
+HERE_NAME = "localhost"
 
 
 def set_clock(ahead_s: float) -> None:
@@ -21,6 +26,17 @@ def set_clock(ahead_s: float) -> None:
     machine_ns = time.time_ns
     time.time = lambda: machine_s() + ahead_s
     time.time_ns = lambda: machine_ns() + int(ahead_s * 1e9)
+
+
+def find_cables(address: str) -> None:
+    """Have this process take this machine's own cables."""
+    everywhere = socket.getaddrinfo
+
+    def here(host: Any, *which: Any, **how: Any) -> Any:
+        names = {HERE_NAME, HERE_NAME.encode()}
+        return everywhere(address if host in names else host, *which, **how)
+
+    socket.getaddrinfo = here
 
 
 def without_locks() -> None:
@@ -32,6 +48,7 @@ def without_locks() -> None:
 
 if __name__ == "__main__":
     set_clock(float(os.environ.get(CLOCK, "0")))
+    find_cables(os.environ[HERE])
     if os.environ.get(PLAIN):
         without_locks()
     from tests.chaos.crash_points import give_birth

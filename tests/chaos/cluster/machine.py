@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.chaos.cluster.cable import Cable
-from tests.chaos.cluster.child import CLOCK, PLAIN
+from tests.chaos.cluster.child import CLOCK, HERE, HERE_NAME, PLAIN
 from tests.chaos.crash_points import DISCORD
 from tests.chaos.runs import STOPS_WITHIN_S, Fate, Launcher, Run
 
@@ -20,14 +20,18 @@ LIVES = 200  # of one machine, by the last part of an address
 class Machine:
     """`usher run` on a machine, whose clock may be off by `clock_s`.
 
-    `who` is the address it calls from, another one in each life.
+    `services` are the ports of what it reaches over cables, each with the port that its cable has on
+    every machine. `who` is the address it calls from, another one in each life.
     """
 
     def __init__(
-        self, number: int, services: Mapping[str, int], *, clock_s: float, quick: bool
+        self, number: int, services: Mapping[str, tuple[int, int]], *, clock_s: float, quick: bool
     ) -> None:
         self.number = number
-        self.cables = {name: Cable(port) for name, port in services.items()}
+        self.cables = {
+            name: Cable(port, host=f"127.20.{number}.1", port=common_port)
+            for name, (port, common_port) in services.items()
+        }
         self.faults: list[str] = []
         self._clock_s = clock_s
         self._quick = quick
@@ -50,7 +54,8 @@ class Machine:
         file = folder / f"config-{self.number}.yaml"
         file.write_text(config, encoding="utf-8")
         environment = {
-            DISCORD: f"http://127.0.0.1:{self.cables['discord'].port}",
+            HERE: self.cables["telegram"].host,
+            DISCORD: f"http://{HERE_NAME}:{self.cables['discord'].port}",
             CLOCK: str(self._clock_s),
             PLAIN: "" if self._quick else "yes",
         }

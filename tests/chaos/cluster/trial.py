@@ -18,6 +18,7 @@ import psycopg
 from bot.chat.records.stored_records import MIGRATIONS
 from queueing.store.postgres.database import QUEUE_TABLES
 from queueing.store.postgres.schema import migrate
+from tests.chaos.cluster.child import HERE_NAME
 from tests.chaos.cluster.cluster_verdict import ClusterVerdict
 from tests.chaos.cluster.disturbances import Fury
 from tests.chaos.cluster.filling import FILLER, fill, with_filler
@@ -140,9 +141,9 @@ class ClusterTrial:
 
     async def _build(self, stack: AsyncExitStack, server: PostgresServer, world: World) -> None:
         services = {
-            "database": server.port,
-            "telegram": _port(world.telegram.url),
-            "discord": _port(world.discord.url),
+            "database": (server.port, port_of(self)),
+            "telegram": (_port(world.telegram.url), port_of(self)),
+            "discord": (_port(world.discord.url), port_of(self)),
         }
         world.telegram.api.called_from = lambda who, what: self._hear(who, "telegram", what)
         world.discord.rest.called_from = lambda who, what: self._hear(who, "discord", what)
@@ -159,9 +160,10 @@ class ClusterTrial:
         await stack.enter_async_context(Front(world.web.port, pages, self._visited))
 
     def _config(self, world: World, machine: Machine, page: int, api: int) -> str:
-        database = f"127.0.0.1:{machine.cables['database'].port}/{self._database}"
+        cable = machine.cables["database"]
+        database = f"{cable.host}:{cable.port}/{self._database}"
         chats = CHATS.format(
-            telegram=f"http://127.0.0.1:{machine.cables['telegram'].port}",
+            telegram=f"http://{HERE_NAME}:{machine.cables['telegram'].port}",
             web=page,
             api=api,
             database=f"postgresql://usher@{database}",
