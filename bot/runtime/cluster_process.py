@@ -61,7 +61,7 @@ class ClusterProcess:
         self._agreement = agreement
         self._shown = shown
         self._watched = watched
-        self._refusals: dict[str, str] = {}
+        self._refused: set[str] = set()
 
     async def run(self, posts: Sequence[str], *, serves_api: bool) -> None:
         """Apply for posts, do what they ask for, and serve programs, until cancelled.
@@ -107,9 +107,13 @@ class ClusterProcess:
         async def duty(lease: Lease) -> None:
             try:
                 await self._do_chat(name, lease)
-            except ChatRefused as refused:  # by its service; another process would fare no better
-                self._refusals[name] = str(refused)
-                if len(self._refusals) == len(chats):
+            except BaseExceptionGroup as group:  # of the tasks that serve a chat
+                refused, others = group.split(ChatRefused)
+                if refused is None or others is not None:
+                    raise
+                # By its service: another process would fare no better.
+                self._refused.add(name)
+                if self._refused.issuperset(chats):
                     raise
 
         return duty

@@ -37,7 +37,8 @@ async def run(config: Config, version: str, options: ProcessOptions = EVERYTHING
 
     Raises `StoreError` when the database cannot be used, or was found damaged meanwhile; `BadModel`
     for a model that cannot work, `ConfigError` for a configuration that does not fit the other
-    processes on the database, and `ChatRefused` when no chat lets the bot in.
+    processes on the database, and `ChatRefused` when no chat lets the bot in;
+    any of them perhaps in a group.
     """
     if is_postgres(config.database_url):
         await _run_beside_others(config, version, options)
@@ -70,11 +71,10 @@ async def _run_beside_others(config: Config, version: str, options: ProcessOptio
     names = [name for name in posts_of(config) if options.posts is None or name in options.posts]
     agreement = Agreement(config, version)
     await join(config, agreement)
-    with _one_error():
-        async with AsyncExitStack() as stack:
-            process = await _joined(config, agreement, stack)
-            log.info("usher %s stands by for %s", version, ", ".join(names) or "no post")
-            await process.run(names, serves_api=options.serves_api)
+    async with AsyncExitStack() as stack:
+        process = await _joined(config, agreement, stack)
+        log.info("usher %s stands by for %s", version, ", ".join(names) or "no post")
+        await process.run(names, serves_api=options.serves_api)
 
 
 async def _joined(config: Config, agreement: Agreement, stack: AsyncExitStack) -> ClusterProcess:
@@ -127,18 +127,6 @@ class _Looks:
             yield
         finally:
             self._looks.remove(look)
-
-
-@contextmanager
-def _one_error() -> Iterator[None]:
-    """Raise the first of the errors that ended a process: each would have."""
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        first: BaseException = group
-        while isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[0]
-        raise first from None
 
 
 def _models(config: Config) -> str:

@@ -1,5 +1,6 @@
 """Processes on one PostgreSQL database: one schedules, the others follow, whatever happens to it."""
 
+import asyncio
 import signal
 from pathlib import Path
 
@@ -89,3 +90,22 @@ async def test_chats_and_programs_go_on_while_the_queue_moves(
 
 def _answers(fake: FakeTelegram) -> int:
     return sum("stand-in" in message.shown for message in fake.person(7).chat.from_bot)
+
+
+async def test_a_chat_that_refuses_the_bot_ends_no_other_duty(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    """A token that was withdrawn would stop the queue and the other chats."""
+    async with FakeTelegram() as fake:
+        withdrawn = ON_TELEGRAM.format(token="700:withdrawn", url=fake.url)
+        chats = withdrawn + "  web: {port: 0}\n"
+        both, one = ("--posts", "queue,telegram,web"), ("--posts", "telegram")
+        async with processes(tmp_path, postgres, both, one, more=chats) as made:
+            goes_on, ends = made.ushers
+            assert ends.process is not None
+            async with asyncio.timeout(PATIENCE_S):
+                assert await ends.process.wait() == 2
+            assert "no chat can be used" in ends.log
+            await goes_on.logged("telegram is off")
+            await made.all_done(await made.ask(1))
+            assert goes_on.runs
