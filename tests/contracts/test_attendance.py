@@ -10,7 +10,7 @@ from bot.gateway.stored_attendance import StoredAttendance
 from queueing.core.jobs import Job
 from queueing.store import Database, JobStore
 from tests.contracts.store_harness import NO_LIMITS, NOW, new
-from tests.contracts.two_processes import Two, two
+from tests.contracts.two_processes import Two, gone, two
 
 __all__ = ("two",)
 
@@ -129,6 +129,7 @@ async def test_a_process_that_ended_attends_to_nothing(two: Two, job: Job) -> No
     one, other = of(two.one), of(two.other)
     assert not await other.take_over(job.id, one.run)
     await two.one.aclose()
+    await gone(one.run, two.other)
     assert await other.take_over(job.id, one.run)
 
 

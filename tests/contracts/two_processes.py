@@ -94,6 +94,13 @@ class _Held:
     write_and_scrub = write
 
 
+async def gone(run: str, seen_by: Database) -> None:
+    """Wait until the server has noticed that an opening has ended."""
+    async with asyncio.timeout(BOUND_S):
+        while run in await seen_by.runs():
+            pass  # the server has been asked meanwhile
+
+
 def _someone_waits(connection: Connection) -> bool:
     return bool(connection.execute(_WAITING).fetchone()[0])
 

@@ -7,6 +7,7 @@ import pytest
 from bot.chat.records.stored_records import MIGRATIONS
 from queueing.core.errors import StoreError
 from queueing.store import Connection, Database, open_database
+from tests.contracts.two_processes import gone
 from tests.fakes.postgres_server import PostgresServer
 
 pytest.importorskip("psycopg")
@@ -48,12 +49,15 @@ async def test_an_opening_lives_as_long_as_its_session(
         "SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory'"
         f" AND objid = {other.run}"
     )
+    await gone(other.run, one)
     assert await one.runs() == {one.run}
     await other.write(count)  # its next session says so again
     assert await one.runs() == {one.run, other.run}
     await other.aclose()
     await one.aclose()
     last = await shared(postgres_url)
+    await gone(one.run, last)
+    await gone(other.run, last)
     assert await last.runs() == {last.run}
     await last.aclose()
 

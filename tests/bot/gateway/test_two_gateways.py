@@ -31,6 +31,7 @@ from tests.bot.gateway.test_repeats import (
 )
 from tests.bot.gateway.test_webhooks import Receiver, calling, listening
 from tests.bot.gateway.whole_api import CONFIG, GRACE_S, WAIT_S, Api
+from tests.contracts.two_processes import gone
 
 pytest.importorskip("psycopg")
 
@@ -55,6 +56,7 @@ class TwoApis:
     async def crash(self) -> None:
         """Have the other process end without a word, as the database sees it."""
         await self.database.aclose()
+        await gone(self.database.run, self.one.parts.database)
 
 
 @asynccontextmanager
