@@ -21,7 +21,10 @@ class Broken(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Promise:
-    """What was promised to one request, and what came of it; moments in the loop's time."""
+    """What was promised to one request, and what came of it; moments in the loop's time.
+
+    `spread_s` is how far off that might be, as it was said.
+    """
 
     lane: str
     model: str
@@ -30,6 +33,7 @@ class Promise:
     promised: float
     ended: float
     kept: bool
+    spread_s: float = 0.0
 
 
 def broken(promises: Sequence[Promise], servers: Mapping[str, Server]) -> dict[str, dict[str, int]]:

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import quantiles
@@ -14,6 +14,7 @@ from benchmarks.truth_claims import Claim, Truth, claims
 from bot.chat.api.content import Body, Content, Moment
 from bot.chat.texts import plain
 from queueing.core.jobs import Job
+from queueing.core.standings import Standing
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import Bot
 
@@ -105,7 +106,7 @@ class Watch:
         self._watcher = watcher
         self._truth = truth
         self._jobs: dict[int, Job] = {}
-        self._accepted: dict[int, tuple[float, float | None]] = {}
+        self._accepted: dict[int, tuple[float, Standing]] = {}
         self._claims: dict[tuple[int, Claim], list[tuple[float, bool, bool | None]]] = {}
         self._flips: list[int] = []
         self.open: dict[int, Shown] = {}
@@ -121,7 +122,7 @@ class Watch:
         prompt = getattr(job.request, "prompt", "")
         self._truth.accepted.setdefault(prompt, asyncio.get_running_loop().time())
         standing = (await self._running.queue.status.standings([job]))[job.id]
-        self._accepted[job.id] = (self._now(), standing.done_at)
+        self._accepted[job.id] = (self._now(), standing)
 
     def show(self, chat: StrictChat, room: str, content: Content) -> None:
         """Take a content that has just become visible."""
@@ -232,16 +233,17 @@ class Watch:
             "budget_wait_s_p95": round(quantiles(waits, n=20)[-1], 1) if len(waits) > 1 else 0.0,
             "untrue_reasons": len(self.untrue.cases),
             "flips_per_job": round(sum(self._flips) / max(1, len(self._flips)), 2),
-            "kept_by_lane": kept_by_lane(promises),
+            "kept_by_lane": by_lane(promises, lambda promise: promise.kept),
+            "within_spread_by_lane": by_lane(promises, _within_spread),
             "broken_by_lane": self._truth.broken(promises),
         }
 
     def promises(self, start: float) -> Iterator[Promise]:
         """Yield what was promised to each job that a server has done."""
-        for job_id, (at, promise) in self._accepted.items():
+        for job_id, (at, standing) in self._accepted.items():
             job = self._jobs[job_id]
             prompt = getattr(job.request, "prompt", "")
-            ended = self._truth.ended_at(prompt)
+            ended, promise = self._truth.ended_at(prompt), standing.done_at
             if ended is not None and promise is not None:
                 off = abs(promise - start - ended)
                 yield Promise(
@@ -252,15 +254,20 @@ class Watch:
                     promised=promise - start,
                     ended=ended,
                     kept=off <= max(KEPT_S, KEPT_SHARE * (ended - at + start)),
+                    spread_s=standing.done_spread_s or 0.0,
                 )
 
 
-def kept_by_lane(promises: Iterable[Promise]) -> dict[str, float]:
-    """Return the share of each lane's promises that were kept."""
-    kept = defaultdict(list)
+def by_lane(promises: Iterable[Promise], holds: Callable[[Promise], bool]) -> dict[str, float]:
+    """Return the share of each lane's promises of which something holds."""
+    found = defaultdict(list)
     for promise in promises:
-        kept[promise.lane].append(promise.kept)
-    return {lane: round(sum(each) / len(each), 2) for lane, each in sorted(kept.items())}
+        found[promise.lane].append(holds(promise))
+    return {lane: round(sum(each) / len(each), 2) for lane, each in sorted(found.items())}
+
+
+def _within_spread(promise: Promise) -> bool:
+    return abs(promise.promised - promise.ended) <= promise.spread_s
 
 
 def flips(times: list[tuple[float, float]]) -> int:

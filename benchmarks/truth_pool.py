@@ -1,7 +1,7 @@
 """Several crowds of the trial of truth together, and how far single ones differ by luck alone."""
 
 from collections.abc import Mapping, Sequence
-from math import comb
+from math import comb, fsum
 from statistics import fmean
 from typing import Any
 
@@ -40,6 +40,9 @@ def pooled(runs: Sequence[Mapping[str, Any]]) -> dict[str, object]:
         "flips_per_job": round(fmean(run["flips_per_job"] for run in runs), 2),
         "promises_by_lane": {lane: sum(n for _, n in by_lane[lane]) for lane in shares},
         "kept_by_lane": {lane: round(share, 3) for lane, share in shares.items()},
+        "within_spread_by_lane": {
+            lane: round(_mean(runs, lane, "within_spread_by_lane"), 2) for lane in shares
+        },
         "below_by_lane": {
             lane: {
                 "seen": sum(kept < ENOUGH * number for kept, number in by_lane[lane]),
@@ -52,6 +55,15 @@ def pooled(runs: Sequence[Mapping[str, Any]]) -> dict[str, object]:
 
 def _share(crowds: Sequence[tuple[int, int]]) -> float:
     return sum(kept for kept, _ in crowds) / sum(number for _, number in crowds)
+
+
+def _mean(runs: Sequence[Mapping[str, Any]], lane: str, name: str) -> float:
+    """Return the mean of a share over all promises of a lane."""
+    numbers: list[int] = [run["broken_by_lane"].get(lane, {}).get("promises", 0) for run in runs]
+    shares = [float(run[name].get(lane, 0.0)) for run in runs]
+    return fsum(share * number for share, number in zip(shares, numbers, strict=True)) / sum(
+        numbers
+    )
 
 
 def _chance(number: int, share: float) -> float:

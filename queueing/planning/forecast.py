@@ -8,12 +8,12 @@ cards.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf, sqrt
+from math import hypot, inf, sqrt
 
 from queueing.core.jobs import Job
 from queueing.core.world import World
 from queueing.planning.extrapolation import Key, Share, shares
-from queueing.planning.overtaking import overtaking
+from queueing.planning.overtaking import Overtaking, overtaking, spread
 from queueing.planning.precedence import Precedence, precedence
 from queueing.planning.simulated_fleet import typical_s
 from queueing.planning.simulated_queue import SimulatedQueue, Started
@@ -45,6 +45,7 @@ class Forecast:
         self._origin = world
         self._service = service
         self._simulation = Simulation(world, service, most_starts=most_starts)
+        self._turn_spreads: dict[tuple[str, str], float] = {}
 
     @property
     def far(self) -> bool:
@@ -78,21 +79,25 @@ class Forecast:
         `position` counts from 1 in the job's model and lane, at the forecast's own moment or at
         `now`, when those expected to have started are no longer ahead. Places behind those expected
         to have arrived by `now` follow at the line's pace: perhaps no further job is expected. The
-        spread added by independent jobs ahead grows with the root of their number.
+        spread added by independent jobs ahead grows with the root of their number, be they there
+        already or yet to come and go first.
         """
         line = self._simulation.lines.get((job.model, job.lane))
         started = None if line is None else self._start_of(line, position, now)
         if line is None or started is None:
             return None
         begun = 0 if now is None else line.begun(now)
-        at = started.at + self._overtaking_s(line, position + begun, started)
+        come = self._overtaking(line, position + begun, started)
+        each_s = self._each_s(line, started)
+        at = started.at + come.parts * each_s
         usual = self._service(job, started.backend)
         ahead = max(0.0, at - self._origin.now) / max(usual.mean_s, 0.001)
+        unknown_s = hypot(spread(come.number) * each_s, self._turn_spread_s(line, started))
         return Expected(
             start_at=at,
-            start_spread_s=usual.spread_s * sqrt(ahead),
+            start_spread_s=hypot(usual.spread_s * sqrt(ahead), unknown_s),
             done_at=at + usual.mean_s,
-            spread_s=usual.spread_s * sqrt(1 + ahead),
+            spread_s=hypot(usual.spread_s * sqrt(1 + ahead), unknown_s),
         )
 
     def precedence(self, model: str, now: float) -> Precedence | None:
@@ -144,12 +149,12 @@ class Forecast:
         at = inf if share is None else share.start_at(position)
         return None if at == inf else Started(at, backend)
 
-    def _overtaking_s(self, line: SimulatedQueue, position: int, started: Started) -> float:
-        """Return the work expected before a start from those yet to come to other lanes, by parts."""
+    def _overtaking(self, line: SimulatedQueue, position: int, started: Started) -> Overtaking:
+        """Return the arrivals in other lanes that are expected before a start."""
         lines = self._simulation.of_model(line.model)
         if len(lines) < 2:
-            return 0.0
-        parts = overtaking(
+            return Overtaking(0.0, 0.0)
+        return overtaking(
             line,
             position,
             started.at,
@@ -157,8 +162,35 @@ class Forecast:
             spent=self._origin.lane_spent,
             weights=self._origin.rules.lane_weights,
         )
+
+    def _each_s(self, line: SimulatedQueue, started: Started) -> float:
+        """Return by how much one that goes first delays a start."""
         usual_s = typical_s(self._origin.models[line.model], started.backend)
-        return parts * usual_s / max(1, self._simulation.slots(line.model))
+        return usual_s / max(1, self._simulation.slots(line.model))
+
+    def _turn_spread_s(self, line: SimulatedQueue, started: Started) -> float:
+        """Return how far off a model's turn may be by those yet to come to models before it there."""
+        key = line.model, started.backend
+        known = self._turn_spreads.get(key)
+        if known is None:
+            here = any((copy.model, copy.backend) == key for copy in self._origin.copies)
+            known = 0.0 if here else self._arrivals_s(line.model, started.backend)
+            self._turn_spreads[key] = known
+        return known
+
+    def _arrivals_s(self, model: str, backend: str) -> float:
+        """Return how far off the first start there may be by arrivals of models served before."""
+        host_of = self._origin.backends
+        own = self._simulation.of_model(model)
+        at = [start.at for line in own for start in line.starts if start.backend == backend]
+        host, first_at, found_s = host_of[backend].host, min(at, default=inf), 0.0
+        for line in self._simulation.lines.values():
+            before = line.starts[: line.begun(first_at)] if line.model != model else []
+            there = [start for start in before if host_of[start.backend].host == host]
+            if there:
+                number = spread(line.expected(there[-1].at))
+                found_s = hypot(found_s, number * self._each_s(line, there[-1]))
+        return found_s
 
     @cached_property
     def _tail(self) -> Mapping[Key, Share]:

@@ -5,9 +5,18 @@ a job's turn, it knows of none. What it leaves out counts here, by parts.
 """
 
 from collections.abc import Mapping, Sequence
+from math import sqrt
+from typing import NamedTuple
 
 from queueing.planning.lanes import Lane, Spent, cost, levelled, rank
 from queueing.planning.simulated_queue import SimulatedQueue
+
+
+class Overtaking(NamedTuple):
+    """How many are expected to come and go first, and how many of them no simulation has let in."""
+
+    number: float
+    parts: float
 
 
 def overtaking(
@@ -18,8 +27,8 @@ def overtaking(
     lines: Sequence[SimulatedQueue],
     spent: Spent,
     weights: Mapping[str, int],
-) -> float:
-    """Return how many arrivals, beyond whole ones, are expected before the job at that position.
+) -> Overtaking:
+    """Return how many arrivals are expected before the job at that position.
 
     `lines` are those of the model, `at` is when the job starts. A lane lets only as many go first
     as it has turns before that job's.
@@ -33,11 +42,18 @@ def overtaking(
         return Lane(name, count, before.get(name, 0), cost(name, weights))
 
     due = lane(line).due(position)
-    rest = 0.0
+    number = parts = 0.0
     for other in others:
         goes_first = rank(other.view.lane) < rank(line.view.lane)
         turns = lane(other).turns(due if goes_first else due - 1)
-        whole, part = divmod(other.expected(at), 1.0)
+        expected = other.expected(at)
+        whole, part = divmod(expected, 1.0)
         if other.view.count + whole < turns:
-            rest += part
-    return rest
+            parts += part
+        number += max(0.0, min(expected, float(turns - other.view.count)))
+    return Overtaking(number, parts)
+
+
+def spread(expected: float) -> float:
+    """Return how far the number of independent arrivals will be off, on average."""
+    return min(2.0 * expected, 0.8 * sqrt(expected))

@@ -187,6 +187,40 @@ def test_the_spread_grows_with_the_wait() -> None:
     assert far.spread_s > 2 * near.spread_s
 
 
+def test_the_spread_grows_with_those_who_may_come_and_go_first() -> None:
+    """A moment that a few requests of another lane move would be told without a word of doubt."""
+
+    def spread_s(lane: str, *, asked_for: bool) -> float:
+        waiting = jobs("flux", 3, 2, 1, lane="relaxed")
+        flows = {"relaxed": Flow(0.01), lane: Flow(0.02 * asked_for)}
+        asked = replace(model("flux", line(waiting)), flows=flows)
+        expected = Forecast(world(asked, copies=(copy("flux"),)), ten_seconds).of(waiting[2], 3)
+        assert expected is not None
+        return expected.spread_s
+
+    calm_s = spread_s("vip", asked_for=False)
+    assert spread_s("relaxed", asked_for=True) == calm_s  # its own lane comes behind it
+    assert spread_s("vip", asked_for=True) > 3 * calm_s
+
+
+def test_the_spread_of_a_turn_grows_with_those_who_may_come_to_the_models_before_it() -> None:
+    """The moment a model gets its card depends on when the line before it ends."""
+
+    def spread_s(per_s: float, size_mb: int) -> float:
+        first, then = jobs("flux", 9, 8, 7), jobs("qwen", 1)
+        busy = replace(model("flux", line(first)), rate_per_s=per_s)
+        snapshot = world(
+            replace(busy, vram_mb=size_mb),
+            replace(model("qwen", line(then)), vram_mb=16 * GB),
+            copies=(replace(copy("flux"), vram_mb=size_mb),),
+        )
+        expected = Forecast(snapshot, ten_seconds).of(then[0], 1)
+        assert expected is not None
+        return expected.spread_s
+
+    assert spread_s(0.02, 16 * GB) > 2 * spread_s(0.0, 16 * GB)
+
+
 def test_asking_in_another_order_changes_no_answer() -> None:
     """Two people looking at the same line would be told different times."""
     waiting = jobs("flux", 9, 8, 7, 6)

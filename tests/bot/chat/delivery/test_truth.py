@@ -63,6 +63,7 @@ def test_crowds_are_added_up_and_single_ones_are_told_from_luck() -> None:
             "untrue_reasons": untrue,
             "answers_429": 0,
             "flips_per_job": 0.5,
+            "within_spread_by_lane": {"relaxed": 0.5 + 0.1 * seed},
             "broken_by_lane": {"relaxed": counts},
         }
 
@@ -70,6 +71,7 @@ def test_crowds_are_added_up_and_single_ones_are_told_from_luck() -> None:
     assert found["crowds"] == 2
     assert (found["looks"], found["untrue_reasons"], found["faulty_seeds"]) == (200, 2, [2])
     assert found["kept_by_lane"] == {"relaxed": 0.8}
+    assert found["within_spread_by_lane"] == {"relaxed": 0.65}
     assert found["below_by_lane"] == {"relaxed": {"seen": 1, "by_luck": 0.8}}
 
 
