@@ -13,16 +13,22 @@ Several processes on one PostgreSQL, which this starts; killed, stopped, frozen,
 
     python -m benchmarks.chaos --cluster 3 --kills 300 --waiting 10000 --json
 
+A machine whose network cable is pulled, in network namespaces (as root, with the command ip):
+
+    python -m benchmarks.chaos --namespaces --kills 5 --json
+
 Exit status 1 when a promise was broken; the sentences are printed to standard error.
 """
 
 import argparse
 import asyncio
+import json
 import logging
 import random
 import sys
 import tempfile
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 from tests.chaos.real import RealInstallation
@@ -68,6 +74,9 @@ def main() -> int:
         action="store_true",
         help="of a cluster: without advisory locks and notices",
     )
+    parser.add_argument(
+        "--namespaces", action="store_true", help="pull a cable so often, between two processes"
+    )
     options = parser.parse_args()
     if (options.comfyui is None) != (options.llama_server is None):
         parser.error("--comfyui and --llama-server go together")
@@ -76,11 +85,30 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
+        if options.namespaces:
+            return _pull_cables(folder, options.kills)
         verdict = asyncio.run(_trial(options, folder).run())
     for breach in verdict.breaches:
         print(breach, file=sys.stderr)
     print(verdict.as_json() if options.json else _as_text(verdict))
     return 1 if verdict.breaches else 0
+
+
+def _pull_cables(folder: Path, cuts: int) -> int:
+    from tests.chaos.cluster import partition  # noqa: PLC0415  needs psycopg
+
+    try:
+        took_s = partition.pull(folder, cuts)
+    except partition.NotAllowedHere as error:
+        print(error, file=sys.stderr)
+        return 1
+    figures = {
+        "cuts": cuts,
+        "failover_cable_s_p50": round(median(took_s), 2),
+        "failover_cable_s_max": round(max(took_s), 2),
+    }
+    print(json.dumps(figures))
+    return 0
 
 
 def _trial(options: argparse.Namespace, folder: Path) -> "Trial | ClusterTrial":

@@ -25,6 +25,7 @@ from bot.runtime.duties import QUEUE
 from bot.runtime.platforms import platform_of
 from bot.runtime.queue_parts import enhancer_of, open_queue, upkeep
 from bot.runtime.setup import BotSetup
+from queueing.core.errors import StoreError
 from queueing.core.posts import PostReader
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,9 @@ HAND_OVER_S = 0.2
 UNREACHED_S = 30.0
 """How long a chat waits for the holder of the queue before another process may serve the chat."""
 UNREACHABLE = "the process that holds the queue cannot be reached from here"
+
+AGAIN_S = 2
+"""After how many seconds the API begins again whose database could not be opened."""
 
 Watched = Callable[[Callable[[], str | None]], AbstractContextManager[None]]
 """Has the heartbeat report what a look returns, while a duty lasts."""
@@ -149,8 +153,19 @@ class ClusterProcess:
     # ------------------------------------------------------------ programs
 
     async def _serve_programs(self) -> None:
+        """Serve them; a server that is away when the API begins is waited for."""
+        while True:
+            await self._link.connected()
+            try:
+                await self._serve_api()
+            except StoreError as error:
+                log.warning("the API begins again in %d s: %s", AGAIN_S, error)
+                await asyncio.sleep(AGAIN_S)
+            else:
+                return
+
+    async def _serve_api(self) -> None:
         setup = self._setup
-        await self._link.connected()
         async with AsyncExitStack() as stack:
             database = await setup.open_database(stack, shared=True)
             given = await setup.groundwork(database, RemoteQueue(self._link))

@@ -33,6 +33,7 @@ ACCESS = """
 host all asked    127.0.0.1/32 scram-sha-256
 host all excluded 127.0.0.1/32 reject
 host all all      127.0.0.0/8  trust
+host all all      10.213.7.0/30 trust
 """
 _TRIES = 5  # of starting: the free port may be taken meanwhile
 

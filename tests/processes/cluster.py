@@ -44,8 +44,18 @@ TRY_S = 3.0
 class Usher:
     """`usher run` as a process of its own."""
 
-    def __init__(self, folder: Path, config: str, port: int, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        config: str,
+        port: int,
+        options: Sequence[str] = (),
+        *,
+        within: Sequence[str] = (),
+    ) -> None:
+        """Take its parts; `within` is the command that runs it somewhere else."""
         folder.mkdir()
+        self._within = within
         self.port = port
         self._config = folder / "config.yaml"
         self._config.write_text(config, encoding="utf-8")
@@ -56,7 +66,8 @@ class Usher:
     async def start(self) -> None:
         with self._log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "bot", "run", "-c", str(self._config), *self._options),
+                *(*self._within, sys.executable, "-m", "bot", "run"),
+                *("-c", str(self._config), *self._options),
                 cwd=ROOT,
                 stdout=log,
                 stderr=log,

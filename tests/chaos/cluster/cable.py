@@ -21,7 +21,7 @@ class Cable:
         self.host = host
         self.port = port
         self.source = "127.0.0.1"
-        self._service_port = service_port
+        self.service_port = service_port
         self._whole = asyncio.Event()
         self._whole.set()
         self._refuses = False
@@ -77,7 +77,7 @@ class Cable:
             return
         try:
             service_reader, service = await asyncio.open_connection(
-                "127.0.0.1", self._service_port, local_addr=(source, 0)
+                "127.0.0.1", self.service_port, local_addr=(source, 0)
             )
         except OSError:
             return

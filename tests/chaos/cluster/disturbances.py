@@ -15,6 +15,7 @@ KINDS: Mapping[str, int] = {
     "freeze": 3,
     "silence": 3,
     "cut": 3,
+    "apart": 2,
     "server": 2,
     "all": 1,
 }
@@ -69,6 +70,7 @@ class Fury:
     async def disturb(self, kind: str) -> None:
         """Carry one out; returns when it is over and a process leads."""
         leader = await self.led()
+        await asyncio.gather(*(each.ready() for each in self._machines))
         others = [each for each in self._machines if each is not leader]
         at_the_leader = leader is not None and self._random.random() < AT_THE_LEADER
         victim = leader if at_the_leader and leader is not None else self._random.choice(others)
@@ -78,6 +80,7 @@ class Fury:
             "freeze": self._freeze,
             "silence": self._silence,
             "cut": self._cut,
+            "apart": self._set_apart,
             "server": self._restart_server,
             "all": self._kill_all,
         }
@@ -136,6 +139,16 @@ class Fury:
         else:
             await self._for_a_while()
         victim.cables["database"].mend()
+
+    async def _set_apart(self, victim: Machine) -> None:
+        """Cut the cable by which the other processes reach one, or let it fall silent."""
+        cable = victim.cables["entrance"]
+        if self._random.random() < 0.5:
+            cable.silence()
+        else:
+            cable.cut()
+        await self._for_a_while()
+        cable.mend()
 
     async def _restart_server(self, _: Machine) -> None:
         how = self._random.choice(["immediate", "immediate", "fast"])

@@ -3,7 +3,7 @@
 import asyncio
 import signal
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Self
 
@@ -12,7 +12,8 @@ from tests.chaos.cluster.child import CLOCK, HERE, HERE_NAME, PLAIN
 from tests.chaos.crash_points import DISCORD
 from tests.chaos.runs import STOPS_WITHIN_S, Fate, Launcher, Run
 
-SERVICES = ("database", "telegram", "discord")
+READY_WITHIN_S = 60.0
+LOOK_S = 0.05
 PROGRAM = "tests.chaos.cluster.child"
 LIVES = 200  # of one machine, by the last part of an address
 
@@ -35,6 +36,7 @@ class Machine:
         self.faults: list[str] = []
         self._clock_s = clock_s
         self._quick = quick
+        self._api = 0
         self._life = 0
         self._silent = True
         self._stack = AsyncExitStack()
@@ -49,8 +51,9 @@ class Machine:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    async def install(self, folder: Path, config: str) -> None:
-        """Get ready to begin lives with a configuration."""
+    async def install(self, folder: Path, config: str, *, api: int) -> None:
+        """Get ready to begin lives with a configuration; `api` is the port of its API."""
+        self._api = api
         file = folder / f"config-{self.number}.yaml"
         file.write_text(config, encoding="utf-8")
         environment = {
@@ -92,6 +95,19 @@ class Machine:
             cable.source = self.who
         self._run = await self._launcher.begin(Fate())
         self._silent = False
+
+    async def ready(self) -> None:
+        """Wait until it has joined the others, as programs can tell; a process that ended never does."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(READY_WITHIN_S):
+                while self.pid is not None:
+                    try:
+                        _, writer = await asyncio.open_connection("127.0.0.1", self._api)
+                    except OSError:
+                        await asyncio.sleep(LOOK_S)
+                    else:
+                        writer.close()
+                        return
 
     async def kill(self) -> None:
         """End it by kill -9."""

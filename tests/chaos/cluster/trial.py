@@ -37,7 +37,9 @@ CLOCKS_S = (0.0, 3 * 3600.0, -5 * 3600.0)
 PAUSE_S = (0.5, 2.5)  # between disturbances
 _JOBS = f"SELECT {COLUMNS} FROM jobs WHERE model <> '{FILLER}' ORDER BY id"
 _LEADER = "SELECT holder FROM posts WHERE name = 'queue' AND holder <> ''"
-_CLUSTER = f"cluster: {{lease_s: {LEASE_S}}}\n"
+_CLUSTER = f"""
+cluster: {{{{lease_s: {LEASE_S}, listen: "{{listen}}", advertise: "{{advertise}}"}}}}
+"""
 
 
 class ClusterTrial:
@@ -140,6 +142,7 @@ class ClusterTrial:
     # ------------------------------------------------------------ the machines
 
     async def _build(self, stack: AsyncExitStack, server: PostgresServer, world: World) -> None:
+        entrance = port_of(self)
         services = {
             "database": (server.port, port_of(self)),
             "telegram": (_port(world.telegram.url), port_of(self)),
@@ -150,12 +153,14 @@ class ClusterTrial:
         world.discord.gateway.called_from = lambda who, what: self._hear(who, "discord", what)
         pages = [port_of(self) for _ in range(self._processes)]
         for number in range(self._processes):
+            services["entrance"] = (port_of(self), entrance)
             machine = Machine(
                 number, services, clock_s=CLOCKS_S[number % len(CLOCKS_S)], quick=self._quick
             )
             await stack.enter_async_context(machine)
             api = world.programs.ports[number]
-            await machine.install(self._folder, self._config(world, machine, pages[number], api))
+            config = self._config(world, machine, pages[number], api)
+            await machine.install(self._folder, config, api=api)
             self._machines.append(machine)
         await stack.enter_async_context(Front(world.web.port, pages, self._visited))
 
@@ -169,7 +174,11 @@ class ClusterTrial:
             database=f"postgresql://usher@{database}",
             most=500 + self._waiting,
         )
-        return with_filler(self._installation.config()) + chats + _CLUSTER
+        reached = machine.cables["entrance"]
+        cluster = _CLUSTER.format(
+            listen=f"127.0.0.1:{reached.service_port}", advertise=f"{reached.host}:{reached.port}"
+        )
+        return with_filler(self._installation.config()) + chats + cluster
 
     def _hear(self, who: str, platform: str, what: str) -> None:
         """Note a call of a process that lives; what a dead one sent before counts for nothing."""

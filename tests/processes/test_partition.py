@@ -1,0 +1,21 @@
+"""A process whose machine loses the network is followed, on a real cable that is pulled."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.cluster.partition import LEASE_S, NotAllowedHere, pull
+
+pytest.importorskip("psycopg")
+
+SLOW_MACHINE_S = 60.0
+
+
+@pytest.mark.timeout(300)
+def test_a_process_behind_a_pulled_cable_is_followed(tmp_path: Path) -> None:
+    """A machine that lost the network would keep the queue until it came back."""
+    try:
+        (took_s,) = pull(tmp_path, 1)
+    except NotAllowedHere as reason:
+        pytest.skip(str(reason))
+    assert took_s < LEASE_S + SLOW_MACHINE_S
