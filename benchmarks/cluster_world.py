@@ -36,9 +36,9 @@ api: {{port: {port}, open: true}}
 cluster: {{lease_s: 3}}
 """
 ABLE = "capabilities: [text-to-text], vram: 4GB"
-SETTLED_S = 8.0
+SETTLED_S = 20.0
 """A process that does not answer this long after another one does is taken not to serve programs."""
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 _TICK_S = 0.1
 _COMMITTED = (
     "SELECT extract(epoch FROM pg_xact_commit_timestamp(xmin))::float8 FROM outputs"

@@ -107,7 +107,7 @@ async def test_a_batch_costs_few_ways_to_the_server(postgres_url: str) -> None:
         found["accept"] = await turns_of(
             writing, *(store.add(each, NOW, limits=NO_LIMITS) for each in news)
         )
-        found["start"] = await turns_of(writing, JobStore(database).prepare())
+        found["prepare"] = await turns_of(writing, JobStore(database).prepare())
         found["heads"] = await turns_of(reading, store.lines(NOW, per_line=1))
         numbers = [job.id for job in await store.open_jobs()]
         found["move"] = await turns_of(writing, *map(store.move_first, reversed(numbers)))
