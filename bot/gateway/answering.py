@@ -104,12 +104,14 @@ class Answering:
     ) -> bytes:
         """Send everything but the end, and return that."""
         clock = asyncio.get_running_loop().time
-        restarts = run.restarts
+        restarts, gaps = run.restarts, run.gaps
         commented_at, chunk_at = -COMMENT_EVERY_S, clock()
         placed = False  # a place is known only a moment after the job was accepted
         while True:
             news.clear()
             now = clock()
+            if writer.begun and run.gaps != gaps:
+                return writer.failing(stopping(run.job))
             if writer.begun and run.restarts != restarts:
                 return writer.failing(await self._broken(run.job))
             if data := writer.news(run):

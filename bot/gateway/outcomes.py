@@ -107,11 +107,14 @@ def too_late(job: Job) -> ApiError:
 
 
 def stopping(job: Job) -> ApiError:
-    """Return the error for a call that Usher cannot answer before it stops; its job is kept."""
+    """Return the error for a call that cannot be answered before Usher, or its queue, stops here.
+
+    The job is kept: the next start, or the process that holds the queue now, goes on with it.
+    """
     return ApiError(
         status=HTTPStatus.SERVICE_UNAVAILABLE,
-        message=f"Usher is stopping. The job is kept: after the restart, its result will be at"
-        f" /v1/jobs/{job.id}.",
+        message=f"Usher is restarting, or its queue moves to another machine. The job is kept: its"
+        f" result will be at /v1/jobs/{job.id}.",
         code="stopping",
         retry_after_s=RESTART_S,
     )

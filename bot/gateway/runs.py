@@ -37,7 +37,8 @@ class Run:
 
     `chunks` are the pieces of its newest attempt's answer, none where the first of them were missed:
     then only the end tells the answer, whole. `restarts` counts the attempts that ended
-    after their first piece: an answer that was partly read cannot start over. `left` is set when
+    after their first piece: an answer that was partly read cannot start over. `gaps` counts those
+    of them that may go on elsewhere, because only the news of them were missed. `left` is set when
     this process stops, and the job is left to the next.
     """
 
@@ -45,6 +46,7 @@ class Run:
         self.job = job
         self.chunks: list[str] = []
         self.restarts = 0
+        self.gaps = 0
         self.preview: File | None = None
         self.fraction: float | None = None
         self.standing: Standing | None = None
@@ -108,6 +110,7 @@ class Run:
     def gap(self) -> None:
         """Record that progress was missed: what was written of the answer has a hole."""
         self.restarts += bool(self.chunks)
+        self.gaps += bool(self.chunks)
         self.chunks = []
         self._from_the_start = False
         self._tell()

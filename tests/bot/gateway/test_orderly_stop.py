@@ -10,8 +10,9 @@ import aiohttp
 import pytest
 
 from bot.gateway import answering
+from queueing.core.events import EventsMissed
 from tests.bot.gateway.response_api import HELLO
-from tests.bot.gateway.scripted import scripted, soon
+from tests.bot.gateway.scripted import piece, scripted, soon
 from tests.bot.gateway.whole_api import CONFIG, WAIT_S, check, check_streamed, running
 
 HASHING = """  hashing:
@@ -103,6 +104,31 @@ async def test_an_answer_cut_in_the_middle_ends_with_an_error(tmp_path: Path) ->
     async with scripted(tmp_path, (*HELLO, "hold")) as (api, server):
         (job,) = await api.open_jobs()
         assert str(job.id) == call.headers["x-usher-job"]
+
+
+@pytest.mark.parametrize("path", ["/chat/completions", "/responses"])
+async def test_an_answer_that_another_process_goes_on_with_is_kept(
+    path: str, tmp_path: Path
+) -> None:
+    """When the queue moves, a stream that was partly sent would cancel its own job."""
+    call, body = Call(), {**BODIES[path], "stream": True}
+    script = (*HELLO, "hold", piece("stop"))
+    async with scripted(tmp_path, script) as (api, server):
+        calling = asyncio.create_task(call.make(f"{api.url}{path}", body, KEY))
+        await soon(server.held)
+        while "Hel" not in call.text:
+            call.heard.clear()
+            await soon(call.heard)
+        api.parts.queue.events.publish(EventsMissed())
+        await calling
+        assert call.events[-1]["error"]["code"] == "stopping"
+        server.go.set()
+        async with api.session.post(f"{api.url}{path}", json=body, headers=KEY) as again:
+            assert (again.status, again.headers["x-usher-job"]) == (
+                200,
+                call.headers["x-usher-job"],
+            )
+            assert "stopping" not in await again.text()
 
 
 @pytest.mark.parametrize("path", BODIES)
