@@ -90,6 +90,8 @@ def main() -> int:
         verdict = asyncio.run(_trial(options, folder).run())
     for breach in verdict.breaches:
         print(breach, file=sys.stderr)
+    for circumstance in getattr(verdict, "circumstances", ()):
+        print(circumstance, file=sys.stderr)
     print(verdict.as_json() if options.json else _as_text(verdict))
     return 1 if verdict.breaches else 0
 

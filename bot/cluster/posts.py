@@ -38,6 +38,7 @@ class _End(Enum):
 
     DONE = auto()
     LOST = auto()
+    DOUBTED = auto()
     GAVE_WAY = auto()
 
 
@@ -50,11 +51,13 @@ class Lease:
         ends_at: float,
         clock: Callable[[], float],
         intact: Callable[[], bool] = lambda: True,
+        spare_s: float = 0.0,
     ) -> None:
         self.tenure = tenure
         self._ends_at = ends_at
         self._clock = clock
         self._intact = intact
+        self._spare_s = spare_s
         self._sure_at = clock()
         self.denied = False
 
@@ -71,7 +74,8 @@ class Lease:
         """
         if not self.denied:
             in_doubt_s = 0.0 if self.look() else self._clock() - self._sure_at
-            self.denied = self.left_s <= 0 or in_doubt_s > DOUBT_S
+            # A call that was allowed may be on its way for a moment.
+            self.denied = self.left_s <= self._spare_s or in_doubt_s > DOUBT_S
         return not self.denied
 
     def look(self) -> bool:
@@ -122,7 +126,7 @@ class PostKeeper:
             if end is _End.DONE:
                 return
             log.warning("this process no longer holds the post %s", name)
-            if end is _End.LOST and lease.denied:  # the database may still know it as the holder
+            if end is _End.DOUBTED:  # the database may still know it as the holder
                 await self._free(lease.tenure)
             if end is _End.GAVE_WAY:
                 await asyncio.sleep(self._lease_s)
@@ -138,7 +142,8 @@ class PostKeeper:
                 tenure = None
             if tenure is not None:
                 intact = partial(self._posts.intact, tenure)
-                return Lease(tenure, asked_at + self._lease_s, self._clock, intact)
+                ends_at, spare_s = asked_at + self._lease_s, self._lease_s * MARGIN
+                return Lease(tenure, ends_at, self._clock, intact, spare_s)
             await self._posts.freed(POLL_S)
 
     async def _hold(self, lease: Lease, duty: Duty) -> _End:
@@ -148,7 +153,9 @@ class PostKeeper:
         try:
             await asyncio.wait({doing, keeping}, return_when=asyncio.FIRST_COMPLETED)
             if not doing.done():
-                return _End.LOST
+                end = _End.DOUBTED if lease.denied else _End.LOST
+                lease.denied = True  # nothing more is said while the duty stops
+                return end
             await doing  # it raises what stopped the duty
         except BaseException as error:
             if _is(error, Fenced):

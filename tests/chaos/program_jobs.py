@@ -63,7 +63,7 @@ class NativeJob(ProgramCall):
             return
         path = f"{self.url}/jobs/{job}"
         async with self.session.get(path, headers=self.wish.others) as response:
-            if response.status != HTTPStatus.NOT_FOUND:
+            if response.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE}:
                 self.faults.append(f"another person sees job {job}: {response.status}")
 
 

@@ -139,6 +139,22 @@ def test_a_holder_without_a_session_says_so_before_another_takes_its_post() -> N
     play(scenario)
 
 
+@pytest.mark.parametrize("how", ["away", "mute"])
+def test_nothing_is_said_while_a_duty_stops_whose_post_is_lost(how: str) -> None:
+    """A call that is on its way when the lease ends would arrive beside those of the next holder."""
+
+    async def scenario(two: Two) -> None:
+        two.first.stopping_s = LEASE_S / 20
+        setattr(two.first.posts, how, True)
+        lease = two.first.leases[-1]
+        while lease.held:  # noqa: ASYNC110  virtual time
+            await asyncio.sleep(0.01)
+        assert two.doing == ["first"]
+        assert lease.left_s > LEASE_S / 10
+
+    play(scenario)
+
+
 def test_what_a_lease_has_denied_it_does_not_take_back() -> None:
     """A call that was left to the next holder would reach no one."""
 

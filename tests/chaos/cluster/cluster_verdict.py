@@ -20,6 +20,8 @@ class ClusterVerdict(Verdict):
     failovers_s: dict[str, list[float]] = field(default_factory=dict)
     disturbed: Counter[str] = field(default_factory=Counter)
     terms: int = 0
+    circumstances: list[str] = field(default_factory=list)
+    """What happened when, for the reader of a breach."""
 
     @property
     def breaches(self) -> list[str]:
@@ -32,6 +34,8 @@ class ClusterVerdict(Verdict):
         """Count who wrote, who listened, and how long the next one took to follow."""
         self.two_writers += ledger.two_writers()
         self.two_listeners += ledger.two_listeners(heard)
+        if self.two_listeners or self.two_writers:
+            self.circumstances += [str(each) for each in (*disturbances, *ledger.terms)]
         self.terms = sum(term.held for term in ledger.terms)
         for each in disturbances:
             self.disturbed[each.kind] += 1

@@ -8,6 +8,7 @@ from typing import Self
 from tests.chaos.cluster.cable import CHUNK
 
 ANSWERS_WITHIN_S = 1.5
+ELSEWHERE = b"HTTP/1.1 503 "  # it serves the page no longer, and says so
 _Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -83,7 +84,8 @@ class Front:
         with suppress(ConnectionError, TimeoutError):
             async with asyncio.timeout(ANSWERS_WITHIN_S):
                 writer.write(request)
-                if answer := await reader.read(CHUNK):
+                answer = await reader.read(CHUNK)
+                if answer and not answer.startswith(ELSEWHERE):
                     return answer, (reader, writer)
         writer.transport.abort()
         return None
