@@ -46,13 +46,18 @@ class EventBus:
 
         task = asyncio.create_task(both())
         self._changes.add(task)
-        task.add_done_callback(self._changes.discard)
+        task.add_done_callback(self._made)
         return await asyncio.shield(task)
 
     async def settle(self) -> None:
         """Wait until what follows from every change under way has been made."""
         if self._changes:
             await asyncio.wait(self._changes)
+
+    def _made(self, change: asyncio.Task[Any]) -> None:
+        self._changes.discard(change)
+        if not change.cancelled() and (error := change.exception()) is not None:
+            log.debug("a change failed: %s", error)  # its caller may have gone, and hears nothing
 
     def fleet_changed(self) -> None:
         """Call everyone who watches the fleet."""

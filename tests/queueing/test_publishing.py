@@ -1,14 +1,17 @@
 """What is stored is published, even where its caller is cancelled at that moment."""
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+from queueing.core.errors import StaleJob
 from queueing.core.events import JobChanged, LinesMoved
 from queueing.core.jobs import Job, JobEvent
+from queueing.service.event_bus import EventBus
 from queueing.service.jobqueue import JobQueue
 from queueing.store import JobStore, open_database
 from tests.simulation.installation import NO_LIMITS, Installation, host, image_model, until
@@ -126,5 +129,30 @@ def test_a_finished_job_is_published_though_its_attempt_was_cancelled() -> None:
         await asyncio.wait([running])
         assert installation.history(job.id) == [None, JobEvent.START, JobEvent.COMPLETE]
         await store.aclose()
+
+    run(scenario())
+
+
+def test_a_change_that_fails_after_its_caller_has_gone_raises_no_alarm() -> None:
+    """The operator would read of a bug whenever a person leaves a call at the wrong moment."""
+
+    async def scenario() -> None:
+        alarms, bus, fails = list[Any](), EventBus(), asyncio.Event()
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: alarms.append(told))
+
+        async def change() -> None:
+            await fails.wait()
+            raise StaleJob("1")
+
+        caller = asyncio.ensure_future(bus.after(change(), lambda _: None))
+        await asyncio.sleep(1)
+        caller.cancel()
+        await asyncio.wait([caller])
+        del caller  # it refers to the change, whose end would be told of when both are gone
+        fails.set()
+        await bus.settle()
+        await asyncio.sleep(1)
+        gc.collect()
+        assert not alarms
 
     run(scenario())
