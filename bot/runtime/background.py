@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from bot.chat.api.base import ChatPlatform, CommandHandler
-from bot.chat.api.errors import ChatRefused
+from bot.chat.api.errors import AddressTaken, ChatRefused
 from bot.config.sections import RetentionConfig
 from bot.gateway.gateway import CannotListen, Gateway
 from bot.gateway.jobs.endings import JobEndings
@@ -24,6 +24,7 @@ from queueing.store import Database
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 300.0
+_LISTEN_EVERY_S = 2.0  # an address is free soon after the process that had it has ended
 _DISCOVER_EVERY_S = 60.0
 _TIDY_EVERY_S = 3600.0
 _LOOK_EVERY_S = 30.0  # whether much has been added since
@@ -31,21 +32,26 @@ _MUCH_LEAST_MB = 64
 
 
 async def keep_all_up(platforms: Sequence[ChatPlatform], handler: CommandHandler) -> None:
-    """Run every chat; raise `ChatRefused` with every reason when none of them can ever be used."""
+    """Run every chat; raise `ChatRefused` with every reason when none of them can be used.
+
+    Raises `AddressTaken` if there is no other reason.
+    """
     if platforms:
         refusals = await asyncio.gather(*(_keep_up(platform, handler) for platform in platforms))
-        raise ChatRefused("no chat can be used: " + "; ".join(refusals))
+        taken = all(isinstance(refused, AddressTaken) for refused in refusals)
+        why = "no chat can be used: " + "; ".join(str(refused) for refused in refusals)
+        raise AddressTaken(why) if taken else ChatRefused(why)
 
 
-async def _keep_up(platform: ChatPlatform, handler: CommandHandler) -> str:
-    """Keep one platform connected, whatever fails. Returns why it can never be used."""
+async def _keep_up(platform: ChatPlatform, handler: CommandHandler) -> ChatRefused:
+    """Keep one platform connected, whatever fails. Returns why it cannot be used."""
     pause_s = _FIRST_PAUSE_S
     while True:
         try:
             await platform.run(handler)
         except ChatRefused as refused:
             log.error("%s is off: %s", platform.name, refused)  # noqa: TRY400  # not a bug
-            return f"{platform.name}: {refused}"
+            return type(refused)(f"{platform.name}: {refused}")
         except Exception:
             log.exception("%s failed; it starts again in %.0f s", platform.name, pause_s)
         await asyncio.sleep(pause_s)
@@ -54,14 +60,19 @@ async def _keep_up(platform: ChatPlatform, handler: CommandHandler) -> str:
 
 async def keep_served(gateway: Gateway) -> None:
     """Keep the HTTP API up: it may fail, the chats go on."""
-    pause_s = _FIRST_PAUSE_S
+    pause_s, told = _FIRST_PAUSE_S, False
     while True:
         try:
             await gateway.run()
         except CannotListen as error:
-            log.error("the API %s; it is tried again in %.0f s", error, pause_s)  # noqa: TRY400
+            if not told:
+                log.error("the API %s; it begins once the address is free", error)  # noqa: TRY400
+            told = True
+            await asyncio.sleep(_LISTEN_EVERY_S)
+            continue
         except Exception:
             log.exception("the API failed; it starts again in %.0f s", pause_s)
+        told = False
         await asyncio.sleep(pause_s)
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack
 from dataclasses import replace
 
-from bot.chat.api.errors import ChatRefused
+from bot.chat.api.errors import AddressTaken, ChatRefused
 from bot.cluster.agreement import Agreement
 from bot.cluster.entrance import Entrance
 from bot.cluster.posts import GivesWay, Lease, PostKeeper
@@ -115,6 +115,8 @@ class ClusterProcess:
                 refused, others = group.split(ChatRefused)
                 if refused is None or others is not None:
                     raise
+                if taken := refused.subgroup(AddressTaken):
+                    raise GivesWay(str(taken.exceptions[0])) from None
                 # By its service: another process would fare no better.
                 self._refused.add(name)
                 if self._refused.issuperset(chats):

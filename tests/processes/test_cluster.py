@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import socket
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,20 @@ async def test_chats_and_programs_go_on_while_the_queue_moves(
 
 def _answers(fake: FakeTelegram) -> int:
     return sum("stand-in" in message.shown for message in fake.person(7).chat.from_bot)
+
+
+async def test_a_page_whose_address_is_taken_ends_no_other_duty(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    """A stand-by would end when it takes everything over, once and again."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        chats = f"chats:\n  web: {{port: {taken.getsockname()[1]}}}\n"
+        async with processes(tmp_path, postgres, (), more=chats) as made:
+            (one,) = made.ushers
+            await one.logged("is left to others for now")
+            await made.all_done(await made.ask(1))
+            taken.close()
+            await one.logged("the page is at")
 
 
 async def test_a_chat_that_refuses_the_bot_ends_no_other_duty(

@@ -61,3 +61,7 @@ class ServedElsewhere(ChatUnavailable):
 
 class ChatRefused(ChatError):
     """The platform will never let this bot in (a wrong token): stop this platform only."""
+
+
+class AddressTaken(ChatRefused):
+    """Its address on this machine is taken: now, and on another machine, it may be free."""

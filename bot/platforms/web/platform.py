@@ -17,7 +17,7 @@ from aiohttp import web
 
 from bot.chat.api.base import ChatLimits, CommandHandler, MessageRef, Respond
 from bot.chat.api.content import Content
-from bot.chat.api.errors import ChatGone, ChatRefused, ChatUnavailable, MessageGone, TooLarge
+from bot.chat.api.errors import AddressTaken, ChatGone, ChatUnavailable, MessageGone, TooLarge
 from bot.chat.api.held import Held, always, require
 from bot.chat.records.chat_log import ChatLog, MemoryLog, ShownMessage
 from bot.config.addresses import is_loopback
@@ -121,7 +121,7 @@ class Web:
     # ------------------------------------------------------------ coming in
 
     async def run(self, handler: CommandHandler) -> None:
-        """Serve the page until cancelled. Raises `ChatRefused` if the address is taken."""
+        """Serve the page until cancelled. Raises `AddressTaken`."""
         server = self._serve(handler)
         listener = Listener(
             server.app(), who=server.known_as, clients=self._clients, finish_s=FINISH_S
@@ -139,7 +139,7 @@ class Web:
             await listener.close()
 
     async def check(self) -> str:
-        """Listen on the address for a moment. Raises `ChatRefused` if it is taken."""
+        """Listen on the address for a moment. Raises `AddressTaken`."""
         listener = Listener(web.Application())
         try:
             await self._listen(listener)
@@ -182,7 +182,7 @@ class Web:
             # The library's own text repeats the address, in a tuple.
             number = error.errno or 0
             why = os.strerror(number) if number > 0 else str(error)
-            raise ChatRefused(f"cannot listen on {self._host}:{self._port}: {why}") from error
+            raise AddressTaken(f"cannot listen on {self._host}:{self._port}: {why}") from error
         self._port = self._port or port
 
     async def _watch_tabs(self, server: WebServer) -> None:
