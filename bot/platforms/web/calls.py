@@ -27,7 +27,7 @@ from bot.people.web_people import WebPerson
 from bot.platforms.web.content import shown_file, split_command
 from bot.platforms.web.wire import MAX_FILES, NotTaken, PressFrame, Say, Submit, TakenFrame
 from bot.serving.bucket import Bucket
-from queueing.core.errors import StoreError
+from queueing.core.errors import Fenced, StoreError
 from queueing.core.ports import Clock
 from queueing.core.requests import File
 
@@ -193,6 +193,8 @@ class Calls:
         shown = await asyncio.to_thread(_shown_line, person.id, message, say, files)
         try:
             await self.log.put(person.id, message, self._clock.now(), shown, files)
+        except Fenced:
+            raise  # the page repeats it where it is served now
         except StoreError:
             _log.exception("web chat: a line of %s could not be stored", person.id)
             return NotTaken(key=say.key, reason="not-stored")

@@ -41,7 +41,7 @@ from bot.platforms.web.wire import (
     form_row,
 )
 from bot.serving.bucket import Bucket
-from queueing.core.errors import StoreError
+from queueing.core.errors import Fenced, StoreError
 from queueing.core.requests import Record
 
 _log = logging.getLogger(__name__)
@@ -140,6 +140,9 @@ class Tab:
         try:
             await self._carry_out(message)
         except Exception as error:  # noqa: BLE001  # no frame, whatever it contains, ends the page
+            if isinstance(error, Fenced) or not self._held():
+                await self.close()  # unanswered, the page repeats it where it is served now
+                return
             _log.exception("web chat: a frame of %s could not be carried out", self.person.id)
             reason = "not-stored" if isinstance(error, StoreError) else "invalid"
             self._reply(NotTaken(key=getattr(message, "key", None), reason=reason))

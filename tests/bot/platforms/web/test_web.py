@@ -18,7 +18,7 @@ from bot.platforms.web.lately import KEPT_S
 from bot.platforms.web.platform import Web
 from bot.platforms.web.tab import PAGE
 from bot.platforms.web.wire import ModelLine
-from queueing.core.errors import StoreError
+from queueing.core.errors import Fenced, StoreError
 from queueing.core.requests import File
 from tests.backends.planted import PLANTED, SECRET, words_of
 from tests.bot.platforms.web.web_client import picture, running, tab, text_of, uploaded
@@ -578,6 +578,28 @@ async def test_a_log_that_cannot_be_written_refuses_lines_and_keeps_uploads(
             assert (await page.next("refused"))["reason"] == "not-stored"
         with pytest.raises(ChatUnavailable):
             await web.send("local", Content(body=("x",)))
+    assert handler.keys == []
+
+
+class LostLog(MemoryLog):
+    """A log that another process writes from now on."""
+
+    async def put(self, *_: object) -> Entry:
+        raise Fenced("another process has taken the post web")
+
+    async def get(self, *_: object) -> Entry | None:
+        return None
+
+
+async def test_a_line_said_while_the_page_moves_is_left_for_the_page_to_repeat(
+    handler: ScriptedHandler,
+) -> None:
+    """A person would have to type it again, though the next process would have taken it."""
+    async with running(Web(port=0, log=LostLog()), handler) as web, tab(web) as page:
+        await page.say("/image flux")
+        async with asyncio.timeout(60):
+            while (frame := await page.socket.receive()).type is not aiohttp.WSMsgType.CLOSE:
+                assert frame.json()["type"] not in {"refused", "taken"}
     assert handler.keys == []
 
 
