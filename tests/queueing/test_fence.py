@@ -182,6 +182,28 @@ async def test_a_post_is_left_for_a_moment_to_a_holder_whose_session_broke(clean
             await eve.freed(0.1)
 
 
+async def test_a_post_given_up_while_the_server_is_away_is_free_when_it_is_back(
+    clean: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After each restart of the server a chat would be silent until its old lease is over."""
+
+    def away() -> None:
+        raise psycopg.OperationalError("connection refused")
+
+    async with posts_of(clean, "ada", "eve") as (ada, eve):
+        first = await ada.take("queue", address="")
+        assert first is not None
+        break_off(clean, ada)
+        with monkeypatch.context() as patched:
+            patched.setattr(ada, "_begin", away)
+            with pytest.raises(StoreError):
+                await ada.free(first)
+        await ada.holders()  # over a new session
+        async with asyncio.timeout(60):
+            while await eve.take("queue", address="") is None:
+                await eve.freed(0.1)
+
+
 async def test_a_new_session_proves_nothing_about_a_post_until_it_is_renewed(clean: str) -> None:
     """A holder would take another's post for its own because its old lock is free."""
     async with posts_of(clean, "ada", "eve") as (ada, eve):

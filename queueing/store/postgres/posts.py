@@ -77,8 +77,9 @@ class PostgresPosts:
         return session.intact(tenure, speaking=self._speaking)
 
     async def free(self, tenure: Tenure) -> None:
-        """Give a post up. Raises `StoreError`."""
-        await self._call(lambda session: session.free(tenure))
+        """Give a post up. Raises `StoreError`; its lock is given up even so, once the server is back."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._calls, self._free, tenure)
 
     async def holders(self) -> Sequence[PostHolder]:
         """Return every post that was ever held, by name. Raises `StoreError`."""
@@ -143,6 +144,13 @@ class PostgresPosts:
             raise StoreError(str(error)) from error
         finally:
             self._speaking = False
+
+    def _free(self, tenure: Tenure) -> None:
+        try:
+            self._tried(lambda session: session.free(tenure))
+        except StoreError:  # without the lock, others need not wait for the end of the lease
+            self._locked.discard((tenure.name, tenure.epoch))
+            raise
 
     def _drop(self) -> None:
         """End the session; its locks go with it, the leases remain."""
