@@ -9,7 +9,7 @@ from bot.cluster.post_list import listed
 from bot.config.addresses import host_and_port
 from bot.config.config import Config
 from bot.config.load import ConfigError
-from bot.runtime.duties import posts_of
+from bot.runtime.duties import QUEUE, posts_of
 from bot.runtime.joining import require_place
 from queueing.core.posts import Introduction, ServerLook
 
@@ -20,7 +20,7 @@ def findings(config: Config, look: ServerLook) -> Iterator[Finding]:
     for post in listed(posts_of(config), (each.post for each in look.held)):
         holder = told_by[post.name] if post.holder else None
         if holder is None:
-            yield told("post", post.name, "free")
+            yield _free(post.name, idle=not look.held)
             continue
         yield Finding(what="post", name=post.name, works=True, text=_described(holder))
         if _is_public(post.address):
@@ -35,6 +35,14 @@ def findings(config: Config, look: ServerLook) -> Iterator[Finding]:
             yield Finding(
                 what="processes", name="configuration", works=True, text="the same as the others'"
             )
+
+
+def _free(name: str, *, idle: bool) -> Finding:
+    """Return the row of a post that no process holds; `idle`: because none runs."""
+    if idle or name != QUEUE:
+        return told("post", name, "free")
+    text = "free, though processes run: nothing is accepted until one of them may take it (--posts)"
+    return Finding(what="post", name=name, works=False, text=text)
 
 
 def _described(holder: Introduction) -> str:

@@ -59,6 +59,20 @@ async def test_each_post_is_shown_with_its_holder(postgres_url: str, tmp_path: P
     await posts.aclose()
 
 
+async def test_a_queue_that_no_process_takes_is_a_failure(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    """All would be said to work while nothing is accepted."""
+    posts = PostgresPosts(postgres_url, process="gpu-1:4711", lease_s=600)
+    config = configured(postgres_url, tmp_path)
+    about = Agreement(config, "0.9").about("web")
+    assert await posts.take("web", address="10.0.0.7:8124", about=about) is not None
+    queue, web, _ = await rows(config)
+    assert (queue.name, queue.works, web.works) == ("queue", False, True)
+    assert queue.text.startswith("free, though processes run")
+    await posts.aclose()
+
+
 async def test_a_configuration_that_would_be_refused_fails(
     postgres_url: str, tmp_path: Path
 ) -> None:
