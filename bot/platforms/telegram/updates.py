@@ -17,6 +17,7 @@ from telegram.error import InvalidToken, RetryAfter, TelegramError
 from telegram.request import HTTPXRequest
 
 from bot.chat.api.arrivals import Arrival
+from bot.chat.api.errors import ServedElsewhere
 from bot.chat.api.held import Held, require
 from bot.platforms.telegram.albums import ALBUM_MOST, ALBUM_QUIET_S, album_of
 from bot.platforms.telegram.errors import pause_s
@@ -91,7 +92,10 @@ class Updates:
             except TelegramError as error:
                 # A `Conflict` (409) is one of them: another process polls with this token.
                 pause = next(pauses)
-                _log.warning("no updates from Telegram, again in %.0f s: %s", pause, error)
+                if isinstance(error.__cause__, ServedElsewhere):  # this process is about to stop
+                    _log.info("another process may look for Telegram's updates now")
+                else:
+                    _log.warning("no updates from Telegram, again in %.0f s: %s", pause, error)
                 await asyncio.sleep(pause)
 
     async def _look(self) -> None:
