@@ -8,7 +8,7 @@ import aiohttp
 
 FILLER = "filler"
 TAKES_S = 0.2
-AT_ONCE = 8
+AT_ONCE = 64
 TRY_S = 5.0
 _HOST = f"""  gpu-of-fillers:
     vram: 24GB
