@@ -15,7 +15,12 @@ _HOST = f"""  gpu-of-fillers:
     backends:
       for-fillers: {{kind: demo, load_s: 0.01, service_s: {TAKES_S}}}
 models:
-  {FILLER}: {{backends: [for-fillers], capabilities: [text-to-text], vram: 1GB, parallel: 1}}
+  {FILLER}:
+    backends: [for-fillers]
+    capabilities: [text-to-text]
+    vram: 1GB
+    parallel: 1
+    max_waiting: 100000
 """
 
 
