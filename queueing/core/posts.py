@@ -13,12 +13,14 @@ from typing import Protocol
 class Tenure:
     """A post as one process holds it, until another takes it under the next epoch.
 
-    `holder` names the process for people. `secret` is drawn for this epoch: a process that knows it reads the same database.
+    `holder` names the process for people. `secret` is drawn for this epoch: a process that knows it
+    reads the same database. `lease_s` is how long it holds the post without a renewal.
     """
 
     name: str
     epoch: int
     holder: str
+    lease_s: float
     secret: bytes = field(default=b"", repr=False)
 
 

@@ -60,7 +60,13 @@ class FakePosts:
             session.discard(name)
         table.sessions[self.process].add(name)
         table.about[name] = about(_secret(name, epoch))
-        return Tenure(name=name, epoch=epoch, holder=self.process, secret=_secret(name, epoch))
+        return Tenure(
+            name=name,
+            epoch=epoch,
+            holder=self.process,
+            lease_s=self.table.lease_s,
+            secret=_secret(name, epoch),
+        )
 
     async def renew(self, tenure: Tenure) -> bool:
         """Prolong a lease."""

@@ -143,6 +143,38 @@ async def test_a_post_is_not_taken_between_the_fence_and_the_commit(clean: str) 
         await database.aclose()
 
 
+async def test_a_holder_frozen_within_a_transaction_keeps_the_next_one_out_no_longer_than_its_lease(
+    clean: str,
+) -> None:
+    """Its session holds the post's row: the queue would stand still for half a minute."""
+    async with posts_of(clean, "ada", "eve", lease_s=2.5) as (ada, eve):
+        first = await ada.take("queue", address="")
+        assert first is not None
+        database = await opened(clean, first)
+        inside, thawed = asyncio.Event(), threading.Event()
+        loop = asyncio.get_running_loop()
+        settings = list[str]()
+
+        def frozen(connection: Connection) -> None:
+            for name in ("idle_in_transaction_session_timeout", "tcp_user_timeout"):
+                row = connection.execute(f"SELECT current_setting('{name}')").fetchone()
+                settings.append("" if row is None else row[0])
+            loop.call_soon_threadsafe(inside.set)
+            assert thawed.wait(60)
+            write(connection)
+
+        writing = asyncio.ensure_future(database.write(frozen))
+        await inside.wait()
+        assert settings[0] == "2500ms"
+        async with asyncio.timeout(60):
+            while await eve.take("queue", address="") is None:
+                await eve.freed(0.05)
+        thawed.set()
+        with pytest.raises(Fenced):
+            await writing
+        await database.aclose()
+
+
 async def test_a_post_whose_holders_session_ends_is_free_at_once(clean: str) -> None:
     """After a crash the duty would rest for a lease."""
     async with posts_of(clean, "ada", "eve") as (ada, eve):

@@ -225,7 +225,9 @@ class PostSession:
         self._renewed.add((name, taken))
         self.plain.execute(_HIDE, [name, taken, secret])
         self._highest[name] = taken
-        return Tenure(name=name, epoch=taken, holder=self._process, secret=secret)
+        return Tenure(
+            name=name, epoch=taken, holder=self._process, lease_s=self._lease_s, secret=secret
+        )
 
     def _try(self, keys: Iterable[Key]) -> set[Key]:
         """Take those locks that no session holds."""

@@ -17,6 +17,7 @@ _RUNS = (
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
 _LOST = "SELECT pid FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2"
+LEAST_S = 2.0  # a busy machine may pause for as long within a transaction
 LINGERING = "the database server has not ended the session that was lost yet"
 TAKEN = "another Usher runs on this database: stop it first, or name another database"
 TAKEN_OVER = (
@@ -53,6 +54,8 @@ class SessionLock:
         """Take the lock. Raises `StoreError` if another Usher holds it, `Damaged` if it took it."""
         if self._tenure is None:
             self._lock(plain)
+        else:
+            _end_with_lease(plain, self._tenure.lease_s)
         plain.execute(f"SELECT pg_try_advisory_lock_shared({_RUN}, {self.run})")
         if self._database_id is not None:
             row = plain.execute("SELECT value FROM meta WHERE key = 'database_id'").fetchone()
@@ -82,6 +85,17 @@ class SessionLock:
             return
         for (pid,) in plain.execute(_LOST, self._before).fetchall():
             plain.execute("SELECT pg_terminate_backend($1::int, 500)", (pid,))
+
+
+def _end_with_lease(plain: Plain, lease_s: float) -> None:
+    """Have the server end a session that says nothing, by the end of its lease.
+
+    Within a transaction it holds the row of its post, so a holder that is frozen or cut off there
+    would keep the next one out for as long as its session lasts.
+    """
+    ms = round(max(lease_s, LEAST_S) * 1000)
+    plain.execute(f"SET idle_in_transaction_session_timeout = {ms}")
+    plain.execute(f"SET tcp_user_timeout = {ms}")
 
 
 def living_runs(connection: Connection) -> frozenset[str]:

@@ -130,7 +130,9 @@ def test_a_stranger_at_the_address_is_not_trusted(tmp_path: Path) -> None:
     async def scenario(_: Network, ada: NetworkProcess, eve: NetworkProcess) -> None:
         tenure = await ada.posts.take(QUEUE, address="eve:1")
         assert tenure is not None
-        guess = type(tenure)(name=QUEUE, epoch=1, holder=tenure.holder, secret=b"a guess")
+        guess = type(tenure)(
+            name=QUEUE, epoch=1, lease_s=15.0, holder=tenure.holder, secret=b"a guess"
+        )
         async with eve.installed(guess):
             asked = asyncio.create_task(submit(ada, "k"))
             await asyncio.sleep(5)
