@@ -173,8 +173,12 @@ class ComfyUI:
         """Send one prompt and follow it to its end."""
         request, workflow = self._request(model, work)
         if request.lora and workflow.lora_loader:
-            lora = lora_named(request.lora, await self._loras(workflow))
-            request = request.model_copy(update={"lora": lora})
+            named = await self._loras(workflow)
+            files = [
+                lora.model_copy(update={"name": lora_named(lora.name, named)})
+                for lora in request.lora
+            ]
+            request = request.model_copy(update={"lora": tuple(files)})
         picture = None
         if work.files:
             picture, request = await self._upload(work.files[0], request, workflow)

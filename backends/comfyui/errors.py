@@ -117,7 +117,7 @@ def _wish(word: str, request: TextToImage) -> Problem:
         case "picture":
             return UNREADABLE_PICTURE
         case "lora":
-            return problem(What.NO_LORA, name=str(request.lora)[:80])
+            return problem(What.NO_LORA, name=", ".join(lora.name for lora in request.lora)[:80])
         case _:
             return problem(What.NOT_TAKEN, field=word)
 

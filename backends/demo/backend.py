@@ -72,7 +72,17 @@ class Demo:
     offloads: ClassVar[bool] = False
     parallel: ClassVar[int] = 4
 
-    capabilities = frozenset(Capability)
+    capabilities = frozenset(
+        {
+            Capability.TEXT_TO_IMAGE,
+            Capability.IMAGE_TO_IMAGE,
+            Capability.UPSCALE,
+            Capability.TEXT_TO_TEXT,
+            Capability.VISION,
+            Capability.EMBEDDING,
+            Capability.IMAGE_EMBEDDING,
+        }
+    )
     unloads_together = False
     can_unload = True
 
@@ -169,6 +179,8 @@ class Demo:
                 return await self._write(model, request, work, partial(_failing, report, fails))
             case Embed() as request:
                 return await self._embed(model, request, work, partial(_failing, report, fails))
+            case request:
+                raise Rejected(f"the demo has no stand-in for {request.kind}")
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:  # noqa: ARG002 - the port's signature
         """Return None: a restart of Usher restarts the demo as well."""

@@ -6,6 +6,7 @@ from pydantic import AfterValidator, Field
 
 from bot.chat.api.chat_settings import ChatSettings
 from bot.config.values import Section
+from bot.requests.loras import loras_in
 from bot.requests.sizes import size
 from bot.requests.styles import PLACE, Style
 
@@ -15,6 +16,11 @@ _OPTIONS = ("steps", "count", "guidance", "strength", "lora")
 def _a_size(value: str) -> str:
     if size(value) is None:
         raise ValueError("must be a size such as 768x1024 or 3:2, 64 to 4096 each way")
+    return value
+
+
+def _loras(value: str) -> str:
+    loras_in(value)
     return value
 
 
@@ -29,11 +35,13 @@ class StyleConfig(Section):
     count: Annotated[int, Field(ge=1, le=4)] | None = None
     guidance: Annotated[float, Field(ge=0, le=100)] | None = None
     strength: Annotated[float, Field(ge=0, le=1)] | None = None
-    lora: str | None = None
+    lora: Annotated[str, AfterValidator(_loras)] | None = None
 
     def style(self) -> Style:
         """Return the style."""
         given: dict[str, Any] = self.model_dump(include=set(_OPTIONS), exclude_none=True)
+        if self.lora:
+            given["lora"] = loras_in(self.lora)
         return Style(
             prompt=self.prompt,
             negative=self.negative,

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from bot.requests.refusals import Declined, NoText, OptionNotTaken, TextTooLong, UnknownStyle
 from bot.requests.sizes import size
 from bot.requests.styles import Style
-from queueing.core.requests import File, TextToImage
+from queueing.core.requests import File, LoraWeight, TextToImage
 
 PROMPT_LIMIT = 4_000
 _ANY_SEED = -1  # as people type it in other programs
@@ -28,7 +28,7 @@ class DrawingOptions:
     negative: str | None = None
     count: int | None = None
     strength: float | None = None
-    lora: str | None = None
+    lora: tuple[LoraWeight, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,7 +6,16 @@ from collections.abc import Iterable, Iterator
 
 from pydantic import JsonValue
 
-from queueing.core.requests import Chat, Embed, PassedOn, Request, TextToImage
+from queueing.core.requests import (
+    Chat,
+    Embed,
+    Generation,
+    PassedOn,
+    Request,
+    SpeechToText,
+    TextToAudio,
+    TextToSpeech,
+)
 
 
 def unwanted_word(words: Iterable[str], texts: Iterable[str | None]) -> str | None:
@@ -26,8 +35,13 @@ def said_in(request: Request, *, continues: bool = False) -> tuple[str | None, .
     say nothing, so what is embedded is not looked at: a whole document would fail over one word.
     """
     match request:
-        case TextToImage():
-            return request.prompt, request.negative
+        case Generation():
+            lyrics = request.lyrics if isinstance(request, TextToAudio) else None
+            return request.prompt, request.negative, lyrics
+        case TextToSpeech():
+            return request.text, request.instructions
+        case SpeechToText():
+            return (request.prompt,)
         case Chat(passed_on=PassedOn(body=body)):
             return tuple(_texts(body))
         case Chat():

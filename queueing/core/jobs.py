@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from queueing.core.quick import quick
-from queueing.core.requests import Capability, Chat, Embed, File, Request, TextToImage
+from queueing.core.requests import Capability, Embed, File, Request, TextToImage, needed
 
 LANES = ("vip", "normal", "relaxed")
 
@@ -91,15 +91,7 @@ class NewJob:
     @property
     def needs(self) -> Capability:
         """What a model must be able to do for the request with its files."""
-        match self.request:
-            case TextToImage(upscale=True):
-                return Capability.UPSCALE
-            case TextToImage():
-                return Capability.IMAGE_TO_IMAGE if self.files else Capability.TEXT_TO_IMAGE
-            case Chat():
-                return Capability.VISION if self.files else Capability.TEXT_TO_TEXT
-            case Embed():
-                return Capability.IMAGE_EMBEDDING if self.files else Capability.EMBEDDING
+        return needed(self.request, has_files=bool(self.files))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

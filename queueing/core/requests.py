@@ -4,13 +4,18 @@ Requests are validated records because they are stored as JSON and read back by 
 hold parameters only: picture bytes travel as `File`s beside them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, TypeAdapter
 
 SEED_MAX = 2**64 - 1  # the range of ComfyUI's seed inputs; -1 is refused there
+REFERENCES_MOST = 4  # pictures that one edit may combine
+LORAS_MOST = 4
+FILM_S_MOST = 60
+MUSIC_S_MOST = 600
 
 
 class Capability(StrEnum):
@@ -21,6 +26,12 @@ class Capability(StrEnum):
     TEXT_TO_TEXT = "text-to-text"
     VISION = "vision"
     UPSCALE = "upscale"  # enlarges a picture
+    IMAGE_EDIT = "image-edit"  # changes pictures as a prompt says
+    TEXT_TO_VIDEO = "text-to-video"
+    IMAGE_TO_VIDEO = "image-to-video"
+    TEXT_TO_AUDIO = "text-to-audio"  # music and sounds
+    TEXT_TO_SPEECH = "text-to-speech"
+    SPEECH_TO_TEXT = "speech-to-text"
     EMBEDDING = "embedding"  # turns texts into vectors
     IMAGE_EMBEDDING = "image-embedding"  # turns pictures into vectors
 
@@ -31,29 +42,117 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class TextToImage(Record):
-    """Draw pictures from a prompt; `None` leaves the model's own default in force.
+class LoraWeight(Record):
+    """A LoRA by the name people use for it, and how strongly it acts."""
 
-    `width` and `height` are pixels; `strength` (0 to 1) counts only with an input picture, which is
-    the first of the job's files. With `upscale` that picture is enlarged, nothing is drawn, and the
-    prompt only describes it. `original` is what the person wrote if a text model improved it into
-    `prompt`. `source` is the job of the same person whose picture this one came from.
+    name: str = Field(min_length=1)
+    weight: float = Field(default=1.0, ge=-4, le=4)
+
+
+def _read_loras(value: object) -> object:
+    """Read the single name that earlier versions stored, or nothing, as a list."""
+    if value is None or value == "":
+        return ()
+    return ({"name": value},) if isinstance(value, str) else value
+
+
+Loras = Annotated[
+    tuple[LoraWeight, ...], BeforeValidator(_read_loras), Field(max_length=LORAS_MOST)
+]
+
+
+class Generation(Record):
+    """The fields that requests for pictures, films and music share.
+
+    `None` leaves the model's own default in force. `original` is what the person wrote if a text
+    model improved it into `prompt`. `source` is the job of the same person that this one came from.
+    """
+
+    prompt: str
+    negative: str | None = None
+    steps: int | None = Field(default=None, ge=1, le=200)
+    seed: int = Field(default=0, ge=0, le=SEED_MAX)
+    guidance: float | None = Field(default=None, ge=0, le=100)
+    lora: Loras = ()
+    original: str | None = None
+    source: int | None = None
+
+
+class TextToImage(Generation):
+    """Draw pictures from a prompt, or from a prompt and pictures, the job's files.
+
+    `width` and `height` are pixels. Without `edit` the one input picture is where drawing starts,
+    and `strength` (0 to 1) says how far it goes from there. With `edit` the files are up to
+    `REFERENCES_MOST` pictures that the prompt changes or combines; with `mask` as well, the last
+    file is a mask of the first picture's size: what is transparent in it is painted, the rest stays.
+    With `upscale` the picture is enlarged, nothing is drawn, and the prompt only describes it.
     """
 
     kind: Literal["text-to-image"] = "text-to-image"
-    prompt: str
-    negative: str | None = None
     width: int | None = Field(default=None, ge=64, le=8192)
     height: int | None = Field(default=None, ge=64, le=8192)
-    steps: int | None = Field(default=None, ge=1, le=200)
-    seed: int = Field(default=0, ge=0, le=SEED_MAX)
     count: int = Field(default=1, ge=1, le=4)
-    guidance: float | None = Field(default=None, ge=0, le=100)
     strength: float | None = Field(default=None, ge=0, le=1)
-    lora: str | None = None
     upscale: bool = False
-    original: str | None = None
+    edit: bool = False
+    mask: bool = False
+
+
+class TextToVideo(Generation):
+    """Make a film from a prompt, or from a prompt and pictures, the job's files.
+
+    The first file is the film's first picture, a second one its last. `seconds` is its length;
+    frames follow from it and `fps` in the steps that the model's family accepts.
+    """
+
+    kind: Literal["text-to-video"] = "text-to-video"
+    width: int | None = Field(default=None, ge=64, le=4096)
+    height: int | None = Field(default=None, ge=64, le=4096)
+    seconds: float | None = Field(default=None, gt=0, le=FILM_S_MOST)
+    fps: float | None = Field(default=None, ge=1, le=120)
+
+
+class TextToAudio(Generation):
+    """Make music or a sound of `seconds` from a description, with sung words if there are any."""
+
+    kind: Literal["text-to-audio"] = "text-to-audio"
+    lyrics: str | None = None
+    seconds: float | None = Field(default=None, gt=0, le=MUSIC_S_MOST)
+
+
+SpeechFormat = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
+
+
+class TextToSpeech(Record):
+    """Read a text aloud; `None` leaves the model's own default in force.
+
+    `speed` is a factor. `format` is what a program asked for. `source` is the job whose answer is
+    read.
+    """
+
+    kind: Literal["text-to-speech"] = "text-to-speech"
+    text: str = Field(min_length=1)
+    voice: str | None = None
+    speed: float | None = Field(default=None, ge=0.25, le=4)
+    instructions: str | None = None
+    format: SpeechFormat | None = None
     source: int | None = None
+
+
+class SpeechToText(Record):
+    """Write down what is said in a sound, the job's only file.
+
+    `language` is an ISO 639-1 code, None lets the model find out; `prompt` are words that may occur.
+    With `translate` the text is English. With `timestamps`, `Output.answer` holds the segments as
+    OpenAI's `verbose_json` has them, if the server knows any.
+    """
+
+    kind: Literal["speech-to-text"] = "speech-to-text"
+    language: str | None = None
+    prompt: str | None = None
+    temperature: float | None = Field(default=None, ge=0, le=1)
+    translate: bool = False
+    timestamps: bool = False
 
 
 class ChatMessage(Record):
@@ -122,8 +221,31 @@ class Embed(Record):
     dimensions: int | None = Field(default=None, ge=1)
 
 
-Request = Annotated[TextToImage | Chat | Embed, Field(discriminator="kind")]
-REQUESTS: TypeAdapter[TextToImage | Chat | Embed] = TypeAdapter(Request)  # reads one back from JSON
+AnyRequest = TextToImage | TextToVideo | TextToAudio | TextToSpeech | SpeechToText | Chat | Embed
+Request = Annotated[AnyRequest, Field(discriminator="kind")]
+REQUESTS: TypeAdapter[AnyRequest] = TypeAdapter(Request)  # reads one back from JSON
+
+
+_NEEDS: Mapping[type[AnyRequest], tuple[Capability, Capability]] = {
+    # without files, with files
+    TextToImage: (Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE),
+    TextToVideo: (Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO),
+    TextToAudio: (Capability.TEXT_TO_AUDIO, Capability.TEXT_TO_AUDIO),
+    TextToSpeech: (Capability.TEXT_TO_SPEECH, Capability.TEXT_TO_SPEECH),
+    SpeechToText: (Capability.SPEECH_TO_TEXT, Capability.SPEECH_TO_TEXT),
+    Chat: (Capability.TEXT_TO_TEXT, Capability.VISION),
+    Embed: (Capability.EMBEDDING, Capability.IMAGE_EMBEDDING),
+}
+
+
+def needed(request: AnyRequest, *, has_files: bool) -> Capability:
+    """Return what a model must be able to do for a request with or without files."""
+    match request:
+        case TextToImage(upscale=True):
+            return Capability.UPSCALE
+        case TextToImage(edit=True):
+            return Capability.IMAGE_EDIT
+    return _NEEDS[type(request)][has_files]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,11 +8,20 @@ from queueing.core.requests import (
     EmbedInput,
     PictureInput,
     Request,
+    SpeechToText,
+    TextToAudio,
     TextToImage,
+    TextToSpeech,
+    TextToVideo,
 )
 
 USUAL_STEPS = 25
 USUAL_PIXELS = 1024 * 1024
+USUAL_FILM_PIXELS = 832 * 480
+USUAL_FILM_S = 5.0
+USUAL_FPS = 16.0
+USUAL_MUSIC_S = 60.0
+USUAL_SPEECH_CHARS = 400
 USUAL_ANSWER_TOKENS = 400
 CHARS_PER_TOKEN = 4
 USUAL_EMBEDDED_TOKENS = 250  # a passage of a thousand characters
@@ -26,8 +35,10 @@ def size_class(request: Request) -> str:
     """Return the class of requests that take about as long as this one, such as "1.41".
 
     It names the work in units of a usual request of its kind, in steps of the square root of two:
-    steps times pixels times count for pictures, prompt and answer length for texts, the tokens of a
-    whole batch for embeddings. Options left open count as usual ones.
+    steps times pixels times count for pictures, steps times pixels times frames for films, steps
+    times seconds for music, characters for speech, prompt and answer length for texts, the tokens of
+    a whole batch for embeddings. Options left open count as usual ones. The length of a recording is
+    not in its request: transcribing counts as usual.
     """
     return f"{2 ** (round(2 * log2(_work(request))) / 2):.4g}"
 
@@ -42,11 +53,13 @@ def work_of(size: str) -> float:
 
 def _work(request: Request) -> float:
     match request:
-        case TextToImage():
-            side = USUAL_PIXELS**0.5
-            pixels = (request.width or side) * (request.height or side)
+        case TextToImage() | TextToVideo() | TextToAudio():
             steps = request.steps or USUAL_STEPS  # at any strength: servers run all of them
-            return steps * pixels * request.count / (USUAL_STEPS * USUAL_PIXELS)
+            return steps / USUAL_STEPS * _extent(request)
+        case TextToSpeech():
+            return len(request.text) / USUAL_SPEECH_CHARS
+        case SpeechToText():
+            return 1.0
         case Chat():
             chars = sum(len(message.text) for message in request.messages)
             answer = request.max_tokens or USUAL_ANSWER_TOKENS
@@ -54,6 +67,19 @@ def _work(request: Request) -> float:
         case Embed():
             tokens = sum(map(_tokens, request.inputs))
             return (CALL_TOKENS + tokens) / (CALL_TOKENS + USUAL_EMBEDDED_TOKENS)
+
+
+def _extent(request: TextToImage | TextToVideo | TextToAudio) -> float:
+    """Return the pixels, frames or seconds a request generates, in units of the usual ones."""
+    if isinstance(request, TextToAudio):
+        return (request.seconds or USUAL_MUSIC_S) / USUAL_MUSIC_S
+    usual = USUAL_PIXELS if isinstance(request, TextToImage) else USUAL_FILM_PIXELS
+    side = usual**0.5
+    pixels = (request.width or side) * (request.height or side) / usual
+    if isinstance(request, TextToImage):
+        return pixels * request.count
+    frames = (request.seconds or USUAL_FILM_S) * (request.fps or USUAL_FPS)
+    return pixels * frames / (USUAL_FILM_S * USUAL_FPS)
 
 
 def _tokens(given: EmbedInput) -> float:

@@ -10,7 +10,16 @@ from PIL import Image
 from backends.comfyui.backend import ComfyUI
 from queueing.core.catalog import BackendSpec
 from queueing.core.errors import Rejected
-from queueing.core.requests import Capability, Chat, ChatMessage, File, Progress, TextToImage, Work
+from queueing.core.requests import (
+    Capability,
+    Chat,
+    ChatMessage,
+    File,
+    LoraWeight,
+    Progress,
+    TextToImage,
+    Work,
+)
 from tests.backends.drawing import SDXL, SMALL, connect, drawn, ignore, work
 from tests.fakes.comfyui import FakeComfyUI
 from tests.told import words
@@ -148,8 +157,10 @@ async def test_a_picture_is_made_larger_by_the_template_for_that(
 async def test_loras_are_listed_and_found_by_their_names(fake: FakeComfyUI, comfy: ComfyUI) -> None:
     """People could not know what --lora takes, or would type a path."""
     assert await comfy.loras(SDXL) == ("ink",)
-    attempt = work(SMALL.model_copy(update={"lora": "Ink"}))
+    attempt = work(SMALL.model_copy(update={"lora": (LoraWeight(name="Ink"),)}))
     await drawn(comfy, attempt=attempt)
     assert fake.posts[-1]["prompt"]["lora"]["inputs"]["lora_name"] == "sub/ink.safetensors"
     with pytest.raises(Rejected, match="no LoRA"):
-        await drawn(comfy, attempt=work(SMALL.model_copy(update={"lora": "oil"})))
+        await drawn(
+            comfy, attempt=work(SMALL.model_copy(update={"lora": (LoraWeight(name="oil"),)}))
+        )

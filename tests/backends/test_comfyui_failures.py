@@ -18,7 +18,7 @@ from queueing.core.errors import (
     Rejected,
     Unavailable,
 )
-from queueing.core.requests import Capability
+from queueing.core.requests import Capability, LoraWeight
 from tests.backends.drawing import LONG, SDXL, SMALL, drawn, idle, ignore, running, work
 from tests.contracts.harness_comfyui import model
 from tests.fakes.comfyui import FakeComfyUI
@@ -53,10 +53,17 @@ async def test_a_lora_the_server_lacks_is_the_persons_mistake(
 ) -> None:
     """A typing mistake would be reported as a broken model."""
     with pytest.raises(Rejected) as caught:
-        await drawn(comfy, attempt=work(SMALL.model_copy(update={"lora": "nope"})))
+        await drawn(
+            comfy, attempt=work(SMALL.model_copy(update={"lora": (LoraWeight(name="nope"),)}))
+        )
     assert words(caught.value) == "This server has no LoRA named nope; it has: ink."
     assert len(
-        await drawn(comfy, attempt=work(SMALL.model_copy(update={"lora": "sub/ink.safetensors"})))
+        await drawn(
+            comfy,
+            attempt=work(
+                SMALL.model_copy(update={"lora": (LoraWeight(name="sub/ink.safetensors"),)})
+            ),
+        )
     )
 
 

@@ -21,7 +21,7 @@ from PIL import Image
 from backends.comfyui.backend import ComfyUI
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import BadModel, Rejected, Unavailable
-from queueing.core.requests import Capability, File, Progress, TextToImage, Work
+from queueing.core.requests import Capability, File, LoraWeight, Progress, TextToImage, Work
 from tests.contracts.backend_harness import until
 from tests.contracts.harness_comfyui import model
 
@@ -137,7 +137,7 @@ async def test_all_that_people_can_ask_for_is_drawn() -> None:
         with pytest.raises(BadModel, match="the server does not have RealESRGAN"):
             await backend.verify(by_model)
         with pytest.raises(Rejected, match="no LoRA"):
-            await backend.run(sdxl, work(lora="no such"), ignore)
+            await backend.run(sdxl, work(lora=(LoraWeight(name="no such"),)), ignore)
         gone = replace(model("gone.safetensors"), name="gone")
         with pytest.raises(BadModel, match=r"gone\.safetensors"):
             await backend.run(gone, work(), ignore)

@@ -16,7 +16,7 @@ from backends.comfyui.workflow.limits import NumberRange
 from backends.comfyui.workflow.template import WORDS, Workflow, blame, parse_workflow, prepare
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BadModel, Rejected
-from queueing.core.requests import SEED_MAX, Capability, TextToImage
+from queueing.core.requests import SEED_MAX, Capability, LoraWeight, TextToImage
 from tests.fakes.comfyui_nodes import judge
 from tests.told import words
 
@@ -73,7 +73,9 @@ def test_shipped_templates_are_sound_on_the_server(template: Workflow) -> None:
     """A template that Usher brings along would be refused by the server."""
     picture = "usher/a.png" if template.takes_picture else None
     request = TextToImage(prompt="a cat", width=1000, height=700, seed=SEED_MAX, count=2)
-    everything = request.model_copy(update={"lora": "sub/ink.safetensors", "steps": 3})
+    everything = request.model_copy(
+        update={"lora": (LoraWeight(name="sub/ink.safetensors"),), "steps": 3}
+    )
     for graph in (
         fill(template, request, prefix="usher/1", picture=picture),
         fill(template, everything, prefix="usher/1", picture=picture),
@@ -240,7 +242,7 @@ def test_values_must_be_plain(value: JsonValue) -> None:
     [
         (TextToImage(prompt="a", width=512), "set the width"),
         (TextToImage(prompt="a", negative="b"), "set the negative prompt"),
-        (TextToImage(prompt="a", lora="x"), "set the LoRA"),
+        (TextToImage(prompt="a", lora=(LoraWeight(name="x"),)), "set the LoRA"),
         (TextToImage(prompt="a", guidance=2.0), "set the guidance"),
         (TextToImage(prompt="a", count=2), "one picture at a time"),
     ],

@@ -8,7 +8,7 @@ import pytest
 
 from backends.common import presence
 from queueing.core.errors import BadModel, Rejected, StoreError, Unavailable
-from queueing.core.requests import Embed, Output, Progress, TextToImage, Work
+from queueing.core.requests import Embed, LoraWeight, Output, Progress, TextToImage, Work
 from queueing.core.vectors import dimensions_of
 from tests.contracts import harness_comfyui, harness_text
 from tests.contracts.backend_harness import Harness, Opens, until
@@ -78,7 +78,7 @@ async def test_every_lora_that_is_listed_can_be_asked_for(harness: Harness) -> N
     taken = harness.backend.options(harness.model)
     assert not names or taken is None or "lora" in taken
     for name in names:
-        request = harness.quick.model_copy(update={"lora": name})
+        request = harness.quick.model_copy(update={"lora": (LoraWeight(name=name),)})
         await harness.backend.run(harness.model, Work(key=str(uuid4()), request=request), ignore)
 
 

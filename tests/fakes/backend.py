@@ -19,7 +19,11 @@ from queueing.core.requests import (
     File,
     Output,
     Progress,
+    SpeechToText,
+    TextToAudio,
     TextToImage,
+    TextToSpeech,
+    TextToVideo,
     Work,
 )
 
@@ -97,6 +101,12 @@ def prompt_of(work: Work) -> str:
             return messages[-1].text
         case Embed(inputs=inputs):
             return str(inputs[0])
+        case TextToVideo(prompt=prompt) | TextToAudio(prompt=prompt):
+            return prompt
+        case TextToSpeech(text=text):
+            return text
+        case SpeechToText(prompt=prompt):
+            return prompt or ""
 
 
 class FakeServer:

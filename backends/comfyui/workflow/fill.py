@@ -72,7 +72,7 @@ def fit_size(picture: tuple[int, int], default: tuple[int, int]) -> tuple[int, i
 
 def _refuse_unsupported(workflow: Workflow, request: TextToImage, *, has_picture: bool) -> None:
     for word in ("negative", "width", "height", "steps", "guidance", "lora"):
-        if getattr(request, word) not in {None, ""} and word not in workflow.placeholders:
+        if getattr(request, word) not in {None, "", ()} and word not in workflow.placeholders:
             raise _unsupported(What.TAKES_NO, field=word)
     if request.count > 1 and "count" not in workflow.placeholders:
         raise _unsupported(What.ONE_AT_A_TIME)
@@ -96,6 +96,8 @@ def _merged(workflow: Workflow, request: TextToImage) -> dict[str, JsonValue]:
     for side in ("width", "height"):
         if values[side] is not None:
             values[side] = round(values[side] / workflow.grid) * workflow.grid
+    named = request.lora or workflow.defaults.lora
+    values["lora"] = named[0].name if named else None
     return {word: values[word] for word in WORDS if word in values}
 
 

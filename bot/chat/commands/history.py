@@ -5,8 +5,9 @@ from bot.chat.api.content import Body, Button, Content, Moment, Strong
 from bot.chat.api.table import Command, Param, ParamKind, Topic
 from bot.chat.commands.context import Call, Context, reply
 from bot.chat.texts import join, status, word
+from bot.requests.typed import typed
 from queueing.core.jobs import Job, JobState
-from queueing.core.requests import Embed, TextToImage
+from queueing.core.requests import Chat, TextToImage
 
 _SHOWN = 10
 _IN_ROW = 5
@@ -50,11 +51,9 @@ def _line(call: Call, job: Job, *, seen: bool) -> Body:
 
 def _asked(job: Job) -> str:
     """Return what was asked for, without the words or files a question was about."""
-    if isinstance(job.request, TextToImage):
-        return job.request.prompt
-    if isinstance(job.request, Embed):
-        return ""
-    text = job.request.messages[-1].text
+    text = typed(job.request)
+    if not isinstance(job.request, Chat):
+        return text
     own = "\n".join(line for line in text.splitlines() if not line.startswith(">"))
     return own.strip() or text
 

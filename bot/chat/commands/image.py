@@ -4,11 +4,12 @@ from bot.chat.api.answers import Answer
 from bot.chat.api.attachment_kinds import AttachmentKind
 from bot.chat.api.table import Command, Param, ParamKind, Topic
 from bot.chat.commands.attachments import pictures
-from bot.chat.commands.context import Call, Context
+from bot.chat.commands.context import Call, CallRefused, Context
 from bot.chat.commands.submitting import asking, placed
 from bot.requests.drawing import Drawing, DrawingOptions
+from bot.requests.loras import loras_in
 from bot.requests.sizes import size
-from queueing.core.requests import SEED_MAX, Capability
+from queueing.core.requests import LORAS_MOST, SEED_MAX, Capability, LoraWeight
 
 OPTIONS = (
     Param(name="size", kind=ParamKind.SIZE, help="param.size"),
@@ -67,5 +68,14 @@ def options_of(call: Call) -> DrawingOptions:
         negative=call.text("negative"),
         count=call.whole("count"),
         strength=call.decimal("strength"),
-        lora=call.text("lora"),
+        lora=_loras(call.text("lora")),
     )
+
+
+def _loras(written: str | None) -> tuple[LoraWeight, ...] | None:
+    if not written:
+        return None
+    try:
+        return loras_in(written)
+    except ValueError:
+        raise CallRefused("refused.loras", most=LORAS_MOST, example="ink:0.8, film") from None

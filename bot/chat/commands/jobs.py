@@ -41,8 +41,8 @@ async def past_job(context: Context, call: Call) -> Job:
 
 
 def shown_request(job: Job) -> TextToImage | Chat:
-    """Return a job's request, unless only programs can use its result. Raises `CallRefused`."""
-    if isinstance(job.request, Embed):
+    """Return a job's request, unless a chat cannot ask for it again. Raises `CallRefused`."""
+    if not isinstance(job.request, TextToImage | Chat):
         raise CallRefused("refused.for_programs", job=job.id)
     return job.request
 

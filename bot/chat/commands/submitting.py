@@ -10,8 +10,9 @@ from bot.chat.api.table import ParamKind
 from bot.chat.commands.context import Call, Context
 from bot.requests.limits import Asking
 from bot.requests.refusals import Declined, Refusal
+from bot.requests.typed import typed
 from queueing.core.jobs import Job
-from queueing.core.requests import Capability, Chat, Embed, File, Request, TextToImage
+from queueing.core.requests import Capability, Chat, File, Request, TextToImage
 
 _OF_TEXT = frozenset({Capability.TEXT_TO_TEXT, Capability.VISION})
 _LOOKED_AT = 20  # of the person's latest jobs
@@ -83,14 +84,4 @@ def _prompt(context: Context, call: Call) -> str:
 async def _used_before(context: Context, user: str, word: str) -> bool:
     """Return whether the person recently began a prompt this way: then they know, or mean it."""
     jobs = await context.queue.jobs.history(user, limit=_LOOKED_AT)
-    return any(_asked(job).casefold().startswith(word.casefold()) for job in jobs)
-
-
-def _asked(job: Job) -> str:
-    match job.request:
-        case TextToImage(original=original, prompt=prompt):
-            return original or prompt
-        case Chat(messages=messages):
-            return messages[-1].text
-        case Embed():
-            return ""
+    return any(typed(job.request).casefold().startswith(word.casefold()) for job in jobs)

@@ -56,6 +56,10 @@ def of_result(job: Job, language: str, abilities: Abilities, *, pictures: int) -
         )
     if isinstance(job.request, Embed):
         return ()
+    if not isinstance(job.request, TextToImage):
+        return (
+            (_button("again", job, language, "button.again"), _button("delete", job, language)),
+        )
     if job.request.upscale:
         return ((*_original(job.request, language), _button("delete", job, language)),)
     rows = (_always(job, language, "button.again"),)

@@ -6,6 +6,7 @@ Times are ISO 8601 in UTC. Unknown values are null.
 from typing import Annotated, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Discriminator,
@@ -19,6 +20,7 @@ from pydantic import (
 from bot.gateway.openai.chat import ChatCompletions
 from bot.gateway.openai.records import NAME_LIMIT
 from bot.requests.drawing import PROMPT_LIMIT, DrawingOptions
+from bot.requests.loras import loras_in
 from queueing.core.jobs import JobState
 from queueing.core.requests import SEED_MAX
 
@@ -27,6 +29,11 @@ PICTURES_LIMIT = 8
 
 Webhook = Annotated[str, Field(max_length=2_000)]
 """An address that is called once the job has ended, at an origin of `api.webhooks`."""
+
+
+def _loras(written: str) -> str:
+    loras_in(written)
+    return written
 
 
 class ChatJob(ChatCompletions):
@@ -60,7 +67,7 @@ class PictureJob(BaseModel):
     negative: str | None = Field(default=None, max_length=PROMPT_LIMIT)
     count: int | None = Field(default=None, ge=1, le=4)
     strength: float | None = Field(default=None, ge=0, le=1)
-    lora: str | None = Field(default=None, max_length=NAME_LIMIT)
+    lora: Annotated[str, AfterValidator(_loras)] | None = Field(default=None, max_length=NAME_LIMIT)
     style: str | None = Field(default=None, max_length=NAME_LIMIT)
     raw: bool = False
     webhook: Webhook | None = None
@@ -82,7 +89,7 @@ class PictureJob(BaseModel):
             negative=self.negative,
             count=self.count,
             strength=self.strength,
-            lora=self.lora,
+            lora=loras_in(self.lora) if self.lora else None,
         )
 
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from backends.demo.backend import Demo
 from backends.registry import KINDS
 from bot.config.chats import ChatsConfig
 from bot.config.load import ConfigError, load, parse
 from bot.people.access import PersonLimits
 from bot.people.users import Person
 from queueing.core.catalog import ModelSpec, Timeouts
-from queueing.core.requests import Capability
+from queueing.core.requests import Capability, LoraWeight
 from queueing.core.world import Rules
 from tests.bot.config.configs import SMALL, problems, with_lines
 
@@ -27,7 +28,7 @@ def test_a_small_configuration_becomes_a_catalog_with_the_defaults() -> None:
     flux = catalog.models["flux"]
     usual = ModelSpec(name="", backends=(), capabilities=frozenset())
     assert flux.backends == ("stand-in",)
-    assert flux.capabilities == set(Capability) - {
+    assert flux.capabilities == Demo.capabilities - {
         Capability.VISION,
         Capability.EMBEDDING,
         Capability.IMAGE_EMBEDDING,
@@ -264,7 +265,7 @@ def test_styles_and_rooms_reach_the_bot_and_their_mistakes_are_told() -> None:
     )
     style = config.styles["noir"].style()
     assert (style.prompt, style.size, style.model) == ("{prompt}, noir", "3:2", "flux")
-    assert style.options == {"steps": 9, "lora": "ink"}
+    assert style.options == {"steps": 9, "lora": (LoraWeight(name="ink"),)}
     assert config.rooms["telegram:-100/7"].settings().spoiler
     assert problems(
         with_lines(
