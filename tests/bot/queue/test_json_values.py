@@ -17,7 +17,22 @@ from queueing.core.catalog import Catalog, HostSpec, ModelSpec, Offer
 from queueing.core.errors import QueueError, Unavailable
 from queueing.core.events import Event
 from queueing.core.problems import Problem, What
-from queueing.core.requests import Chat, ChatMessage, Embed, PictureInput, TextToImage
+from queueing.core.requests import (
+    FILM_S_MOST,
+    LORAS_MOST,
+    MUSIC_S_MOST,
+    Chat,
+    ChatMessage,
+    Embed,
+    LoraWeight,
+    PictureInput,
+    SpeechFormat,
+    SpeechToText,
+    TextToAudio,
+    TextToImage,
+    TextToSpeech,
+    TextToVideo,
+)
 
 PARTS = [
     protocol
@@ -36,6 +51,10 @@ MESSAGES = st.builds(
     pictures=st.tuples() | st.tuples(st.integers(0, 9)),
     name=st.none() | WORDS,
 )
+LORAS = st.lists(
+    st.builds(LoraWeight, name=st.text(min_size=1, max_size=5), weight=st.floats(-4, 4)),
+    max_size=LORAS_MOST,
+).map(tuple)
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | WORDS,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(WORDS, inner, max_size=2),
@@ -66,6 +85,47 @@ st.register_type_strategy(
         seed=st.integers(0, 2**64 - 1),
         upscale=st.booleans(),
         original=st.none() | WORDS,
+        lora=LORAS,
+    ),
+)
+st.register_type_strategy(
+    TextToVideo,
+    st.builds(
+        TextToVideo,
+        prompt=WORDS,
+        seconds=st.none() | st.floats(0.1, FILM_S_MOST),
+        fps=st.none() | st.floats(1, 120),
+        lora=LORAS,
+    ),
+)
+st.register_type_strategy(
+    TextToAudio,
+    st.builds(
+        TextToAudio,
+        prompt=WORDS,
+        lyrics=st.none() | WORDS,
+        seconds=st.none() | st.floats(0.1, MUSIC_S_MOST),
+        lora=LORAS,
+    ),
+)
+st.register_type_strategy(
+    TextToSpeech,
+    st.builds(
+        TextToSpeech,
+        text=st.text(min_size=1, max_size=5),
+        voice=st.none() | WORDS,
+        speed=st.none() | st.floats(0.25, 4),
+        format=st.none() | st.sampled_from(get_args(SpeechFormat)),
+    ),
+)
+st.register_type_strategy(
+    SpeechToText,
+    st.builds(
+        SpeechToText,
+        language=st.none() | WORDS,
+        temperature=st.none() | st.floats(0, 1),
+        translate=st.booleans(),
+        timestamps=st.booleans(),
     ),
 )
 st.register_type_strategy(
