@@ -21,10 +21,10 @@ PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 LOCKS = {
     "run": ROOT / "requirements.lock",
     "dev": ROOT / "requirements-dev.lock",
-    "media": ROOT / "requirements-media.lock",  # beside either: films and sound
+    "media": ROOT / "requirements-media.lock",  # beside either: films, sound and PDFs
     "postgres": ROOT / "requirements-postgres.lock",  # beside either: PostgreSQL's driver
 }
-EXTRAS = {"media": "films and sound (PyAV)", "postgres": "PostgreSQL (psycopg)"}
+EXTRAS = {"media": "films, sound and PDFs (PyAV, pypdfium2)", "postgres": "PostgreSQL (psycopg)"}
 OLDEST = (3, 11)
 
 

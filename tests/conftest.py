@@ -16,7 +16,7 @@ import pytest
 from hypothesis import settings
 
 from backends.demo import art as demo_art
-from backends.media.films import helper
+from backends.media.helper import process as helper
 from bot.runtime import logs
 
 # Begun first, so that no worker is left alone with one of them while the others have nothing to do.
@@ -64,8 +64,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def films_have_their_turn() -> Iterator[None]:
-    """Have the helper for films give its time to no one, or on a busy machine it would get none."""
-    eager = "from backends.media.films import worker; worker._NICE = 0; worker.main()"
+    """Have the helper for files give its time to no one, or on a busy machine it would get none."""
+    eager = "from backends.media.helper import worker; worker._NICE = 0; worker.main()"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(helper, "PROGRAM", ("-P", "-c", eager))
         yield

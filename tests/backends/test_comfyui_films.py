@@ -44,7 +44,7 @@ async def test_the_workflow_stays_where_the_operator_wants_it(
     comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The option would do nothing for films, or need what is not installed."""
-    monkeypatch.setattr(films.helper, "available", lambda: False)
+    monkeypatch.setattr(films, "available", lambda: False)
     whole = film("mp4")
     output = await given(comfy, whole, MODEL_3D, keep=True)
     assert [file.data for file in output.files] == [whole, MODEL_3D]
@@ -55,7 +55,7 @@ async def test_without_the_libraries_a_film_is_kept_back_with_a_sentence(
     comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Films would be given out with the workflow, or vanish in silence."""
-    monkeypatch.setattr(films.helper, "available", lambda: False)
+    monkeypatch.setattr(films, "available", lambda: False)
     output = await given(comfy, film("mp4"), PLANTED["PNG"]())
     assert [file.mime for file in output.files] == ["image/png"]
     assert output.missing == KEPT_BACK.code()

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from backends.media import films
-from backends.media.films import helper
-from backends.media.films.order import Answer, MediaTask, Order
 from backends.media.films.plan import film_plan, sound_rate
+from backends.media.helper import process as helper
+from backends.media.helper.order import Answer, MediaTask, Order
 from backends.media.metadata.kinds import mime_of
 from queueing.core.requests import File
 
@@ -231,7 +231,8 @@ async def test_the_process_is_bounded_and_knows_no_secret(monkeypatch: pytest.Mo
     """A crafted film could take all memory, or read the bots' tokens."""
     monkeypatch.setenv("DISCORD_TOKEN", "secret")
     code = (
-        "import os, resource as r; from backends.media.films import worker; worker._bound();"
+        "import os, resource as r; from backends.media.helper import worker;"
+        "worker._bound(worker.MEMORY, worker.PROCESSOR_S);"
         "print(r.getrlimit(r.RLIMIT_AS)[0] <= worker.MEMORY, r.getrlimit(r.RLIMIT_FSIZE)[0],"
         "r.getrlimit(r.RLIMIT_CPU)[0] <= worker.PROCESSOR_S, os.nice(0) > 0,"
         "'DISCORD_TOKEN' in os.environ)"
@@ -252,6 +253,6 @@ def test_what_is_no_answer_is_known(line: bytes) -> None:
 
 async def test_without_the_libraries_films_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """An installation without them would give out films as they came."""
-    monkeypatch.setattr(helper, "available", lambda: False)
+    monkeypatch.setattr(films, "available", lambda: False)
     with pytest.raises(films.NoFilms):
         await films.cleaned(b"\0\0\0\x18ftypmp42")

@@ -8,12 +8,14 @@ import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from backends.media.films.helper import WALL_S, FilmError, NoFilms, ask, available
-from backends.media.films.order import Looks, MediaTask, Order
+from backends.media.helper.order import Answer, Looks, MediaTask, Order
+from backends.media.helper.process import WALL_S, MediaError, NoLibrary, ask, installed
 from backends.media.metadata.kinds import mime_of
 from queueing.core.requests import File
 
 __all__ = ["Film", "FilmError", "Looks", "NoFilms", "available", "cleaned", "fitted", "looked_at"]
+
+FilmError, NoFilms = MediaError, NoLibrary
 
 _REMEMBERED = 64  # inspected files
 _KEPT_BYTES = 128_000_000  # of fitted files
@@ -32,13 +34,18 @@ _looks: OrderedDict[str, Film] = OrderedDict()
 _fits: OrderedDict[tuple[str, int], File] = OrderedDict()
 
 
+def available() -> bool:
+    """Return whether the library for films and sounds (`usher-bot[media]`) is installed."""
+    return installed("av")
+
+
 async def cleaned(data: bytes, *, wall_s: float = WALL_S) -> bytes:
     """Return a film or sound without its metadata; picture and sound stay bit for bit the same.
 
     Raises `FilmError` if it cannot be read, or not within `wall_s` seconds.
     """
     order = Order(task=MediaTask.CLEAN, mime=mime_of(data), size=len(data))
-    _, made = await ask(order, data, wall_s=wall_s)
+    _, made = await _asked(order, data, wall_s=wall_s)
     return made
 
 
@@ -47,7 +54,7 @@ async def looked_at(file: File) -> Film:
     key = await _digest(file)
     if key not in _looks:
         order = Order(task=MediaTask.LOOK, mime=mime_of(file.data), size=len(file.data))
-        answer, still = await ask(order, file.data)
+        answer, still = await _asked(order, file.data)
         _looks[key] = Film(looks=answer.looks or Looks(), still=still)
         while len(_looks) > _REMEMBERED:
             _looks.popitem(last=False)
@@ -62,13 +69,19 @@ async def fitted(file: File, limit: int) -> File:
     key = (await _digest(file), limit)
     if key not in _fits:
         order = Order(task=MediaTask.FIT, mime=mime_of(file.data), size=len(file.data), limit=limit)
-        answer, made = await ask(order, file.data)
+        answer, made = await _asked(order, file.data)
         stem = file.name.rpartition(".")[0] or file.name
         name = f"{stem}.{_ENDINGS[answer.mime]}"
         _fits[key] = File(name=name, mime=answer.mime, data=made)
         while len(_fits) > 1 and sum(len(kept.data) for kept in _fits.values()) > _KEPT_BYTES:
             _fits.popitem(last=False)
     return _fits[key]
+
+
+async def _asked(order: Order, data: bytes, *, wall_s: float = WALL_S) -> tuple[Answer, bytes]:
+    if not available():
+        raise NoFilms("films and sound need usher-bot[media]")
+    return await ask(order, data, wall_s=wall_s)
 
 
 async def _digest(file: File) -> str:

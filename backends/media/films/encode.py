@@ -10,6 +10,7 @@ from PIL import Image
 
 from backends.media.films.containers import Unreadable, made, opened, seconds_of, streams_of
 from backends.media.films.plan import FilmPlan, film_plan, sound_rate
+from backends.media.helper.order import Answer, Order
 from backends.media.metadata.kinds import MOVING
 
 _TRIES = (1.0, 0.75, 0.5)  # of the limit: when a difficult film overshoots, the next share is tried
@@ -21,6 +22,14 @@ _FRAMES_MOST = 3000
 _TICKS = 1000  # per second, for frames that state how long they are shown
 _TICK = Fraction(1, _TICKS)
 _FRAMES: Any = av.VideoFrame  # its constructor is not typed
+
+
+def fitted(order: Order, data: bytes) -> tuple[Answer, bytes]:
+    """Carry out an order to make a file fit."""
+    made_ = fit(data, order.mime, order.limit)
+    if made_ is None:
+        return Answer(error="cannot be made to fit"), b""
+    return Answer(mime=made_[1]), made_[0]
 
 
 def fit(data: bytes, mime: str, limit: int) -> tuple[bytes, str] | None:

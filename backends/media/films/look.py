@@ -3,10 +3,16 @@
 import io
 
 from backends.media.films.containers import opened, seconds_of, streams_of
-from backends.media.films.order import Looks
+from backends.media.helper.order import Answer, Looks, Order
 
 _SIDE_MOST = 320  # the size chats accept as a still
 _BYTES_MOST = 200_000
+
+
+def looked(order: Order, data: bytes) -> tuple[Answer, bytes]:
+    """Carry out an order to look at a file."""
+    looks, still = look(data, order.mime)
+    return Answer(mime="image/jpeg" if still else "", looks=looks), still
 
 
 def look(data: bytes, mime: str) -> tuple[Looks, bytes]:

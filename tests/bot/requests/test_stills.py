@@ -35,7 +35,7 @@ async def test_a_film_shows_its_first_picture_with_a_sign() -> None:
 
 async def test_without_the_libraries_a_film_has_its_sign(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bot without the libraries for films would show empty squares."""
-    monkeypatch.setattr(films.helper, "available", lambda: False)
+    monkeypatch.setattr(films, "available", lambda: False)
     data = film("webm", size=(64, 48), frames=5)
     assert shown(await still("wan-1.webm", mime_of(data), data)).size == (THUMB, THUMB)
 

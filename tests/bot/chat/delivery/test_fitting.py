@@ -88,7 +88,7 @@ async def test_without_the_libraries_what_fits_goes_as_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A small film would be lost for want of a library."""
-    monkeypatch.setattr(films.helper, "available", lambda: False)
+    monkeypatch.setattr(films, "available", lambda: False)
     whole = file(film("mkv"))
     assert await fitted(whole, TELEGRAM) is whole
     assert await fitted(whole, replace(TELEGRAM, upload=100)) is None

@@ -4,6 +4,7 @@ import aiohttp
 import pytest
 
 from backends.media import films
+from backends.media.helper.process import WALL_S
 from bot.chat.api.content import Content
 from bot.platforms.web.platform import Web
 from bot.requests import images as pictures
@@ -50,12 +51,12 @@ async def test_an_uploaded_film_is_kept_without_what_a_camera_wrote(
     monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """The place where a film was taken would be stored, and given out."""
-    monkeypatch.setattr(pictures, "_UPLOAD_S", films.helper.WALL_S)  # a busy machine may need it
+    monkeypatch.setattr(pictures, "_UPLOAD_S", WALL_S)  # a busy machine may need it
     before = film(kind)
     after = await bare(before)
     assert SECRET in tags_of(before)
     assert SECRET not in tags_of(after)
-    monkeypatch.setattr(films.helper, "available", lambda: False)
+    monkeypatch.setattr(films, "available", lambda: False)
     assert await bare(before) == b""
 
 

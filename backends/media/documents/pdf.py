@@ -1,0 +1,96 @@
+"""Reads PDFs, or draws their pages where they hold no words. In the helper process only."""
+
+import io
+import math
+import time
+from typing import Any
+
+import pypdfium2
+import pypdfium2.raw as pdfium
+
+from backends.media.documents.kinds import Fault
+from backends.media.documents.paper import Full, Paper
+from backends.media.helper.order import Answer, Faulty, Order
+
+_PAGES_MOST = 1000
+_PROCESSOR_S = 25.0  # afterwards what was found until then is the answer
+_WORDLESS = 40  # characters on a page, with fewer of which it is taken for a scan
+_SIDE_MOST = 1568  # pixels: models that see make nothing of more
+_SCALE_MOST = 4.0
+_QUALITY = 80
+
+
+def read(order: Order, data: bytes) -> tuple[Answer, bytes]:
+    """Carry out an order to read a PDF. Raises `Faulty`."""
+    document = _opened(data)
+    paper = Paper(order.characters)
+    wordless = _written(document, paper)
+    scanned = wordless if 2 * len(wordless) >= min(len(document), _PAGES_MOST) else []
+    drawn = []
+    for number in scanned[: order.pictures]:
+        if _late():
+            break
+        drawn.append(_drawn(document[number]))
+    text = paper.text().encode("utf-8", "replace")
+    answer = Answer(
+        mime="text/plain",
+        pages=len(document),
+        truncated=paper.truncated or len(drawn) < len(scanned),
+        parts=(len(text), *(len(picture) for picture in drawn)),
+    )
+    return answer, b"".join((text, *drawn))
+
+
+def _opened(data: bytes) -> Any:
+    try:
+        document: Any = pypdfium2.PdfDocument(data)
+    except pypdfium2.PdfiumError as error:
+        locked = error.err_code in {pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY}
+        raise Faulty(Fault.ENCRYPTED if locked else Fault.UNREADABLE) from error
+    if len(document) < 1:
+        raise Faulty(Fault.UNREADABLE)
+    return document
+
+
+def _written(document: Any, paper: Paper) -> list[int]:
+    """Write the words of all pages and return the numbers of those with hardly any."""
+    wordless = []
+    try:
+        for number in range(len(document)):
+            if number >= _PAGES_MOST or _late():
+                paper.truncated = True
+                break
+            text = _words(document, number, paper.room)
+            if len("".join(text.split())) < _WORDLESS:
+                wordless.append(number)
+            if text.strip():
+                paper.add(f"\n[page {number + 1}]\n{text}\n")
+    except Full:
+        pass
+    return wordless
+
+
+def _words(document: Any, number: int, most: int) -> str:
+    """Return the words of a page, "" if it is damaged."""
+    try:
+        page = document[number]
+        words = page.get_textpage()
+        if words.count_chars() > most:
+            return str(words.get_text_range(count=most + 1))
+        return str(words.get_text_bounded())
+    except pypdfium2.PdfiumError:
+        return ""
+
+
+def _drawn(page: Any) -> bytes:
+    sides = [side if math.isfinite(side) and side > 0 else 1.0 for side in page.get_size()]
+    scale = min(_SIDE_MOST / max(sides), _SCALE_MOST)
+    picture = page.render(scale=scale, may_draw_forms=False).to_pil().convert("RGB")
+    picture.thumbnail((_SIDE_MOST, _SIDE_MOST))
+    out = io.BytesIO()
+    picture.save(out, "JPEG", quality=_QUALITY)
+    return out.getvalue()
+
+
+def _late() -> bool:
+    return time.process_time() > _PROCESSOR_S

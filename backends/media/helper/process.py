@@ -1,0 +1,125 @@
+"""Runs the helper process for untrusted files: few at a time, killed when its caller gives up."""
+
+import asyncio
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+
+from backends.media.helper.order import Answer, MediaTask, Order
+
+WALL_S = 300.0
+PROGRAM = ("-P", "-m", "backends.media.helper.worker")
+_PIECE = 256 * 1024  # bytes written or read between two steps of the event loop
+_ANSWER_MOST = 64_000_000  # bytes, where neither the order nor its file says more
+
+# Processes at once. Encoding takes minutes, and a question about a file does not wait for it.
+_encoders, _readers = asyncio.Semaphore(2), asyncio.Semaphore(2)
+
+
+class MediaError(Exception):
+    """The helper process failed; the text is for the operator.
+
+    `fault` is set if the helper told what is wrong with the file itself.
+    """
+
+    def __init__(self, text: str, *, fault: str = "") -> None:
+        super().__init__(text)
+        self.fault = fault
+
+
+class NoLibrary(MediaError):
+    """The library that reads such files is not installed here."""
+
+
+def installed(library: str) -> bool:
+    """Return whether a library of `usher-bot[media]` is installed."""
+    return importlib.util.find_spec(library) is not None
+
+
+async def ask(order: Order, data: bytes, *, wall_s: float = WALL_S) -> tuple[Answer, bytes]:
+    """Run an order in a process of its own. Raises `MediaError`.
+
+    The process is killed when it takes too long and when the waiting task is cancelled.
+    """
+    async with _encoders if order.task is MediaTask.FIT else _readers:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *PROGRAM,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=_environment(),
+        )
+        try:
+            async with asyncio.timeout(wall_s):
+                return await _spoken(process, order, data)
+        except TimeoutError:
+            raise MediaError(
+                f"{order.task} of {len(data)} bytes took over {wall_s:.0f} s"
+            ) from None
+        finally:
+            await _ended(process)
+
+
+async def _spoken(
+    process: asyncio.subprocess.Process, order: Order, data: bytes
+) -> tuple[Answer, bytes]:
+    if process.stdin is None or process.stdout is None:
+        raise MediaError("no pipes")
+    with suppress(ConnectionError):  # it died; its output until then says more
+        await _told(process.stdin, order, data)
+    # Standard input stays open: closing it would end the process.
+    most = max(_ANSWER_MOST, order.limit, 2 * len(data))
+    try:
+        answer = Answer.read(await process.stdout.readline())
+        made = await _heard(process.stdout, most)
+    except ValueError:
+        if not process.stdout.at_eof():
+            raise MediaError(f"{order.task}: no answer, or over {most} bytes") from None
+        code = await process.wait()
+        raise MediaError(f"{order.task}: the helper ended with {code} and no answer") from None
+    if answer.error:
+        raise MediaError(f"{order.task} of {order.mime}: {answer.error}", fault=answer.fault)
+    return answer, made
+
+
+async def _told(pipe: asyncio.StreamWriter, order: Order, data: bytes) -> None:
+    """Write an order in pieces: a large file written at once would be copied on the event loop."""
+    pipe.write(order.line())
+    view = memoryview(data)
+    for at in range(0, len(data), _PIECE):
+        pipe.write(view[at : at + _PIECE])
+        await pipe.drain()
+
+
+async def _heard(pipe: asyncio.StreamReader, most: int) -> bytes:
+    """Return everything up to the end. Raises `ValueError` for more than `most` bytes."""
+    found, size = [], 0
+    while piece := await pipe.read(_PIECE):
+        found.append(piece)
+        size += len(piece)
+        if size > most:
+            raise ValueError("too long")
+    return found[0] if len(found) == 1 else await asyncio.to_thread(b"".join, found)
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """Wait for the end of the process, which ends by itself once it has answered."""
+    if process.stdout is not None and not process.stdout.at_eof():
+        with suppress(ProcessLookupError):
+            process.kill()
+    if process.stdin is not None:
+        process.stdin.close()
+    await asyncio.shield(asyncio.create_task(process.wait()))
+
+
+def _environment() -> Mapping[str, str]:
+    """Return what the process needs to find its modules; none of the bot's tokens are included."""
+    kept = ("SYSTEMROOT", "LD_LIBRARY_PATH", "PATH")  # for the interpreter and its libraries
+    return {
+        **{name: os.environ[name] for name in kept if name in os.environ},
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }

@@ -1,0 +1,107 @@
+"""The helper process: carries out one order and ends. Its input may be hostile, so it is bounded.
+
+It runs at low priority, has fixed limits of memory and processor time, is confined before it reads
+the file, and ends with the process that started it.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import BinaryIO
+
+from backends.media.helper.order import Answer, Faulty, MediaTask, Order
+from backends.media.helper.sandbox import confine
+
+Work = Callable[[Order, bytes], tuple[Answer, bytes]]
+
+MEMORY = 3 * 2**30  # bytes of address space; the libraries alone take a sixth of it
+PROCESSOR_S = 600
+# Of what is done while a person waits for a first answer: bytes of address space, seconds.
+_SOONER: Mapping[MediaTask, tuple[int, int]] = {MediaTask.READ: (3 * 2**29, 45)}
+_NICE = 15
+
+
+def main() -> None:
+    """Read an order and its bytes from standard input, answer on standard output."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # so that a library that prints something does not corrupt the answer
+    asked = sys.stdin.buffer
+    order = Order.read(asked.readline())
+    answer, made = _answered(order, asked)
+    answers.write(answer.line())
+    answers.write(made)
+    answers.flush()
+    os._exit(0)  # nothing to tidy up, and the watching thread cannot be stopped
+
+
+def _answered(order: Order, asked: BinaryIO) -> tuple[Answer, bytes]:
+    try:
+        work = _work(order.task, order.mime)  # before the libraries' files are out of reach
+        _bound(*_SOONER.get(order.task, (MEMORY, PROCESSOR_S)))
+        confine()
+        return work(order, _received(asked, order.size))
+    except Faulty as fault:
+        return Answer(error=str(fault), fault=str(fault)), b""
+    except Exception as error:  # noqa: BLE001  a hostile file can make the libraries raise anything
+        return Answer(error=f"{type(error).__name__}: {error}"[:500]), b""
+
+
+def _received(asked: BinaryIO, size: int) -> bytes:
+    data = asked.read(size)
+    if len(data) < size:
+        raise EOFError("the asking process has gone")
+    threading.Thread(target=_end_with_asker, args=(asked,), daemon=True).start()
+    return data
+
+
+def _work(task: MediaTask, mime: str) -> Work:
+    """Return what carries out a task. It imports libraries, which may be missing."""
+    match task:
+        case MediaTask.CLEAN:
+            from backends.media.films.remux import clean  # noqa: PLC0415
+
+            return lambda order, data: (Answer(mime=order.mime), clean(data, order.mime))
+        case MediaTask.LOOK:
+            from backends.media.films.look import looked  # noqa: PLC0415
+
+            return looked
+        case MediaTask.FIT:
+            from backends.media.films.encode import fitted  # noqa: PLC0415
+
+            return fitted
+        case MediaTask.READ:
+            if mime == "application/pdf":
+                from backends.media.documents.pdf import read  # noqa: PLC0415
+
+                return read
+            from backends.media.documents import office  # noqa: PLC0415
+
+            return office.read
+
+
+def _bound(memory: int, processor_s: int) -> None:
+    with suppress(OSError):
+        os.nice(_NICE)
+    try:
+        import resource  # noqa: PLC0415  # not on Windows, where only time is bounded
+    except ImportError:
+        return
+    for what, most in (
+        (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_CPU, processor_s),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        with suppress(OSError, ValueError):  # a tighter limit is set already
+            resource.setrlimit(what, (most, most))
+
+
+def _end_with_asker(asked: BinaryIO) -> None:
+    asked.read(1)  # returns when the other end is closed
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

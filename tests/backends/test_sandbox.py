@@ -1,0 +1,189 @@
+"""The process that reads untrusted files reaches nothing but its pipes."""
+
+import asyncio
+import platform
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from backends.media.helper import calls, sandbox
+from backends.media.helper.process import _environment
+from backends.media.helper.sandbox import Barrier
+
+# What a library that was taken over would try, each with what it needs to succeed.
+TRIED = {
+    "open a socket": "import socket; socket.socket()",
+    "open a local socket": "import socket; socket.socketpair()",
+    "write a file": "open(path + '/written', 'w')",
+    "append to a file": "open(path + '/there', 'a')",
+    "empty a file": "os.truncate(path + '/there', 0)",
+    "remove a file": "os.unlink(path + '/there')",
+    "rename a file": "os.rename(path + '/there', path + '/elsewhere')",
+    "make a folder": "os.mkdir(path + '/made')",
+    "link a file": "os.symlink(path + '/there', path + '/linked')",
+    "change who may read a file": "os.chmod(path + '/there', 0o777)",
+    "start a program": "import subprocess; subprocess.run([sys.executable, '-c', ''], check=True)",
+    "become a program": "os.execv(sys.executable, [sys.executable, '-c', ''])",
+    "split": "os.fork() or os._exit(0)",
+    "end the bot": "import signal; os.kill(os.getppid(), 0)",
+    "slow the bot down": "os.setpriority(os.PRIO_PROCESS, os.getppid(), 19)",
+    "bound the bot": "import resource as r; r.prlimit(os.getppid(), r.RLIMIT_CORE, (0, 0))",
+}
+READ = {
+    "read a file": "open(path + '/there').read()",
+    "read the bot's environment": "open(f'/proc/{os.getppid()}/environ').read()",
+}
+STILL = {
+    "start a thread": "import threading; threading.Thread(target=int).start()",
+    "read a library": "open(os.__file__).read()",
+    "allocate memory": "bytearray(50_000_000)",
+}
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux offers it")
+
+
+def outcome(doing: str, folder: Path, *, held: str) -> str:
+    """Return how an act ended in a process of its own, behind those barriers."""
+    code = (
+        f"import os, sys; path = {str(folder)!r}\n"
+        f"from backends.media.helper.sandbox import *; {held}\n"
+        f"try:\n    {doing}\n"
+        "except PermissionError: print('refused')\n"
+        "else: print('done')"
+    )
+    return _said(code)
+
+
+def _said(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=dict(_environment()),
+    )
+    return done.stdout.strip() or done.stderr
+
+
+def offered() -> set[str]:
+    """Return what this kernel offers: a container may have less."""
+    return set(_said("from backends.media.helper.sandbox import *; print(*confine())").split())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "there").write_text("secret")
+    return tmp_path
+
+
+@linux
+@pytest.mark.parametrize("act", TRIED)
+def test_a_film_that_takes_the_process_over_reaches_nothing(act: str, folder: Path) -> None:
+    """A stranger's file could send the bot's tokens away, or change its database."""
+    if Barrier.CALLS not in offered():
+        pytest.skip("this kernel has no seccomp, or lets no process use it")
+    # Without a sandbox the same act succeeds, or the test would hold nothing.
+    assert outcome(TRIED[act], folder, held="") in {"done", ""}
+    (folder / "there").write_text("secret")
+    before = sorted(each.name for each in folder.iterdir())
+    assert outcome(TRIED[act], folder, held="confine()") == "refused"
+    if "become" not in act:
+        assert sorted(each.name for each in folder.iterdir()) == before
+    assert (folder / "there").read_text() == "secret"
+
+
+@linux
+@pytest.mark.parametrize("act", READ)
+def test_it_reads_no_files_but_its_libraries(act: str, folder: Path) -> None:
+    """A stranger's file could have the bot's tokens drawn into a picture."""
+    if Barrier.FILES not in offered():
+        pytest.skip("this kernel has no Landlock")
+    assert outcome(READ[act], folder, held="") == "done"
+    assert outcome(READ[act], folder, held="confine()") == "refused"
+
+
+@linux
+@pytest.mark.parametrize("act", STILL)
+def test_it_can_still_work(act: str, folder: Path) -> None:
+    """A sandbox that is too tight would refuse every film."""
+    assert outcome(STILL[act], folder, held="confine()") == "done"
+
+
+@linux
+def test_its_privileges_are_given_up() -> None:
+    """A program with more rights could be started."""
+    assert Barrier.PRIVILEGES in offered()
+
+
+def test_elsewhere_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system without all this would get no films at all."""
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert sandbox.confine() == frozenset()
+    assert calls.refused("riscv64", 1) is None
+
+
+@linux
+def test_a_kernel_that_offers_nothing_is_lived_with(folder: Path) -> None:
+    """An old kernel would get no films at all."""
+    instead = (
+        "import ctypes; ctypes.CDLL = lambda *a, **b: type('Old', (), {'prctl': lambda *a: -1,"
+        " 'syscall': lambda *a: -1})(); print(len(confine()))"
+    )
+    assert outcome("pass", folder, held=instead) == "0\ndone"
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_the_filter_is_whole(machine: str) -> None:
+    """A jump beyond its end would have the kernel refuse the whole filter."""
+    if struct.calcsize("P") != 8:
+        pytest.skip("no filter for 32 bits")
+    program = calls.refused(machine, 4711)
+    assert program is not None
+    steps = list(struct.iter_unpack("=HBBI", program))
+    assert steps[-1] == (calls._RETURN, 0, 0, calls._ALLOW)
+    for at, (code, met, otherwise, _) in enumerate(steps):
+        if code in {calls._EQUALS, calls._AT_LEAST, calls._ANY_BIT}:
+            assert at + 1 + max(met, otherwise) < len(steps)
+
+
+@linux
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers of another machine")
+def test_the_numbers_of_the_calls_are_the_kernels() -> None:
+    """A wrong number would refuse one call and let another through."""
+    header = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
+    if not header.exists():
+        pytest.skip("the kernel's headers are not installed")
+    named = {
+        words[1].removeprefix("__NR_"): int(words[2])
+        for words in map(str.split, header.read_text().splitlines())
+        if len(words) == 3 and words[1].startswith("__NR_")
+    }
+    ours = {name: pair[0] for name, pair in {**calls._REFUSED, **calls._UNKNOWN}.items()}
+    assert {
+        name: number for name, number in ours.items() if named.get(name, number) != number
+    } == {}
+
+
+async def test_the_helper_is_confined_before_it_reads_the_file() -> None:
+    """The sandbox would be there, and unused."""
+    code = (
+        "from backends.media.helper import worker\n"
+        "worker.confine = lambda: print('confined', flush=True)\n"
+        "import os; os.dup2 = lambda *_: None\n"
+        "worker.main()"
+    )
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-c", code),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env=_environment(),
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b'{"task": "read", "mime": "application/zip", "size": 1000}\n')
+    assert await process.stdout.readline() == b"confined\n"  # it still waits for the file
+    process.stdin.close()
+    assert b"EOFError" in await process.stdout.read()
+    await process.wait()
