@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from queueing.core.jobs import Job, NewJob
+from queueing.core.problems import Problem
 from queueing.core.requests import File, Request
 from queueing.core.storage import Admission
 
@@ -32,10 +33,19 @@ class JobSubmitter(Protocol):
         *,
         files: Sequence[File] = (),
         reply_to: str | None = None,
+        release: bool = True,
+        version: int | None = None,
     ) -> Job | None:
         """Replace the request of a job that never started and let it start at once.
 
         `files` are added to its inputs, `reply_to` replaces its own. It keeps its place; its delay
-        ends. Returns the job as it is then, None when it has started or ended already. Raises
-        `StoreError`.
+        ends, unless it is not to be released. Returns the job as it is then, None when it has
+        started or ended already, or has another `version` than the one given. Raises `StoreError`.
+        """
+
+    async def give_up(self, job_id: int, problem: Problem) -> Job | None:
+        """End a job that never started as failed: what it waited for cannot be had; idempotent.
+
+        It counts no longer against its owner's hour. Returns the job as it is afterwards (running,
+        if it was faster), None if unknown. Raises `StoreError`.
         """

@@ -13,6 +13,9 @@ from queueing.core.requests import Capability, Embed, File, Request, TextToImage
 
 LANES = ("vip", "normal", "relaxed")
 
+HELD_UNTIL = 1e12
+"""The `not_before` of a held job: a moment that no clock reaches."""
+
 
 class JobState(StrEnum):
     """The stored states of a job."""
@@ -73,7 +76,8 @@ class NewJob:
     `owner` is the person whose limits apply ("telegram:42"). `key` makes acceptance idempotent: a
     redelivered update finds the job it made before. `reply_to` is opaque to the queue; the bot
     finds its chat by it. `parent` names the job an enhancement serves. `delay_s` keeps a job from
-    starting for that long after acceptance (its prompt is being enhanced); it keeps its place.
+    starting for that long after acceptance (its prompt is being enhanced), `held` until it is given
+    another request (its recording is being written down); it keeps its place.
     `remembered_by` is the backend that has read its conversation so far, None for a new one.
     """
 
@@ -86,6 +90,7 @@ class NewJob:
     reply_to: str = ""
     key: str
     delay_s: float = 0.0
+    held: bool = False
     remembered_by: str | None = None
 
     @property
@@ -127,6 +132,11 @@ class Job:
     acknowledged: bool
     sendings: int
     remembered_by: str | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether it starts only once it is given another request."""
+        return self.state is JobState.PENDING and self.not_before >= HELD_UNTIL
 
 
 make_job = quick(Job)  # many are made: for each event and each forecast

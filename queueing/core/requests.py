@@ -156,15 +156,18 @@ class SpeechToText(Record):
 
 
 class ChatMessage(Record):
-    """One turn of a conversation; `pictures` are indexes into the job's files.
+    """One turn of a conversation; `pictures` and `sounds` are indexes into the job's files.
 
-    `name` is the speaker, if several people talk with a model.
+    `name` is the speaker, if several people talk with a model. `sounds` are recordings that another
+    model writes down; `heard` is what is said in them, None until then, and part of the text.
     """
 
     role: Literal["system", "user", "assistant"]
     text: str
     pictures: tuple[int, ...] = ()
     name: str | None = None
+    sounds: tuple[int, ...] = ()
+    heard: str | None = None
 
     @property
     def told(self) -> str:
@@ -245,6 +248,8 @@ def needed(request: AnyRequest, *, has_files: bool) -> Capability:
             return Capability.UPSCALE
         case TextToImage(edit=True):
             return Capability.IMAGE_EDIT
+        case Chat(messages=messages) if any(turn.sounds for turn in messages):
+            has_files = any(turn.pictures for turn in messages)
     return _NEEDS[type(request)][has_files]
 
 

@@ -126,11 +126,14 @@ class JobChanges(Protocol):
         *,
         files: Sequence[File] = (),
         reply_to: str | None = None,
+        release: bool = True,
+        version: int | None = None,
     ) -> Job | None:
         """Replace the request of a job that never started, let it start at once and return it.
 
         `files` are added to its inputs; `reply_to` replaces its own. It keeps its place; its delay,
-        if any, ends. Returns None when it has started or ended, or does not exist.
+        if any, ends, unless it is not to be released. Returns None when it has started or ended,
+        does not exist, or has another `version` than the one given.
         """
 
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import NoServer, StaleJob
 from queueing.core.events import JobChanged
-from queueing.core.jobs import Job, JobEvent, NewJob
+from queueing.core.jobs import Job, JobEvent, JobState, NewJob
 from queueing.core.ports import Clock
+from queueing.core.problems import Problem
 from queueing.core.requests import File, Request
 from queueing.core.storage import Admission, Jobs
 from queueing.engine.durations import Times
@@ -68,10 +69,22 @@ class Intake:
 
         Returns the job as it is afterwards (perhaps completed: it was faster), None if unknown.
         """
+        return await self._end(job_id, JobEvent.CANCEL)
+
+    async def give_up(self, job_id: int, problem: Problem) -> Job | None:
+        """End a job that never started as failed: what it waited for cannot be had.
+
+        Idempotent. Returns the job as it is afterwards, None if unknown.
+        """
+        return await self._end(job_id, JobEvent.FAIL, problem.code())
+
+    async def _end(self, job_id: int, event: JobEvent, error: str | None = None) -> Job | None:
         while (job := await self._jobs.get(job_id)) is not None and not job.state.final:
+            if event is JobEvent.FAIL and job.state is not JobState.PENDING:
+                return job
             try:
-                cancelling = self._jobs.apply(job, JobEvent.CANCEL, self._clock.now())
-                return (await self._effects.after(cancelling, self._cancelled)).job
+                ending = self._jobs.apply(job, event, self._clock.now(), error=error)
+                return (await self._effects.after(ending, self._cancelled)).job
             except StaleJob:
                 continue
         return job
@@ -87,11 +100,16 @@ class Intake:
         *,
         files: Sequence[File] = (),
         reply_to: str | None = None,
+        release: bool = True,
+        version: int | None = None,
     ) -> Job | None:
         """Give a job that never started another request and let it start at once.
 
-        `files` join its inputs, `reply_to` replaces its own. It keeps its place; its delay ends.
-        Returns it as it is then, or None when it has started or ended already.
+        `files` join its inputs, `reply_to` replaces its own. It keeps its place; its delay ends,
+        unless it is not to be released. Returns it as it is then, or None when it has started or
+        ended already, or has another `version`.
         """
-        replacing = self._jobs.replace_request(job_id, request, files=files, reply_to=reply_to)
+        replacing = self._jobs.replace_request(
+            job_id, request, files=files, reply_to=reply_to, release=release, version=version
+        )
         return await self._effects.after(replacing, self._amended)

@@ -19,7 +19,7 @@ from queueing.core.errors import (
 )
 from queueing.core.events import Erased, Event, Forgotten, JobChanged, LinesMoved, Progressed
 from queueing.core.jobs import Job, JobEvent, JobState, NewJob
-from queueing.core.problems import What
+from queueing.core.problems import Problem, What
 from queueing.core.requests import Chat, ChatMessage, File, TextToImage
 from queueing.core.storage import Admission
 from tests.contracts.queue_harness import SERVICES, Queues, queues
@@ -165,6 +165,36 @@ def test_a_request_is_replaced_until_its_job_starts(there: Queues) -> None:
             await ended(service, held)
             assert [each.event for each in changes(told, held)][:3] == [None, None, JobEvent.START]
             assert await service.submitter.replace_request(held.id, better) is None
+
+    run(scenario())
+
+
+def test_a_held_job_is_given_up_with_a_reason_or_begins_with_its_request(there: Queues) -> None:
+    """A recording that no one can write down would be waited for until the end of time."""
+
+    async def scenario() -> None:
+        reason = Problem(what=What.SILENT)
+        async with there.opened() as (service, told):
+            lost, kept = [
+                await service.submitter.submit(replace(new(), held=True), limits=NO_LIMITS)
+                for _ in range(2)
+            ]
+            await asyncio.sleep(10_000)
+            for _ in range(2):
+                gone = await service.submitter.give_up(lost.id, reason)
+                assert gone is not None
+                assert (gone.state, gone.error) == (JobState.FAILED, reason.code())
+            assert [each.event for each in changes(told, lost)] == [None, JobEvent.FAIL]
+            assert await service.submitter.give_up(10**6, reason) is None
+            asked = TextToImage(prompt="a dog")
+            stays = await service.submitter.replace_request(kept.id, asked, release=False)
+            assert stays is not None
+            assert stays.held
+            old = await service.submitter.replace_request(kept.id, asked, version=kept.version)
+            assert old is None
+            await service.submitter.replace_request(kept.id, asked, version=stays.version)
+            done = await ended(service, kept)
+            assert await service.submitter.give_up(kept.id, reason) == done
 
     run(scenario())
 

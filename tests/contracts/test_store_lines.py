@@ -104,6 +104,44 @@ async def test_a_job_with_another_request_starts_at_once_and_keeps_its_place(
     assert (await start(store, amended)).request == amended.request
 
 
+async def test_a_held_job_waits_for_its_request_however_long_that_takes(
+    store: Store, reopen: Open
+) -> None:
+    """A question would be asked before what was said in its recording is written down."""
+    held = await add(store, replace(new(), held=True))
+    younger = await add(store)
+    for later in (NOW, NOW + 4_000, NOW + 9e6):
+        (line,) = await store.lines(later, per_line=4)
+        assert ([job.id for job in line.heads], line.held) == ([younger.id], True)
+        assert line.next_start_at is not None
+        assert later < line.next_start_at <= later + 3_600
+    await store.aclose()
+    store = await reopen()
+    assert await heads(store, now=NOW + 5_000) == [younger.id]
+    more = TextToImage(prompt="two cats")
+    assert held.held
+    kept = await store.replace_request(held.id, more, release=False)
+    assert kept is not None
+    assert (kept.held, kept.request) == (True, more)
+    assert await heads(store) == [younger.id]
+    freed = await store.replace_request(held.id, more)
+    assert freed is not None
+    assert not freed.held
+    assert await heads(store) == [held.id, younger.id]
+    await store.aclose()
+
+
+async def test_a_request_is_replaced_only_while_it_is_the_one_known(store: Store) -> None:
+    """Of two who add something at once, the later would throw away what the other added."""
+    job = await add(store, replace(new(), held=True))
+    first, other = TextToImage(prompt="first"), TextToImage(prompt="other")
+    amended = await store.replace_request(job.id, first, release=False, version=job.version)
+    assert amended is not None
+    assert await store.replace_request(job.id, other, version=job.version) is None
+    assert await store.get(job.id) == amended
+    assert await store.replace_request(job.id, other, version=amended.version) is not None
+
+
 async def test_further_inputs_join_those_of_a_job_that_never_started(store: Store) -> None:
     """The second picture of an album would be lost, or take the place of the first."""
     first, second = [File(name=f"{n}.png", mime="image/png", data=b"%d" % n) for n in (1, 2)]

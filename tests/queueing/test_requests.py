@@ -9,6 +9,8 @@ from queueing.core.requests import (
     REQUESTS,
     AnyRequest,
     Capability,
+    Chat,
+    ChatMessage,
     Generation,
     LoraWeight,
     TextToImage,
@@ -53,3 +55,13 @@ def test_a_longer_film_of_more_pixels_is_more_work() -> None:
     assert size_class(short) == "1"
     assert size_class(short.model_copy(update={"seconds": 10})) == "2"
     assert float(size_class(short.model_copy(update={"width": 1664, "height": 960}))) == 4
+
+
+def test_a_recording_asks_nothing_of_the_model_that_answers() -> None:
+    """A voice message would go only to models that see pictures."""
+    spoken = ChatMessage(role="user", text="", sounds=(0,))
+    assert needed(Chat(messages=(spoken,)), has_files=True) is Capability.TEXT_TO_TEXT
+    shown = spoken.model_copy(update={"pictures": (1,)})
+    assert needed(Chat(messages=(shown,)), has_files=True) is Capability.VISION
+    old = ChatMessage.model_validate({"role": "user", "text": "why?"})
+    assert (old.sounds, old.heard) == ((), None)

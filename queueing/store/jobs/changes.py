@@ -46,12 +46,17 @@ class Submission(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """A job's new request, further inputs, and the replacement for its `reply_to`, if any."""
+    """A job's new request, further inputs, and the replacement for its `reply_to`, if any.
+
+    With `version`, only if the job still has that one; without `release`, its delay goes on.
+    """
 
     job_id: int
     request: Request
     files: Sequence[File] = ()
     reply_to: str | None = None
+    release: bool = True
+    version: int | None = None
 
 
 class Change(NamedTuple):
@@ -211,7 +216,7 @@ class AdmissionCounters:
     def replace_request(
         self, connection: Connection, replacements: Sequence[Replacement]
     ) -> list[Job | None]:
-        """Replace the requests of jobs that never started and end their delays."""
+        """Replace the requests of jobs that never started, and end the delays of those released."""
         self.know(connection)
         jobs = jobs_by_id(connection, [each.job_id for each in replacements])
         with_files = {each.job_id for each in replacements if each.files}
@@ -219,20 +224,24 @@ class AdmissionCounters:
         rows: list[Row] = []
         files: list[Row] = []
         replaced: list[Job | None] = []
-        for job_id, request, added, given in replacements:
+        for job_id, request, added, given, release, version in replacements:
             job = jobs.get(job_id)
             if job is None or job.state is not JobState.PENDING or job.attempt:
                 replaced.append(None)
                 continue
+            if version is not None and job.version != version:
+                replaced.append(None)
+                continue
             reply_to = job.reply_to if given is None else given
-            rows.append((request.model_dump_json(exclude_none=True), reply_to, job_id))
+            not_before = 0.0 if release else job.not_before
+            rows.append((request.model_dump_json(exclude_none=True), reply_to, not_before, job_id))
             if added:
                 files += file_rows(job_id, added, after=inputs[job_id])
                 inputs[job_id] += len(added)
             if job.seq is not None:  # to its own place, so that the line is read again
                 self._unsettled.append(Move(job_id, _account(job), (job.model, job.lane), job.seq))
             changed = replace(job, request=request, reply_to=reply_to)
-            jobs[job_id] = replace(changed, not_before=0.0, version=job.version + 1)
+            jobs[job_id] = replace(changed, not_before=not_before, version=job.version + 1)
             replaced.append(jobs[job_id])
         connection.executemany(queries.REPLACE_REQUEST, rows)
         connection.executemany(queries.INSERT_INPUT, files)

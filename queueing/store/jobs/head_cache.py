@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from queueing.core.jobs import Job
+from queueing.core.jobs import HELD_UNTIL, Job
 from queueing.core.storage import Line
 from queueing.store.database import Connection
 from queueing.store.jobs import queries
@@ -121,8 +121,9 @@ class _Walk:
             self._last = seq
             if self._first_queued_at is None:
                 self._first_queued_at = queued_at
-            if self._now < not_before <= self._now + _LONGEST_DELAY_S:
-                self._next_start_at = min(not_before, self._next_start_at or not_before)
+            if self._now < not_before <= self._now + _LONGEST_DELAY_S or not_before >= HELD_UNTIL:
+                at = min(not_before, self._now + _LONGEST_DELAY_S)  # a held one is looked at again
+                self._next_start_at = min(at, self._next_start_at or at)
                 self._held = self._held or attempt == 0
                 if not self.heads:
                     self._passed.append(job_id)

@@ -139,13 +139,14 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
         *,
         files: Sequence[File] = (),
         reply_to: str | None = None,
+        release: bool = True,
+        version: int | None = None,
     ) -> Job | None:
-        """Replace the request of a job that never started, and let it start at once."""
+        """Replace the request of a job that never started; by default it may start at once."""
         if self._places is None:
             await self._load()
-        return await self._submit(
-            self._amending, Replacement(job_id, request, tuple(files), reply_to)
-        )
+        given = Replacement(job_id, request, tuple(files), reply_to, release, version)
+        return await self._submit(self._amending, given)
 
     # ------------------------------------------------------------ lines
 

@@ -88,7 +88,7 @@ FIRST_IN_OVERFLOW = (
     " AND bulk = ? ORDER BY id LIMIT ?"
 )
 REPLACE_REQUEST = (
-    "UPDATE jobs SET request = ?, reply_to = ?, not_before = 0, version = version + 1 WHERE id = ?"
+    "UPDATE jobs SET request = ?, reply_to = ?, not_before = ?, version = version + 1 WHERE id = ?"
 )
 COUNT_INPUTS = "SELECT count(*) FROM inputs WHERE job_id = ?"
 ENTER_LINE = "UPDATE jobs SET seq = ?, version = version + 1 WHERE id = ?"

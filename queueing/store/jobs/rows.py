@@ -6,6 +6,7 @@ from typing import Any
 
 from queueing.core.jobs import (
     FINAL,
+    HELD_UNTIL,
     TRANSITIONS,
     Job,
     JobEvent,
@@ -52,6 +53,12 @@ def job_from(row: Row) -> Job:
     )
 
 
+def _not_before(new: NewJob, now: float) -> float:
+    if new.held:
+        return HELD_UNTIL
+    return now + new.delay_s if new.delay_s else 0.0
+
+
 def accepted(new: NewJob, job_id: int, seq: int | None, now: float) -> Job:
     """Return the job that an acceptance creates."""
     return make_job(
@@ -66,7 +73,7 @@ def accepted(new: NewJob, job_id: int, seq: int | None, now: float) -> Job:
         seq=seq,
         attempt=0,
         version=1,
-        not_before=now + new.delay_s if new.delay_s else 0.0,
+        not_before=_not_before(new, now),
         queued_at=now,
         started_at=None,
         finished_at=None,
