@@ -4,7 +4,7 @@ Opens no connection; the kinds of backends read only the workflow files named he
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from backends.registry import KINDS, connect
 from bot.config.addresses import is_loopback
@@ -19,7 +19,17 @@ from queueing.core.catalog import Catalog, HostSpec, ModelSpec
 from queueing.core.errors import BadModel
 from queueing.core.requests import Capability
 
-USUAL_FOR = {"image": Capability.TEXT_TO_IMAGE, "ask": Capability.TEXT_TO_TEXT}
+IMPROVED = frozenset({Capability.TEXT_TO_IMAGE, Capability.TEXT_TO_VIDEO, Capability.TEXT_TO_AUDIO})
+USUAL_FOR = {
+    "image": (Capability.TEXT_TO_IMAGE,),
+    "edit": (Capability.IMAGE_EDIT,),
+    "film": (Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO),
+    "music": (Capability.TEXT_TO_AUDIO,),
+    "speak": (Capability.TEXT_TO_SPEECH,),
+    "transcribe": (Capability.SPEECH_TO_TEXT,),
+    "ask": (Capability.TEXT_TO_TEXT,),
+}
+"""What the default model of a command must be able to do: one of these."""
 
 
 def problems(config: Config) -> list[ConfigProblem]:
@@ -213,18 +223,24 @@ def _offloads(model: ModelSpec, catalog: Catalog) -> bool:
 
 def _default_problems(config: Config, catalog: Catalog) -> Iterator[ConfigProblem]:
     discovers = any(backend.discover for backend in catalog.backends.values())
-    for command, capability in USUAL_FOR.items():
+    for command, capabilities in USUAL_FOR.items():
         name: str | None = getattr(config.defaults, command)
         if name is None or (catalog.find(name) is None and discovers):
             continue
         model = catalog.find(name)
         if model is None:
-            able = ", ".join(catalog.able(capability)) or "none"
+            able = ", ".join(_able(catalog, capabilities)) or "none"
             text = f"no model is called {name!r}; able to do it: {able}"
             yield ConfigProblem(path=("defaults", command), text=text)
-        elif capability not in model.capabilities:
-            text = f"{name} cannot do {capability}; its capabilities are {_listed(model)}"
+        elif not model.capabilities.intersection(capabilities):
+            needs = " or ".join(capabilities)
+            text = f"{name} cannot do {needs}; its capabilities are {_listed(model)}"
             yield ConfigProblem(path=("defaults", command), text=text)
+
+
+def _able(catalog: Catalog, capabilities: Sequence[Capability]) -> Sequence[str]:
+    """Return the models that can do one of these, each once."""
+    return tuple(dict.fromkeys(name for each in capabilities for name in catalog.able(each)))
 
 
 def _enhance_problems(catalog: Catalog) -> Iterator[ConfigProblem]:
@@ -236,7 +252,7 @@ def _enhance_problems(catalog: Catalog) -> Iterator[ConfigProblem]:
         path: Path = ("models", model.name, "enhance")
         able = ", ".join(catalog.able(Capability.TEXT_TO_TEXT)) or "none"
         writer = catalog.find(model.enhance)
-        if Capability.TEXT_TO_IMAGE not in model.capabilities:
+        if not model.capabilities & IMPROVED:
             yield ConfigProblem(
                 path=path, text=f"{model.name} draws nothing; only prompts are improved"
             )

@@ -131,6 +131,11 @@ class DefaultsConfig(Section):
     """The models used when a command names none; without a name, the first able one."""
 
     image: str | None = None
+    edit: str | None = None
+    film: str | None = None
+    music: str | None = None
+    speak: str | None = None
+    transcribe: str | None = None
     ask: str | None = None
 
 

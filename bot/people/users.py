@@ -14,7 +14,8 @@ NO_LIMIT = -1
 class Person:
     """One person; None for what is not set. Moments are UNIX seconds.
 
-    `image_model` to `style` are their own defaults, `ask_model_at` is when `ask_model` was set.
+    `image_model` to `style` and `edit_model` to `transcribe_model` are their own defaults,
+    `ask_model_at` is when `ask_model` was set.
     `lane`, `max_open` and `per_hour` override their role's. `banned_until` is None for a ban
     without end.
     """
@@ -32,6 +33,11 @@ class Person:
     banned_until: float | None = None
     ban_reason: str | None = None
     ask_model_at: float | None = None
+    edit_model: str | None = None
+    film_model: str | None = None
+    music_model: str | None = None
+    speak_model: str | None = None
+    transcribe_model: str | None = None
 
     def is_banned(self, now: float) -> bool:
         """Return whether a ban holds at that moment."""

@@ -15,7 +15,10 @@ from bot.requests.conversation import PICTURES, Talk, continued, remembered_by, 
 from bot.requests.drawing import (
     PROMPT_LIMIT,
     Drawing,
+    Made,
     drawn,
+    edits,
+    needs_of,
     require_taken,
     require_text,
     style_name,
@@ -58,7 +61,7 @@ class AdmissionService:
     defaults: Defaults = field(default_factory=Defaults)
 
     async def draw(self, asking: Asking, drawing: Drawing) -> Job | Refusal:
-        """Accept a request for a picture."""
+        """Accept a request for a picture, a film or music."""
         return await self._answered(asking.key, self._draw(asking, drawing))
 
     async def ask(self, asking: Asking, question: NewQuestion) -> Job | Refusal:
@@ -86,13 +89,13 @@ class AdmissionService:
         return await self._answered(None, self._add_pictures(asking, job, pictures, words))
 
     async def ask_for_prompt(self, picture: Job) -> Job | Refusal | None:
-        """Accept the question for a better prompt of a picture, None without enhancement.
+        """Accept the question for a better prompt of a picture or film, None without enhancement.
 
         It counts against no one's limits.
         """
         spec = self.models.offer.catalog.find(picture.model)
         request = picture.request
-        if spec is None or spec.enhance is None or not isinstance(request, TextToImage):
+        if spec is None or spec.enhance is None or not isinstance(request, Made):
             return None
         new = enhancement.question(picture, request, spec.enhance)
         steps = self.submitter.submit(new, limits=Admission())
@@ -119,15 +122,19 @@ class AdmissionService:
         require_text(drawing.prompt, PROMPT_LIMIT)
         if drawing.options.strength is not None and not drawing.files:
             raise Declined(NoPicture())
-        style = self._style(asking.person, drawing.style)
         catalog, person, files = self.models.offer.catalog, asking.person, drawing.files
-        able = Capability.IMAGE_TO_IMAGE if files else Capability.TEXT_TO_IMAGE
+        edit = edits(drawing, catalog, drawing.model)
+        styled = drawing.makes is TextToImage and not edit
+        style = self._style(person, drawing.style) if styled or drawing.style else Style()
+        able = needs_of(drawing, edit=edit)
         named = drawing.model or model_of_style(catalog, style, able)
         named = named or self.usual_model(person, able)
         model = catalog.require(named, able).name
         takes = self.models.offer.options_of(model)
-        require_taken(drawing.options, model, takes)
-        request = drawn(drawing, style, person.size, takes)
+        if edit:
+            takes = frozenset(TextToImage.model_fields if takes is None else takes) - {"strength"}
+        require_taken(drawing.options.given, drawing.makes, model, takes)
+        request = drawn(drawing, style, person.size if styled else None, takes, edit=edit)
         delay_s = 0.0
         if not drawing.raw:
             has_picture = bool(files)

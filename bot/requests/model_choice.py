@@ -1,5 +1,6 @@
 """Which model a request goes to when it names none; pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bot.people.users import Person
@@ -9,14 +10,31 @@ from queueing.core.catalog import Catalog
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability
 
-_PICTURES = frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE})
+_USUAL_FOR: Mapping[Capability, tuple[str, ...]] = {
+    Capability.TEXT_TO_IMAGE: ("image",),
+    Capability.IMAGE_TO_IMAGE: ("image",),
+    Capability.IMAGE_EDIT: ("edit", "image"),
+    Capability.TEXT_TO_VIDEO: ("film",),
+    Capability.IMAGE_TO_VIDEO: ("film",),
+    Capability.TEXT_TO_AUDIO: ("music",),
+    Capability.TEXT_TO_SPEECH: ("speak",),
+    Capability.SPEECH_TO_TEXT: ("transcribe",),
+    Capability.TEXT_TO_TEXT: ("ask",),
+    Capability.VISION: ("ask",),
+}
+"""The commands whose usual models come first; for all else, the first able model is taken."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Defaults:
-    """The usual model for each capability, by name; None takes the first able one."""
+    """The usual model of each command, by name; None takes the first able one."""
 
     image: str | None = None
+    edit: str | None = None
+    film: str | None = None
+    music: str | None = None
+    speak: str | None = None
+    transcribe: str | None = None
     ask: str | None = None
 
 
@@ -30,10 +48,12 @@ def usual_model(
     able = catalog.able(capability)
     if not able:
         raise Declined(NoModel(capability=capability))
-    is_picture = capability in _PICTURES
-    own = person.image_model if is_picture else person.ask_model
-    usual = defaults.image if is_picture else defaults.ask
-    return next((str(name) for name in (own, usual) if name in able), able[0])
+    usual = [
+        name
+        for command in _USUAL_FOR.get(capability, ())
+        for name in (getattr(person, f"{command}_model"), getattr(defaults, command))
+    ]
+    return next((str(name) for name in usual if name in able), able[0])
 
 
 def model_of_style(catalog: Catalog, style: Style, capability: Capability) -> str | None:

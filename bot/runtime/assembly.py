@@ -72,7 +72,7 @@ def admission(given: Groundwork) -> AdmissionService:
         models=queue.models,
         limits=_limits(given),
         styles={name: style.style() for name, style in config.styles.items()},
-        defaults=Defaults(image=config.defaults.image, ask=config.defaults.ask),
+        defaults=Defaults(**config.defaults.model_dump()),
     )
 
 

@@ -17,19 +17,20 @@ from bot.queue.erasure import JobEraser
 from bot.queue.jobs import JobReader
 from bot.queue.submitting import JobSubmitter
 from bot.requests.admission import AdmissionService
+from bot.requests.drawing import Made
 from bot.requests.enhancement import OWNER, improved
 from bot.requests.unwanted import said_in, unwanted_word
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, Forgotten, JobChanged
 from queueing.core.jobs import Job, JobState
 from queueing.core.ports import Clock
-from queueing.core.requests import Request, TextToImage
+from queueing.core.requests import Request
 
 log = logging.getLogger(__name__)
 
 
 class Enhancer:
-    """Asks for better prompts for delayed pictures and releases the pictures."""
+    """Asks for better prompts for delayed pictures, films and music, and releases these."""
 
     def __init__(
         self,
@@ -116,7 +117,7 @@ class Enhancer:
         await self._ended(picture, asked)
         current = await self._jobs.get(asked.id) or asked
         request = picture.request
-        if current.state is JobState.COMPLETED and isinstance(request, TextToImage):
+        if current.state is JobState.COMPLETED and isinstance(request, Made):
             output = await self._jobs.output(current)
             request = self._acceptable(picture, improved(request, output.text if output else ""))
         amended = await self._submitter.replace_request(picture.id, request)
@@ -124,7 +125,7 @@ class Enhancer:
             log.info("job %d: its prompt was improved by job %d", picture.id, asked.id)
         await self._end(current)
 
-    def _acceptable(self, picture: Job, better: TextToImage) -> Request:
+    def _acceptable(self, picture: Job, better: Made) -> Request:
         """Return the better request, or the original if its chat would have refused the better."""
         try:
             origin = Origin.model_validate_json(picture.reply_to)

@@ -16,7 +16,7 @@ from typing import Any
 from aiohttp import web
 from PIL import Image
 
-from bot.requests.enhancement import INSTRUCTIONS
+from bot.requests.enhancement import OPENING
 from tests.chaos.chats import Seen
 from tests.fakes.comfyui import FakeComfyUI, _Item
 from tests.fakes.llm import FakeLlm
@@ -159,7 +159,7 @@ class CountingLlm(FakeLlm):
         number = number_in(asked)
         if number is None:
             return await super()._chat(request)
-        if INSTRUCTIONS[:40] in asked:
+        if OPENING in asked:
             self._to_say.set(("A", "better", "request", "number", str(number)))
             self.improved += 1
             return await super()._chat(request)

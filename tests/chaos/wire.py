@@ -10,7 +10,7 @@ import re
 import time
 from contextlib import suppress
 
-from bot.requests.enhancement import INSTRUCTIONS
+from bot.requests.enhancement import OPENING
 from tests.chaos.servers import number_in
 
 _POST = re.compile(rb"POST /v1/chat/completions")
@@ -89,7 +89,7 @@ class _Talk:
         self._request = (self._request + data)[-_MODEST:]
         text = self._request.decode(errors="replace")
         number = number_in(text) if _POST.search(self._request) else None
-        if number is None or INSTRUCTIONS[:40] in text:
+        if number is None or OPENING in text:
             return
         self._number, self._pieces, self._request = number, [], b""
         self._wire.began.append((number, time.time()))

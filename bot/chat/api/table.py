@@ -30,7 +30,8 @@ class Param:
     """One parameter of a command.
 
     Text platforms take positional parameters in their order and `--name value` for the rest. `help`
-    is a key into the texts; `able` is the capability a model needs to be suggested.
+    is a key into the texts; a model is suggested if it has one of the capabilities `able`. The
+    values of an option that `repeats` are joined by commas.
     """
 
     name: str
@@ -41,7 +42,8 @@ class Param:
     least: float | None = None
     most: float | None = None
     choices: tuple[str, ...] = ()
-    able: Capability | None = None
+    able: tuple[Capability, ...] = ()
+    repeats: bool = False
 
 
 class Topic(StrEnum):

@@ -6,7 +6,7 @@ from bot.chat.commands.context import Call, Context
 from bot.chat.commands.jobs import past_job
 from bot.chat.commands.submitting import repeated
 from bot.requests.drawing import new_seed
-from queueing.core.requests import TextToImage
+from queueing.core.requests import Generation
 
 COMMAND = Command(
     name="again",
@@ -19,6 +19,6 @@ COMMAND = Command(
 async def handle(context: Context, call: Call) -> Answer:
     job = await past_job(context, call)
     request = job.request
-    if isinstance(request, TextToImage):
+    if isinstance(request, Generation):
         request = request.model_copy(update={"seed": new_seed()})
     return await repeated(context, call, job, request)

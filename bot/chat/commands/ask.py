@@ -29,7 +29,7 @@ COMMAND = Command(
             kind=ParamKind.MODEL,
             help="param.model",
             positional=True,
-            able=Capability.TEXT_TO_TEXT,
+            able=(Capability.TEXT_TO_TEXT,),
         ),
         Param(
             name="prompt",

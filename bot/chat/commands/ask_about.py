@@ -9,7 +9,7 @@ from bot.chat.api.table import Command
 from bot.chat.commands import ask
 from bot.chat.commands.attachments import pictures, words
 from bot.chat.commands.context import Call, CallRefused, Context
-from bot.chat.commands.edit import FORM_TEXT_MOST
+from bot.chat.commands.edit_forms import FORM_TEXT_MOST
 from bot.chat.commands.talks import quoted_in
 from bot.chat.texts import word
 

@@ -25,7 +25,7 @@ COMMAND = Command(
             kind=ParamKind.MODEL,
             help="param.model",
             positional=True,
-            able=Capability.VISION,
+            able=(Capability.VISION,),
         ),
         Param(name="prompt", kind=ParamKind.TEXT, help="param.look_for", positional=True),
         Param(name="picture", kind=ParamKind.PICTURE, help="param.look"),

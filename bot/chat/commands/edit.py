@@ -3,20 +3,31 @@
 Without a new text it answers with a form that holds the old values.
 """
 
+from typing import Any
+
 from bot.chat.api.answers import Answer, Asked
-from bot.chat.api.content import Content, Form, FormField
+from bot.chat.api.content import Content, Form
 from bot.chat.api.table import Command, Param, ParamKind, Topic
+from bot.chat.commands import edit_forms
 from bot.chat.commands.context import Call, CallRefused, Context
-from bot.chat.commands.image import OPTIONS, options_of
+from bot.chat.commands.edit_forms import FORM_TEXT_MOST
 from bot.chat.commands.jobs import past_job, shown_request
+from bot.chat.commands.options import ANY_OPTIONS, OPTIONS, given_in
+from bot.chat.commands.parse import recheck
 from bot.chat.commands.submitting import repeated
 from bot.chat.texts import word
-from bot.requests.drawing import PROMPT_LIMIT, changed, new_seed, require_taken, require_text
+from bot.requests.drawing import PROMPT_LIMIT, R, changed, new_seed, require_taken, require_text
 from bot.requests.images import dimensions
 from queueing.core.jobs import Job
-from queueing.core.requests import Chat, ChatMessage, TextToImage
-
-FORM_TEXT_MOST = 4_000  # the limit of a field in Discord's forms
+from queueing.core.requests import (
+    AnyRequest,
+    Chat,
+    ChatMessage,
+    Generation,
+    SpeechToText,
+    TextToImage,
+    TextToSpeech,
+)
 
 COMMAND = Command(
     name="edit",
@@ -25,8 +36,8 @@ COMMAND = Command(
     opens_form=True,
     params=(
         Param(name="id", kind=ParamKind.JOB, help="param.job", positional=True),
-        Param(name="prompt", kind=ParamKind.TEXT, help="param.prompt", positional=True),
-        *OPTIONS,
+        Param(name="prompt", kind=ParamKind.TEXT, help="param.changes", positional=True),
+        *ANY_OPTIONS,
     ),
 )
 
@@ -35,34 +46,42 @@ async def handle(context: Context, call: Call) -> Answer:
     job = await past_job(context, call)
     if call.args.keys() <= {"id"} and not call.invocation.form:
         return await _ask(context, call, job)
+    return await repeated(context, call, job, _changed(context, call, job))
+
+
+def _changed(context: Context, call: Call, job: Job) -> AnyRequest:
+    """Return a job's request with what the call changes. Raises `Declined` and `BadCall`."""
     request = shown_request(job)
-    if isinstance(request, Chat):
-        return await repeated(context, call, job, _asked_anew(call, request))
-    return await repeated(context, call, job, _drawn_anew(context, call, job, request))
-
-
-def _asked_anew(call: Call, request: Chat) -> Chat:
-    question = require_text(call.text("prompt"), FORM_TEXT_MOST)
-    *before, last = request.messages
-    asked = ChatMessage(role=last.role, text=question, pictures=last.pictures)
-    return request.model_copy(update={"messages": (*before, asked)})
-
-
-def _drawn_anew(context: Context, call: Call, job: Job, request: TextToImage) -> TextToImage:
-    options = options_of(call)
-    require_taken(options, job.model, context.queue.models.offer.options_of(job.model))
+    options = given_in(call)
+    takes = context.queue.models.offer.options_of(job.model)
+    require_taken(options, type(request), job.model, takes)
+    recheck(OPTIONS.get(type(request), ()), call.args)
     if call.invocation.form:
-        shown = {field.name for field in _fields(context, call, job, None)}
+        shown = {field.name for field in edit_forms.fields(job, call.language, takes, None)}
         request = _emptied(request, frozenset(shown - call.args.keys()))
-    if (text := call.text("prompt")) is not None:
-        prompt = require_text(text, PROMPT_LIMIT)
-        request = request.model_copy(update={"prompt": prompt, "original": None})
-    return changed(request, options)
+    return changed(_with_words(request, call.text("prompt")), options)
 
 
-def _emptied(request: TextToImage, fields: frozenset[str]) -> TextToImage:
+def _with_words(request: R, text: str | None) -> R:
+    """Return a request with another text, if there is one. Raises `Declined`."""
+    changes: dict[str, Any] = {}
+    match request:
+        case Chat(messages=(*before, last)):
+            question = require_text(text, FORM_TEXT_MOST)
+            asked = ChatMessage(role=last.role, text=question, pictures=last.pictures)
+            changes["messages"] = (*before, asked)
+        case Generation() if text is not None:
+            changes |= {"prompt": require_text(text, PROMPT_LIMIT), "original": None}
+        case TextToSpeech() if text is not None:
+            changes["text"] = require_text(text, FORM_TEXT_MOST)
+        case SpeechToText() if text is not None:
+            raise CallRefused("refused.no_words_to_edit", command="edit")
+    return request.model_copy(update=changes)
+
+
+def _emptied(request: R, fields: frozenset[str]) -> R:
     """Return a request without the fields a person emptied in its form; no seed means a new one."""
-    changes: dict[str, int | None] = dict.fromkeys(fields & {"negative", "steps"}, None)
+    changes: dict[str, Any] = dict.fromkeys(fields - {"prompt", "size", "seed"})
     if "size" in fields:
         changes |= {"width": None, "height": None}
     if "seed" in fields:
@@ -72,16 +91,19 @@ def _emptied(request: TextToImage, fields: frozenset[str]) -> TextToImage:
 
 async def _ask(context: Context, call: Call, job: Job) -> Asked:
     """Ask for the changes: by a form, or by a reply if the platform has none."""
-    chat = isinstance(job.request, Chat)
-    fields = _fields(context, call, job, await _drawn_size(context, job))
-    if len(fields[0].value) > FORM_TEXT_MOST:
-        raise CallRefused("refused.too_long_to_edit", command="ask" if chat else "image")
+    request, language = shown_request(job), call.language
+    if isinstance(request, SpeechToText):
+        raise CallRefused("refused.no_words_to_edit", command="edit")
+    takes = context.queue.models.offer.options_of(job.model)
+    fields = edit_forms.fields(job, language, takes, await _drawn_size(context, job))
+    if any(len(field.value) > FORM_TEXT_MOST for field in fields):
+        raise CallRefused("refused.too_long_to_edit", command=edit_forms.command(request))
     form = Form(
         command="edit",
         job_id=job.id,
-        title=word(call.language, "form.edit_question" if chat else "form.edit_picture"),
+        title=word(language, edit_forms.title(request)),
         fields=fields,
-        send=word(call.language, "form.send"),
+        send=word(language, "form.send"),
     )
     user_id = call.invocation.user.partition(":")[2]
     body = call.say("edit.reply", text=fields[0].value)
@@ -94,38 +116,3 @@ async def _drawn_size(context: Context, job: Job) -> tuple[int, int] | None:
         return None
     output = await context.queue.jobs.output(job)
     return await dimensions(output.files[0]) if output and output.files else None
-
-
-def _fields(
-    context: Context, call: Call, job: Job, drawn: tuple[int, int] | None
-) -> tuple[FormField, ...]:
-    """Return a field for the text and each option the model takes, with the old values.
-
-    `drawn` is the size of the picture if the request named none.
-    """
-    request, language = shown_request(job), call.language
-    if isinstance(request, Chat):
-        said = request.messages[-1].text
-        label = word(language, "form.question")
-        return (FormField(name="prompt", label=label, value=said, long=True, required=True),)
-    wrote = FormField(
-        name="prompt",
-        label=word(language, "form.prompt"),
-        value=request.original or request.prompt,
-        long=True,
-        required=True,
-    )
-    takes = context.queue.models.offer.options_of(job.model)
-    sides = drawn or (request.width, request.height)
-    shown = {
-        "negative": ("negative", "form.negative", request.negative),
-        "size": ("width", "form.size", f"{sides[0]}x{sides[1]}" if all(sides) else None),
-        "steps": ("steps", "form.steps", request.steps),
-        "seed": ("seed", "form.seed", request.seed),
-    }
-    options = (
-        FormField(name=name, label=word(language, key), value="" if value is None else str(value))
-        for name, (field, key, value) in shown.items()
-        if takes is None or field in takes
-    )
-    return (wrote, *options)

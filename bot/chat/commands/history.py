@@ -4,10 +4,11 @@ from bot.chat.api.answers import Answer, Reply
 from bot.chat.api.content import Body, Button, Content, Moment, Strong
 from bot.chat.api.table import Command, Param, ParamKind, Topic
 from bot.chat.commands.context import Call, Context, reply
-from bot.chat.texts import join, status, word
+from bot.chat.texts import join, kinds, status, word
+from bot.requests.kinds import is_seen
 from bot.requests.typed import typed
 from queueing.core.jobs import Job, JobState
-from queueing.core.requests import Chat, TextToImage
+from queueing.core.requests import Chat
 
 _SHOWN = 10
 _IN_ROW = 5
@@ -37,14 +38,14 @@ async def handle(context: Context, call: Call) -> Answer:
 
 
 def _line(call: Call, job: Job, *, seen: bool) -> Body:
-    drawn = isinstance(job.request, TextToImage) and job.state is JobState.COMPLETED
+    drawn = is_seen(job.request) and job.state is JobState.COMPLETED
     prompt = status.shortened(" ".join(_asked(job).split()), _PROMPT_SHOWN)
     return call.say(
         "history.line",
         job=Strong(str(job.id), job=job.id, pictured=drawn and seen),
         model=job.model,
         state=word(call.language, f"state.{job.state}"),
-        prompt=prompt or word(call.language, "history.no_prompt"),
+        prompt=prompt or word(call.language, kinds.no_words(job.request)),
         moment=Moment(job.queued_at),
     )
 

@@ -1,8 +1,9 @@
 """Finding the job a call is about and its pictures, and refusing people without a right to it."""
 
 from bot.chat.commands.context import Call, CallRefused, Context, is_admin
+from bot.requests.drawing import Made
 from queueing.core.jobs import Job
-from queueing.core.requests import Chat, Embed, File, TextToImage
+from queueing.core.requests import Chat, Embed, File, SpeechToText, TextToSpeech
 
 _NAMED = 8
 
@@ -40,9 +41,9 @@ async def past_job(context: Context, call: Call) -> Job:
     return latest[0]
 
 
-def shown_request(job: Job) -> TextToImage | Chat:
+def shown_request(job: Job) -> Made | Chat | TextToSpeech | SpeechToText:
     """Return a job's request, unless a chat cannot ask for it again. Raises `CallRefused`."""
-    if not isinstance(job.request, TextToImage | Chat):
+    if isinstance(job.request, Embed):
         raise CallRefused("refused.for_programs", job=job.id)
     return job.request
 

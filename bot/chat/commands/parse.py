@@ -6,7 +6,7 @@ the same `check`, so a value means the same everywhere.
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from bot.chat.api.table import Command, Param, ParamKind
 from bot.requests.sizes import size
@@ -83,6 +83,13 @@ def check(command: Command, raw: Mapping[str, Value]) -> Args:
     return {name: _typed(known[name], value) for name, value in raw.items() if value != ""}
 
 
+def recheck(params: Sequence[Param], args: Args) -> None:
+    """Check values by other parameters of the same names. Raises `BadCall`."""
+    for param in params:
+        if param.name in args:
+            _typed(param, args[param.name])
+
+
 def usage(command: Command) -> str:
     """Return the one-line form of a command without its options: `/image [model] <prompt>`."""
     words = [f"/{command.name}"]
@@ -147,7 +154,9 @@ def _take_options(command: Command, text: str) -> tuple[str, dict[str, Value]]:
         value = _QUOTED.match(text, at)
         if value is None:
             raise BadCall("problem.needs_value", name=name)
-        raw[name] = next(group for group in value.groups() if group is not None)
+        said = next(group for group in value.groups() if group is not None)
+        repeated = known[name].repeats and name in raw
+        raw[name] = f"{raw[name]}, {said}" if repeated else said
         at = value.end()
     kept.append(text[at:])
     return re.sub(r"[ \t]{2,}", " ", "".join(kept)).strip(), raw

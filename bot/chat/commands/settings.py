@@ -1,5 +1,7 @@
 """`/settings`: a person's defaults for what a call leaves open: models, size, style, language."""
 
+from collections.abc import Mapping, Sequence
+
 from bot.chat.api.answers import Answer
 from bot.chat.api.content import Body
 from bot.chat.api.table import Command, Param, ParamKind
@@ -11,14 +13,26 @@ from bot.requests.refusals import Declined
 from queueing.core.requests import Capability
 
 _RESET = "reset"
-_DRAWS, _WRITES = Capability.TEXT_TO_IMAGE, Capability.TEXT_TO_TEXT
+_MODELS: Mapping[str, tuple[Capability, ...]] = {
+    "image": (Capability.TEXT_TO_IMAGE,),
+    "ask": (Capability.TEXT_TO_TEXT,),
+    "edit": (Capability.IMAGE_EDIT,),
+    "film": (Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO),
+    "music": (Capability.TEXT_TO_AUDIO,),
+    "speak": (Capability.TEXT_TO_SPEECH,),
+    "transcribe": (Capability.SPEECH_TO_TEXT,),
+}
+"""By command, what its usual model must be able to do: one of these."""
+_ALWAYS = frozenset({"image", "ask"})
 
 COMMAND = Command(
     name="settings",
     help="command.settings",
     params=(
-        Param(name="image", kind=ParamKind.MODEL, help="param.my_image", able=_DRAWS),
-        Param(name="ask", kind=ParamKind.MODEL, help="param.my_ask", able=_WRITES),
+        *(
+            Param(name=name, kind=ParamKind.MODEL, help=f"param.my_{name}", able=able)
+            for name, able in _MODELS.items()
+        ),
         Param(name="size", kind=ParamKind.SIZE, help="param.my_size", choices=(_RESET,)),
         Param(name="style", kind=ParamKind.STYLE, help="param.my_style"),
         Param(
@@ -33,16 +47,16 @@ COMMAND = Command(
 
 async def handle(context: Context, call: Call) -> Answer:
     changes: dict[str, str | float | None] = {}
-    if (image := call.text("image")) is not None:
-        changes["image_model"] = _model(context, image, _DRAWS)
-    if (ask := call.text("ask")) is not None:
-        changes["ask_model"] = _model(context, ask, _WRITES)
+    for command in _MODELS:
+        if (named := call.text(command)) is not None:
+            changes[f"{command}_model"] = _model(context, named, _MODELS[command])
+    if "ask_model" in changes:
         changes["ask_model_at"] = context.clock.now()
     if (size := call.text("size")) is not None:
         changes["size"] = None if size == _RESET else size
     if (style := call.text("style")) is not None:
-        named = context.admission.styles
-        changes["style"] = None if style.casefold() == _RESET else style_name(named, style)
+        styles = context.admission.styles
+        changes["style"] = None if style.casefold() == _RESET else style_name(styles, style)
     if (language := call.text("language")) is not None:
         changes["language"] = None if language == _RESET else language
     person = call.person
@@ -52,35 +66,41 @@ async def handle(context: Context, call: Call) -> Answer:
     return reply(_shown(context, person, language))
 
 
-def _model(context: Context, named: str, capability: Capability) -> str | None:
+def _model(context: Context, named: str, able: Sequence[Capability]) -> str | None:
     """Return the model's own name; None for "reset". Raises `Refused`."""
     catalog = context.catalog
-    if catalog.find(named) is None and named.casefold() == _RESET:
+    spec = catalog.find(named)
+    if spec is None and named.casefold() == _RESET:
         return None
-    return catalog.require(named, capability).name
+    found = (each for each in able if spec is not None and each in spec.capabilities)
+    return catalog.require(named, next(found, able[0])).name
 
 
 def _shown(context: Context, person: Person, language: str) -> Body:
+    """Return the person's settings; a kind that no model here can make is left out."""
     rows: Body = say(language, "settings.yours")
-    for key, own, usual in (
-        ("settings.image", person.image_model, _usual(context, language, _DRAWS)),
-        ("settings.ask", person.ask_model, _usual(context, language, _WRITES)),
-        ("settings.size", person.size, word(language, "settings.usual_size")),
-        ("settings.style", person.style, word(language, "settings.usual_style")),
-        (
-            "settings.language",
-            person.language,
-            word(language, "settings.usual_language", code=language),
-        ),
-    ):
-        rows += ("\n", *say(language, key), ": ", own or usual)
-    return join((*rows, "\n", *say(language, "settings.hint")))
+    settings = [
+        (name, getattr(person, f"{name}_model"), _usual(context, language, able))
+        for name, able in _MODELS.items()
+        if name in _ALWAYS or any(map(context.catalog.able, able))
+    ]
+    settings += [
+        ("size", person.size, word(language, "settings.usual_size")),
+        ("style", person.style, word(language, "settings.usual_style")),
+        ("language", person.language, word(language, "settings.usual_language", code=language)),
+    ]
+    for name, own, usual in settings:
+        rows += ("\n", *say(language, f"settings.{name}"), ": ", own or usual)
+    options = ", ".join(f"--{name} …" for name, _, _ in settings)
+    return join((*rows, "\n", *say(language, "settings.hint", options=options)))
 
 
-def _usual(context: Context, language: str, capability: Capability) -> str:
+def _usual(context: Context, language: str, able: Sequence[Capability]) -> str:
     """Return the model of people who chose none."""
-    try:
-        name = context.admission.usual_model(Person(user=""), capability)
-    except Declined:
-        return word(language, "settings.no_model")
-    return word(language, "settings.usual_model", model=name)
+    for capability in able:
+        try:
+            name = context.admission.usual_model(Person(user=""), capability)
+        except Declined:
+            continue
+        return word(language, "settings.usual_model", model=name)
+    return word(language, "settings.no_model")

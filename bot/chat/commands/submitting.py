@@ -12,9 +12,13 @@ from bot.requests.limits import Asking
 from bot.requests.refusals import Declined, Refusal
 from bot.requests.typed import typed
 from queueing.core.jobs import Job
-from queueing.core.requests import Capability, Chat, File, Request, TextToImage
+from queueing.core.requests import Capability, File, Request, TextToImage, needed
 
-_OF_TEXT = frozenset({Capability.TEXT_TO_TEXT, Capability.VISION})
+_WITHOUT_FILES = {
+    Capability.VISION: Capability.TEXT_TO_TEXT,
+    Capability.IMAGE_TO_IMAGE: Capability.TEXT_TO_IMAGE,
+}
+"""What more models can do: one that cannot see a file may have been meant all the same."""
 _LOOKED_AT = 20  # of the person's latest jobs
 
 
@@ -36,8 +40,7 @@ async def asking(context: Context, call: Call, needs: Capability) -> Asking:
 async def repeated(context: Context, call: Call, job: Job, request: Request) -> Placed:
     """Submit again with a job's files, for `request` in place of its own. Raises `Declined`."""
     files = await context.queue.jobs.inputs(job)
-    needs = Capability.TEXT_TO_TEXT if isinstance(request, Chat) else Capability.TEXT_TO_IMAGE
-    by = await asking(context, call, needs)
+    by = await asking(context, call, needed(request, has_files=bool(files)))
     return placed(await context.admission.submit(by, job.model, request, files, earlier=job))
 
 
@@ -45,7 +48,7 @@ async def draw(
     context: Context, call: Call, model: str, request: TextToImage, files: tuple[File, ...] = ()
 ) -> Placed:
     """Submit a picture as the request has it. Raises `Declined`."""
-    by = await asking(context, call, Capability.TEXT_TO_IMAGE)
+    by = await asking(context, call, needed(request, has_files=bool(files)))
     return placed(await context.admission.submit(by, model, request, files))
 
 
@@ -63,8 +66,7 @@ async def _near_model(context: Context, call: Call, needs: Capability) -> NearMo
     """Return the model that the first typed word resembles, or None if nothing needs saying."""
     text = _prompt(context, call)
     word = text.split(maxsplit=1)[0] if text else ""
-    able = Capability.TEXT_TO_TEXT if needs in _OF_TEXT else Capability.TEXT_TO_IMAGE
-    meant = context.catalog.misspelt(word, able)
+    meant = context.catalog.misspelt(word, _WITHOUT_FILES.get(needs, needs))
     if meant is None or await _used_before(context, call.invocation.user, word):
         return None
     return NearModel(word=word, meant=meant)

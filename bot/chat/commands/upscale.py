@@ -19,7 +19,7 @@ COMMAND = Command(
             kind=ParamKind.MODEL,
             help="param.model",
             positional=True,
-            able=Capability.UPSCALE,
+            able=(Capability.UPSCALE,),
         ),
         Param(name="id", kind=ParamKind.JOB, help="param.job"),
         Param(name="number", kind=ParamKind.WHOLE, help="param.number", least=1, most=4),

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from backends.media.metadata.kinds import is_picture, mime_of
+from backends.media import films
+from backends.media.metadata.kinds import is_film, is_picture, is_sound, mime_of
 from bot.chat.api.base import ChatLimits
 from bot.chat.api.chat_settings import ChatSettingsTable
 from bot.chat.api.content import Bar, Body, Content, Markdown, Moment
@@ -16,11 +17,13 @@ from bot.chat.delivery.fitting import fitted
 from bot.chat.delivery.originals import OriginalHints
 from bot.chat.texts import join, plain, say, status
 from bot.chat.texts.buttons import abilities_of
+from bot.chat.texts.kinds import UNKNOWN, Measures
 from bot.chat.texts.problems import told
 from bot.chat.texts.split import pages, utf16_length
 from bot.queue.jobs import OutputReader
 from bot.queue.models import OfferReader
 from bot.requests.images import dimensions
+from bot.requests.kinds import gives_files, is_seen
 from queueing.core.jobs import Job, JobState
 from queueing.core.problems import Problem
 from queueing.core.requests import File, Output, TextToImage
@@ -97,7 +100,7 @@ class ResultRenderer:
     async def _links(self, job: Job, rendered: RenderedResult, language: str) -> Body:
         """Return where the files are that a chat does not accept at all; a long text has none."""
         files = sum(len(each.files) for each in (rendered.content, *rendered.rest))
-        if not files or not isinstance(job.request, TextToImage):
+        if not files or not gives_files(job.request):
             return ()
         links = await self._originals.links(job, files, language)
         return ("\n", *links) if links else ()
@@ -123,14 +126,14 @@ class ResultRenderer:
         files, note = await self._fit_files(job, output.files, limits, language)
         if missing := _missing(job, output, language):
             note = join((*note, *(("\n",) if note else ()), missing))
-        size = await dimensions(output.files[0]) if output.files else None
+        measures = await measured(output.files[0]) if output.files else UNKNOWN
         content = status.result(
             job,
             output,
             language,
             files=files[: limits.files_per_edit],
             abilities=abilities_of(job, self._models.offer.catalog),
-            size=size,
+            measures=measures,
             note=note,
             hint=hint,
         )
@@ -186,11 +189,24 @@ class ResultRenderer:
         return replace(content, body=body, files=(*content.files, whole)), []
 
     def hidden(self, job: Job, origin: Origin, content: Content) -> Content:
-        """Hide pictures if the chat's operator wants that."""
-        if not content.files or not isinstance(job.request, TextToImage):
+        """Hide pictures and films if the chat's operator wants that."""
+        if not content.files or not is_seen(job.request):
             return content
         settings = self._chat_settings.of(origin.platform, origin.places)
         return replace(content, spoiler=settings.spoiler)
+
+
+async def measured(file: File) -> Measures:
+    """Return what is known of a result's file: its pixels, and how long it plays."""
+    mime = mime_of(file.data)
+    if not (is_film(mime) or is_sound(mime)):
+        return Measures(size=await dimensions(file))
+    try:
+        looks = (await films.looked_at(file)).looks
+    except films.FilmError:  # no library for it, or it cannot be read: it may still play
+        return UNKNOWN
+    size = (looks.width, looks.height) if looks.width and looks.height else None
+    return Measures(size=size, seconds=looks.seconds)
 
 
 def _said_of(files: Sequence[File], made: Sequence[File | None], language: str) -> Body:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from itertools import chain
 
 from bot.chat.api.answers import Answer, Reply
 from bot.chat.api.arrivals import Arrival, Arrivals
@@ -237,7 +238,9 @@ class Dispatcher:
         catalog = self._context.catalog
         match param.kind:
             case ParamKind.MODEL:
-                return tuple(catalog.models) if param.able is None else catalog.able(param.able)
+                able = (catalog.able(each) for each in param.able)
+                names = chain.from_iterable(able) if param.able else catalog.models
+                return tuple(dict.fromkeys(names))
             case ParamKind.HOST:
                 return tuple(catalog.hosts)
             case ParamKind.JOB:

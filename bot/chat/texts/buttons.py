@@ -19,18 +19,24 @@ _NUMBERED = 4  # pictures with buttons of their own: the capacity of a row on ev
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Abilities:
-    """What can be done with a finished picture: vary it by its own model, enlarge it by any."""
+    """What can be done with a result: a picture is varied by its own model, all else by any."""
 
     vary: bool = False
     upscale: bool = False
+    film: bool = False
+    edit: bool = False
+    speak: bool = False
 
 
 def abilities_of(job: Job, catalog: Catalog) -> Abilities:
-    """Return what can be done with the pictures of a job now."""
+    """Return what can be done with the pictures or words of a job now."""
     spec = catalog.find(job.model)
     return Abilities(
         vary=spec is not None and Capability.IMAGE_TO_IMAGE in spec.capabilities,
         upscale=bool(catalog.able(Capability.UPSCALE)),
+        film=bool(catalog.able(Capability.IMAGE_TO_VIDEO)),
+        edit=bool(catalog.able(Capability.IMAGE_EDIT)),
+        speak=bool(catalog.able(Capability.TEXT_TO_SPEECH)),
     )
 
 

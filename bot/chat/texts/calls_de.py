@@ -41,6 +41,12 @@ TEXTS: Mapping[str, str] = {
     "unable.upscale": "kann keine Bilder hochskalieren",
     "unable.embedding": "kann keine Embeddings erzeugen",
     "unable.image-embedding": "kann keine Embeddings von Bildern erzeugen",
+    "unable.image-edit": "kann keine Bilder bearbeiten",
+    "unable.text-to-video": "kann keine Filme allein aus Worten machen",
+    "unable.image-to-video": "kann keine Filme aus Bildern machen",
+    "unable.text-to-audio": "kann keine Musik machen",
+    "unable.text-to-speech": "kann nicht vorlesen",
+    "unable.speech-to-text": "kann nicht transkribieren",
     # ---- defaults of people who chose none
     "settings.usual_model": "{model} (Standard)",
     "settings.usual_size": "Standard des Modells",

@@ -41,6 +41,12 @@ TEXTS: Mapping[str, str] = {
     "unable.upscale": "can't upscale pictures",
     "unable.embedding": "can't make embeddings",
     "unable.image-embedding": "can't make embeddings of pictures",
+    "unable.image-edit": "can't edit pictures",
+    "unable.text-to-video": "can't make films from words alone",
+    "unable.image-to-video": "can't make films from pictures",
+    "unable.text-to-audio": "can't make music",
+    "unable.text-to-speech": "can't read aloud",
+    "unable.speech-to-text": "can't transcribe",
     # ---- defaults of people who chose none
     "settings.usual_model": "{model} (default)",
     "settings.usual_size": "the model's default",

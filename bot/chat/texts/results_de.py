@@ -34,7 +34,6 @@ TEXTS: Mapping[str, str] = {
     "result.original": "Original: {link}",
     "result.original_number": "Original {number}: {link}",
     "result.on_page": "Das Original findest du auf der Webseite: /show {job}",
-    "result.enlarged": "{model} · hochskaliert auf {size} · {took}",
     # ---- Formulare
     "form.edit_picture": "Ändern und neu zeichnen",
     "form.edit_question": "Ändern und neu fragen",

@@ -34,7 +34,6 @@ TEXTS: Mapping[str, str] = {
     "result.original": "Original: {link}",
     "result.original_number": "Original {number}: {link}",
     "result.on_page": "The original is on the web page: /show {job}",
-    "result.enlarged": "{model} · upscaled to {size} · {took}",
     # ---- forms
     "form.edit_picture": "Edit and redraw",
     "form.edit_question": "Edit and ask again",

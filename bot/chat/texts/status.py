@@ -7,13 +7,22 @@ from collections.abc import Callable, Mapping
 
 from bot.chat.api.content import Bar, Body, Content, Markdown, Moment
 from bot.chat.api.origin import NearModel
-from bot.chat.texts import Value, buttons, join, reasons_de, say, word
+from bot.chat.texts import buttons, join, kinds, reasons_de, say, word
 from bot.chat.texts.buttons import Abilities
+from bot.chat.texts.kinds import UNKNOWN, Measures
 from bot.chat.texts.problems import told
 from queueing.core import reasons
 from queueing.core.jobs import Job, JobState
 from queueing.core.problems import Problem
-from queueing.core.requests import Chat, File, Output, Progress, TextToImage
+from queueing.core.requests import (
+    File,
+    Generation,
+    Output,
+    Progress,
+    Request,
+    SpeechToText,
+    TextToSpeech,
+)
 from queueing.core.standings import Standing
 from queueing.core.world import Blocked, Reason
 
@@ -98,8 +107,7 @@ def running(
         key = "status.behind_one" if progress.ahead == 1 else "status.behind"
         body = say(language, key, model=job.model, count=progress.ahead)
     else:
-        key = "status.drawing" if isinstance(job.request, TextToImage) else "status.writing"
-        body = say(language, key, model=job.model)
+        body = say(language, kinds.at_work(job.request), model=job.model)
     body += _advance(progress, language)
     if standing.done_at is not None:
         body += say(language, "status.done_at", moment=_about(standing.done_at, standing))
@@ -163,20 +171,20 @@ def result(
     *,
     files: tuple[File, ...],
     abilities: Abilities,
-    size: tuple[int, int] | None = None,
+    measures: Measures = UNKNOWN,
     note: Body = (),
     hint: Body = (),
 ) -> Content:
-    """Return the message of a job that is done: its pictures with their facts, or its answer.
+    """Return the message of a job that is done: its files with their facts, or its answer.
 
-    `files` are those that fit the chat, `size` is the first picture's in pixels; `note` says what
-    does not fit. `abilities` decide which buttons are shown. A `hint` is for pictures only: an
+    `files` are those that fit the chat, `measures` are the first one's; `note` says what does not
+    fit. `abilities` decide which buttons are shown. A `hint` is for what was generated only: an
     answer's has served its purpose by then.
     """
-    if isinstance(job.request, TextToImage):
-        body: Body = (*_prompt(job.request, language), *_facts(job, language, size), *hint)
-    else:
-        body = (Markdown(output.text), "\n\n", *_facts(job, language, size))
+    facts = kinds.facts(job, language, _took(job, language), measures)
+    body: Body = (*_words(job.request, output, language), *facts)
+    if isinstance(job.request, Generation):
+        body += hint
     if note:
         body += ("\n", *note)
     pictures = sum(file.mime.startswith("image/") for file in output.files)
@@ -184,7 +192,20 @@ def result(
     return Content(body=join(body), files=files, buttons=rows)
 
 
-def _prompt(request: TextToImage, language: str) -> Body:
+def _words(request: Request, output: Output, language: str) -> Body:
+    """Return what stands above the facts: what was asked for, or the answer itself."""
+    match request:
+        case Generation():
+            return _prompt(request, language)
+        case TextToSpeech(text=text):
+            return (shortened(text), "\n")
+        case SpeechToText() if not output.text.strip():
+            return (*say(language, "result.nothing_said"), "\n")
+        case _:
+            return (Markdown(output.text), "\n\n")
+
+
+def _prompt(request: Generation, language: str) -> Body:
     """Return the original prompt, and beneath it the text model's version."""
     if not request.prompt:
         return ()  # a variation of a person's own picture
@@ -196,8 +217,7 @@ def _prompt(request: TextToImage, language: str) -> Body:
 
 def ping(job: Job, language: str, user_id: str) -> Content:
     """Return the short text that follows a long wait, because edits send no notification."""
-    kind = "chat" if isinstance(job.request, Chat) else "image"
-    key = "ping.failed" if job.state is JobState.FAILED else f"ping.{kind}"
+    key = "ping.failed" if job.state is JobState.FAILED else kinds.ready(job.request)
     return Content(body=say(language, key, model=job.model), mention=user_id)
 
 
@@ -219,31 +239,6 @@ def shortened(prompt: str, limit: int = PROMPT_SHOWN) -> str:
     return prompt if len(prompt) <= limit else prompt[: limit - 1].rstrip() + "…"
 
 
-def _facts(job: Job, language: str, size: tuple[int, int] | None) -> Body:
-    took = (job.finished_at or 0.0) - (job.started_at or job.finished_at or 0.0)
-    values: dict[str, Value] = {"model": job.model, "took": duration(language, took)}
-    if not isinstance(job.request, TextToImage):
-        return say(language, "result.text_facts", **values)
-    return (
-        *_came_from(job.request, language),
-        *_picture_facts(job.request, language, values, size),
-    )
-
-
-def _came_from(request: TextToImage, language: str) -> Body:
-    if request.source is None:
-        return ()
-    key = "result.larger_of" if request.upscale else "result.variation_of"
-    return say(language, key, job=request.source)
-
-
-def _picture_facts(
-    request: TextToImage, language: str, values: dict[str, Value], size: tuple[int, int] | None
-) -> Body:
-    values["seed"] = request.seed
-    if size is None:
-        return say(language, "result.facts_no_size", **values)
-    values["size"] = f"{size[0]}×{size[1]}"
-    if request.upscale:
-        return say(language, "result.enlarged", **values)
-    return say(language, "result.facts", **values)
+def _took(job: Job, language: str) -> str:
+    began = job.started_at or job.finished_at or 0.0
+    return duration(language, (job.finished_at or 0.0) - began)

@@ -61,7 +61,7 @@ def test_a_command_of_options_only_shows_them() -> None:
         await say(running, "/settings --sise 3:2", "fake:1")
 
     (told,) = answers(in_bot(scenario))
-    assert "Usage: /settings [--image …] [--ask …] [--size …]" in told
+    assert "Usage: /settings [--image …] [--ask …] [--edit …]" in told
 
 
 def test_a_model_that_cannot_be_loaded_says_so_wherever_one_looks() -> None:

@@ -11,7 +11,9 @@ from backends.comfyui.workflow.template import WORDS
 from bot.chat.api.attachment_kinds import AttachmentKind
 from bot.chat.api.content import Markdown, Moment
 from bot.chat.api.table import Topic
+from bot.chat.commands.edit_forms import EDIT_FIELDS
 from bot.chat.commands.registry import COMMANDS
+from bot.chat.commands.settings import COMMAND as SETTINGS
 from bot.chat.texts import CATALOGUES, DEFAULT_LANGUAGE, describe, language_of, plain, say
 from bot.chat.texts.status import because, gigabytes, running, waiting
 from queueing.core.jobs import JobState, stand_in
@@ -40,7 +42,7 @@ def test_a_translation_has_the_same_values(language: str) -> None:
 
 def test_every_ability_and_command_has_its_text() -> None:
     """A new capability or command would have no words."""
-    needed = {f"ability.{able}" for able in Capability}
+    needed = {f"{said}.{able}" for able in Capability for said in ("ability", "unable")}
     needed |= {command.help for command in COMMANDS}
     needed |= {command.example for command in COMMANDS if command.example}
     needed |= {param.help for command in COMMANDS for param in command.params}
@@ -73,7 +75,7 @@ def test_every_text_is_used_and_every_key_used_exists() -> None:
         node.value
         for path in BOT.rglob("*.py")
         if path.parent.name != "texts"
-        or path.name in {"buttons.py", "problems.py", "refusals.py", "status.py"}
+        or path.name in {"buttons.py", "kinds.py", "problems.py", "refusals.py", "status.py"}
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
@@ -82,13 +84,16 @@ def test_every_text_is_used_and_every_key_used_exists() -> None:
     made |= {f"help.{topic}" for topic in Topic}
     made |= {f"attached.{kind}" for kind in AttachmentKind}
     made |= {f"failure.{what}" for what in What} | {f"field.{field}" for field in WORDS}
-    made |= {"ping.image", "ping.chat", *(f"state.{state}" for state in JobState)}
+    made |= {f"state.{state}" for state in JobState}
+    made |= {f"settings.{param.name}" for param in SETTINGS.params}
+    made |= {param.help for command in COMMANDS for param in command.params}
+    made |= {f"form.{name}" for names in EDIT_FIELDS.values() for name in names}
     assert set(REFERENCE) - literals - made == set()
     groups = {key.split(".")[0] for key in REFERENCE}
     named = {
         word
         for word in literals
-        if re.fullmatch(r"[a-z]+\.[a-z_-]+", word) and word.split(".")[0] in groups
+        if re.fullmatch(r"[a-z]+\.[a-z_-]*[a-z]", word) and word.split(".")[0] in groups
     }
     assert {word for word in named if word.split(".")[0] not in {"web", "queue"}} <= set(REFERENCE)
 

@@ -1,0 +1,65 @@
+"""The German texts for each kind of request: what runs, what is ready, the facts of results."""
+
+from collections.abc import Mapping
+
+TEXTS: Mapping[str, str] = {
+    # ---- während ein Modell arbeitet
+    "status.drawing": "🎨 {model} zeichnet",
+    "status.editing": "🖌️ {model} bearbeitet",
+    "status.upscaling": "⬆️ {model} skaliert hoch",
+    "status.filming": "🎞️ {model} filmt",
+    "status.composing": "🎵 {model} komponiert",
+    "status.speaking": "🔊 {model} spricht",
+    "status.transcribing": "📝 {model} transkribiert",
+    "status.writing": "✍️ {model} schreibt",
+    "status.embedding": "🔢 {model} berechnet Embeddings",
+    # ---- wenn es fertig ist
+    "ping.image": "Dein Bild von {model} ist fertig ↑",
+    "ping.film": "Dein Film von {model} ist fertig ↑",
+    "ping.sound": "Dein Stück von {model} ist fertig ↑",
+    "ping.speech": "{model} hat es vorgelesen ↑",
+    "ping.transcript": "Das Transkript von {model} ist da ↑",
+    "ping.chat": "Die Antwort von {model} ist da ↑",
+    # ---- Angaben unter einem Ergebnis
+    "result.variation_of": "Variante von {job} · ",
+    "result.from": "aus {job} · ",
+    "result.nothing_said": "Darin waren keine Worte zu verstehen.",
+    "fact.upscaled": "hochskaliert auf {size}",
+    "fact.seed": "Seed {seed}",
+    "fact.fps": "{fps} Bilder/s",
+    "fact.voice": "Stimme {voice}",
+    # ---- eine Liste von Aufträgen
+    "history.no_prompt": "aus einem Bild",
+    "history.no_words": "aus einer Aufnahme",
+    # ---- Formulare
+    "form.edit_film": "Ändern und neu filmen",
+    "form.edit_music": "Ändern und neu komponieren",
+    "form.edit_speech": "Ändern und neu vorlesen",
+    "form.filmed": "Prompt",
+    "form.played": "Wie es klingen soll",
+    "form.spoken": "Text zum Vorlesen",
+    "form.seconds": "Länge in Sekunden",
+    "form.lyrics": "Liedtext (leer für keinen)",
+    "form.voice": "Stimme (leer für den Standard)",
+    "form.speed": "Tempo, 0,25 bis 4",
+    "refused.no_words_to_edit": "Ein Transkript hat keinen Text, den du ändern könntest. /again transkribiert noch einmal; /{command} 12 --language de gibt an, welche Sprache in Auftrag 12 gesprochen wird.",
+    "param.seconds": "wie lang es sein soll, in Sekunden",
+    "param.fps": "Bilder pro Sekunde",
+    "param.lyrics": "Text zum Singen",
+    "param.voice": "die Stimme, die vorliest",
+    "param.speed": "wie schnell vorgelesen wird, 0,25 bis 4",
+    "param.spoken_language": "die gesprochene Sprache, etwa de",
+    "param.translate": "auf Englisch niederschreiben",
+    "param.changes": "der neue Text",
+    # ---- Voreinstellungen
+    "settings.edit": "Modell zum Bearbeiten von Bildern",
+    "settings.film": "Filmmodell",
+    "settings.music": "Musikmodell",
+    "settings.speak": "Modell zum Vorlesen",
+    "settings.transcribe": "Modell zum Transkribieren",
+    "param.my_edit": "dein Standardmodell zum Bearbeiten von Bildern",
+    "param.my_film": "dein Standardmodell für Filme",
+    "param.my_music": "dein Standardmodell für Musik",
+    "param.my_speak": "dein Standardmodell zum Vorlesen",
+    "param.my_transcribe": "dein Standardmodell zum Transkribieren",
+}

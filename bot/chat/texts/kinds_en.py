@@ -1,0 +1,65 @@
+"""The English texts for each kind of request: what runs, what is ready, the facts of results."""
+
+from collections.abc import Mapping
+
+TEXTS: Mapping[str, str] = {
+    # ---- while a model works
+    "status.drawing": "🎨 drawing with {model}",
+    "status.editing": "🖌️ editing with {model}",
+    "status.upscaling": "⬆️ upscaling with {model}",
+    "status.filming": "🎞️ filming with {model}",
+    "status.composing": "🎵 composing with {model}",
+    "status.speaking": "🔊 {model} is speaking",
+    "status.transcribing": "📝 {model} is transcribing",
+    "status.writing": "✍️ {model} is writing",
+    "status.embedding": "🔢 {model} is embedding",
+    # ---- when it is done
+    "ping.image": "Ready: your {model} picture ↑",
+    "ping.film": "Ready: your {model} film ↑",
+    "ping.sound": "Ready: your {model} track ↑",
+    "ping.speech": "Ready: {model} has read it aloud ↑",
+    "ping.transcript": "Ready: the transcript from {model} ↑",
+    "ping.chat": "Ready: the answer from {model} ↑",
+    # ---- facts under a result
+    "result.variation_of": "variation of {job} · ",
+    "result.from": "from {job} · ",
+    "result.nothing_said": "I couldn't make out any words in it.",
+    "fact.upscaled": "upscaled to {size}",
+    "fact.seed": "seed {seed}",
+    "fact.fps": "{fps} fps",
+    "fact.voice": "voice {voice}",
+    # ---- a list of jobs
+    "history.no_prompt": "from a picture",
+    "history.no_words": "from a recording",
+    # ---- forms
+    "form.edit_film": "Edit and film again",
+    "form.edit_music": "Edit and compose again",
+    "form.edit_speech": "Edit and read aloud again",
+    "form.filmed": "What to film",
+    "form.played": "What it should sound like",
+    "form.spoken": "Text to read aloud",
+    "form.seconds": "Length in seconds",
+    "form.lyrics": "Lyrics (empty for none)",
+    "form.voice": "Voice (empty for the default)",
+    "form.speed": "Speed, 0.25 to 4",
+    "refused.no_words_to_edit": "A transcript has no text to change. /again transcribes it once more; /{command} 12 --language de says which language is spoken in job 12.",
+    "param.seconds": "how long it should be, in seconds",
+    "param.fps": "pictures per second",
+    "param.lyrics": "words to sing",
+    "param.voice": "the voice that reads",
+    "param.speed": "how fast to read, 0.25 to 4",
+    "param.spoken_language": "the language spoken, such as de",
+    "param.translate": "write it down in English",
+    "param.changes": "the new text",
+    # ---- settings
+    "settings.edit": "model for editing pictures",
+    "settings.film": "film model",
+    "settings.music": "music model",
+    "settings.speak": "model for reading aloud",
+    "settings.transcribe": "model for transcribing",
+    "param.my_edit": "your default model for editing pictures",
+    "param.my_film": "your default film model",
+    "param.my_music": "your default music model",
+    "param.my_speak": "your default model for reading aloud",
+    "param.my_transcribe": "your default model for transcribing",
+}
