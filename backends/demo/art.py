@@ -8,7 +8,7 @@ import math
 import random
 from textwrap import shorten, wrap
 
-from PIL import Image, ImageDraw, ImageFilter, ImageFont, ImageOps
+from PIL import Image, ImageChops, ImageDraw, ImageFilter, ImageFont, ImageOps
 
 HONEST_LINE = "demo - no model was used"
 CANVAS = 1536  # longest side while drawing; Pillow does not antialias, so the result is scaled down
@@ -20,7 +20,8 @@ Colour = tuple[int, int, int]
 class Painting:
     """A picture in progress; call `paint` for each step, then `finish` once.
 
-    `base` is a picture to start from and `strength` (0 to 1) how much is painted over it.
+    `base` is a picture to start from and `strength` (0 to 1) how much is painted over it; with
+    a `mask`, only where that is white.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class Painting:
         size: tuple[int, int],
         *,
         base: Image.Image | None = None,
+        mask: Image.Image | None = None,
         strength: float = 0.6,
     ) -> None:
         self.prompt = prompt
@@ -40,6 +42,7 @@ class Painting:
         self._palette = _palette(self._random)
         self._veil = strength if base else 1.0
         self._canvas = self._ground(base)
+        self._mask = None if mask is None else ImageOps.fit(mask, self._canvas_size)
 
     def paint(self, step: int, steps: int) -> None:
         """Paint step `step` of `steps`: broad soft discs first, ribbons later, fine dots last."""
@@ -53,6 +56,8 @@ class Painting:
             self._ribbon(layer)
         else:
             self._dots(layer)
+        if self._mask is not None:
+            layer.putalpha(ImageChops.multiply(layer.getchannel("A"), self._mask))
         self._canvas.alpha_composite(layer)
 
     def preview(self, step: int, steps: int) -> Image.Image:
@@ -63,9 +68,13 @@ class Painting:
 
     def finish(self) -> Image.Image:
         """Return the picture at full size, with the prompt and the disclaimer under it."""
-        image = self._canvas.convert("RGB").resize(self.size, Image.Resampling.LANCZOS)
-        _caption(image, self.prompt)
+        image = self.unlabelled()
+        caption(image, self.prompt)
         return image
+
+    def unlabelled(self) -> Image.Image:
+        """Return the picture at full size, to be labelled by the caller."""
+        return self._canvas.convert("RGB").resize(self.size, Image.Resampling.LANCZOS)
 
     def _ground(self, base: Image.Image | None) -> Image.Image:
         if base:
@@ -149,7 +158,7 @@ def _shade(colour: Colour, factor: float) -> Colour:
     return round(red * factor), round(green * factor), round(blue * factor)
 
 
-def _caption(image: Image.Image, prompt: str) -> None:
+def caption(image: Image.Image, prompt: str) -> None:
     """Write the prompt and the disclaimer on a dark band at the foot."""
     width, height = image.size
     text_px = max(9, min(height // 26, width // 26))

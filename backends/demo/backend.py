@@ -1,7 +1,8 @@
 """Demo: an honest stand-in for an inference server, for trying Usher without one.
 
-It draws with Pillow, writes from a template, hashes words into vectors, takes as long as a model would, and states in every
-result that no model was used. It stores nothing: after a restart it knows no attempt.
+It draws and films with Pillow, plays tones, writes from a template, hashes words into vectors, takes
+as long as a model would, and states in every result that no model was used. It stores nothing: after
+a restart it knows no attempt.
 """
 
 import asyncio
@@ -11,18 +12,19 @@ from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
-from PIL import Image
 from pydantic import Field
 
 from backends.common.options import read_options
-from backends.demo.art import CANVAS, Painting
+from backends.demo.drawing import draw, enlarge, starting_picture
+from backends.demo.film import film
+from backends.demo.pace import Pace, known
+from backends.demo.sounds import compose, listen, speak
 from backends.demo.text import answer, chunk, continuation, whole_answer
 from backends.demo.vectors import NOTE, hashed, tokens_of
-from backends.media.pictures import as_jpeg, as_png, open_picture
+from backends.media.pictures import open_picture
 from queueing.core.catalog import BackendSpec, ModelSpec
-from queueing.core.errors import NotLoaded, OutOfMemory, Rejected, Unavailable
+from queueing.core.errors import NotLoaded, OutOfMemory, Unavailable
 from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
-from queueing.core.problems import What, problem
 from queueing.core.requests import (
     Capability,
     Chat,
@@ -31,21 +33,39 @@ from queueing.core.requests import (
     Output,
     Progress,
     Record,
+    SpeechToText,
+    TextToAudio,
     TextToImage,
+    TextToSpeech,
+    TextToVideo,
     Work,
 )
 from queueing.core.vectors import vectors_file
 
-SIDE = 768  # pixels, if neither the request nor its picture sets a size
-USUAL_PIXELS = 1024 * 1024  # a picture of another size takes longer or shorter in proportion
-STEPS = 20
-PREVIEWS = 8  # per picture
-UPSCALE, UPSCALE_STEPS = 2, 4
 EMBED_STEPS, AT_ONCE = 4, 8  # a large batch takes longer
-TAKES = frozenset(
-    {"width", "height", "steps", "seed", "negative", "count", "guidance", "strength"}
-)  # all but a LoRA
+_COMMON = frozenset({"steps", "seed", "negative", "guidance"})
 DRAWS = frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE})
+EDITS = frozenset({Capability.IMAGE_EDIT})
+FILMS = frozenset({Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO})
+COMPOSES = frozenset({Capability.TEXT_TO_AUDIO})
+TAKES = (  # by what a model can do: all but a LoRA
+    (DRAWS, _COMMON | {"width", "height", "count", "strength"}),
+    (EDITS, _COMMON | {"width", "height", "count", "strength"}),
+    (FILMS, _COMMON | {"width", "height", "seconds", "fps"}),
+    (COMPOSES, _COMMON | {"seconds", "lyrics"}),
+)
+OFFERED = {
+    "demo-painter": DRAWS,
+    "demo-retoucher": EDITS,
+    "demo-lens": frozenset({Capability.UPSCALE}),
+    "demo-writer": frozenset({Capability.TEXT_TO_TEXT, Capability.VISION}),
+    "demo-camera": FILMS,
+    "demo-organ": COMPOSES,
+    "demo-voice": frozenset({Capability.TEXT_TO_SPEECH}),
+    "demo-ear": frozenset({Capability.SPEECH_TO_TEXT}),
+    "demo-hashing": frozenset({Capability.EMBEDDING, Capability.IMAGE_EMBEDDING}),
+}
+"""What `discover` offers: a model of each kind."""
 
 
 class DemoBackendOptions(Record):
@@ -72,17 +92,7 @@ class Demo:
     offloads: ClassVar[bool] = False
     parallel: ClassVar[int] = 4
 
-    capabilities = frozenset(
-        {
-            Capability.TEXT_TO_IMAGE,
-            Capability.IMAGE_TO_IMAGE,
-            Capability.UPSCALE,
-            Capability.TEXT_TO_TEXT,
-            Capability.VISION,
-            Capability.EMBEDDING,
-            Capability.IMAGE_EMBEDDING,
-        }
-    )
+    capabilities = frozenset(Capability)
     unloads_together = False
     can_unload = True
 
@@ -98,8 +108,9 @@ class Demo:
         self._options(model)
 
     def options(self, model: ModelSpec) -> frozenset[str]:
-        """Return every option but a LoRA for a model that draws."""
-        return TAKES if model.capabilities & DRAWS else frozenset()
+        """Return every option but a LoRA for a model that draws, films or makes music."""
+        taken = (fields for able, fields in TAKES if model.capabilities & able)
+        return frozenset().union(*taken)
 
     def weightless(self, model: ModelSpec) -> bool:  # noqa: ARG002 - the port's signature
         """Return False: every model stands for one that needs memory."""
@@ -114,7 +125,7 @@ class Demo:
         return ServerInfo(
             description="demo stand-in (no model)",
             notes=(
-                "Pictures and texts are made without a model; use a real server for real ones.",
+                "Pictures, films, sounds and texts are made without a model; use a real server for real ones.",
             ),
         )
 
@@ -127,14 +138,11 @@ class Demo:
         self.check(model)
 
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
-        """Offer one model that draws, one that writes and one that embeds."""
-        writes = frozenset({Capability.TEXT_TO_TEXT, Capability.VISION})
-        embeds = frozenset({Capability.EMBEDDING, Capability.IMAGE_EMBEDDING})
-        offered = {"demo-painter": DRAWS, "demo-writer": writes, "demo-hashing": embeds}
+        """Offer a model of each kind."""
         taken = {model.name for model in known}
         return tuple(
             ModelSpec(name=name, backends=(self._spec.name,), capabilities=able, vram_mb=4000)
-            for name, able in offered.items()
+            for name, able in OFFERED.items()
             if name not in taken
         )
 
@@ -165,22 +173,23 @@ class Demo:
     async def run(
         self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
     ) -> Fetch:
-        """Draw, write or hash what `Work.request` asks for, at the speed the options set."""
+        """Make what `Work.request` asks for, at the speed the options set."""
         await recorded()
         if model.name not in self._loaded:
             raise NotLoaded(f"{model.name} is not loaded in the demo")
         fails = _chance(work.key) < self._options(model).fail_rate
+        pace = Pace(step_s=partial(self._step_s, model), report=partial(_failing, report, fails))
         match work.request:
             case TextToImage(upscale=True):
-                return await self._enlarge(model, work, partial(_failing, report, fails))
+                return await enlarge(work, pace)
             case TextToImage() as request:
-                return await self._draw(model, request, work, partial(_failing, report, fails))
+                return await draw(request, work, pace)
             case Chat() as request:
-                return await self._write(model, request, work, partial(_failing, report, fails))
+                return await _write(request, work, pace)
             case Embed() as request:
-                return await self._embed(model, request, work, partial(_failing, report, fails))
+                return await _embed(request, work, pace)
             case request:
-                raise Rejected(f"the demo has no stand-in for {request.kind}")
+                return await _media(request, work, pace)
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:  # noqa: ARG002 - the port's signature
         """Return None: a restart of Usher restarts the demo as well."""
@@ -197,64 +206,55 @@ class Demo:
         options = {**self._spec.options, **model.options}
         return read_options(DemoBackendOptions, options, f"models.{model.name}")
 
-    async def _draw(
-        self, model: ModelSpec, request: TextToImage, work: Work, report: Report
-    ) -> Fetch:
-        base = await asyncio.to_thread(_base, work.files[0]) if work.files else None
-        steps, size = request.steps or STEPS, _size(request, base)
-        step_s = self._step_s(model, STEPS) * (_share(size) if request.width else 1.0)
-        total = steps * request.count
-        paintings: list[Painting] = []
-        for number in range(request.count):
-            paintings.append(await asyncio.to_thread(_painting, request, number, base))
-            for step in range(1, steps + 1):
-                await asyncio.sleep(step_s)
-                preview = await asyncio.to_thread(_paint, paintings[-1], step, steps)
-                done = number * steps + step
-                report(Progress(fraction=done / total, step=(done, total), preview=preview))
-        return partial(_pictures, work.key, paintings)
-
-    async def _enlarge(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
-        if not work.files:
-            raise Rejected("nothing to enlarge", problem=problem(What.NOTHING_TO_ENLARGE))
-        step_s = self._step_s(model, UPSCALE_STEPS)
-        for step in range(1, UPSCALE_STEPS + 1):
-            await asyncio.sleep(step_s)
-            report(Progress(fraction=step / UPSCALE_STEPS, step=(step, UPSCALE_STEPS)))
-        return partial(_enlarged, work.key, work.files[0])
-
-    async def _write(self, model: ModelSpec, request: Chat, work: Work, report: Report) -> Fetch:
-        passed_on = request.passed_on
-        words = (await _words(request, work.files))[: request.max_tokens]
-        word_s, text = self._step_s(model, len(words)), " ".join(words)
-        for count, word in enumerate(words, start=1):
-            await asyncio.sleep(word_s)
-            done = count / len(words)
-            if passed_on is None:
-                report(Progress(fraction=done, text=" ".join(words[:count])))
-            else:
-                said = chunk(word, count, len(words), text=passed_on.text)
-                report(Progress(fraction=done, chunks=(said,)))
-        if passed_on is None:
-            return partial(_output, Output(text=text))
-        return partial(_output, Output(text=text, answer=whole_answer(request, words)))
-
-    async def _embed(self, model: ModelSpec, request: Embed, work: Work, report: Report) -> Fetch:
-        pictures = {n: await asyncio.to_thread(_base, file) for n, file in enumerate(work.files)}
-        vectors = await asyncio.to_thread(hashed, request, pictures)
-        step_s, steps = self._step_s(model, EMBED_STEPS), EMBED_STEPS + len(vectors) // AT_ONCE
-        for step in range(1, steps + 1):
-            await asyncio.sleep(step_s)
-            report(Progress(fraction=step / steps))
-        told = {"prompt_tokens": tokens_of(request.inputs), "note": NOTE}
-        output = Output(files=(vectors_file(vectors),), answer=json.dumps(told))
-        return partial(_output, output)
-
     def _step_s(self, model: ModelSpec, steps: int) -> float:
         options = self._options(model)
         if options.step_s is not None:
             return options.step_s
         return (model.service_s if options.service_s is None else options.service_s) / steps
+
+
+async def _media(
+    request: TextToVideo | TextToAudio | TextToSpeech | SpeechToText, work: Work, pace: Pace
+) -> Fetch:
+    match request:
+        case TextToVideo():
+            return await film(request, work, pace)
+        case TextToAudio():
+            return await compose(request, work, pace)
+        case TextToSpeech():
+            return await speak(request, pace)
+        case SpeechToText():
+            return await listen(request, work, pace)
+
+
+async def _write(request: Chat, work: Work, pace: Pace) -> Fetch:
+    passed_on = request.passed_on
+    words = (await _words(request, work.files))[: request.max_tokens]
+    word_s, text = pace.step_s(len(words)), " ".join(words)
+    for count, word in enumerate(words, start=1):
+        await asyncio.sleep(word_s)
+        done = count / len(words)
+        if passed_on is None:
+            pace.report(Progress(fraction=done, text=" ".join(words[:count])))
+        else:
+            said = chunk(word, count, len(words), text=passed_on.text)
+            pace.report(Progress(fraction=done, chunks=(said,)))
+    if passed_on is None:
+        return partial(known, Output(text=text))
+    return partial(known, Output(text=text, answer=whole_answer(request, words)))
+
+
+async def _embed(request: Embed, work: Work, pace: Pace) -> Fetch:
+    files = enumerate(work.files)
+    pictures = {n: await asyncio.to_thread(starting_picture, file) for n, file in files}
+    vectors = await asyncio.to_thread(hashed, request, pictures)
+    step_s, steps = pace.step_s(EMBED_STEPS), EMBED_STEPS + len(vectors) // AT_ONCE
+    for step in range(1, steps + 1):
+        await asyncio.sleep(step_s)
+        pace.report(Progress(fraction=step / steps))
+    told = {"prompt_tokens": tokens_of(request.inputs), "note": NOTE}
+    output = Output(files=(vectors_file(vectors),), answer=json.dumps(told))
+    return partial(known, output)
 
 
 async def _words(request: Chat, files: Sequence[File]) -> list[str]:
@@ -269,74 +269,6 @@ def _failing(report: Report, fails: bool, progress: Progress) -> None:
     report(progress)
     if fails and (progress.fraction or 0) >= 0.5:
         raise Unavailable("the demo pretends that its server died")
-
-
-def _paint(painting: Painting, step: int, steps: int) -> File | None:
-    painting.paint(step - 1, steps)
-    if step % max(1, steps // PREVIEWS):
-        return None
-    data = as_jpeg(painting.preview(step, steps), quality=80)
-    return File(name="preview.jpg", mime="image/jpeg", data=data)
-
-
-def _base(file: File) -> Image.Image:
-    """Return the picture to start from, no larger than the canvas."""
-    picture = open_picture(file)
-    picture.thumbnail((CANVAS, CANVAS))
-    return picture
-
-
-def _painting(request: TextToImage, number: int, base: Image.Image | None) -> Painting:
-    return Painting(
-        request.prompt,
-        request.seed + number,
-        _size(request, base),
-        base=base,
-        strength=0.6 if request.strength is None else request.strength,
-    )
-
-
-def _size(request: TextToImage, base: Image.Image | None) -> tuple[int, int]:
-    """Return the requested size; a picture to start from sets its own shape otherwise."""
-    width, height = (SIDE, SIDE) if base is None else base.size
-    shrink = SIDE / max(width, height)
-    return (
-        request.width or max(64, round(width * shrink)),
-        request.height or max(64, round(height * shrink)),
-    )
-
-
-def _share(size: tuple[int, int]) -> float:
-    """Return how much longer a picture of that size takes than a usual one."""
-    return size[0] * size[1] / USUAL_PIXELS
-
-
-async def _pictures(key: str, paintings: Sequence[Painting]) -> Output:
-    """Finish and encode the painting, in place of a real server's download."""
-    files: list[File] = []
-    for number, painting in enumerate(paintings, start=1):
-        data = await asyncio.to_thread(_finished, painting)
-        files.append(File(name=f"demo-{key[:8]}-{number}.png", mime="image/png", data=data))
-    return Output(files=tuple(files))
-
-
-def _finished(painting: Painting) -> bytes:
-    return as_png(painting.finish())
-
-
-async def _enlarged(key: str, file: File) -> Output:
-    data = await asyncio.to_thread(_twice, file)
-    return Output(files=(File(name=f"demo-{key[:8]}.png", mime="image/png", data=data),))
-
-
-def _twice(file: File) -> bytes:
-    picture = open_picture(file)
-    size = picture.width * UPSCALE, picture.height * UPSCALE
-    return as_png(picture.resize(size, Image.Resampling.LANCZOS))
-
-
-async def _output(output: Output) -> Output:
-    return output
 
 
 def _chance(word: str) -> float:

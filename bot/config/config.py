@@ -43,6 +43,17 @@ _PARALLEL = 4  # of one model whose servers could do more: most servers' default
 _EMBEDS = frozenset({Capability.EMBEDDING, Capability.IMAGE_EMBEDDING})
 _STATED = _EMBEDS | {Capability.VISION}
 _UNASKED = tuple(able for able in Capability if able not in _STATED)
+_WORKFLOWS = frozenset({"comfyui"})  # kinds that know from a file what a model makes
+_BY_WORKFLOW = frozenset(
+    {
+        Capability.IMAGE_EDIT,
+        Capability.TEXT_TO_VIDEO,
+        Capability.IMAGE_TO_VIDEO,
+        Capability.TEXT_TO_AUDIO,
+        Capability.TEXT_TO_SPEECH,
+        Capability.SPEECH_TO_TEXT,
+    }
+)
 
 
 class Config(Section):
@@ -197,13 +208,16 @@ def _accepted(model: ModelSpec, backend: BackendSpec) -> frozenset[Capability]:
     """Return what a kind lets the model do, except what the operator has to state.
 
     Whether a model sees pictures, or makes embeddings instead of answers, cannot be detected from
-    here, so that must be stated.
+    here, so that must be stated; so must films, edits and everything that sounds, unless a workflow
+    says it.
     """
     return frozenset(able for able in _UNASKED if _accepts(backend, model, able))
 
 
 def _accepts(backend: BackendSpec, model: ModelSpec, capability: Capability) -> bool:
     if capability not in KINDS[backend.kind].capabilities:
+        return False
+    if capability in _BY_WORKFLOW and backend.kind not in _WORKFLOWS:
         return False
     try:
         connect(backend).check(replace(model, capabilities=frozenset({capability})))

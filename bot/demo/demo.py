@@ -77,6 +77,43 @@ models:
     parallel: 2
     load_s: {load_s}
     service_s: {text_s}
+  kontext:
+    backends: [studio, workshop]
+    capabilities: [image-edit]
+    vram: 12GB
+    parallel: 1
+    load_s: {load_s}
+    service_s: {quick_s}
+  wan:
+    backends: [studio]
+    capabilities: [text-to-video, image-to-video]
+    vram: 18GB
+    parallel: 1
+    load_s: {load_s}
+    service_s: {film_s}
+  ace:
+    aliases: [music]
+    backends: [workshop, studio]
+    capabilities: [text-to-audio]
+    vram: 8GB
+    parallel: 1
+    load_s: {quick_s}
+    service_s: {quick_s}
+  kokoro:
+    aliases: [voice]
+    backends: [workshop, studio]
+    capabilities: [text-to-speech]
+    vram: 1GB
+    parallel: 2
+    load_s: {sound_s}
+    service_s: {sound_s}
+  whisper:
+    backends: [workshop, studio]
+    capabilities: [speech-to-text]
+    vram: 2GB
+    parallel: 2
+    load_s: {sound_s}
+    service_s: {sound_s}
   hashing:
     aliases: [embed]
     backends: [workshop, studio]
@@ -107,8 +144,9 @@ def main(options: DemoOptions) -> int:
 
 
 def demo_config(options: DemoOptions) -> Config:
-    """Return the demo's configuration: two cards, six models, times divided by `speed`."""
+    """Return the demo's configuration: two cards, a model of each kind, times divided by `speed`."""
     times = {"load_s": 6.0, "picture_s": 9.0, "quick_s": 5.0, "text_s": 8.0, "embed_s": 0.2}
+    times |= {"film_s": 15.0, "sound_s": 2.0}
     divided = {name: max(seconds / options.speed, 0.001) for name, seconds in times.items()}
     port = _free(USUAL_PORT) if options.port is None else options.port
     ports = {"port": port, "api_port": 0 if options.say else _free(API_PORT)}

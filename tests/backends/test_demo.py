@@ -2,17 +2,21 @@
 
 import asyncio
 import io
+import json
 from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image, ImageChops
+from PIL import Image, ImageChops, ImageStat
 from pydantic import JsonValue
 
+from backends.demo import film, tones
 from backends.demo.art import HONEST_LINE, Painting
 from backends.demo.backend import Demo
 from backends.demo.text import answer
+from backends.media import films
+from backends.media.metadata.kinds import mime_of
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import BadModel, NotLoaded, OutOfMemory, Rejected, Unavailable
 from queueing.core.requests import (
@@ -22,11 +26,17 @@ from queueing.core.requests import (
     File,
     Output,
     Progress,
+    Request,
+    SpeechToText,
+    TextToAudio,
     TextToImage,
+    TextToSpeech,
+    TextToVideo,
     Work,
 )
 from tests.told import words
 
+needs_films = pytest.mark.skipif(not films.available(), reason="needs usher-bot[media]")
 MODEL = ModelSpec(name="m", backends=("d",), capabilities=frozenset(Capability))
 
 
@@ -41,7 +51,7 @@ def ask(text: str, **fields: JsonValue) -> Chat:
 
 async def made(
     backend: Demo,
-    request: TextToImage | Chat,
+    request: Request,
     *files: File,
     key: str = "k",
     report: Callable[[Progress], None] = lambda _: None,
@@ -248,3 +258,129 @@ def test_any_prompt_can_be_painted(prompt: str, width: int, height: int) -> None
 def test_any_question_gets_an_honest_answer(question: str) -> None:
     """A strange question would crash the demo, or lose its notice."""
     assert "no language model was used" in answer(ask(question))
+
+
+# ---------------------------------------------------------------- films and sounds
+
+
+def deviation(picture: Image.Image) -> list[float]:
+    return ImageStat.Stat(picture).stddev
+
+
+def length_of(data: bytes) -> float:
+    length = tones.length_s(data)
+    assert length is not None
+    return length
+
+
+@needs_films
+async def test_a_film_has_the_length_and_size_that_were_asked_for() -> None:
+    """The demo would show a bot that ignores its options, or a film that no chat plays."""
+    request = TextToVideo(prompt="cat", width=320, height=192, seconds=1.5, fps=10, steps=2)
+    (made_,) = (await made(demo(), request)).files
+    looks = (await films.looked_at(made_)).looks
+    assert (made_.mime, looks.picture) == ("video/mp4", "h264")
+    assert (looks.width, looks.height) == (320, 192)
+    assert looks.seconds == pytest.approx(1.5, abs=0.1)
+
+
+async def test_without_the_film_libraries_a_film_is_a_moving_picture(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A newcomer whose machine has no PyAV would see no film at all."""
+
+    async def no_libraries(_file: File, _limit: int) -> File:
+        raise films.NoFilms
+
+    monkeypatch.setattr(films, "fitted", no_libraries)
+    request = TextToVideo(prompt="cat", width=128, height=64, seconds=0.5, steps=2)
+    (moving,) = (await made(demo(), request)).files
+    with Image.open(io.BytesIO(moving.data), formats=["WEBP"]) as opened:
+        assert getattr(opened, "n_frames", 1) == 8
+    for spoken in (TextToSpeech(text="hello"), TextToAudio(prompt="x", seconds=1)):
+        (sound,) = (await made(demo(), spoken)).files
+        assert sound.mime == mime_of(sound.data) == "audio/wav"
+
+
+async def test_a_long_film_has_fewer_frames_and_its_whole_length() -> None:
+    """A minute in large pictures would take gigabytes of memory."""
+    request = TextToVideo(prompt="x", width=4096, height=2048, seconds=60, fps=120)
+    size = film.film_size(request, [])
+    lengths = film.shown_ms(request, size)
+    assert sum(lengths) == 60_000
+    assert len(lengths) * size[0] * size[1] <= film.PIXELS_MOST
+
+
+@pytest.mark.parametrize("files", [0, 1, 2])
+async def test_every_frame_says_that_no_model_was_used(
+    files: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person could take the film for a model's."""
+    scene, last = Image.new("RGB", (400, 240)), Image.new("RGB", (320, 192), "red")
+    for at in (0.0, 0.5, 1.0):
+        shown = film.frame(scene, at, "cat", last if files == 2 else None)
+        with monkeypatch.context() as patch:
+            patch.setattr("backends.demo.art.HONEST_LINE", " ")
+            without = film.frame(scene, at, "cat", last if files == 2 else None)
+        assert ImageChops.difference(shown, without).getbbox()
+
+
+async def test_speech_has_a_tone_for_each_word_and_the_words_as_its_name() -> None:
+    """All speech would sound alike, and a list of files would not say which is which."""
+    (short,) = (await made(demo(), TextToSpeech(text="Hello there.", format="wav"))).files
+    assert short.name == "Hello there.wav"
+    (long,) = (await made(demo(), TextToSpeech(text="hello there " * 5, format="wav"))).files
+    assert length_of(long.data) > 3 * length_of(short.data)
+    fast = TextToSpeech(text="Hello there.", format="wav", speed=2)
+    assert length_of((await made(demo(), fast)).files[0].data) < length_of(short.data)
+    other = TextToSpeech(text="Hello there.", format="wav", voice="low")
+    assert (await made(demo(), other)).files[0].data != short.data
+
+
+@given(st.text(min_size=1, max_size=300))
+def test_any_text_can_be_spoken_and_named(text: str) -> None:
+    """A strange text would crash the demo, or leave its folder."""
+    assert length_of(tones.spoken(text)) > 0
+    name = tones.title_of(text)
+    assert not set(name) & set('/\\:*?"<>|.\0')
+    assert len(name) <= 60
+
+
+async def test_music_lasts_as_long_as_was_asked_for() -> None:
+    """The demo would ignore its only option."""
+    assert length_of(tones.played("calm", 1, 12.5)) == pytest.approx(12.5)
+    assert tones.played("calm", 1, 3) != tones.played("calm", 2, 3)
+
+
+@pytest.mark.parametrize("translate", [False, True])
+async def test_a_transcript_says_what_was_heard_and_that_no_model_listened(
+    translate: bool,
+) -> None:
+    """A person would take an invented text for a transcript."""
+    recording = File(name="r.wav", mime="audio/wav", data=tones.played("x", 1, 2.5))
+    reports: list[Progress] = []
+    request = SpeechToText(translate=translate, timestamps=True)
+    output = await made(demo(), request, recording, report=reports.append)
+    assert "no model listened" in output.text
+    assert "2.5 seconds" in output.text
+    assert json.loads(output.answer)["segments"][0]["end"] == 2.5
+    assert reports[-1].text == output.text
+    nothing = File(name="r.bin", mime="application/octet-stream", data=b"rubbish")
+    assert "cannot be measured" in (await made(demo(), request, nothing)).text
+
+
+async def test_an_edit_uses_every_picture_and_keeps_what_its_mask_covers() -> None:
+    """The demo would pretend to combine pictures that it never looked at."""
+    request = TextToImage(prompt="hat", edit=True, steps=4, strength=1.0)
+    one = image((await made(demo(), request, photo())).files[0])
+    both = image((await made(demo(), request, photo(), photo())).files[0])
+    assert both.width / both.height > 1.5 * one.width / one.height
+    cover = Image.new("RGBA", (300, 150), "white")
+    cover.paste((0, 0, 0, 0), (150, 0, 300, 150))
+    buffer = io.BytesIO()
+    cover.save(buffer, "PNG")
+    mask = File(name="m.png", mime="image/png", data=buffer.getvalue())
+    masked = request.model_copy(update={"mask": True})
+    result = image((await made(demo(), masked, photo(), mask)).files[0])
+    left, right = result.crop((0, 0, 300, 200)), result.crop((420, 0, 768, 200))
+    assert max(deviation(left)) < 4 < max(deviation(right))

@@ -136,6 +136,15 @@ async def test_a_moving_picture_becomes_a_film(kind: str) -> None:
     assert len(shown_and_heard(made.data)) == 2
 
 
+@pytest.mark.parametrize("kind", ["WEBP", "PNG", "GIF"])
+async def test_a_moving_picture_keeps_its_length(kind: str) -> None:
+    """Every film of a server that sends WebP would play in slow motion."""
+    out, frames = io.BytesIO(), [Image.new("RGB", (64, 64), (n, 9, 9)) for n in range(0, 200, 20)]
+    frames[0].save(out, kind, save_all=True, append_images=frames[1:], duration=40, loop=0)
+    made = await films.fitted(file(out.getvalue(), "wan-1.webp"), 1_000_000)
+    assert (await films.looked_at(made)).looks.seconds == pytest.approx(0.4, abs=0.05)
+
+
 async def test_what_cannot_fit_is_told_not_tried_for_ever() -> None:
     """A delivery would never end."""
     with pytest.raises(films.FilmError, match="fit"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backends.demo.backend import Demo
+from backends.demo import drawing
 from bot.config import load as configuration
 from bot.runtime.app import App, BotParts
 from bot.runtime.setup import BotSetup
@@ -67,15 +67,15 @@ async def on_telegram(
 
 @contextmanager
 def _held(go_on: asyncio.Event | None) -> Iterator[None]:
-    draw = Demo._draw
+    draw = drawing.draw
 
-    async def waits(demo: Demo, *given: Any) -> Any:
+    async def waits(*given: Any) -> Any:
         if go_on is not None:
             await go_on.wait()
-        return await draw(demo, *given)
+        return await draw(*given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Demo, "_draw", waits)
+        patch.setattr("backends.demo.backend.draw", waits)
         yield
 
 

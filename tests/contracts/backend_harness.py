@@ -12,14 +12,14 @@ from uuid import uuid4
 
 from queueing.core.catalog import ModelSpec
 from queueing.core.ports import Backend
-from queueing.core.requests import Request, Work
+from queueing.core.requests import File, Request, Work
 
 
 @dataclass(frozen=True, kw_only=True)
 class Harness:
     """A backend with its server, and what can be asked of them.
 
-    `quick` ends soon; `long` runs until it is stopped. `absent` passes `check` but the server
+    `quick` ends soon; `long` runs until it is stopped; `files` belong to both. `absent` passes `check` but the server
     lacks it; `unusable` does not pass. `busy` tells whether the server works on anything, `die`
     kills it. None where a kind has no such thing. `remembers` tells whether the server can be
     asked for an attempt later.
@@ -30,6 +30,7 @@ class Harness:
     quick: Request
     long: Request
     busy: Callable[[], Awaitable[bool]]
+    files: tuple[File, ...] = ()
     absent: ModelSpec | None = None
     unusable: ModelSpec | None = None
     die: Callable[[], Awaitable[None]] | None = None
@@ -37,11 +38,15 @@ class Harness:
 
     def work(self) -> Work:
         """Return a new attempt at the quick request."""
-        return Work(key=str(uuid4()), request=self.quick)
+        return self.asking(self.quick)
 
     def long_work(self) -> Work:
         """Return a new attempt at the long request."""
-        return Work(key=str(uuid4()), request=self.long)
+        return self.asking(self.long)
+
+    def asking(self, request: Request) -> Work:
+        """Return a new attempt at a request with the same files."""
+        return Work(key=str(uuid4()), request=request, files=self.files)
 
 
 Opens = Callable[[], AbstractAsyncContextManager[Harness]]

@@ -1,4 +1,4 @@
-"""Text servers and the demo for the backend contract: fakes of each kind, and a real one if named.
+"""Text servers for the backend contract: fakes of each kind, and a real one if named.
 
 `USHER_OPENAI_URL` names a running OpenAI-compatible server, `USHER_OPENAI_MODEL` one of its models
 (default: the first it offers); llama.cpp, alone or behind llama-swap, and vLLM tell by calls of their
@@ -11,11 +11,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from backends.common.http import Http
-from backends.demo.backend import Demo
 from backends.registry import connect
 from queueing.core.catalog import BackendSpec, ModelSpec
-from queueing.core.ports import Fetch, Recorded, Report, at_once
-from queueing.core.requests import Capability, Chat, ChatMessage, Embed, Request, TextToImage, Work
+from queueing.core.requests import Capability, Chat, ChatMessage, Embed
 from tests.contracts.backend_harness import Harness, Opens
 from tests.fakes.llm import KINDS, Model, serving
 
@@ -88,42 +86,6 @@ async def _fake(kind: str) -> AsyncIterator[Harness]:
         await backend.aclose()
 
 
-class CountingDemo(Demo):
-    """Counts what runs; the demo has no server that could be asked."""
-
-    running = 0
-
-    async def run(
-        self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
-    ) -> Fetch:
-        self.running += 1
-        try:
-            return await super().run(model, work, report, recorded)
-        finally:
-            self.running -= 1
-
-
-@asynccontextmanager
-async def _demo(does: Capability, quick: Request, long: Request) -> AsyncIterator[Harness]:
-    options = {"load_s": 0, "step_s": 0.001}
-    backend = CountingDemo(BackendSpec(name="d", kind="demo", options=options))
-    model = next(model for model in await backend.discover() if does in model.capabilities)
-
-    async def busy() -> bool:
-        return backend.running > 0
-
-    await backend.load(model)
-    yield Harness(
-        backend=backend,
-        model=model,
-        quick=quick,
-        long=long,
-        busy=busy,
-        unusable=writer(fail_rate=7),
-    )
-    await backend.aclose()
-
-
 @asynccontextmanager
 async def _real() -> AsyncIterator[Harness]:
     backend = connect(BackendSpec(name="b", kind="openai", url=URL))
@@ -166,15 +128,7 @@ async def _busy_vllm(server: Http) -> bool:
     return any(float(line.rsplit(b" ", 1)[1]) > 0 for line in running)
 
 
-_drawing = partial(TextToImage, prompt="a cat", width=64, height=64)
-_embedding = Embed(inputs=("a cat", (1, 2, 3)))
-_embeddings = Embed(inputs=((1,),) * 8000)
 HARNESSES: dict[str, Opens] = {
-    "demo-pictures": partial(
-        _demo, Capability.TEXT_TO_IMAGE, _drawing(steps=3), _drawing(steps=200, count=4)
-    ),
-    "demo-texts": partial(_demo, Capability.TEXT_TO_TEXT, ask(), ask()),
-    "demo-embeddings": partial(_demo, Capability.EMBEDDING, _embedding, _embeddings),
     **{kind: partial(_fake, kind) for kind in KINDS},
     **{f"{kind}-embeddings": partial(_fake_embedder, kind) for kind in KINDS},
 }

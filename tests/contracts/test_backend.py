@@ -2,18 +2,32 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from uuid import uuid4
 
 import pytest
 
 from backends.common import presence
+from backends.media.metadata.kinds import is_film, is_sound, mime_of
 from queueing.core.errors import BadModel, Rejected, StoreError, Unavailable
-from queueing.core.requests import Embed, LoraWeight, Output, Progress, TextToImage, Work
+from queueing.core.requests import (
+    Embed,
+    Generation,
+    LoraWeight,
+    Output,
+    Progress,
+    TextToAudio,
+    TextToImage,
+    TextToSpeech,
+    TextToVideo,
+)
 from queueing.core.vectors import dimensions_of
-from tests.contracts import harness_comfyui, harness_text
+from tests.contracts import harness_comfyui, harness_demo, harness_text
 from tests.contracts.backend_harness import Harness, Opens, until
 
-HARNESSES = {**harness_comfyui.HARNESSES, **harness_text.HARNESSES}
+HARNESSES = {
+    **harness_comfyui.HARNESSES,
+    **harness_demo.HARNESSES,
+    **harness_text.HARNESSES,
+}
 EXTERNAL = {**harness_comfyui.EXTERNAL, **harness_text.EXTERNAL}
 
 
@@ -40,6 +54,9 @@ def whole(harness: Harness, output: Output) -> bool:
     """Whether an output has what its request asked for."""
     if isinstance(harness.quick, TextToImage):
         return len(output.files) == harness.quick.count and all(f.data for f in output.files)
+    kinds = {TextToVideo: is_film, TextToAudio: is_sound, TextToSpeech: is_sound}
+    if (of_kind := kinds.get(type(harness.quick))) is not None:
+        return len(output.files) == 1 and of_kind(mime_of(output.files[0].data))
     if isinstance(harness.quick, Embed):
         count = len(harness.quick.inputs)
         return len(output.files) == 1 and dimensions_of(output.files[0], count) > 1
@@ -58,13 +75,15 @@ async def test_options_that_cannot_work_are_refused_without_asking(harness: Harn
 async def test_what_a_model_does_not_take_is_known_before_and_refused(harness: Harness) -> None:
     """People would wait in line for an option the model ignores or refuses."""
     taken = harness.backend.options(harness.model)
-    if not isinstance(harness.quick, TextToImage):
+    if not isinstance(harness.quick, Generation):
         assert taken == frozenset()
         return
-    assert taken is None or taken <= TextToImage.model_fields.keys() - {"kind", "prompt"}
-    for option, value in {"negative": "x", "steps": 2, "guidance": 2.0, "count": 2}.items():
+    fields = type(harness.quick).model_fields.keys() - {"kind", "prompt"}
+    assert taken is None or taken <= fields
+    given = {"negative": "x", "steps": 2, "guidance": 2.0, "count": 2}
+    for option, value in ((option, given[option]) for option in given if option in fields):
         request = harness.quick.model_copy(update={option: value})
-        work = Work(key=str(uuid4()), request=request)
+        work = harness.asking(request)
         if taken is None or option in taken:
             await harness.backend.run(harness.model, work, ignore)
         else:
@@ -79,7 +98,7 @@ async def test_every_lora_that_is_listed_can_be_asked_for(harness: Harness) -> N
     assert not names or taken is None or "lora" in taken
     for name in names:
         request = harness.quick.model_copy(update={"lora": (LoraWeight(name=name),)})
-        await harness.backend.run(harness.model, Work(key=str(uuid4()), request=request), ignore)
+        await harness.backend.run(harness.model, harness.asking(request), ignore)
 
 
 async def test_the_server_says_who_it_is(harness: Harness) -> None:
@@ -206,7 +225,7 @@ async def test_an_unknown_attempt_cannot_be_resumed(harness: Harness) -> None:
 
 async def test_a_finished_attempt_is_resumed_where_the_server_remembers(harness: Harness) -> None:
     """A crash would cost a second generation of finished work."""
-    work = Work(key=str(uuid4()), request=harness.quick)
+    work = harness.work()
     output = await (await harness.backend.run(harness.model, work, ignore))()
     fetch = await harness.backend.resume(harness.model, work, ignore)
     if harness.remembers:

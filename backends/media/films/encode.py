@@ -233,4 +233,5 @@ def _filmed(picture: Image.Image, plan: FilmPlan, shown: list[int]) -> bytes:
 
 def _shown_ms(picture: Image.Image, number: int) -> int:
     picture.seek(number)
+    picture.load()  # WebP and AVIF tell how long a frame is shown only then
     return max(20, round(float(picture.info.get("duration") or 100)))

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from backends.demo.backend import Demo
 from backends.registry import KINDS
 from bot.config.chats import ChatsConfig
 from bot.config.load import ConfigError, load, parse
@@ -28,10 +27,11 @@ def test_a_small_configuration_becomes_a_catalog_with_the_defaults() -> None:
     flux = catalog.models["flux"]
     usual = ModelSpec(name="", backends=(), capabilities=frozenset())
     assert flux.backends == ("stand-in",)
-    assert flux.capabilities == Demo.capabilities - {
-        Capability.VISION,
-        Capability.EMBEDDING,
-        Capability.IMAGE_EMBEDDING,
+    assert flux.capabilities == {
+        Capability.TEXT_TO_IMAGE,
+        Capability.IMAGE_TO_IMAGE,
+        Capability.UPSCALE,
+        Capability.TEXT_TO_TEXT,
     }
     assert (flux.vram_mb, flux.timeouts) == (None, Timeouts())
     assert (flux.load_s, flux.service_s) == (usual.load_s, usual.service_s)
@@ -305,6 +305,17 @@ def test_what_a_workflow_does_is_what_the_model_can_do(tmp_path: Path) -> None:
     able = {name: spec.capabilities for name, spec in config.catalog().models.items()}
     assert able["lens"] == {Capability.UPSCALE}
     assert able["sdxl"] == {Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE}
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"comfyui"}))  # which knows by its workflow
+def test_a_model_does_not_suddenly_do_everything(kind: str) -> None:
+    """A model for texts would be offered for films and speech because its server could have some."""
+    config = parse(SMALL.replace("{kind: demo}", f"{{kind: {kind}, url: http://127.0.0.1:1}}"), {})
+    stated = {Capability.VISION, Capability.EMBEDDING, Capability.IMAGE_EMBEDDING}
+    stated |= {Capability.IMAGE_EDIT, Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO}
+    stated |= {Capability.TEXT_TO_AUDIO, Capability.TEXT_TO_SPEECH, Capability.SPEECH_TO_TEXT}
+    for spec in config.catalog().models.values():
+        assert not spec.capabilities & stated
 
 
 @pytest.mark.parametrize("name", ChatsConfig.model_fields)

@@ -1,0 +1,105 @@
+"""The stand-ins for models that speak, make music and write down what they hear."""
+
+import asyncio
+import json
+from functools import partial
+
+from backends.demo.pace import Pace, known
+from backends.demo.tones import length_s, played, spoken, title_of, words_of
+from backends.media import films
+from queueing.core.errors import Rejected
+from queueing.core.ports import Fetch
+from queueing.core.requests import (
+    File,
+    Output,
+    Progress,
+    SpeechToText,
+    TextToAudio,
+    TextToSpeech,
+    Work,
+)
+
+USUAL_MUSIC_S = 60.0
+STEPS = 8
+_MP3_BYTES_S = 12_000  # of a sound; a file within that many bytes a second plays everywhere
+
+
+async def speak(request: TextToSpeech, pace: Pace) -> Fetch:
+    """Play a tone for each word; the words are the file's name."""
+    words = words_of(request.text)
+    await _worked(pace, max(1, len(words)))
+    data = await asyncio.to_thread(spoken, request.text, voice=request.voice, speed=request.speed)
+    name = title_of(request.text) or "speech"
+    return partial(_sound, name, data, wave=request.format in {"wav", "pcm"})
+
+
+async def compose(request: TextToAudio, work: Work, pace: Pace) -> Fetch:
+    """Play chords for as long as the music is to be."""
+    seconds = request.seconds or USUAL_MUSIC_S
+    steps = request.steps or STEPS
+    await _worked(pace, steps, share=steps / STEPS * seconds / USUAL_MUSIC_S)
+    data = await asyncio.to_thread(played, request.prompt, request.seed, seconds)
+    name = title_of(request.prompt) or f"demo-{work.key[:8]}"
+    return partial(_sound, name, data)
+
+
+async def listen(request: SpeechToText, work: Work, pace: Pace) -> Fetch:
+    """Say how long the recording is, and that no model has listened to it."""
+    if not work.files:
+        raise Rejected("a transcription without a recording")
+    seconds = await _heard_s(work.files[0])
+    text = heard(request, seconds)
+    words = text.split(" ")
+    word_s = pace.step_s(len(words))
+    for count in range(1, len(words) + 1):
+        await asyncio.sleep(word_s)
+        pace.report(Progress(fraction=count / len(words), text=" ".join(words[:count])))
+    if not request.timestamps:
+        return partial(known, Output(text=text))
+    end = seconds or 0.0
+    told = {
+        "task": "translate" if request.translate else "transcribe",
+        "language": "english",
+        "duration": end,
+        "text": text,
+        "segments": [{"id": 0, "start": 0.0, "end": end, "text": text}],
+    }
+    return partial(known, Output(text=text, answer=json.dumps(told)))
+
+
+def heard(request: SpeechToText, seconds: float | None) -> str:
+    """Return what is written instead of a transcript."""
+    length = "is of a kind that cannot be measured here"
+    if seconds is not None:
+        length = f"is {seconds:.1f} seconds long"
+    does = "translate into English" if request.translate else "write down"
+    return (
+        f"This is Usher's stand-in: no model listened. The recording {length}; "
+        f"a real model would {does} here what is said in it."
+    )
+
+
+async def _worked(pace: Pace, steps: int, *, share: float = 1.0) -> None:
+    step_s = pace.step_s(steps) * share
+    for step in range(1, steps + 1):
+        await asyncio.sleep(step_s)
+        pace.report(Progress(fraction=step / steps, step=(step, steps)))
+
+
+async def _heard_s(file: File) -> float | None:
+    try:
+        return (await films.looked_at(file)).looks.seconds or length_s(file.data)
+    except films.FilmError:
+        return length_s(file.data)
+
+
+async def _sound(name: str, data: bytes, *, wave: bool = False) -> Output:
+    """Return a sound as MP3 where that can be made, in place of a real server's download."""
+    file = File(name=f"{name}.wav", mime="audio/wav", data=data)
+    if wave:
+        return Output(files=(file,))
+    try:
+        fits = max(20_000, round((length_s(data) or 1.0) * _MP3_BYTES_S))
+        return Output(files=(await films.fitted(file, fits),))
+    except films.FilmError:  # the libraries are missing
+        return Output(files=(file,))
