@@ -290,7 +290,7 @@ async def test_without_the_film_libraries_a_film_is_a_moving_picture(
     """A newcomer whose machine has no PyAV would see no film at all."""
 
     async def no_libraries(_file: File, _limit: int) -> File:
-        raise films.NoFilms
+        raise films.NoFilms("no libraries")
 
     monkeypatch.setattr(films, "fitted", no_libraries)
     request = TextToVideo(prompt="cat", width=128, height=64, seconds=0.5, steps=2)
