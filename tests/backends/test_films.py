@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,10 +23,14 @@ from queueing.core.requests import File
 
 pytest.importorskip("av", reason="films and sound need usher-bot[media]")
 
+import av
+
+from backends.media.films import encode
 from backends.media.films.remux import clean, without_comment
 from tests.backends.planted import MOVES, MOVING, PLANTED, SECRET, words_of
 from tests.backends.recorded_films import KINDS, film, shown_and_heard, tags_of
 
+FRAMES: Any = av.VideoFrame
 SHORT = film("mp4", frames=3, silent=True)
 
 
@@ -143,6 +148,96 @@ async def test_a_moving_picture_keeps_its_length(kind: str) -> None:
     frames[0].save(out, kind, save_all=True, append_images=frames[1:], duration=40, loop=0)
     made = await films.fitted(file(out.getvalue(), "wan-1.webp"), 1_000_000)
     assert (await films.looked_at(made)).looks.seconds == pytest.approx(0.4, abs=0.05)
+
+
+@pytest.mark.parametrize("kind", ["webm", "GIF", "WEBP"])
+async def test_a_film_of_an_odd_size_is_made_to_fit(kind: str) -> None:
+    """H.264 takes even sizes only: such a film would never arrive."""
+    size = (63, 47)
+    if kind == "webm":
+        before = film("webm", size=size)
+    else:
+        out = io.BytesIO()
+        pictures = [Image.effect_noise(size, 50 + at) for at in range(3)]
+        pictures[0].save(out, kind, save_all=True, append_images=pictures[1:], duration=100)
+        before = out.getvalue()
+    made = await films.fitted(file(before), 1_000_000)
+    looks = (await films.looked_at(made)).looks
+    assert (looks.width, looks.height) == (64, 48)
+
+
+def test_an_encoder_gets_its_threads_before_the_first_picture() -> None:
+    """Set later they are ignored, and one film takes every processor of the machine."""
+    plan = film_plan(limit=10**6, seconds=1, size=(64, 48), fps=16, has_sound=False, share=1.0)
+    assert plan is not None
+    with av.open(io.BytesIO(), "w", format="mp4") as target:
+        stream = encode._picture_stream(target, plan, 16)
+        assert (stream.codec_context.thread_count, stream.codec_context.is_open) == (2, False)
+
+
+async def test_a_recording_that_does_not_say_how_long_it_is_is_counted() -> None:
+    """Browsers record so; a chat would show a film of no length."""
+    unsaid = film("webm", silent=True).replace(b"\x44\x89", b"\xec\x88")  # its length, now a void
+    with av.open(io.BytesIO(unsaid), "r") as opened:
+        assert not opened.duration
+    assert (await films.looked_at(file(unsaid))).looks.seconds == pytest.approx(0.75, abs=0.1)
+    assert len(await films.frames(file(unsaid), 3)) == 3
+
+
+# ---------------------------------------------------------------- frames and silence
+
+
+def rising(kind: str, frames: int, size: tuple[int, int] = (64, 48)) -> bytes:
+    """Return a film that goes from black to white."""
+    shades = [Image.new("RGB", size, (round(255 * at / (frames - 1)),) * 3) for at in range(frames)]
+    out = io.BytesIO()
+    if kind in {"GIF", "WEBP", "PNG"}:
+        shades[0].save(out, kind, save_all=True, append_images=shades[1:], duration=50)
+        return out.getvalue()
+    codec = "libvpx" if kind == "webm" else "libx264"
+    with av.open(out, "w", format=kind) as made:
+        target: Any = made
+        stream = target.add_stream(codec, rate=16)
+        stream.width, stream.height, stream.pix_fmt = *size, "yuv420p"
+        for shade in shades:
+            target.mux(stream.encode(FRAMES.from_image(shade)))
+        target.mux(stream.encode(None))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["mp4", "webm", "matroska", "GIF", "WEBP", "PNG"])
+async def test_pictures_of_a_film_are_spread_over_it(kind: str) -> None:
+    """A model that sees would be shown the beginning only."""
+    found = await films.frames(file(rising(kind, 60, (800, 40)), "wan.mp4"), 4)
+    assert [each.name for each in found] == [f"wan-{number}.jpg" for number in range(1, 5)]
+    for number, each in enumerate(found):
+        with Image.open(io.BytesIO(each.data), formats=["JPEG"]) as picture:
+            assert picture.size == (768, 38)
+            shade = picture.convert("L").resize((1, 1)).getpixel((0, 0))
+            assert shade == pytest.approx(255 * (number + 0.5) / 4, abs=14)
+
+
+async def test_a_short_film_has_no_more_pictures_than_it_has() -> None:
+    """A model would be shown one picture eight times."""
+    assert 1 <= len(await films.frames(file(SHORT), 8)) <= 3
+    with pytest.raises(films.FilmError):
+        await films.frames(file(film("wav")), 8)
+
+
+@pytest.mark.parametrize("kind", ["mp4", "webm", "mkv"])
+async def test_a_silent_film_is_given_a_track_of_silence(kind: str) -> None:
+    """Telegram would play it as an endless loop, without a slider."""
+    before = film(kind, silent=True)
+    after = (await films.with_silence(file(before))).data
+    looks = (await films.looked_at(file(after))).looks
+    assert looks.sound in {"aac", "opus"}
+    assert looks.seconds == pytest.approx(0.75, abs=0.15)
+    assert mime_of(after) == KINDS[kind].mime
+    assert SECRET not in tags_of(after)
+    seen = [each for each in shown_and_heard(after) if each[0] == "VideoFrame"]
+    assert seen == shown_and_heard(before)
+    with pytest.raises(films.FilmError, match="sound"):
+        await films.with_silence(file(film(kind)))
 
 
 async def test_what_cannot_fit_is_told_not_tried_for_ever() -> None:

@@ -7,13 +7,25 @@ import asyncio
 import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
+from pathlib import PurePath
 
-from backends.media.helper.order import Answer, Looks, MediaTask, Order
+from backends.media.helper.order import Answer, Looks, MediaTask, Order, pieces
 from backends.media.helper.process import WALL_S, MediaError, NoLibrary, ask, installed
 from backends.media.metadata.kinds import mime_of
 from queueing.core.requests import File
 
-__all__ = ["Film", "FilmError", "Looks", "NoFilms", "available", "cleaned", "fitted", "looked_at"]
+__all__ = [
+    "Film",
+    "FilmError",
+    "Looks",
+    "NoFilms",
+    "available",
+    "cleaned",
+    "fitted",
+    "frames",
+    "looked_at",
+    "with_silence",
+]
 
 FilmError, NoFilms = MediaError, NoLibrary
 
@@ -76,6 +88,32 @@ async def fitted(file: File, limit: int) -> File:
         while len(_fits) > 1 and sum(len(kept.data) for kept in _fits.values()) > _KEPT_BYTES:
             _fits.popitem(last=False)
     return _fits[key]
+
+
+async def frames(file: File, most: int = 8, *, wall_s: float = 60.0) -> list[File]:
+    """Return up to `most` pictures of a film, evenly spread, as JPEGs for a model that sees.
+
+    Moving pictures (GIF, WebP, APNG, AVIF) are films as well. Raises `FilmError`.
+    """
+    mime = mime_of(file.data)
+    order = Order(task=MediaTask.FRAMES, mime=mime, size=len(file.data), pictures=most)
+    answer, made = await _asked(order, file.data, wall_s=wall_s)
+    stem = PurePath(file.name).stem or "film"
+    return [
+        File(name=f"{stem}-{number}.jpg", mime="image/jpeg", data=picture)
+        for number, picture in enumerate(pieces(made, answer.parts), start=1)
+    ]
+
+
+async def with_silence(file: File) -> File:
+    """Return a silent film with a track of silence: some players take it for a GIF without one.
+
+    Raises `FilmError`, also if it has sound already.
+    """
+    mime = mime_of(file.data)
+    order = Order(task=MediaTask.SOUNDTRACK, mime=mime, size=len(file.data))
+    _, made = await _asked(order, file.data)
+    return File(name=file.name, mime=mime, data=made)
 
 
 async def _asked(order: Order, data: bytes, *, wall_s: float = WALL_S) -> tuple[Answer, bytes]:

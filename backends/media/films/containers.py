@@ -27,6 +27,9 @@ _OPTIONS: Mapping[str, Mapping[str, str]] = {
 }
 
 
+PIXELS_MOST = 50_000_000  # of one picture
+
+
 class Unreadable(Exception):
     """A file of a kind that is not supported here, or without picture and sound."""
 
@@ -59,8 +62,38 @@ def streams_of(container: Any) -> list[Any]:
     ]
 
 
+def pictures_of(container: Any) -> Any:
+    """Return the stream of pictures. Raises `Unreadable` if there is none, or it is enormous."""
+    for stream in streams_of(container):
+        if stream.type == "video":
+            require_size(stream.codec_context.width, stream.codec_context.height)
+            return stream
+    raise Unreadable("no picture")
+
+
+def require_size(width: int, height: int) -> None:
+    """Refuse pictures that would take all memory. Raises `Unreadable`."""
+    if width * height > PIXELS_MOST:
+        raise Unreadable(f"{width}x{height} pixels")
+
+
 def _is_cover(stream: Any) -> bool:
     return stream.type == "video" and bool(stream.disposition & av.stream.Disposition.attached_pic)
+
+
+def length_of(data: bytes, mime: str) -> float:
+    """Return the length of a film or sound, by its last packet if its container does not state it."""
+    with opened(data, mime) as source:
+        if seconds := seconds_of(source):
+            return seconds
+        return max(
+            (
+                float((packet.pts + (packet.duration or 0)) * packet.time_base)
+                for packet in source.demux(streams_of(source))
+                if packet.pts is not None
+            ),
+            default=0.0,
+        )
 
 
 def seconds_of(container: Any) -> float:

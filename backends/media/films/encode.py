@@ -8,7 +8,15 @@ from typing import Any
 import av
 from PIL import Image
 
-from backends.media.films.containers import Unreadable, made, opened, seconds_of, streams_of
+from backends.media.films.containers import (
+    Unreadable,
+    length_of,
+    made,
+    opened,
+    pictures_of,
+    require_size,
+    streams_of,
+)
 from backends.media.films.plan import FilmPlan, film_plan, sound_rate
 from backends.media.helper.order import Answer, Order
 from backends.media.metadata.kinds import MOVING
@@ -44,27 +52,13 @@ def fit(data: bytes, mime: str, limit: int) -> tuple[bytes, str] | None:
 def _once(data: bytes, mime: str, limit: int, share: float) -> tuple[bytes, str] | None:
     with opened(data, mime) as source:
         streams = streams_of(source)
-        pictures = [stream for stream in streams if stream.type == "video"]
         sounds = [stream for stream in streams if stream.type == "audio"]
-        seconds = seconds_of(source) or _counted(data, mime)
-        if pictures:
-            return _film(source, pictures[0], sounds[:1], (limit, share, seconds))
+        seconds = length_of(data, mime)
+        if len(sounds) < len(streams):
+            return _film(source, pictures_of(source), sounds[:1], (limit, share, seconds))
         if sounds:
             return _sound(source, sounds[0], (limit, share, seconds))
     raise Unreadable("neither picture nor sound")
-
-
-def _counted(data: bytes, mime: str) -> float:
-    """Return the end of the last packet, for a container that does not state its length."""
-    with opened(data, mime) as source:
-        return max(
-            (
-                float((packet.pts + (packet.duration or 0)) * packet.time_base)
-                for packet in source.demux(streams_of(source))
-                if packet.pts is not None
-            ),
-            default=0.0,
-        )
 
 
 # ---------------------------------------------------------------- films
@@ -199,6 +193,7 @@ def _mux_sound(target: Any, heard: Any, frames: Any) -> None:
 def _moving(data: bytes, limit: int, share: float) -> tuple[bytes, str] | None:
     """Make a film of a moving picture, which Pillow reads."""
     with Image.open(io.BytesIO(data), formats=MOVING) as picture:
+        require_size(*picture.size)
         frames = min(getattr(picture, "n_frames", 1), _FRAMES_MOST)
         shown = [_shown_ms(picture, number) for number in range(frames)]
         seconds = sum(shown) / _TICKS

@@ -2,7 +2,7 @@
 
 import io
 
-from backends.media.films.containers import opened, seconds_of, streams_of
+from backends.media.films.containers import length_of, opened, pictures_of, streams_of
 from backends.media.helper.order import Answer, Looks, Order
 
 _SIDE_MOST = 320  # the size chats accept as a still
@@ -18,19 +18,20 @@ def looked(order: Order, data: bytes) -> tuple[Answer, bytes]:
 def look(data: bytes, mime: str) -> tuple[Looks, bytes]:
     """Return what a file is, and for a film its first picture as a small JPEG."""
     with opened(data, mime) as source:
-        pictures = [each for each in streams_of(source) if each.type == "video"]
-        sounds = [each for each in streams_of(source) if each.type == "audio"]
-        seconds = seconds_of(source)
+        streams = streams_of(source)
+        sounds = [each for each in streams if each.type == "audio"]
+        seconds = length_of(data, mime)
         sound = sounds[0].codec_context.name if sounds else ""
-        if not pictures:
+        if len(sounds) == len(streams):
             return Looks(seconds=seconds, sound=sound), b""
-        frame = next(source.decode(pictures[0]))
+        pictures = pictures_of(source)
+        frame = next(source.decode(pictures))
         image = frame.to_image().rotate(frame.rotation, expand=True)
         looks = Looks(
             width=image.width,
             height=image.height,
             seconds=seconds,
-            picture=pictures[0].codec_context.name,
+            picture=pictures.codec_context.name,
             sound=sound,
         )
         image.thumbnail((_SIDE_MOST, _SIDE_MOST))

@@ -15,6 +15,10 @@ class MediaTask(StrEnum):
     FIT = "fit"  # encode so that it plays everywhere and fits
     LOOK = "look"  # describe it
     READ = "read"  # extract a document's text, or its pages as pictures
+    WAV = "wav"  # make a sound plain, for a server that reads speech
+    VOICE = "voice"  # make a sound a voice message
+    FRAMES = "frames"  # extract some of a film's pictures
+    SOUNDTRACK = "soundtrack"  # give a silent film a track of silence
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,7 +26,7 @@ class Order:
     """A task on a file of a media type; `size` bytes follow.
 
     `limit` is the most bytes a file may have that is made to fit, `characters` the most of a text,
-    `pictures` the most pictures.
+    `pictures` the most pictures, `seconds` the longest a sound may play.
     """
 
     task: MediaTask
@@ -31,6 +35,7 @@ class Order:
     limit: int = 0
     characters: int = 0
     pictures: int = 0
+    seconds: float = 0.0
 
     def line(self) -> bytes:
         """Return the order in its wire form."""

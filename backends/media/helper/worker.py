@@ -9,8 +9,10 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from importlib import import_module
 from typing import BinaryIO
 
+from backends.media.documents.kinds import PDF
 from backends.media.helper.order import Answer, Faulty, MediaTask, Order
 from backends.media.helper.sandbox import confine
 
@@ -19,8 +21,24 @@ Work = Callable[[Order, bytes], tuple[Answer, bytes]]
 MEMORY = 3 * 2**30  # bytes of address space; the libraries alone take a sixth of it
 PROCESSOR_S = 600
 # Of what is done while a person waits for a first answer: bytes of address space, seconds.
-_SOONER: Mapping[MediaTask, tuple[int, int]] = {MediaTask.READ: (3 * 2**29, 45)}
+_SOONER: Mapping[MediaTask, tuple[int, int]] = {
+    MediaTask.READ: (3 * 2**29, 45),
+    MediaTask.WAV: (MEMORY, 90),
+    MediaTask.VOICE: (MEMORY, 90),
+    MediaTask.FRAMES: (MEMORY, 45),
+}
 _NICE = 15
+
+_WORKS: Mapping[MediaTask, tuple[str, str]] = {
+    MediaTask.CLEAN: ("films.remux", "cleaned"),
+    MediaTask.SOUNDTRACK: ("films.remux", "silenced"),
+    MediaTask.LOOK: ("films.look", "looked"),
+    MediaTask.FRAMES: ("films.stills", "extracted"),
+    MediaTask.FIT: ("films.encode", "fitted"),
+    MediaTask.WAV: ("sounds.convert", "converted"),
+    MediaTask.VOICE: ("sounds.convert", "converted"),
+    MediaTask.READ: ("documents.office", "read"),  # PDFs: documents.pdf
+}
 
 
 def main() -> None:
@@ -38,7 +56,7 @@ def main() -> None:
 
 def _answered(order: Order, asked: BinaryIO) -> tuple[Answer, bytes]:
     try:
-        work = _work(order.task, order.mime)  # before the libraries' files are out of reach
+        work = _work(order)  # before the libraries' files are out of reach
         _bound(*_SOONER.get(order.task, (MEMORY, PROCESSOR_S)))
         confine()
         return work(order, _received(asked, order.size))
@@ -56,29 +74,14 @@ def _received(asked: BinaryIO, size: int) -> bytes:
     return data
 
 
-def _work(task: MediaTask, mime: str) -> Work:
-    """Return what carries out a task. It imports libraries, which may be missing."""
-    match task:
-        case MediaTask.CLEAN:
-            from backends.media.films.remux import clean  # noqa: PLC0415
-
-            return lambda order, data: (Answer(mime=order.mime), clean(data, order.mime))
-        case MediaTask.LOOK:
-            from backends.media.films.look import looked  # noqa: PLC0415
-
-            return looked
-        case MediaTask.FIT:
-            from backends.media.films.encode import fitted  # noqa: PLC0415
-
-            return fitted
-        case MediaTask.READ:
-            if mime == "application/pdf":
-                from backends.media.documents.pdf import read  # noqa: PLC0415
-
-                return read
-            from backends.media.documents import office  # noqa: PLC0415
-
-            return office.read
+def _work(order: Order) -> Work:
+    """Return what carries out an order. It imports libraries, which may be missing."""
+    if order.task is MediaTask.READ and order.mime == PDF:
+        module, name = "documents.pdf", "read"
+    else:
+        module, name = _WORKS[order.task]
+    found: Work = getattr(import_module(f"backends.media.{module}"), name)
+    return found
 
 
 def _bound(memory: int, processor_s: int) -> None:
