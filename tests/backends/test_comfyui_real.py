@@ -43,11 +43,11 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def served(port: int) -> AsyncIterator[Process]:
+async def served(port: int, *more: str) -> AsyncIterator[Process]:
     """Run a ComfyUI until the context ends; enter when it answers."""
     flags = ("--cpu", "--listen", "127.0.0.1", "--disable-api-nodes")
     process = await asyncio.create_subprocess_exec(
-        *(PYTHON, "main.py", "--port", str(port), "--preview-method", "latent2rgb", *flags),
+        *(PYTHON, "main.py", "--port", str(port), "--preview-method", "latent2rgb", *flags, *more),
         cwd=FOLDER,
         stdin=DEVNULL,
         stdout=DEVNULL,
