@@ -17,10 +17,10 @@ from backends.comfyui.server import ComfyUIServer
 from backends.comfyui.watch import Watch, listener
 from backends.comfyui.workflow.graph import Graph
 from backends.comfyui.workflow.template import Workflow
+from backends.comfyui.workflow.words import Asked
 from backends.common.http import HttpRefused
 from queueing.core.errors import BackendError, Unavailable
 from queueing.core.ports import Recorded, Report, at_once
-from queueing.core.requests import TextToImage
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Attempts:
         key: str,
         graph: Graph,
         workflow: Workflow,
-        request: TextToImage,
+        request: Asked,
         report: Report,
         *,
         recorded: Recorded = at_once,
@@ -135,7 +135,7 @@ class Attempts:
         key: str,
         graph: Graph,
         workflow: Workflow,
-        request: TextToImage,
+        request: Asked,
         recorded: Recorded,
     ) -> None:
         """Put a prompt into the server's queue once, even if the answer is lost."""

@@ -6,7 +6,7 @@ The attempt's key is the server's prompt id, so an attempt can be looked up afte
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import ClassVar
 from uuid import UUID, uuid4
@@ -24,19 +24,29 @@ from backends.comfyui.models import (
     lora_named,
     read_templates,
 )
-from backends.comfyui.pictures import as_upload, blank
 from backends.comfyui.results import collected
 from backends.comfyui.server import ComfyUIServer
+from backends.comfyui.uploads import prepare_uploads, stand_in
 from backends.comfyui.workflow.fill import TINY, fill, fit_size, warm_up
 from backends.comfyui.workflow.limits import NumberRange, common, inputs_of, limits_in
 from backends.comfyui.workflow.template import Workflow
+from backends.comfyui.workflow.words import Asked, places
 from backends.common.http import Http
 from backends.common.options import read_options
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import BadModel, OutOfMemory, Rejected, Unavailable
 from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.core.problems import What, problem
-from queueing.core.requests import Capability, File, Output, Record, TextToImage, Work
+from queueing.core.requests import (
+    Capability,
+    File,
+    Generation,
+    Output,
+    Record,
+    TextToImage,
+    TextToVideo,
+    Work,
+)
 
 FREE_S = 10.0
 NO_PICTURE = problem(What.NO_PICTURE)
@@ -67,7 +77,16 @@ class ComfyUI:
     parallel: ClassVar[int] = 1
 
     capabilities = frozenset(
-        {Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE, Capability.UPSCALE}
+        {
+            Capability.TEXT_TO_IMAGE,
+            Capability.IMAGE_TO_IMAGE,
+            Capability.IMAGE_EDIT,
+            Capability.UPSCALE,
+            Capability.TEXT_TO_VIDEO,
+            Capability.IMAGE_TO_VIDEO,
+            Capability.TEXT_TO_AUDIO,
+            Capability.TEXT_TO_SPEECH,
+        }
     )
     unloads_together = True
     can_unload = True
@@ -171,20 +190,13 @@ class ComfyUI:
         self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
     ) -> Fetch:
         """Send one prompt and follow it to its end."""
-        request, workflow = self._request(model, work)
-        if request.lora and workflow.lora_loader:
-            named = await self._loras(workflow)
-            files = [
-                lora.model_copy(update={"name": lora_named(lora.name, named)})
-                for lora in request.lora
-            ]
-            request = request.model_copy(update={"lora": tuple(files)})
-        picture = None
-        if work.files:
-            picture, request = await self._upload(work.files[0], request, workflow)
-        seed = (await self._limits(workflow, "seed")).wrapped(request.seed)
-        request = request.model_copy(update={"seed": seed})
-        graph = fill(workflow, request, prefix=f"usher/{work.key}", picture=picture)
+        request, workflow, files = self._request(model, work)
+        request = await self._with_lora_files(request, workflow)
+        uploaded, request = await self._uploaded(files, request, workflow)
+        if isinstance(request, Generation):
+            seed = (await self._limits(workflow, "seed")).wrapped(request.seed)
+            request = request.model_copy(update={"seed": seed})
+        graph = fill(workflow, request, prefix=f"usher/{work.key}", files=uploaded)
         ended = await self._attempts.run(
             work.key, graph, workflow, request, report, recorded=recorded
         )
@@ -192,7 +204,7 @@ class ComfyUI:
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:
         """Look up an attempt that was sent earlier, and watch it if it is still running."""
-        _, workflow = self._request(model, work)
+        _, workflow, _ = self._request(model, work)
         seen = await self._server.look(work.key)
         if seen is Stage.UNKNOWN:
             return None
@@ -214,18 +226,36 @@ class ComfyUI:
         await self._attempts.aclose()
         await self._http.aclose()
 
-    # ---------------------------------------------------------------- pictures in and out
+    # ---------------------------------------------------------------- files in and out
 
-    async def _upload(
-        self, file: File, request: TextToImage, workflow: Workflow
-    ) -> tuple[str, TextToImage]:
-        """Upload a picture to the server; a size left open follows the picture's shape."""
-        upload, size = await asyncio.to_thread(as_upload, file)
-        default = workflow.defaults
-        if default.width and default.height and not (request.width or request.height):
-            width, height = fit_size(size, (default.width, default.height))
-            request = request.model_copy(update={"width": width, "height": height})
-        return await self._server.upload(upload), request
+    async def _uploaded(
+        self, files: Mapping[str, File], request: Asked, workflow: Workflow
+    ) -> tuple[dict[str, str], Asked]:
+        """Upload files and return their names on the server by placeholder.
+
+        A size left open follows the first picture's shape. Without a place for them, or with too
+        few, nothing is uploaded, because filling the graph will refuse them.
+        """
+        if not files.keys() <= workflow.placeholders or not workflow.needs <= files.keys():
+            return dict.fromkeys(files, ""), request
+        prepared = await asyncio.to_thread(prepare_uploads, files)
+        width, height = (workflow.defaults.get(side) for side in ("width", "height"))
+        size = prepared["picture"].size if "picture" in prepared else None
+        if size and isinstance(width, int) and isinstance(height, int):
+            request = _shaped(request, size, (width, height))
+        return {
+            word: await self._server.upload(each.file) for word, each in prepared.items()
+        }, request
+
+    async def _with_lora_files(self, request: Asked, workflow: Workflow) -> Asked:
+        """Return a request that names the server's files instead of what people call them."""
+        if not isinstance(request, Generation) or not request.lora or not workflow.lora_loader:
+            return request
+        named = await self._loras(workflow)
+        files = [
+            lora.model_copy(update={"name": lora_named(lora.name, named)}) for lora in request.lora
+        ]
+        return request.model_copy(update={"lora": tuple(files)})
 
     def _fetch(self, model: ModelSpec, key: str, workflow: Workflow, ended: Ended | None) -> Fetch:
         async def fetch() -> Output:
@@ -254,10 +284,10 @@ class ComfyUI:
             return
         self._allowed.clear()  # the nodes may have changed since
         workflow = self._templates(model).all[0]
-        limits = {word: await self._limits(workflow, word) for word in ("seed", *TINY)}
-        picture = await self._server.upload(blank()) if workflow.takes_picture else None
+        limits = {word: await self._limits(workflow, word) for word in ("seed", "frames", *TINY)}
+        files = {word: await self._server.upload(stand_in(word)) for word in sorted(workflow.needs)}
         seed = limits["seed"].wrapped(secrets.randbits(63))
-        graph = warm_up(workflow, seed=seed, picture=picture, limits=limits)
+        graph = warm_up(workflow, seed=seed, files=files, limits=limits)
         nothing = TextToImage(prompt="")
         try:
             await self._attempts.run(str(uuid4()), graph, workflow, nothing, lambda _: None)
@@ -328,11 +358,19 @@ class ComfyUI:
             known = self._known[model.name] = (model, read_templates(model))
         return known[1]
 
-    def _request(self, model: ModelSpec, work: Work) -> tuple[TextToImage, Workflow]:
-        if not isinstance(work.request, TextToImage):
-            raise Rejected("a chat for an image model", problem=problem(What.DRAWS_ONLY))
-        workflow = self._templates(model).serving(work.request, has_picture=bool(work.files))
-        return work.request, workflow
+    def _request(self, model: ModelSpec, work: Work) -> tuple[Asked, Workflow, dict[str, File]]:
+        if not isinstance(work.request, Asked):
+            raise Rejected("a chat for a graph", problem=problem(What.DRAWS_ONLY))
+        files = places(work.request, work.files)
+        return work.request, self._templates(model).serving(work.request, files.keys()), files
+
+
+def _shaped(request: Asked, picture: tuple[int, int], default: tuple[int, int]) -> Asked:
+    """Return a request whose open size follows a picture's shape."""
+    if not isinstance(request, TextToImage | TextToVideo) or request.width or request.height:
+        return request
+    width, height = fit_size(picture, default)
+    return request.model_copy(update={"width": width, "height": height})
 
 
 def _unloaded(templates: Templates, ended: Ended) -> bool:

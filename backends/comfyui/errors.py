@@ -10,7 +10,8 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from backends.comfyui.answers import Ended, NodeFailure
 from backends.comfyui.workflow.memory import loaded_by
-from backends.comfyui.workflow.template import WORDS, Workflow, blame
+from backends.comfyui.workflow.template import Workflow, blame
+from backends.comfyui.workflow.words import FILES, FOLLOWS, WORDS, Asked
 from backends.common.http import HttpRefused, parse_json
 from queueing.core.errors import (
     BackendError,
@@ -21,12 +22,13 @@ from queueing.core.errors import (
     Unavailable,
 )
 from queueing.core.problems import Problem, What, problem
-from queueing.core.requests import TextToImage
+from queueing.core.requests import Generation
 
 MISCONFIGURED = problem(What.MISCONFIGURED)
 UNREADABLE_PICTURE = problem(What.BAD_START)
 STEP_FAILED = problem(What.STEP_FAILED)
 
+_PICTURES = FILES - {"audio"}
 _NO_MEMORY = ("out of memory", "not enough memory", "allocation on device")
 # After these errors the process draws nothing until it is restarted.
 _SICK = ("cuda error", "illegal memory access", "device-side assert", "hip error")
@@ -49,13 +51,13 @@ class _Refusal(BaseModel):
     node_errors: dict[str, _NodeFaults] | list[Any] = {}
 
 
-def refusal(body: JsonValue, workflow: Workflow, request: TextToImage) -> BackendError:
+def refusal(body: JsonValue, workflow: Workflow, request: Asked) -> BackendError:
     """Return the error for a prompt that was refused, in whole or in part."""
     try:
         read = _Refusal.model_validate(body)
     except ValidationError:
         return Rejected(f"refused: {str(body)[:200]!a}", problem=STEP_FAILED)
-    asked = {word for word in WORDS if getattr(request, word, None) is not None} | {"picture"}
+    asked = {word for word in WORDS if _asks(request, word)} | FILES
     for node_id, fault in _faults(read):
         guilty = blame(workflow, node_id, str(fault.extra_info.get("input_name"))) & asked
         if guilty:
@@ -64,7 +66,7 @@ def refusal(body: JsonValue, workflow: Workflow, request: TextToImage) -> Backen
     return BadModel(f"{workflow.name}: {_summary(read)}", problem=MISCONFIGURED)
 
 
-def refused_prompt(refused: HttpRefused, workflow: Workflow, request: TextToImage) -> BackendError:
+def refused_prompt(refused: HttpRefused, workflow: Workflow, request: Asked) -> BackendError:
     """Return whether the prompt is wrong, rather than a proxy or server that accepts none."""
     if refused.status == 413:
         return Rejected(str(refused), problem=problem(What.TOO_LARGE))
@@ -91,7 +93,7 @@ def failure(failed: NodeFailure, workflow: Workflow) -> BackendError:
         return OutOfMemory(cause)
     if any(words in message for words in _SICK):
         return Unavailable(cause)
-    if "picture" in _placeholders(workflow, failed.node_id):
+    if _PICTURES & _placeholders(workflow, failed.node_id):
         return Rejected(cause, problem=UNREADABLE_PICTURE)
     if is_loader(workflow, failed.node_id):
         return BadModel(cause, problem=MISCONFIGURED)
@@ -112,14 +114,16 @@ def is_loader(workflow: Workflow, node_id: str) -> bool:
     return node is not None and not workflow.marks.isdisjoint(loaded_by(node))
 
 
-def _wish(word: str, request: TextToImage) -> Problem:
-    match word:
-        case "picture":
-            return UNREADABLE_PICTURE
-        case "lora":
-            return problem(What.NO_LORA, name=", ".join(lora.name for lora in request.lora)[:80])
-        case _:
-            return problem(What.NOT_TAKEN, field=word)
+def _asks(request: Asked, word: str) -> bool:
+    return getattr(request, FOLLOWS.get(word, word), None) is not None
+
+
+def _wish(word: str, request: Asked) -> Problem:
+    if word in _PICTURES:
+        return UNREADABLE_PICTURE
+    if word == "lora" and isinstance(request, Generation):
+        return problem(What.NO_LORA, name=", ".join(lora.name for lora in request.lora)[:80])
+    return problem(What.NOT_TAKEN, field=FOLLOWS.get(word, word))
 
 
 def _placeholders(workflow: Workflow, node_id: str) -> frozenset[str]:

@@ -3,8 +3,8 @@
 Reads template files on this machine; never calls a server.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 
@@ -12,14 +12,15 @@ from pydantic import JsonValue
 
 from backends.comfyui.workflow.graph import Graph, substituted, words_in
 from backends.comfyui.workflow.limits import NumberRange, limits_in
-from backends.comfyui.workflow.template import Workflow, parse_workflow, prepare
+from backends.comfyui.workflow.template import Workflow, parse_workflow, prepare, taken
+from backends.comfyui.workflow.words import Asked
 from backends.common.naming import catalog_names
 from backends.common.options import read_options
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.near import near
 from queueing.core.problems import What, problem
-from queueing.core.requests import Capability, Record, TextToImage
+from queueing.core.requests import Capability, Record, TextToImage, needed
 
 _SHIPPED = resources.files("backends") / "workflows"
 _LISTED = 10  # file names in an error text
@@ -27,41 +28,70 @@ _NEAR = 3
 _COMPARED = 1000  # names a word is compared with, because comparing takes time
 _NAME_MOST = 80  # characters in a LoRA's name
 
+_VARIANTS: Mapping[Capability, str] = {
+    Capability.IMAGE_TO_IMAGE: "img2img",
+    Capability.IMAGE_EDIT: "edit",
+    Capability.IMAGE_TO_VIDEO: "i2v",
+}
+"""The ends of the names of shipped templates that go with another one."""
+
+_LACKS: Mapping[Capability, tuple[str, str]] = {
+    Capability.TEXT_TO_IMAGE: ("workflow", "it needs a picture, or draws none"),
+    Capability.TEXT_TO_VIDEO: ("workflow", "it needs a picture, or saves no film"),
+    Capability.TEXT_TO_AUDIO: ("workflow", "it saves no sound, or speaks"),
+    Capability.TEXT_TO_SPEECH: ("workflow", "it holds no {{voice}} and saves no sound"),
+    Capability.IMAGE_TO_IMAGE: ("picture_workflow", "there is no template that holds {{picture}}"),
+    Capability.IMAGE_TO_VIDEO: (
+        "picture_workflow",
+        "there is no template for films with {{picture}}",
+    ),
+    Capability.IMAGE_EDIT: ("edit_workflow", "pictures are only where its drawing starts"),
+    Capability.UPSCALE: ("workflow", "it holds {{prompt}} and draws"),
+}
+"""By ability: the setting to look at, and what the templates lack."""
+
 
 class ModelOptions(Record):
     """The settings of a model on ComfyUI.
 
-    `workflow` and `picture_workflow` (for requests that start from a picture) are names of shipped
-    templates or paths of files. `values` fill placeholders: file names of checkpoints and the like,
-    and defaults for steps, sizes and so on.
+    `workflow`, `picture_workflow` (for requests that start from a picture) and `edit_workflow` (for
+    those that change or combine pictures) are names of shipped templates or paths of files.
+    `values` fill placeholders: file names of checkpoints and the like, and defaults for steps,
+    sizes and so on.
     """
 
     workflow: str
     picture_workflow: str | None = None
+    edit_workflow: str | None = None
     values: Mapping[str, bool | int | float | str] = {}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Templates:
-    """The templates of a model; there is at least one.
+    """The templates of a model; there is at least one, and the first is the one it loads with."""
 
-    One serves requests without a starting picture, one those with it, one enlarges pictures.
-    """
+    all: tuple[Workflow, ...]
 
-    plain: Workflow | None
-    picture: Workflow | None
-    upscale: Workflow | None
+    def serving(self, request: Asked, files: Collection[str]) -> Workflow:
+        """Return the template for a request whose files have these places.
+
+        If none fits, filling the returned one reports why.
+        """
+        able = needed(request, has_files=bool(files))
+        editing = isinstance(request, TextToImage) and request.edit
+
+        def misfit(workflow: Workflow) -> tuple[bool, int, bool]:
+            homeless = len(set(files) - workflow.placeholders)
+            missing = len(workflow.needs - set(files))
+            unlike = able not in workflow.abilities
+            return unlike, homeless + missing, workflow.edits and not editing
+
+        return min(self.all, key=misfit)
 
     @property
-    def all(self) -> tuple[Workflow, ...]:
-        """The templates that exist, the plain one first."""
-        mine = (self.plain, self.picture, self.upscale)
-        return tuple(workflow for workflow in mine if workflow)
-
-    def serving(self, request: TextToImage, *, has_picture: bool) -> Workflow:
-        """Return the template for a request; if none fits, filling the returned one reports that."""
-        drawing = self.picture if has_picture else self.plain
-        return (self.upscale if request.upscale else drawing) or self.all[0]
+    def abilities(self) -> frozenset[Capability]:
+        """What at least one of the templates can be asked for."""
+        return frozenset[Capability]().union(*(workflow.abilities for workflow in self.all))
 
     @property
     def checkpoints(self) -> frozenset[str]:
@@ -81,25 +111,17 @@ def read_templates(model: ModelSpec) -> Templates:
     """Return a model's templates; raise `BadModel` naming the setting, or file and node."""
     where = f"models.{model.name}"
     options = read_options(ModelOptions, model.options, where)
-    names = [options.workflow, _picture_name(model, options)]
-    graphs = {name: _graph(where, name) for name in names if name}
-    unused = options.values.keys() - frozenset[str]().union(*map(words_in, graphs.values()))
+    graphs = {name: _graph(where, name) for name in _names(model, options)}
+    known = _words(where, model, options, graphs)
+    unused = options.values.keys() - known
     if unused:
         raise BadModel(
             f"{where}.values: no placeholder of {' or '.join(graphs)} is named {min(unused)}"
         )
     workflows = [prepare(graph, options.values, name=name) for name, graph in graphs.items()]
-    templates = Templates(
-        plain=next((found for found in workflows if not found.takes_picture), None),
-        picture=next((found for found in workflows if _redraws(found)), None),
-        upscale=next((found for found in workflows if found.upscales), None),
-    )
+    templates = Templates(all=tuple(sorted(workflows, key=lambda each: bool(each.needs))))
     _check_capabilities(where, model, templates)
     return templates
-
-
-def _redraws(workflow: Workflow) -> bool:
-    return workflow.takes_picture and not workflow.upscales
 
 
 def choices_of(offered: JsonValue, class_type: str, name: str) -> tuple[str, ...]:
@@ -159,7 +181,7 @@ def check_offered(workflow: Workflow, node_id: str, offered: JsonValue) -> None:
     sampler) must be offered, and every number that is fixed or a default must be within its limits.
     """
     node = workflow.nodes[node_id]
-    filled = substituted({node_id: node}, _set(workflow.defaults))[node_id].inputs
+    filled = substituted({node_id: node}, workflow.defaults)[node_id].inputs
     where = f"{workflow.name}: node {node_id} ({node.class_type})"
     info = offered.get(node.class_type) if isinstance(offered, dict) else None
     if not isinstance(info, dict):
@@ -193,12 +215,30 @@ def discovered(
     )
 
 
-def _picture_name(model: ModelSpec, options: ModelOptions) -> str | None:
-    """Return the template for pictures; a shipped template may come with one."""
-    variant = f"{options.workflow.removesuffix('.json')}-img2img.json"
-    if options.picture_workflow or Capability.IMAGE_TO_IMAGE not in model.capabilities:
-        return options.picture_workflow
-    return variant if variant in _shipped() else None
+def _names(model: ModelSpec, options: ModelOptions) -> list[str]:
+    """Return the templates of a model; a shipped template may come with some for pictures."""
+    stated = {"img2img": options.picture_workflow, "edit": options.edit_workflow}
+    stated["i2v"] = options.picture_workflow
+    shipped = [
+        name
+        for able, ending in _VARIANTS.items()
+        if able in model.capabilities and not stated[ending]
+        if (name := _variant(options.workflow, ending)) in _shipped()
+    ]
+    return list(dict.fromkeys([options.workflow, *filter(None, stated.values()), *shipped]))
+
+
+def _variant(workflow: str, ending: str) -> str:
+    return f"{workflow.removesuffix('.json')}-{ending}.json"
+
+
+def _words(
+    where: str, model: ModelSpec, options: ModelOptions, graphs: Mapping[str, Graph]
+) -> frozenset[str]:
+    """Return the values that count in a model's templates, whatever it is asked for."""
+    whole = replace(model, capabilities=frozenset(_VARIANTS))
+    others = [_graph(where, name) for name in _names(whole, options) if name not in graphs]
+    return taken(frozenset[str]().union(*map(words_in, [*graphs.values(), *others])))
 
 
 def _shipped() -> frozenset[str]:
@@ -218,19 +258,9 @@ def _graph(where: str, name: str) -> Graph:
 
 
 def _check_capabilities(where: str, model: ModelSpec, templates: Templates) -> None:
-    if Capability.TEXT_TO_IMAGE in model.capabilities and not templates.plain:
-        raise BadModel(
-            f"{where}.workflow: it needs a picture, so the model cannot do text-to-image"
-        )
-    if Capability.IMAGE_TO_IMAGE in model.capabilities and not templates.picture:
-        raise BadModel(
-            f"{where}.picture_workflow: without a template that holds {{{{picture}}}} the model "
-            "cannot do image-to-image"
-        )
-    if Capability.UPSCALE in model.capabilities and not templates.upscale:
-        raise BadModel(
-            f"{where}.workflow: it holds {{{{prompt}}}} and draws, so the model cannot upscale"
-        )
+    for able in sorted(model.capabilities - templates.abilities):
+        setting, why = _LACKS.get(able, ("workflow", "it makes something else"))
+        raise BadModel(f"{where}.{setting}: {why}, so the model cannot do {able}")
 
 
 def _check_choice(where: str, value: str, choices: list[str]) -> None:
@@ -245,11 +275,6 @@ def _check_number(where: str, value: float, limits: NumberRange) -> None:
         raise BadModel(f"{where}: {value} is less than {limits.least}, the least it takes")
     if value > limits.most:
         raise BadModel(f"{where}: {value} is more than {limits.most}, the most it takes")
-
-
-def _set(defaults: TextToImage) -> dict[str, JsonValue]:
-    """Return the values for a request that sets nothing else."""
-    return defaults.model_dump(exclude_none=True, exclude={"prompt", "seed", "count"})
 
 
 def _inputs(info: dict[str, JsonValue], part: str) -> Iterator[tuple[str, JsonValue]]:

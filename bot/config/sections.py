@@ -53,7 +53,7 @@ _RULES = Rules()
 _LIMITS = PersonLimits()
 LaneName = Literal["vip", "normal", "relaxed"]
 _HELD = ("role", "member")
-WORKFLOWS = ("workflow", "picture_workflow")  # options that name files
+WORKFLOWS = ("workflow", "picture_workflow", "edit_workflow")  # options that name files
 
 
 # ---------------------------------------------------------------- hosts and models

@@ -47,6 +47,9 @@ class What(StrEnum):
     ONE_AT_A_TIME = "one_at_a_time"
     NO_START = "no_start"
     NEEDS_START = "needs_start"
+    NEEDS = "needs"  # field
+    FEWER_PICTURES = "fewer_pictures"  # count
+    ONE_LORA = "one_lora"
     BAD_PICTURE = "bad_picture"
     BAD_START = "bad_start"
     HUGE_PICTURE = "huge_picture"

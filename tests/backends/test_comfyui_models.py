@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from backends.comfyui.models import check_offered, discovered, lora_named, read_templates
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BadModel, Rejected
-from queueing.core.requests import Capability
+from queueing.core.requests import Capability, TextToImage
 from tests.fakes.comfyui_nodes import FILES, object_info
 from tests.told import words
 
@@ -24,10 +24,10 @@ def model(*able: Capability, **options: JsonValue) -> ModelSpec:
 def test_a_shipped_template_brings_its_picture_variant_along() -> None:
     """Starting from a picture would need a second setting."""
     templates = read_templates(model(TEXT, PICTURE, workflow="flux.json"))
-    assert templates.plain
-    assert templates.plain.name == "flux.json"
-    assert templates.picture
-    assert templates.picture.name == "flux-img2img.json"
+    assert [each.name for each in templates.all] == ["flux.json", "flux-img2img.json"]
+    asked = TextToImage(prompt="a")
+    assert templates.serving(asked, ()).name == "flux.json"
+    assert templates.serving(asked, ("picture",)).name == "flux-img2img.json"
 
 
 def test_a_model_takes_what_one_of_its_templates_takes() -> None:
@@ -48,7 +48,7 @@ def test_a_model_takes_what_one_of_its_templates_takes() -> None:
         (model(TEXT, workflow="/"), "cannot be read"),
         (model(TEXT, workflow="sdxl-img2img.json"), "cannot do text-to-image"),
         (model(PICTURE, workflow="flux-schnell.json"), "cannot do image-to-image"),
-        (model(UPSCALE, workflow="sdxl.json"), "cannot upscale"),
+        (model(UPSCALE, workflow="sdxl.json"), "cannot do upscale"),
         (model(PICTURE, workflow="upscale.json"), "cannot do image-to-image"),
         (model(TEXT, workflow="sdxl.json", values={"unet": "x"}), "no placeholder.*named unet"),
         (model(TEXT, workflow="sdxl.json", values={"steps": 900}), r"default of \{\{steps\}\}"),
@@ -96,10 +96,9 @@ def test_an_operators_own_file_is_read(tmp_path: Path) -> None:
     own.write_text(
         '{"1": {"class_type": "X", "inputs": {"text": "{{prompt}}", "filename_prefix": ""}}}'
     )
-    templates = read_templates(model(TEXT, workflow=str(own)))
-    assert templates.plain
-    assert templates.plain.saves == ("1",)
-    assert templates.plain.options == frozenset()
+    (plain,) = read_templates(model(TEXT, workflow=str(own))).all
+    assert plain.saves == ("1",)
+    assert plain.options == frozenset()
 
 
 def test_a_missing_node_file_or_sampler_is_named() -> None:

@@ -26,6 +26,7 @@ from backends.comfyui.answers import (
 from backends.comfyui.errors import accepted_in_part, failure, refusal
 from backends.comfyui.messages import Message, Tracker, read_message, read_preview
 from backends.comfyui.workflow.graph import Graph, Node
+from backends.comfyui.workflow.media import Medium
 from backends.comfyui.workflow.template import Workflow
 from queueing.core.errors import BadModel, OutOfMemory, Rejected, Unavailable
 from queueing.core.requests import Progress, TextToImage
@@ -62,8 +63,10 @@ def workflow(nodes: Graph) -> Workflow:
         name="own.json",
         nodes=nodes,
         placeholders=frozenset({"prompt"}),
-        defaults=TextToImage(prompt=""),
+        defaults={},
         saves=(),
+        medium=Medium.PICTURE,
+        needs=frozenset(),
     )
 
 

@@ -13,7 +13,8 @@ from backends.comfyui.models import read_templates
 from backends.comfyui.workflow.fill import fill, fit_size, warm_up
 from backends.comfyui.workflow.graph import as_json
 from backends.comfyui.workflow.limits import NumberRange
-from backends.comfyui.workflow.template import WORDS, Workflow, blame, parse_workflow, prepare
+from backends.comfyui.workflow.template import Workflow, blame, parse_workflow, prepare
+from backends.comfyui.workflow.words import WORDS
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import SEED_MAX, Capability, LoraWeight, TextToImage
@@ -70,15 +71,15 @@ UPSCALING = [upscaling("upscale"), upscaling("upscale-model")]
 @pytest.mark.parametrize("template", DRAWING, ids=lambda found: found.name)
 def test_shipped_templates_are_sound_on_the_server(template: Workflow) -> None:
     """A template that Usher brings along would be refused by the server."""
-    picture = "usher/a.png" if template.takes_picture else None
+    files = {"picture": "usher/a.png"} if template.takes_picture else {}
     request = TextToImage(prompt="a cat", width=1000, height=700, seed=SEED_MAX, count=2)
     everything = request.model_copy(
         update={"lora": (LoraWeight(name="sub/ink.safetensors"),), "steps": 3}
     )
     for graph in (
-        fill(template, request, prefix="usher/1", picture=picture),
-        fill(template, everything, prefix="usher/1", picture=picture),
-        warm_up(template, seed=1, picture=picture, limits={}),
+        fill(template, request, prefix="usher/1", files=files),
+        fill(template, everything, prefix="usher/1", files=files),
+        warm_up(template, seed=1, files=files, limits={}),
     ):
         verdict = judge(json.loads(json.dumps(as_json(graph))), {"usher/a.png"})
         assert verdict.refusal is None
@@ -90,8 +91,8 @@ def test_shipped_templates_enlarge_a_picture_on_the_server(template: Workflow) -
     """The button that makes a picture larger would end in a refusal."""
     request = TextToImage(prompt="what it shows", seed=7, upscale=True)
     for graph in (
-        fill(template, request, prefix="usher/1", picture="usher/a.png"),
-        warm_up(template, seed=1, picture="usher/a.png", limits={}),
+        fill(template, request, prefix="usher/1", files={"picture": "usher/a.png"}),
+        warm_up(template, seed=1, files={"picture": "usher/a.png"}, limits={}),
     ):
         verdict = judge(json.loads(json.dumps(as_json(graph))), {"usher/a.png"})
         assert verdict.refusal is None
@@ -257,7 +258,7 @@ def test_a_picture_where_none_fits_and_the_other_way_round_are_refused() -> None
     """A picture to start from would silently be ignored."""
     plain, picture = shipped("sdxl")
     with pytest.raises(Rejected, match="no_start"):
-        fill(plain, TextToImage(prompt="a"), prefix="p", picture="a.png")
+        fill(plain, TextToImage(prompt="a"), prefix="p", files={"picture": "a.png"})
     with pytest.raises(Rejected, match="needs_start"):
         fill(picture, TextToImage(prompt="a"), prefix="p")
 

@@ -18,7 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image
 
-from backends.comfyui.pictures import as_upload
+from backends.comfyui.uploads import as_upload
 from backends.comfyui.workflow.fill import fill
 from backends.comfyui.workflow.graph import as_json
 from backends.comfyui.workflow.template import parse_workflow, prepare
@@ -94,7 +94,7 @@ def test_pictures(data: bytes) -> None:
 
     asyncio.run(play())
     with suppress(Rejected):
-        sent, _ = as_upload(File(name="x", mime="", data=data))
+        sent = as_upload(File(name="x", mime="", data=data)).file
         assert sent.data.startswith(b"\x89PNG")
     with suppress(ValueError):
         without_metadata(data)

@@ -23,29 +23,31 @@ from backends.comfyui.workflow.graph import (
     texts_in,
     words_in,
 )
+from backends.comfyui.workflow.measures import grid_of, rate_of
+from backends.comfyui.workflow.media import Medium, abilities_of, medium_of, saves_in
 from backends.comfyui.workflow.memory import Marks, all_marks, is_plain, marks_of
+from backends.comfyui.workflow.optional import needed_files
+from backends.comfyui.workflow.words import FILES, FOLLOWS, NEEDS_DEFAULT, NO_DEFAULT, WORDS, Asked
 from queueing.core.errors import BadModel
 from queueing.core.near import near
-from queueing.core.requests import TextToImage
+from queueing.core.requests import (
+    Capability,
+    Generation,
+    TextToAudio,
+    TextToImage,
+    TextToSpeech,
+    TextToVideo,
+)
 
-# What a request can fill, and what people call it. Any other placeholder is the operator's own.
-WORDS: Mapping[str, str] = {
-    "prompt": "prompt",
-    "negative": "negative prompt",
-    "width": "width",
-    "height": "height",
-    "steps": "number of steps",
-    "seed": "seed",
-    "count": "number of pictures",
-    "guidance": "guidance",
-    "strength": "strength",
-    "lora": "LoRA",
-    "picture": "picture to start from",
+_REQUESTS: Mapping[Medium, tuple[type[Asked], ...]] = {
+    Medium.PICTURE: (TextToImage, TextToVideo, TextToAudio, TextToSpeech),
+    Medium.FILM: (TextToVideo, TextToImage, TextToAudio, TextToSpeech),
+    Medium.SOUND: (TextToAudio, TextToSpeech, TextToVideo, TextToImage),
 }
-_NEEDS_DEFAULT = ("width", "height", "steps", "guidance", "strength")
-_NO_DEFAULT = ("prompt", "seed", "count", "picture")
+"""The requests whose fields the defaults of a graph are, the likeliest first."""
 
-_GRID = {"EmptyLatentImage": 8}  # the server does not round; 16 suits all other known nodes
+_ALSO = {"frames": "seconds"}  # a default that counts though no placeholder has its name
+_FRAMES_MOST = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,29 +55,44 @@ class Workflow:
     """A template that has been checked, with the operator's values set.
 
     `nodes` still hold the placeholders of `WORDS`; `defaults` fill those a request leaves open.
-    `saves` are the ids of the nodes that write files.
+    `saves` are the ids of the nodes that write files, `medium` is what they write. `needs` are the
+    placeholders for files without which it makes nothing.
     """
 
     name: str
     nodes: Graph
     placeholders: frozenset[str]
-    defaults: TextToImage
+    defaults: Mapping[str, JsonValue]
     saves: tuple[str, ...]
+    medium: Medium
+    needs: frozenset[str]
+
+    @property
+    def abilities(self) -> frozenset[Capability]:
+        """What it can be asked for."""
+        prompted = "prompt" in self.placeholders
+        return abilities_of(self.nodes, self.medium, self.needs, prompted=prompted)
 
     @property
     def options(self) -> frozenset[str]:
-        """The request fields this template can honour, except the prompt."""
-        return self.placeholders & TextToImage.model_fields.keys() - {"prompt"}
+        """The request fields this template can honour, except the prompt and the files."""
+        fields = {FOLLOWS.get(word, word) for word in self.placeholders if word != "half_steps"}
+        return frozenset(fields) - FILES - {"prompt"}
 
     @property
     def takes_picture(self) -> bool:
-        """Whether it needs a picture to start from."""
+        """Whether it has a place for a picture."""
         return "picture" in self.placeholders
 
     @property
     def upscales(self) -> bool:
         """Whether it only enlarges a picture: it has no placeholder for a prompt."""
-        return self.takes_picture and "prompt" not in self.placeholders
+        return Capability.UPSCALE in self.abilities
+
+    @property
+    def edits(self) -> bool:
+        """Whether its pictures are what the prompt is about."""
+        return Capability.IMAGE_EDIT in self.abilities
 
     @property
     def lora_loader(self) -> tuple[str, str] | None:
@@ -89,8 +106,7 @@ class Workflow:
     @property
     def grid(self) -> int:
         """The number of pixels that widths and heights are multiples of."""
-        sized = [node for node in self.nodes.values() if "width" in names_in(node.inputs)]
-        return max((_GRID.get(node.class_type, 16) for node in sized), default=16)
+        return grid_of(self.nodes)
 
     @property
     def marks(self) -> Marks:
@@ -132,21 +148,34 @@ def prepare(nodes: Graph, values: Mapping[str, JsonValue], *, name: str) -> Work
     defaults = _defaults(nodes, name) | dict(values)
     _check_values(defaults, name)
     used = words_in(nodes)
-    if not used & {"prompt", "picture"}:
+    if not used & {"prompt", *FILES}:
         raise BadModel(f"{name}: no node holds {{{{prompt}}}}")
     for key, node in nodes.items():
         for word in sorted(names_in(node.inputs)):
             _check_placeholder(f"{name}: node {key}", node, word, defaults)
-    saves = tuple(key for key, node in nodes.items() if "filename_prefix" in node.inputs)
+    saves = saves_in(nodes)
     if not saves:
         raise BadModel(f"{name}: no output node: nothing like SaveImage has a filename_prefix")
+    if "frames" in used and "fps" not in used and rate_of(nodes) is None:
+        raise BadModel(f"{name}: {{{{frames}}}} needs {{{{fps}}}}, or a node that sets fps")
+    medium, counted = medium_of(nodes, saves), taken(used)
+    own = {k: v for k, v in defaults.items() if k not in WORDS}
     return Workflow(
         name=name,
-        nodes=substituted(nodes, {k: v for k, v in defaults.items() if k not in WORDS}),
+        nodes=substituted(nodes, own),
         placeholders=used & WORDS.keys(),
-        defaults=_request(name, {k: v for k, v in defaults.items() if k in used & WORDS.keys()}),
+        defaults=_validated(
+            name, medium, {k: v for k, v in defaults.items() if k in counted & WORDS.keys()}
+        ),
         saves=saves,
+        medium=medium,
+        needs=needed_files(nodes, saves, used & FILES),
     )
+
+
+def taken(words: frozenset[str]) -> frozenset[str]:
+    """Return the names of the values that count in a graph with these placeholders."""
+    return words | {also for word, also in _ALSO.items() if word in words}
 
 
 def blame(workflow: Workflow, node: str, input_name: str) -> frozenset[str]:
@@ -203,7 +232,9 @@ def _check_placeholder(
         meant = near(word, WORDS)
         hint = f"; did you mean {{{{{meant[0]}}}}}?" if meant else ""
         raise BadModel(f"{shown} is unknown: set values.{word}, or give it a default{hint}")
-    if word in _NEEDS_DEFAULT and word not in defaults:
+    if word == "frames" and not {"frames", "seconds"} & defaults.keys():
+        raise BadModel(f"{shown} needs a default, as in {{{{frames:81}}}}, or values.seconds")
+    if word in NEEDS_DEFAULT and word not in defaults:
         raise BadModel(f"{shown} needs a default, as in {{{{{word}:1}}}}, or values.{word}")
     if word == "lora" and word not in defaults and not bypass(node):
         known = " or ".join(PASSES_ON)
@@ -212,15 +243,39 @@ def _check_placeholder(
 
 def _check_values(values: Mapping[str, JsonValue], name: str) -> None:
     for word, value in values.items():
-        if word in _NO_DEFAULT:
+        if word in NO_DEFAULT:
             raise BadModel(f"{name}: {word} comes with each request and takes no default")
         if not isinstance(value, str | int | float) or "{{" in str(value):
             raise BadModel(f"{name}: values.{word} must be a text or a number")
 
 
-def _request(name: str, defaults: Mapping[str, JsonValue]) -> TextToImage:
+def _validated(
+    name: str, medium: Medium, defaults: Mapping[str, JsonValue]
+) -> Mapping[str, JsonValue]:
+    """Return the defaults with the types and bounds that requests have."""
+    return {word: _valid(name, medium, word, value) for word, value in defaults.items()}
+
+
+def _valid(name: str, medium: Medium, word: str, value: JsonValue) -> JsonValue:
+    if word == "lora":
+        return value
+    if word == "frames":
+        return _frames(name, value)
+    asked = next(kind for kind in _REQUESTS[medium] if word in kind.model_fields)
+    words = {"prompt": ""} if issubclass(asked, Generation) else {"text": "-"}
     try:
-        return TextToImage.model_validate({"prompt": "", **defaults})
+        request = asked.model_validate({**words, word: value})
     except ValidationError as error:
-        first = error.errors()[0]
-        raise BadModel(f"{name}: default of {{{{{first['loc'][0]}}}}}: {first['msg']}") from None
+        raise BadModel(f"{name}: default of {{{{{word}}}}}: {error.errors()[0]['msg']}") from None
+    found: JsonValue = request.model_dump()[word]
+    return found
+
+
+def _frames(name: str, value: JsonValue) -> int:
+    try:
+        frames = int(str(value))
+    except ValueError:
+        frames = 0
+    if not 1 <= frames <= _FRAMES_MOST:
+        raise BadModel(f"{name}: default of {{{{frames}}}}: it is no number of frames")
+    return frames

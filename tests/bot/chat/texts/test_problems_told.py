@@ -29,6 +29,7 @@ VALUES: dict[str, str | int] = {
     "name": "ink",
     "there": "pen, oil",
     "field": "steps",
+    "count": 2,
     "backend": "comfy",
     "seconds": "300",
     "cause": "models.flux: no such file",

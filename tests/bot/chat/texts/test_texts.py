@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.comfyui.workflow.template import WORDS
+from backends.comfyui.workflow.words import WORDS
 from bot.chat.api.attachment_kinds import AttachmentKind
 from bot.chat.api.content import Markdown, Moment
 from bot.chat.api.table import Topic
@@ -88,6 +88,7 @@ def test_every_text_is_used_and_every_key_used_exists() -> None:
     made |= {f"settings.{param.name}" for param in SETTINGS.params}
     made |= {param.help for command in COMMANDS for param in command.params}
     made |= {f"form.{name}" for names in EDIT_FIELDS.values() for name in names}
+    made |= {"field.lora_weight", "field.speed", "field.instructions"}  # no placeholders
     assert set(REFERENCE) - literals - made == set()
     groups = {key.split(".")[0] for key in REFERENCE}
     named = {

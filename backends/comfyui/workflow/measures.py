@@ -1,0 +1,68 @@
+"""Sizes, frames and seconds in the steps that a graph's nodes take. Pure.
+
+Servers do not refuse other numbers: they cut a film short, or fail when it is saved.
+"""
+
+import re
+from collections.abc import Mapping
+
+from backends.comfyui.workflow.graph import Graph, names_in
+
+_GRID = 16
+_FINE: Mapping[str, int] = {"EmptyLatentImage": 8}
+_COARSE: Mapping[str, int] = {
+    "EmptyHiDreamO1LatentImage": 32,
+    "EmptyLTXVLatentVideo": 32,
+    "LTXVImgToVideo": 32,
+    "Wan22ImageToVideoLatent": 32,
+}
+_TWO_STAGES = "LTXVLatentUpsampler"  # the first stage works at half the size
+_FRAME_STEPS = (
+    (re.compile(r"LTX"), 8),
+    (re.compile(r"CosmosPredict2"), 4),
+    (re.compile(r"Cosmos"), 8),
+    (re.compile(r"Mochi"), 6),
+    (re.compile(r"Wan|Hunyuan|CogVideo|Kandinsky"), 4),
+)
+_RATES = ("fps", "frame_rate")
+
+
+def grid_of(nodes: Graph) -> int:
+    """Return the number of pixels that widths and heights are multiples of."""
+    kinds = {node.class_type for node in nodes.values()}
+    sized = [node.class_type for node in nodes.values() if "width" in names_in(node.inputs)]
+    coarse = max((_COARSE.get(kind, 1) for kind in kinds), default=1)
+    if coarse > _GRID and _TWO_STAGES in kinds:
+        coarse *= 2
+    return max(coarse, max((_FINE.get(kind, _GRID) for kind in sized), default=_GRID))
+
+
+def frame_step_of(nodes: Graph) -> int:
+    """Return n where films have a multiple of n frames and one more; 1 for an unknown family."""
+    kinds = [node.class_type for node in nodes.values() if "frames" in names_in(node.inputs)]
+    return max((_frame_step(kind) for kind in kinds), default=1)
+
+
+def rate_of(nodes: Graph) -> float | None:
+    """Return the frames per second that a graph sets itself."""
+    rates = [node.inputs.get(name) for node in nodes.values() for name in _RATES]
+    return next((float(rate) for rate in rates if isinstance(rate, int | float) and rate > 0), None)
+
+
+def to_grid(pixels: int, grid: int) -> int:
+    """Return the multiple of the grid nearest to a length in pixels."""
+    return max(round(pixels / grid), 1) * grid
+
+
+def frames_for(frames: float, step: int) -> int:
+    """Return a number of frames near this one that a family with this step can make."""
+    return max(round(frames), 1) if step == 1 else max(round(frames / step), 1) * step + 1
+
+
+def plain(number: float) -> int | float:
+    """Return a whole number as such: inputs for whole numbers take no other."""
+    return int(number) if float(number).is_integer() else number
+
+
+def _frame_step(kind: str) -> int:
+    return next((step for names, step in _FRAME_STEPS if names.search(kind)), 1)

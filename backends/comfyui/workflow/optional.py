@@ -1,0 +1,111 @@
+"""Takes what a request does not bring out of a graph, and links past it. Pure."""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from pydantic import JsonValue
+
+from backends.comfyui.workflow.graph import Graph, Node, link_of, names_in
+
+_SPARED: Mapping[str, frozenset[str]] = {
+    "CosmosImageToVideoLatent": frozenset({"start_image", "end_image"}),
+    "CosmosPredict2ImageToVideoLatent": frozenset({"start_image", "end_image"}),
+    "CreateVideo": frozenset({"audio"}),
+    "HunyuanVideo15ImageToVideo": frozenset({"clip_vision_output"}),
+    "ImageStitch": frozenset({"image2"}),
+    "TextEncodeQwenImageEdit": frozenset({"image"}),
+    "TextEncodeQwenImageEditPlus": frozenset({"image1", "image2", "image3"}),
+    "VHS_VideoCombine": frozenset({"audio"}),
+    "Wan22ImageToVideoLatent": frozenset({"start_image"}),
+    "WanFirstLastFrameToVideo": frozenset(
+        {"end_image", "clip_vision_start_image", "clip_vision_end_image"}
+    ),
+    "WanFunInpaintToVideo": frozenset({"end_image", "clip_vision_output"}),
+    "WanImageToVideo": frozenset({"clip_vision_output"}),
+    "WanVaceToVideo": frozenset({"control_video", "control_masks", "reference_image"}),
+}
+"""Inputs that a node can do without, where its model can too."""
+
+_PASSES: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "ImageBatch": (("image1",), ("image2",)),
+    "ImageStitch": (("image2",),),
+    "LTXVAddGuide": (("positive", "negative", "latent"),),
+    "LTXVImgToVideoInplace": (("latent",),),
+    "ReferenceLatent": (("conditioning",),),
+    "SetLatentNoiseMask": (("samples",),),
+}
+"""The inputs that replace a node's outputs when it is left out; the first that are there count."""
+
+_GROWS = re.compile(r"^(.+\.)[a-z_]*\d+$")  # one of a list of inputs, such as "images.image_2"
+
+
+def without(nodes: Graph, words: Collection[str]) -> Graph:
+    """Return a graph without what depends on these placeholders.
+
+    An input that its node can do without is left out; a node that only adds something to what it
+    passes on is linked past. Everything else that depends on them goes, too.
+    """
+    return _Cut(nodes, words).done()
+
+
+def needed_files(nodes: Graph, saves: Collection[str], words: Collection[str]) -> frozenset[str]:
+    """Return those of the placeholders without which nothing, or less, would be saved."""
+    return frozenset(word for word in words if not set(saves) <= without(nodes, {word}).keys())
+
+
+class _Cut:
+    """One cut through a graph: what is gone, and what its readers are linked to instead."""
+
+    def __init__(self, nodes: Graph, words: Collection[str]) -> None:
+        self._nodes = dict(nodes)
+        self._gone = {key for key, node in nodes.items() if names_in(node.inputs) & set(words)}
+        self._instead: dict[tuple[str, int], JsonValue] = {}
+
+    def done(self) -> Graph:
+        while any(self._shrinks(key) for key in self._nodes if key not in self._gone):
+            pass
+        return {
+            key: replace(
+                node, inputs={name: self._source(value) for name, value in node.inputs.items()}
+            )
+            for key, node in self._nodes.items()
+            if key not in self._gone
+        }
+
+    def _shrinks(self, key: str) -> bool:
+        """Look at one node again; return whether that changed anything."""
+        node = self._nodes[key]
+        lost = {name for name, value in node.inputs.items() if self._is_lost(value)}
+        if not lost:
+            return False
+        if lost <= _spared(node, lost):
+            kept = {name: value for name, value in node.inputs.items() if name not in lost}
+            self._nodes[key] = replace(node, inputs=kept)
+            return True
+        for names in _PASSES.get(node.class_type, ()):
+            if all(link_of(node.inputs.get(name)) for name in names) and not lost & set(names):
+                for output, name in enumerate(names):
+                    self._instead[key, output] = node.inputs[name]
+                break
+        self._gone.add(key)
+        return True
+
+    def _is_lost(self, value: JsonValue) -> bool:
+        link = link_of(self._source(value))
+        return link is not None and link[0] in self._gone
+
+    def _source(self, value: JsonValue) -> JsonValue:
+        while (link := link_of(value)) in self._instead:
+            value = self._instead[link]
+        return value
+
+
+def _spared(node: Node, lost: Collection[str]) -> set[str]:
+    """Return the inputs of a node that may be missing, given those that are lost."""
+    found = set(_SPARED.get(node.class_type, ()))
+    for name in lost:
+        grown = _GROWS.match(name)
+        if grown and any(other.startswith(grown[1]) for other in node.inputs if other not in lost):
+            found.add(name)
+    return found
