@@ -24,14 +24,14 @@ _SILENCE_HZ = 8000
 
 
 @dataclass(frozen=True, slots=True)
-class Upload:
+class ServerUpload:
     """A file as the server receives it; pictures have a size in pixels."""
 
     file: File
     size: tuple[int, int] | None = None
 
 
-def prepare_uploads(files: Mapping[str, File]) -> dict[str, Upload]:
+def prepare_uploads(files: Mapping[str, File]) -> dict[str, ServerUpload]:
     """Return a request's files, by placeholder, as the server should receive them.
 
     A mask gets the size of the first picture. Raises `Rejected` for a picture that is none.
@@ -47,7 +47,7 @@ def prepare_uploads(files: Mapping[str, File]) -> dict[str, Upload]:
     return found
 
 
-def as_upload(file: File) -> Upload:
+def as_upload(file: File) -> ServerUpload:
     """Return a person's picture as the server should receive it, and its size in pixels.
 
     Only the first frame (LoadImage makes a batch of all), upright, and nothing but the pixels. The
@@ -56,10 +56,10 @@ def as_upload(file: File) -> Upload:
     """
     image = open_picture(file)
     image.thumbnail((UPLOAD_SIDE, UPLOAD_SIDE))
-    return Upload(_named(as_png(image), "png"), image.size)
+    return ServerUpload(_named(as_png(image), "png"), image.size)
 
 
-def as_mask(file: File, size: tuple[int, int] | None) -> Upload:
+def as_mask(file: File, size: tuple[int, int] | None) -> ServerUpload:
     """Return a mask that is transparent and white where is to be painted, and black elsewhere.
 
     So it is right for nodes that read its opacity and for those that read a colour. A mask without
@@ -77,7 +77,7 @@ def as_mask(file: File, size: tuple[int, int] | None) -> Upload:
     elif painted.size != size:
         painted = painted.resize(size)
     mask = Image.merge("RGBA", (painted, painted, painted, ImageOps.invert(painted)))
-    return Upload(_named(as_png(mask), "png"), mask.size)
+    return ServerUpload(_named(as_png(mask), "png"), mask.size)
 
 
 def stand_in(word: str) -> File:
@@ -89,8 +89,8 @@ def stand_in(word: str) -> File:
     return _named(as_png(Image.new("RGB", (64, 64), "grey")), "png")
 
 
-def _sound(file: File) -> Upload:
-    return Upload(_named(file.data, _ENDINGS.get(file.mime, "bin"), file.mime))
+def _sound(file: File) -> ServerUpload:
+    return ServerUpload(_named(file.data, _ENDINGS.get(file.mime, "bin"), file.mime))
 
 
 def _silence() -> bytes:
