@@ -44,8 +44,8 @@ def shipped(path: Path) -> Workflow:
 def asked(template: Workflow, picture: str = "usher/a.png", **options: Any) -> Graph:
     """Return the graph of a request with these options, and with a picture where one belongs."""
     request = TextToImage.model_validate({"prompt": "a cat", **options})
-    taken = picture if template.takes_picture else None
-    return fill(template, request, prefix="usher/1", picture=taken)
+    taken = {"picture": picture} if template.takes_picture else {}
+    return fill(template, request, prefix="usher/1", files=taken)
 
 
 def files(template: Workflow) -> set[str]:
@@ -84,8 +84,8 @@ def test_a_real_server_has_all_that_a_template_needs(path: Path) -> None:
     options |= {"negative": "blurred", "strength": 0.5}
     fitting = {key: value for key, value in options.items() if key in template.options}
     assert faults(asked(template, **fitting), NODES) == []
-    picture = "blank.png" if template.takes_picture else None
-    least = warm_up(template, seed=1, picture=picture, limits={})
+    blank = dict.fromkeys(template.needs, "blank.png")
+    least = warm_up(template, seed=1, files=blank, limits={})
     assert faults(least, NODES) == []
 
 
