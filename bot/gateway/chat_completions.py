@@ -13,7 +13,7 @@ from bot.gateway.openai.chunks import ChatStream, Heading, PlaceForm
 from bot.gateway.openai.messages import pictures_of, question_of
 from bot.gateway.openai.records import read
 from bot.gateway.pictures import RequestPictures
-from bot.gateway.submitting import FindPicture, Submitting
+from bot.gateway.submitting import FindFile, Submitting
 from queueing.core.requests import Capability, Chat, ChatMessage, File, PassedOn
 
 QUESTION_SHOWN = 2_000  # characters shown in lists; the server gets all of it
@@ -31,7 +31,7 @@ class ChatRoute:
         """Answer one call. Raises `ApiError`."""
         taken = self.pictures.of(caller)
         asked = read(ChatCompletions, await json_body(request))
-        find = self.submitting.finding(request, asked.model, Capability.VISION, taken.named)
+        find = self.submitting.finding(request, asked.model, [Capability.VISION], taken.named)
         chat, files = await passed_on_chat(asked, find)
         job = await self.submitting.submit(request, caller, asked.model, chat, files)
         heading = Heading(id=f"chatcmpl-{job.id}", model=asked.model, created=int(time.time()))
@@ -49,9 +49,7 @@ def place_form(caller: Caller, *, asked: bool) -> PlaceForm:
     return PlaceForm.DATA if asked else PlaceForm.COMMENT
 
 
-async def passed_on_chat(
-    asked: ChatCompletions, find: FindPicture
-) -> tuple[Chat, tuple[File, ...]]:
+async def passed_on_chat(asked: ChatCompletions, find: FindFile) -> tuple[Chat, tuple[File, ...]]:
     """Return the request of the queue with its pictures. Raises `ApiError`."""
     pictures = pictures_of(asked.messages)
     files = tuple([await find(each.url, each.param) for each in pictures])

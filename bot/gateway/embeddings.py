@@ -11,7 +11,7 @@ from bot.gateway.callers import Caller
 from bot.gateway.openai.embeddings import EmbeddingCall, Given, GivenPicture, Vectors, given_in
 from bot.gateway.openai.records import read
 from bot.gateway.pictures import RequestPictures
-from bot.gateway.submitting import FindPicture, Submitting
+from bot.gateway.submitting import FindFile, Submitting
 from queueing.core.requests import Capability, Embed, EmbedInput, File, PictureInput
 
 BODY_LIMIT = 32 * 1024 * 1024  # bytes
@@ -30,7 +30,7 @@ class EmbeddingRoute:
         taken = self.pictures.of(caller)
         asked = read(EmbeddingCall, await json_body(request, BODY_LIMIT))
         needs = Capability.IMAGE_EMBEDDING
-        find = self.submitting.finding(request, asked.model, needs, taken.named)
+        find = self.submitting.finding(request, asked.model, [needs], taken.named)
         inputs, files = await with_pictures(given_in(asked.input), find)
         wanted = Embed(inputs=inputs, dimensions=asked.dimensions)
         job = await self.submitting.submit(request, caller, asked.model, wanted, files)
@@ -40,7 +40,7 @@ class EmbeddingRoute:
 
 
 async def with_pictures(
-    given: Sequence[Given], find: FindPicture
+    given: Sequence[Given], find: FindFile
 ) -> tuple[tuple[EmbedInput, ...], tuple[File, ...]]:
     """Return the inputs of the queue with their pictures as files. Raises `ApiError`."""
     inputs: list[EmbedInput] = []

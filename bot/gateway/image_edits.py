@@ -1,5 +1,10 @@
-"""`POST /v1/images/edits`: takes a picture and a prompt, as a form or as JSON; returns pictures."""
+"""`POST /v1/images/edits`: takes pictures and a prompt, as a form or as JSON; returns pictures.
 
+Several pictures, or one with a mask, need a model that edits. One alone is changed or started from,
+whichever the model does.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -12,18 +17,21 @@ from bot.gateway.errors import ApiError, invalid
 from bot.gateway.image_answers import ImageAnswers
 from bot.gateway.jobs.pictures import JobPictures
 from bot.gateway.multipart import form_of, is_form
-from bot.gateway.openai.images import ImageEdit, ImageEditInJson
+from bot.gateway.openai.images import ImageEdit, ImageEditInJson, ImageReference
 from bot.gateway.openai.records import read, wrong
 from bot.gateway.pictures import CallPictures, RequestPictures, require_number
 from bot.gateway.submitting import Submitting
 from bot.requests.drawing import Drawing
 from queueing.core.requests import Capability, File
 
-NO_MASK = "mask: no model here takes a mask."
+EDITS = (Capability.IMAGE_TO_IMAGE, Capability.IMAGE_EDIT)
 NO_VARIATIONS = ApiError(
     status=HTTPStatus.NOT_FOUND,
     message="Variations are not available here. To vary a picture, send it to /v1/images/edits.",
 )
+
+Edit = tuple[ImageEdit, tuple[File, ...], tuple[File, ...]]
+"""What is asked for, its pictures, and a mask if there is one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,27 +47,35 @@ class ImageEditRoute:
         """Answer one call. Raises `ApiError`."""
         taken = self.pictures.of(caller)
         if is_form(request):
-            asked, picture = await _in_form(request, taken)
+            asked, pictures, mask = await _in_form(request, taken)
         else:
-            asked, picture = await self._in_json(request, taken)
+            asked, pictures, mask = await self._in_json(request, taken)
         drawing = Drawing(
             prompt=asked.prompt,
             model=asked.model,
             style=self.submitting.style(asked.style),
             options=asked.options,
-            files=(picture,),
+            files=(*pictures, *mask),
+            edit=True if mask else None,
+            mask=bool(mask),
         )
         job = await self.submitting.draw(request, caller, drawing)
         return await self.answers.send(request, job, asked)
 
-    async def _in_json(self, request: web.Request, taken: CallPictures) -> tuple[ImageEdit, File]:
+    async def _in_json(self, request: web.Request, taken: CallPictures) -> Edit:
         asked = read(ImageEditInJson, await json_body(request))
-        if asked.mask is not None:
-            raise invalid(NO_MASK, "mask")
         require_number(len(asked.images), "images")
-        self.submitting.require(request, asked.model, Capability.IMAGE_TO_IMAGE)
-        text, field = asked.images[0].named
-        return asked, await self.job_pictures.find(taken, text, f"images.0.{field}")
+        self.submitting.require(request, asked.model, *_needs(len(asked.images), asked.mask))
+        pictures = [
+            await self._found(taken, each, f"images.{number}")
+            for number, each in enumerate(asked.images)
+        ]
+        mask = [] if asked.mask is None else [await self._found(taken, asked.mask, "mask")]
+        return asked, tuple(pictures), tuple(mask)
+
+    async def _found(self, taken: CallPictures, picture: ImageReference, param: str) -> File:
+        text, field = picture.named
+        return await self.job_pictures.find(taken, text, f"{param}.{field}")
 
 
 async def no_variations(_request: web.Request, _caller: Caller) -> web.StreamResponse:
@@ -67,16 +83,24 @@ async def no_variations(_request: web.Request, _caller: Caller) -> web.StreamRes
     raise NO_VARIATIONS
 
 
-async def _in_form(request: web.Request, taken: CallPictures) -> tuple[ImageEdit, File]:
+def _needs(pictures: int, mask: object) -> Sequence[Capability]:
+    """Return what a model must be able to do, in one of these ways."""
+    return EDITS if pictures == 1 and mask is None else [Capability.IMAGE_EDIT]
+
+
+async def _in_form(request: web.Request, taken: CallPictures) -> Edit:
     form = await form_of(request, files={"image", "images", "mask"})
     try:
         asked = ImageEdit.model_validate({k: v for k, v in form.fields.items() if v})
     except ValidationError as error:
         raise wrong(error) from None
-    if form.named("mask"):
-        raise invalid(NO_MASK, "mask")
-    if not form.files:
+    masks = form.named("mask")
+    images = [each for each in form.files if each.name != "mask"]
+    if not images:
         raise invalid("image: this field is required.", "image")
-    require_number(len(form.files), "image")
-    first = form.files[0]
-    return asked, await taken.sent(first.data, first.param)
+    require_number(len(images), "image")
+    if len(masks) > 1:
+        raise invalid("mask: was sent twice.", "mask")
+    pictures = [await taken.sent(each.data, each.param) for each in images]
+    mask = [await taken.sent(each.data, each.param) for each in masks]
+    return asked, tuple(pictures), tuple(mask)

@@ -1,12 +1,19 @@
 """`GET /v1/models`: the models, in the format that every client reads."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
 
 from bot.gateway.callers import Caller
 from bot.gateway.json_answers import json_response
-from bot.gateway.openai.model_rows import Architecture, ModelExtras, ModelRow, ModelRows
+from bot.gateway.openai.model_rows import (
+    Architecture,
+    Modality,
+    ModelExtras,
+    ModelRow,
+    ModelRows,
+)
 from bot.gateway.outcomes import refused
 from bot.queue.models import OfferReader
 from bot.queue.status import QueueStatus
@@ -16,15 +23,22 @@ from queueing.core.requests import Capability
 from queueing.core.standings import ModelStatus
 from queueing.core.world import Residency
 
-_OUTPUTS = {
-    Capability.TEXT_TO_IMAGE: "image",
-    Capability.IMAGE_TO_IMAGE: "image",
-    Capability.UPSCALE: "image",
-    Capability.TEXT_TO_TEXT: "text",
-    Capability.VISION: "text",
-    Capability.EMBEDDING: "embeddings",
-    Capability.IMAGE_EMBEDDING: "embeddings",
+_TAKES_AND_MAKES: Mapping[Capability, tuple[tuple[Modality, ...], str]] = {
+    Capability.TEXT_TO_IMAGE: (("text",), "image"),
+    Capability.IMAGE_TO_IMAGE: (("text", "image"), "image"),
+    Capability.IMAGE_EDIT: (("text", "image"), "image"),
+    Capability.UPSCALE: (("image",), "image"),
+    Capability.TEXT_TO_TEXT: (("text",), "text"),
+    Capability.VISION: (("text", "image"), "text"),
+    Capability.TEXT_TO_VIDEO: (("text",), "video"),
+    Capability.IMAGE_TO_VIDEO: (("text", "image"), "video"),
+    Capability.TEXT_TO_AUDIO: (("text",), "audio"),
+    Capability.TEXT_TO_SPEECH: (("text",), "audio"),
+    Capability.SPEECH_TO_TEXT: (("audio",), "text"),
+    Capability.EMBEDDING: (("text",), "embeddings"),
+    Capability.IMAGE_EMBEDDING: (("text", "image"), "embeddings"),
 }
+_MODALITIES: tuple[Modality, ...] = ("text", "image", "audio")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,13 +73,13 @@ class ModelsRoute:
 
 
 def _row(name: str, spec: ModelSpec, status: ModelStatus) -> ModelRow:
-    sees = spec.capabilities & {Capability.VISION, Capability.IMAGE_EMBEDDING}
-    outputs = {_OUTPUTS[able] for able in spec.capabilities}
+    known = [_TAKES_AND_MAKES[able] for able in spec.capabilities]
+    taken = {each for takes, _ in known for each in takes}
     return ModelRow(
         id=name,
         architecture=Architecture(
-            input_modalities=("text", "image") if sees else ("text",),
-            output_modalities=tuple(sorted(outputs)),
+            input_modalities=tuple(each for each in _MODALITIES if each in taken),
+            output_modalities=tuple(sorted({makes for _, makes in known})),
         ),
         usher=ModelExtras(
             model=spec.name,

@@ -16,9 +16,8 @@ from bot.requests.images import checked, require_weight
 from bot.requests.limits import ban_of
 from bot.requests.refusals import Declined
 from queueing.core.ports import Clock
-from queueing.core.requests import File
+from queueing.core.requests import REFERENCES_MOST, File
 
-START_PICTURES = 1
 PICTURES_MOST = 64  # each may take a second to decode
 NO_ADDRESS = "pictures must come as data URLs: this server does not fetch addresses"
 
@@ -82,6 +81,7 @@ class RequestPictures:
 
 
 def require_number(count: int, param: str) -> None:
-    """Refuse more pictures than a model that draws can start from. Raises `ApiError`."""
-    if count > START_PICTURES:
-        raise invalid(f"{param}: models here start from one picture; you sent {count}.", param)
+    """Refuse more pictures than a model can change or start from. Raises `ApiError`."""
+    if count > REFERENCES_MOST:
+        text = f"a model takes at most {REFERENCES_MOST} pictures; you sent {count}"
+        raise invalid(f"{param}: {text}.", param)

@@ -20,7 +20,7 @@ from bot.gateway.openai.response_request import Responses
 from bot.gateway.openai.response_turns import InputTurns
 from bot.gateway.pictures import RequestPictures
 from bot.gateway.server import Route
-from bot.gateway.submitting import FindPicture, Submitting
+from bot.gateway.submitting import FindFile, Submitting
 from queueing.core.requests import Capability, Chat, ChatMessage, File, PassedOn
 
 
@@ -48,7 +48,7 @@ class ResponseRoute:
         """Answer one call. Raises `ApiError`."""
         taken = self.pictures.of(caller)
         asked = read(Responses, await json_body(request))
-        find = self.submitting.finding(request, asked.model, Capability.VISION, taken.named)
+        find = self.submitting.finding(request, asked.model, [Capability.VISION], taken.named)
         chat, files = await _chat(asked, find)
         job = await self.submitting.submit(request, caller, asked.model, chat, files)
         frame = ResponseFrame(number=job.id, created=int(time.time()), asked=asked)
@@ -68,7 +68,7 @@ class ResponseRoute:
         )
 
 
-async def _chat(asked: Responses, find: FindPicture) -> tuple[Chat, tuple[File, ...]]:
+async def _chat(asked: Responses, find: FindFile) -> tuple[Chat, tuple[File, ...]]:
     """Return the request of the queue with its pictures. Raises `ApiError`."""
     turns = InputTurns()
     turns.read(asked.instructions, asked.input)

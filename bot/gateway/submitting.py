@@ -15,14 +15,14 @@ from bot.gateway.whole_steps import seen_through
 from bot.requests.admission import AdmissionService
 from bot.requests.drawing import Drawing
 from bot.requests.limits import Asking
-from bot.requests.refusals import Refusal
+from bot.requests.refusals import Declined, Refusal
 from queueing.core.errors import NotCapable, UnknownModel
 from queueing.core.jobs import Job
 from queueing.core.ports import Clock
 from queueing.core.requests import Capability, File, Request
 
-FindPicture = Callable[[str, str], Awaitable[File]]
-"""Returns the picture that a request names, checked; the second text is the field."""
+FindFile = Callable[[str, str], Awaitable[File]]
+"""Returns the file that a request names, checked; the second text is the field."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,25 +64,42 @@ class Submitting:
         made = await seen_through(self.admission.draw(asking, drawing))
         return await self._accepted(request, made, digest)
 
-    def require(self, request: web.Request, model: str | None, needs: Capability) -> None:
-        """Refuse a model that cannot do it, before the work on a request begins.
+    def require(
+        self, request: web.Request, model: str | None, needs: Capability, *others: Capability
+    ) -> None:
+        """Refuse a model that can do none of these, before the work on a request begins.
 
         Raises `ApiError`. `submit` refuses it too, but not if it was accepted before.
         """
         if model is None or may_repeat(request.headers):
             return
+        catalog = self.admission.models.offer.catalog
+        spec = catalog.find(model)
+        if spec is not None and spec.capabilities & set(others):
+            return
         try:
-            self.admission.models.offer.catalog.require(model, needs)
+            catalog.require(model, needs)
         except (UnknownModel, NotCapable) as refusal:
             raise refused(refusal, self.models(), self.clock.now()) from None
 
+    def usual_model(self, caller: Caller, needs: Capability) -> str:
+        """Return the model for a request that names none. Raises `ApiError` if none is able."""
+        try:
+            return self.admission.usual_model(caller.person, needs)
+        except Declined as declined:
+            raise refused(declined.refusal, self.models(), self.clock.now()) from None
+
     def finding(
-        self, request: web.Request, model: str | None, needs: Capability, find: FindPicture
-    ) -> FindPicture:
-        """Return `find` for a model that must be able to take what it finds."""
+        self,
+        request: web.Request,
+        model: str | None,
+        needs: Sequence[Capability],
+        find: FindFile,
+    ) -> FindFile:
+        """Return `find` for a model that must be able to take what it finds, in one of the ways."""
 
         async def found(text: str, param: str) -> File:
-            self.require(request, model, needs)
+            self.require(request, model, *needs)
             return await find(text, param)
 
         return found

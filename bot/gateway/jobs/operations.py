@@ -87,10 +87,11 @@ OPERATIONS: Mapping[str, Operation] = {
         request=ImageGeneration,
     ),
     "POST /v1/images/edits": _waits_in_line(
-        summary="Change a picture; also as a form, as OpenAI's API has it",
+        summary="Change pictures or combine them; also as a form, as OpenAI's API has it",
         request=ImageEditInJson,
         form={
             "image": {"type": "array", "items": BYTES},
+            "mask": BYTES,
             "prompt": {"type": "string"},
             "model": {"type": "string"},
             "size": {"type": "string"},

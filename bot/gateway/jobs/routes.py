@@ -12,6 +12,7 @@ from bot.gateway import sse
 from bot.gateway.callers import Caller
 from bot.gateway.chat_completions import passed_on_chat
 from bot.gateway.errors import ApiError, invalid
+from bot.gateway.image_edits import EDITS
 from bot.gateway.jobs import events
 from bot.gateway.jobs.downloads import download
 from bot.gateway.jobs.hook_calls import HookSettings
@@ -56,7 +57,7 @@ class JobRoutes:
         asked, sent = await submission(request, taken)
         hook = self._hook(asked.webhook, caller)
         drawn = isinstance(asked, PictureJob)
-        needs = Capability.IMAGE_TO_IMAGE if drawn else Capability.VISION
+        needs = EDITS if drawn else [Capability.VISION]
         named_by = partial(self.job_pictures.find, taken)
         find = self.submitting.finding(request, asked.model, needs, named_by)
         if isinstance(asked, PictureJob):

@@ -102,7 +102,11 @@ class ImageReference(ClientRecord):
 
 
 class ImageEdit(ImageRequest):
-    """A picture to change. `strength` says how far the result may differ from it, from 0 to 1."""
+    """Pictures to change or combine.
+
+    For a model that starts from a picture, `strength` says how far the result may differ from it,
+    from 0 to 1.
+    """
 
     strength: float | None = Field(default=None, ge=0, le=1)
 

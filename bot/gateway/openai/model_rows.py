@@ -4,13 +4,15 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+Modality = Literal["text", "image", "audio"]
+
 
 class Architecture(BaseModel):
     """What a model takes and makes, in the words of llama-server."""
 
     model_config = ConfigDict(frozen=True)
 
-    input_modalities: tuple[Literal["text", "image"], ...]
+    input_modalities: tuple[Modality, ...]
     output_modalities: tuple[str, ...]
 
 

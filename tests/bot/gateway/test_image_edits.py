@@ -16,6 +16,16 @@ from queueing.core.requests import TextToImage
 from tests.bot.gateway.whole_api import CONFIG, WAIT_S, Api, running
 
 DRAWS = CONFIG.replace("[text-to-image]", "[text-to-image, image-to-image]")
+EDITS = DRAWS.replace(
+    "chats: {}",
+    """  kontext:
+    backends: [studio]
+    capabilities: [image-edit]
+    vram: 9GB
+    load_s: 0.01
+    service_s: 0.1
+chats: {}""",
+)
 RED = {"model": "flux", "prompt": "make it red"}
 
 
@@ -37,9 +47,9 @@ def shown(answer: Any) -> Any:
 
 
 @asynccontextmanager
-async def editing(tmp_path: Path) -> AsyncIterator[tuple[Api, Any]]:
+async def editing(tmp_path: Path, config: str = DRAWS) -> AsyncIterator[tuple[Api, Any]]:
     async with (
-        running(tmp_path, DRAWS) as api,
+        running(tmp_path, config) as api,
         openai.AsyncOpenAI(base_url=api.url, api_key="none", timeout=WAIT_S) as client,
     ):
         yield api, client
@@ -101,16 +111,52 @@ async def test_a_picture_grows_before_it_is_done(tmp_path: Path) -> None:
     assert last.usage is not None
 
 
-async def test_a_mask_is_refused_in_a_sentence(tmp_path: Path) -> None:
+async def test_several_pictures_are_combined(tmp_path: Path) -> None:
+    """A person would send four pictures and see one of them used."""
+    async with editing(tmp_path, EDITS) as (api, client):
+        for model in ({"model": "kontext"}, {"model": openai.NOT_GIVEN}):
+            images = [png(40 + 10 * n) for n in range(4)]
+            answer = await client.images.edit(prompt="all in one", image=images, **model)
+            assert shown(answer).format == "PNG"
+            job = (await api.parts.queue.jobs.history("api:local", limit=1))[0]
+            assert isinstance(job.request, TextToImage)
+            assert (job.model, job.request.edit, job.request.mask) == ("kontext", True, False)
+            assert len(await api.parts.queue.jobs.inputs(job)) == 4
+        with pytest.raises(openai.BadRequestError, match="at most 4 pictures; you sent 5"):
+            await client.images.edit(**RED, image=[png()] * 5)
+
+
+async def test_a_mask_is_the_last_file_of_an_edit(tmp_path: Path) -> None:
     """The whole picture would be changed, and the person would not know why."""
+    async with editing(tmp_path, EDITS) as (api, client):
+        image, mask = png(64), png(65)
+        await client.images.edit(model="kontext", prompt="a hat", image=image, mask=mask)
+        in_json = {
+            "images": [{"image_url": data_url(image)}],
+            "mask": {"image_url": data_url(mask)},
+        }
+        await api.post("/images/edits", {"model": "kontext", "prompt": "a hat", **in_json})
+        for job in await api.parts.queue.jobs.history("api:local", limit=2):
+            assert isinstance(job.request, TextToImage)
+            assert (job.request.edit, job.request.mask) == (True, True)
+            sides = [
+                Image.open(io.BytesIO(each.data)).width
+                for each in await api.parts.queue.jobs.inputs(job)
+            ]
+            assert sides == [64, 65]
+
+
+async def test_a_model_that_only_starts_from_a_picture_is_not_given_more(tmp_path: Path) -> None:
+    """All pictures but one, or the mask, would be left out without a word."""
     async with editing(tmp_path) as (api, client):
-        with pytest.raises(openai.BadRequestError, match="no model here takes a mask") as error:
-            await client.images.edit(**RED, image=png(), mask=png())
-        assert error.value.param == "mask"
-        with pytest.raises(openai.BadRequestError, match="one picture; you sent 2"):
+        with pytest.raises(openai.BadRequestError) as error:
             await client.images.edit(**RED, image=[png(), png()])
+        assert error.value.param == "model"
+        with pytest.raises(openai.BadRequestError):
+            await client.images.edit(**RED, image=png(), mask=png())
         answer = await api.post("/images/variations", {}, status=404)
         assert "/v1/images/edits" in answer["error"]["message"]
+        assert not await api.open_jobs()
 
 
 async def test_what_a_camera_wrote_beside_the_pixels_is_not_kept(tmp_path: Path) -> None:

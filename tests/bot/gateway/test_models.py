@@ -1,0 +1,43 @@
+"""What `GET /v1/models` says of each kind of model."""
+
+from pathlib import Path
+
+import pytest
+
+from queueing.core.requests import Capability
+from tests.bot.gateway.whole_api import CONFIG, running
+
+ALL = CONFIG.replace(
+    "chats: {}",
+    "\n".join(
+        f"  {able}:\n    backends: [studio]\n    capabilities: [{able}]\n    vram: 1GB"
+        for able in Capability
+    )
+    + "\nchats: {}",
+)
+
+
+async def test_every_kind_of_model_is_listed(tmp_path: Path) -> None:
+    """One new kind of model would make the whole list fail."""
+    async with running(tmp_path, ALL) as api:
+        rows = {row["id"]: row for row in (await api.get("/models"))["data"]}
+    for able in Capability:
+        assert rows[able]["usher"]["capabilities"] == [able]
+
+
+@pytest.mark.parametrize(
+    ("able", "takes", "makes"),
+    [
+        (Capability.IMAGE_EDIT, ["text", "image"], ["image"]),
+        (Capability.IMAGE_TO_VIDEO, ["text", "image"], ["video"]),
+        (Capability.TEXT_TO_SPEECH, ["text"], ["audio"]),
+        (Capability.SPEECH_TO_TEXT, ["audio"], ["text"]),
+    ],
+)
+async def test_a_client_can_tell_what_goes_in_and_comes_out(
+    able: Capability, takes: list[str], makes: list[str], tmp_path: Path
+) -> None:
+    """A program would offer a model that speaks for conversations."""
+    async with running(tmp_path, ALL) as api:
+        row = await api.get(f"/models/{able}")
+    assert row["architecture"] == {"input_modalities": takes, "output_modalities": makes}
