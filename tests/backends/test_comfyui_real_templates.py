@@ -14,8 +14,8 @@ import pytest
 
 from backends.comfyui.workflow.graph import as_json
 from tests.backends.described import SHIPPED, faults, recorded, trimmed, write
+from tests.backends.shipped import asked, everything_asked, files, shipped
 from tests.backends.test_comfyui_real import free_port, pytestmark, served
-from tests.backends.test_shipped_workflows import asked, files, shipped
 
 __all__ = ["pytestmark"]
 
@@ -46,15 +46,13 @@ async def test_every_template_is_accepted(comfyui: httpx.AsyncClient) -> None:
     told = recorded()
     if told["version"] == system["comfyui_version"]:
         assert trimmed(offered) == told["nodes"]
+    upload = {"image": ("a.png", b"looked at when it runs", "image/png")}
+    await comfyui.post("/upload/image", files=upload, data={"subfolder": "usher"})
     for path in SHIPPED:
         template = shipped(path)
-        graph = asked(template)
-        if template.takes_picture:
-            upload = {"image": (f"{path.stem}.png", b"not looked at", "image/png")}
-            form = {"subfolder": "usher"}
-            await comfyui.post("/upload/image", files=upload, data=form)
-            graph = asked(template, picture=f"usher/{path.stem}.png")
-        assert faults(graph, offered) == []
-        body = {"prompt": as_json(graph), "prompt_id": str(uuid4()), "client_id": "test"}
-        answer = await comfyui.post("/prompt", json=body)
-        assert (path.name, answer.status_code, answer.json()["node_errors"]) == (path.name, 200, {})
+        for graph in (asked(template), everything_asked(template)):
+            assert faults(graph, offered) == []
+            body = {"prompt": as_json(graph), "prompt_id": str(uuid4()), "client_id": "test"}
+            answer = await comfyui.post("/prompt", json=body)
+            seen = path.name, answer.status_code, answer.json()["node_errors"]
+            assert seen == (path.name, 200, {})

@@ -225,12 +225,15 @@ def test_numbered_inputs_and_batches_shrink() -> None:
     }
     nodes["sampler"]["inputs"]["latent_image"] = ["encode", 0]
     own = prepared(nodes)
-    assert own.needs == frozenset()
+    assert own.needs == frozenset({"picture"})
     graph = plain(fill(own, EDIT, prefix="p", files={"picture": A}))
     assert sound(graph)
     assert graph["grown"]["inputs"] == {"images.image_0": ["one", 0]}
-    second = plain(fill(own, EDIT, prefix="p", files={"picture2": B, "picture3": C}))
-    assert second["grown"]["inputs"]["images.image_0"] == ["two", 0]
+    third = plain(fill(own, EDIT, prefix="p", files={"picture": A, "picture3": C}))
+    assert third["grown"]["inputs"] == {
+        "images.image_0": ["one", 0],
+        "images.image_1": ["three", 0],
+    }
 
 
 def test_a_graph_that_draws_over_the_mask_needs_it() -> None:

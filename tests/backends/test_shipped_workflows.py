@@ -1,62 +1,22 @@
 """Every shipped workflow, against what a real ComfyUI 0.33 says of its nodes."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from backends.comfyui.models import check_offered
-from backends.comfyui.workflow.fill import fill, warm_up
-from backends.comfyui.workflow.graph import Graph, names_in, words_in
-from backends.comfyui.workflow.template import Workflow, parse_workflow, prepare
-from queueing.core.requests import LoraWeight, TextToImage
+from backends.comfyui.workflow.fill import warm_up
+from backends.comfyui.workflow.graph import names_in, words_in
+from backends.comfyui.workflow.template import Workflow
+from queueing.core.requests import LoraWeight
 from tests.backends.described import SHIPPED, faults, recorded
+from tests.backends.shipped import asked, everything_asked, files, shipped
 
 NODES = recorded()["nodes"]
 MODELS = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
-FILE = re.compile(r"\.(safetensors|pth)$")
-FOLDERS: Mapping[tuple[str, str], str] = {
-    ("UpscaleModelLoader", "model_name"): "upscale_models",
-    ("LatentUpscaleModelLoader", "model_name"): "latent_upscale_models",
-    ("CLIPVisionLoader", "clip_name"): "clip_vision",
-    ("LTXVAudioVAELoader", "ckpt_name"): "checkpoints",
-}
-INPUT_FOLDERS: Mapping[str, str] = {
-    "ckpt_name": "checkpoints",
-    "unet_name": "diffusion_models",
-    "clip_name": "text_encoders",
-    "clip_name1": "text_encoders",
-    "clip_name2": "text_encoders",
-    "text_encoder": "text_encoders",
-    "vae_name": "vae",
-    "lora_name": "loras",
-}
-
-
-def shipped(path: Path) -> Workflow:
-    graph = parse_workflow(path.read_text(encoding="utf-8"), name=path.name)
-    return prepare(graph, {}, name=path.name)
-
-
-def asked(template: Workflow, picture: str = "usher/a.png", **options: Any) -> Graph:
-    """Return the graph of a request with these options, and with a picture where one belongs."""
-    request = TextToImage.model_validate({"prompt": "a cat", **options})
-    taken = {"picture": picture} if template.takes_picture else {}
-    return fill(template, request, prefix="usher/1", files=taken)
-
-
-def files(template: Workflow) -> set[str]:
-    """Return the model files a template loads, each after its folder."""
-    found = set()
-    for node in template.nodes.values():
-        for name, value in node.inputs.items():
-            if isinstance(value, str) and FILE.search(value):
-                folder = FOLDERS.get((node.class_type, name)) or INPUT_FOLDERS[name]
-                found.add(f"{folder}/{value}")
-    return found
+SEEDS = ("seed", "noise_seed")
 
 
 def row(template: Workflow) -> str:
@@ -73,17 +33,7 @@ def test_a_real_server_has_all_that_a_template_needs(path: Path) -> None:
         if "lora" not in names_in(node.inputs):
             check_offered(template, key, {node.class_type: NODES[node.class_type]})
     assert faults(asked(template), NODES) == []
-    options: dict[str, Any] = {
-        "width": 640,
-        "height": 960,
-        "steps": 7,
-        "guidance": 2.5,
-        "count": 2,
-        "seed": 2**64 - 1,
-    }
-    options |= {"negative": "blurred", "strength": 0.5}
-    fitting = {key: value for key, value in options.items() if key in template.options}
-    assert faults(asked(template, **fitting), NODES) == []
+    assert faults(everything_asked(template), NODES) == []
     blank = dict.fromkeys(template.needs, "blank.png")
     least = warm_up(template, seed=1, files=blank, limits={})
     assert faults(least, NODES) == []
@@ -101,8 +51,41 @@ def test_a_template_that_draws_takes_seeds_and_loras(path: Path) -> None:
     assert loaders
     nodes = {**NODES, **{node.class_type: _with_lora(node.class_type) for node in loaders}}
     assert faults(graph, nodes) == []
-    seeds = [node.inputs.get("seed", node.inputs.get("noise_seed")) for node in graph.values()]
-    assert 3 in seeds
+    assert 3 in [node.inputs.get(name) for node in graph.values() for name in SEEDS]
+
+
+def test_what_people_can_ask_of_each_template() -> None:
+    """A command would offer a model that cannot do it, or hide one that can."""
+    draws, starts, edits = "text-to-image", "image-to-image", "image-edit"
+    assert {shipped(path).name: shipped(path).abilities for path in SHIPPED} == {
+        "ace-step.json": {"text-to-audio"},
+        "chroma.json": {draws},
+        "flux-fill.json": {edits},
+        "flux-img2img.json": {starts},
+        "flux-kontext.json": {edits, starts},
+        "flux-schnell.json": {draws},
+        "flux.json": {draws},
+        "flux2-klein-base.json": {draws, edits, starts},
+        "flux2-klein.json": {draws, edits, starts},
+        "flux2.json": {draws, edits, starts},
+        "hunyuan15-i2v.json": {"image-to-video"},
+        "hunyuan15-t2v.json": {"text-to-video"},
+        "ltx2.json": {"text-to-video", "image-to-video"},
+        "qwen-edit.json": {edits, starts},
+        "qwen-image.json": {draws},
+        "sd35.json": {draws},
+        "sdxl-img2img.json": {starts},
+        "sdxl.json": {draws},
+        "upscale-model.json": {"upscale"},
+        "upscale.json": {"upscale"},
+        "wan22-5b.json": {"text-to-video", "image-to-video"},
+        "wan22-i2v-turbo.json": {"image-to-video"},
+        "wan22-i2v.json": {"image-to-video"},
+        "wan22-t2v-turbo.json": {"text-to-video"},
+        "wan22-t2v.json": {"text-to-video"},
+        "z-image-turbo.json": {draws},
+        "z-image.json": {draws},
+    }
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
@@ -137,5 +120,6 @@ def test_what_a_server_would_refuse_is_seen(path: Path) -> None:
 
 def _with_lora(class_type: str) -> dict[str, object]:
     told = NODES[class_type]
-    required = {**told["input"]["required"], "lora_name": [["ink.safetensors"]]}
+    there = told["input"]["required"]["lora_name"][0]
+    required = {**told["input"]["required"], "lora_name": [[*there, "ink.safetensors"]]}
     return {**told, "input": {**told["input"], "required": required}}

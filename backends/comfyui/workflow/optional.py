@@ -7,6 +7,7 @@ from dataclasses import replace
 from pydantic import JsonValue
 
 from backends.comfyui.workflow.graph import Graph, Node, link_of, names_in
+from backends.comfyui.workflow.words import PICTURES
 
 _SPARED: Mapping[str, frozenset[str]] = {
     "CosmosImageToVideoLatent": frozenset({"start_image", "end_image"}),
@@ -50,8 +51,20 @@ def without(nodes: Graph, words: Collection[str]) -> Graph:
 
 
 def needed_files(nodes: Graph, saves: Collection[str], words: Collection[str]) -> frozenset[str]:
-    """Return those of the placeholders without which nothing, or less, would be saved."""
-    return frozenset(word for word in words if not set(saves) <= without(nodes, {word}).keys())
+    """Return those of the placeholders without which nothing, or less, would be saved.
+
+    Without a first picture there is no second one either.
+    """
+    return frozenset(
+        word for word in words if not set(saves) <= without(nodes, _missing(word)).keys()
+    )
+
+
+def _missing(word: str) -> frozenset[str]:
+    """Return the placeholders that no request fills that does not fill this one."""
+    if word == PICTURES[0]:
+        return frozenset({*PICTURES, "last_picture", "mask"})
+    return frozenset(PICTURES[PICTURES.index(word) :]) if word in PICTURES else frozenset({word})
 
 
 class _Cut:
