@@ -5,6 +5,7 @@ from typing import Protocol
 
 from backends.comfyui.backend import ComfyUI
 from backends.demo.backend import Demo
+from backends.images.backend import Images
 from backends.openai.backend import OpenAI
 from backends.openai.lmstudio import LMStudio
 from queueing.core.catalog import BackendSpec
@@ -30,6 +31,7 @@ class BackendKind(Protocol):
 KINDS: Mapping[str, BackendKind] = {
     "comfyui": ComfyUI,
     "demo": Demo,
+    "images": Images,
     "lmstudio": LMStudio,
     "openai": OpenAI,
 }

@@ -75,6 +75,16 @@ class ServerCall:
         return f"{self.method} {self.url.path}"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FormPart:
+    """A file in a form; several may have one name."""
+
+    name: str
+    file: str
+    data: bytes
+    mime: str = "image/png"
+
+
 class HeldBack:
     """A body that is sent once `before_body` has returned; keeps the error it raised instead."""
 
@@ -155,6 +165,21 @@ class Http:
         """Upload one file with form fields and return the JSON answer."""
         form = aiohttp.FormData(dict(fields or {}), quote_fields=False)
         form.add_field(field, file.data, filename=file.name, content_type=file.mime)
+        call = ServerCall(method="POST", url=self._url(path), data=form)
+        return parse_json(await self._whole(call, timeout_s, JSON_LIMIT))
+
+    async def post_form(
+        self,
+        path: str,
+        parts: Sequence[FormPart],
+        fields: Mapping[str, str],
+        *,
+        timeout_s: float | None,
+    ) -> JsonValue:
+        """Send a form with several files and return the JSON answer."""
+        form = aiohttp.FormData(dict(fields), quote_fields=False)
+        for part in parts:
+            form.add_field(part.name, part.data, filename=part.file, content_type=part.mime)
         call = ServerCall(method="POST", url=self._url(path), data=form)
         return parse_json(await self._whole(call, timeout_s, JSON_LIMIT))
 

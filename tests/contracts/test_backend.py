@@ -20,15 +20,20 @@ from queueing.core.requests import (
     TextToVideo,
 )
 from queueing.core.vectors import dimensions_of
-from tests.contracts import harness_comfyui, harness_demo, harness_text
+from tests.contracts import harness_comfyui, harness_demo, harness_images, harness_text
 from tests.contracts.backend_harness import Harness, Opens, until
 
 HARNESSES = {
     **harness_comfyui.HARNESSES,
     **harness_demo.HARNESSES,
+    **harness_images.HARNESSES,
     **harness_text.HARNESSES,
 }
-EXTERNAL = {**harness_comfyui.EXTERNAL, **harness_text.EXTERNAL}
+EXTERNAL = {
+    **harness_comfyui.EXTERNAL,
+    **harness_images.EXTERNAL,
+    **harness_text.EXTERNAL,
+}
 
 
 @pytest.fixture(

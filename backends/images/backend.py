@@ -1,0 +1,332 @@
+"""Picture servers: those with OpenAI's calls for pictures, and SwarmUI.
+
+The flavour is detected, as with text servers; everything that differs between them is there.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import ClassVar
+
+from pydantic import Field, SecretStr, field_validator
+
+from backends.common.http import Http
+from backends.common.naming import ENDINGS, catalog_names
+from backends.common.options import read_options
+from backends.images.errors import NO_MODEL, classified
+from backends.images.flavour import ListedPainter, PictureFlavour, able
+from backends.images.flavours import PICTURE_FLAVOURS
+from backends.images.loras import found, shown
+from backends.images.order import PictureOrder, prepared, size_of
+from backends.images.results import collected
+from queueing.core.catalog import BackendSpec, ModelSpec
+from queueing.core.errors import BackendError, BadModel, NotLoaded, Rejected, Unavailable
+from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
+from queueing.core.problems import What, problem
+from queueing.core.requests import Capability, Progress, Record, TextToImage, Work
+
+NAMES_TOLD = 10  # model names listed in an error about a wrong name
+CHECKED = ("negative", "steps", "guidance", "strength", "lora", "mask", "edit")
+
+
+class PictureServerOptions(Record):
+    """A backend's settings.
+
+    `flavour` is for a server that cannot be detected. With `keep_metadata`, the files that people
+    receive keep what the server wrote into them.
+    """
+
+    token: SecretStr | None = None
+    flavour: str = "auto"
+    keep_metadata: bool = False
+
+    @field_validator("flavour")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name != "auto" and name not in PICTURE_FLAVOURS:
+            raise ValueError(f"unknown flavour (known: auto, {', '.join(PICTURE_FLAVOURS)})")
+        return name
+
+
+class PainterOptions(Record):
+    """A model's settings: its name on the server, and what it draws with unless asked otherwise."""
+
+    model: str | None = None
+    width: int | None = Field(default=None, ge=64, le=8192)
+    height: int | None = Field(default=None, ge=64, le=8192)
+    steps: int | None = Field(default=None, ge=1, le=200)
+    guidance: float | None = Field(default=None, ge=0, le=100)
+    negative: str | None = None
+
+
+class Images:
+    """A picture server; see `queueing.core.ports.Backend` for the obligations."""
+
+    needs_url: ClassVar[bool] = True
+    serial: ClassVar[bool] = False
+    max_models: ClassVar[int | None] = None
+    offloads: ClassVar[bool] = False
+    parallel: ClassVar[int] = 1
+
+    capabilities = frozenset(
+        {Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE, Capability.IMAGE_EDIT}
+    )
+
+    def __init__(self, spec: BackendSpec) -> None:
+        options = read_options(PictureServerOptions, spec.options, f"backends.{spec.name}")
+        self._name = spec.name
+        self._keep_metadata = options.keep_metadata
+        address = spec.url.rstrip("/").removesuffix("/v1")
+        self._http = Http(address, headers=_signed(spec.name, options.token))
+        names = PICTURE_FLAVOURS if options.flavour == "auto" else (options.flavour,)
+        self._flavours = [PICTURE_FLAVOURS[name]() for name in names]
+        self._flavour: PictureFlavour | None = None
+        self.can_unload = False  # until the server has been identified
+        self.unloads_together = False
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    def check(self, model: ModelSpec) -> None:
+        """Refuse unknown options, and capabilities that no picture server has."""
+        _options(model)
+        if beyond := model.capabilities - self.capabilities:
+            raise BadModel(
+                f"models.{model.name}.capabilities: {', '.join(sorted(beyond))}: not on a picture server"
+            )
+
+    def options(self, model: ModelSpec) -> frozenset[str] | None:  # noqa: ARG002 - the port's signature
+        """Return what the server takes; before it has been identified, what any of its kind takes."""
+        known = self._flavours if self._flavour is None else [self._flavour]
+        return frozenset[str]().union(*(flavour.takes for flavour in known))
+
+    def weightless(self, model: ModelSpec) -> bool:  # noqa: ARG002 - the port's signature
+        """Return False: a model that draws needs memory."""
+        return False
+
+    def own_name(self, model: ModelSpec) -> str:
+        """Return the option `model`, otherwise the name."""
+        return _id(model)
+
+    async def probe(self) -> ServerInfo:
+        """Identify the server, which may have changed since the last call."""
+        with classified():
+            flavour, description = await self._recognise()
+        return ServerInfo(description=description, notes=flavour.notes())
+
+    async def gone(self) -> None:
+        """Return when an idle connection breaks and the next is refused."""
+        await self._http.gone()
+
+    async def verify(self, model: ModelSpec) -> None:
+        """Look for the model in the server's list."""
+        self.check(model)
+        with classified():
+            served = await self._find(model)
+        if served.draws is False:
+            raise BadModel(f"models.{model.name}.model: {served.id} draws no pictures")
+
+    async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
+        """Return every other model of the server that may draw, under a name to type."""
+        with classified():
+            flavour = await self._known()
+            listed = [
+                served for served in await flavour.served(self._http) if served.draws is not False
+            ]
+        names = catalog_names([served.id for served in listed])
+        taken = {served.id for model in known if (served := _named(_id(model), listed))}
+        return tuple(
+            ModelSpec(
+                name=name,
+                backends=(self._name,),
+                capabilities=able(served.id, flavour),
+                options={"model": served.id},
+            )
+            for name, served in zip(names, listed, strict=True)
+            if served.id not in taken
+        )
+
+    async def loras(self, model: ModelSpec) -> tuple[str, ...]:  # noqa: ARG002 - the port's signature
+        """Return the names of the server's LoRAs."""
+        with classified():
+            flavour = await self._known()
+            return tuple(dict.fromkeys(shown(path) for path in await flavour.loras(self._http)))
+
+    async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
+        """Return which models are in memory; None if the server does not report it."""
+        with classified():
+            listed = await (await self._known()).served(self._http)
+        if any(served.loaded is None for served in listed):
+            return None
+        located = ((model, _named(_id(model), listed)) for model in models)
+        return frozenset(model.name for model, served in located if served and served.loaded)
+
+    async def load(self, model: ModelSpec) -> None:
+        """Load a model unless it is in memory; concurrent calls share one load."""
+        with classified():
+            flavour = await self._known()
+            async with self._lock(model):
+                served = await self._find(model)
+                if served.loaded is not False:
+                    return
+                try:
+                    await flavour.load(self._http, served.id, model.timeouts.load_s)
+                except asyncio.CancelledError:
+                    # No half-loaded copy stays, as far as the server allows.
+                    with suppress(BackendError, TimeoutError):
+                        async with asyncio.timeout(5.0):
+                            await flavour.unload(self._http, served.id)
+                    raise
+
+    async def unload(self, model: ModelSpec) -> None:
+        """Unload a model; with SwarmUI all of them."""
+        with classified():
+            flavour = await self._known()
+            async with self._lock(model):
+                listed = await flavour.served(self._http)
+                served = _named(_id(model), listed)
+                if served is not None and served.loaded is not False:
+                    await flavour.unload(self._http, served.id)
+
+    async def run(
+        self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
+    ) -> Fetch:
+        """Draw; cancelling stops the work as far as the server can."""
+        with classified():
+            flavour = await self._known()
+            served = await self._find(model)
+            request = _asked(self._name, flavour, _options(model), work)
+            if flavour.eager and served.loaded is False:
+                # The request would load it behind the queue's back, or twice.
+                raise NotLoaded(f"{served.id} is not in memory")
+            order = await self._order(flavour, served, request, model, work)
+            await recorded()
+            pictures = await flavour.draw(self._http, order, report)
+        report(Progress(fraction=1.0))
+        keep = self._keep_metadata
+        return partial(collected, self._http, pictures, model.name, keep_metadata=keep)
+
+    async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:  # noqa: ARG002 - the port's signature
+        """Return None: these servers do not know attempts by Usher's keys."""
+        return None
+
+    def leave(self) -> bool:
+        """Return False: an attempt cannot be found again."""
+        return False
+
+    async def aclose(self) -> None:
+        """Close the connections. Idempotent."""
+        await self._http.aclose()
+
+    async def _order(
+        self,
+        flavour: PictureFlavour,
+        served: ListedPainter,
+        request: TextToImage,
+        model: ModelSpec,
+        work: Work,
+    ) -> PictureOrder:
+        paths = await flavour.loras(self._http) if request.lora else ()
+        loras = tuple((found(lora.name, paths), lora.weight) for lora in request.lora)
+        sent = await asyncio.to_thread(prepared, request, work.files)
+        own = _options(model)
+        usual = (own.width, own.height) if own.width and own.height else None
+        shape = sent.size if flavour.shapes else None
+        limits = (model.timeouts.first_s, model.timeouts.idle_s, model.timeouts.total_s)
+        return PictureOrder(
+            model=served.id,
+            request=request,
+            size=size_of(request, None if sent.pictures and not shape else usual, shape),
+            loras=loras,
+            pictures=sent.pictures,
+            mask=sent.mask,
+            clear_mask=sent.clear_mask,
+            # The job runner's own timeouts are tighter; this one catches a peer that vanished.
+            silence_s=max((limit for limit in limits if limit is not None), default=None),
+        )
+
+    async def _recognise(self) -> tuple[PictureFlavour, str]:
+        """Detect the flavour, trying the known one first; return it and the server's description."""
+        known = [] if self._flavour is None else [self._flavour]
+        for flavour in [*known, *self._flavours]:
+            if description := await flavour.describe(self._http):
+                self._flavour = flavour
+                self.can_unload, self.unloads_together = flavour.can_unload, flavour.frees_all
+                return flavour, description
+        raise Unavailable("nothing at this url answers like a picture server")
+
+    async def _known(self) -> PictureFlavour:
+        return self._flavour or (await self._recognise())[0]
+
+    def _lock(self, model: ModelSpec) -> asyncio.Lock:
+        return self._locks.setdefault(_id(model), asyncio.Lock())
+
+    async def _find(self, model: ModelSpec) -> ListedPainter:
+        listed = await (await self._known()).served(self._http)
+        if served := _named(wanted := _id(model), listed):
+            return served
+        offered = ", ".join(sorted(each.id for each in listed)[:NAMES_TOLD]) or "nothing"
+        raise BadModel(
+            f"models.{model.name}.model: {self._name} has no {wanted!r}; it offers {offered}",
+            problem=NO_MODEL,
+        )
+
+
+def _asked(server: str, flavour: PictureFlavour, own: PainterOptions, work: Work) -> TextToImage:
+    """Return the request with the model's own values. Raises `Rejected` for what cannot be done."""
+    request = work.request
+    if not isinstance(request, TextToImage) or request.upscale:
+        raise Rejected(f"{server} cannot do {request.kind}")
+    for word in CHECKED:
+        if word not in flavour.takes and not _unset(getattr(request, word)):
+            raise _refused(What.TAKES_NO, field=word)
+    if request.edit and not work.files:
+        raise _refused(What.NEEDS_START)
+    defaults = {"steps": own.steps, "guidance": own.guidance, "negative": own.negative}
+    missing = {
+        word: value
+        for word, value in defaults.items()
+        if value is not None and word in flavour.takes and getattr(request, word) is None
+    }
+    return request.model_copy(update=missing)
+
+
+def _unset(value: object) -> bool:
+    return value is None or value is False or value in {"", ()}
+
+
+def _refused(what: What, **values: str) -> Rejected:
+    why = problem(what, **values)
+    return Rejected(f"the picture server: {why}", problem=why)
+
+
+def _named(name: str, listed: Sequence[ListedPainter]) -> ListedPainter | None:
+    """Return the listed model of that name: exactly, otherwise without folder, ending and case."""
+    for served in listed:
+        if name == served.id or name in served.names:
+            return served
+    wanted = _plain(name)
+    alike = (each for each in listed if wanted in map(_plain, (each.id, *each.names)))
+    return next(alike, None)
+
+
+def _plain(name: str) -> str:
+    return ENDINGS.sub("", name.replace("\\", "/").rpartition("/")[2]).casefold()
+
+
+def _options(model: ModelSpec) -> PainterOptions:
+    return read_options(PainterOptions, model.options, f"models.{model.name}")
+
+
+def _id(model: ModelSpec) -> str:
+    """Return the server's own name for a model."""
+    return _options(model).model or model.name
+
+
+def _signed(backend: str, token: SecretStr | None) -> dict[str, str]:
+    """Return the token as servers want it: a bearer token, for SwarmUI a cookie."""
+    if token is None:
+        return {}
+    secret = token.get_secret_value()
+    if not secret.isascii() or not secret.isprintable() or set(secret) & set(' ;,"'):
+        raise BadModel(f"backends.{backend}.token: holds characters no token has")
+    return {"Authorization": f"Bearer {secret}", "Cookie": f"swarm_token={secret}"}

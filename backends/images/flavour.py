@@ -1,0 +1,175 @@
+"""What a flavour is: how one kind of picture server lists, loads, unloads and draws.
+
+`GenericPictures` is the flavour that knows OpenAI's calls and nothing more.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from pydantic import JsonValue
+
+from backends.common.http import FormPart, Http
+from backends.images.order import PictureOrder
+from backends.images.replies import DrawnPicture, NameListing, ask, drawn, listing
+from queueing.core.errors import Rejected
+from queueing.core.ports import Report
+from queueing.core.problems import What, problem
+from queueing.core.requests import Capability
+
+STAYS = problem(What.STAYS)
+EDITORS = re.compile(r"edit|kontext|flux[._-]?2|klein|omnigen", re.IGNORECASE)
+MIRRORED = frozenset({"width", "height", "count", "edit"})  # what OpenAI's own calls take
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedPainter:
+    """A model as its server lists it.
+
+    `names` are all names it answers to; `loaded` is None if the server does not report it. `draws`
+    is False for a model that is known to draw nothing, None where the list does not tell.
+    """
+
+    id: str
+    names: frozenset[str] = frozenset()
+    loaded: bool | None = None
+    draws: bool | None = None
+
+
+class PictureFlavour(Protocol):
+    """One kind of server. Methods raise `BackendError`s as `Http` does.
+
+    `takes` are the fields of a request it honours. `load` and `unload` return when it has happened.
+    """
+
+    name: ClassVar[str]
+    takes: ClassVar[frozenset[str]]
+    starts: ClassVar[bool]  # any of its models can start from a picture, not only those that edit
+    can_unload: ClassVar[bool]
+    frees_all: ClassVar[bool]  # one unload frees all of its models
+    eager: ClassVar[bool]  # a request loads a model that is not loaded
+    shapes: ClassVar[bool]  # it needs a size for every request with a picture
+    seeds: ClassVar[int]  # how many there are
+
+    async def describe(self, http: Http) -> str | None:
+        """Return "name version" if this is the server's flavour, None if it is another one."""
+
+    def notes(self) -> tuple[str, ...]:
+        """Return sentences for `usher check`."""
+
+    async def served(self, http: Http) -> tuple[ListedPainter, ...]:
+        """Return the server's models."""
+
+    async def load(self, http: Http, model: str, limit_s: float) -> None:
+        """Bring a model into memory."""
+
+    async def unload(self, http: Http, model: str) -> None:
+        """Free a model's memory."""
+
+    async def loras(self, http: Http) -> tuple[str, ...]:
+        """Return the server's own names of its LoRAs."""
+
+    async def draw(self, http: Http, order: PictureOrder, report: Report) -> Sequence[DrawnPicture]:
+        """Return what the server made; cancelling stops the work as far as the server can."""
+
+
+class GenericPictures:
+    """A server with OpenAI's calls for pictures that is of no other flavour."""
+
+    name: ClassVar[str] = "generic"
+    takes: ClassVar[frozenset[str]] = MIRRORED | {"mask"}
+    starts: ClassVar[bool] = False
+    can_unload: ClassVar[bool] = False
+    frees_all: ClassVar[bool] = False
+    eager: ClassVar[bool] = False
+    shapes: ClassVar[bool] = False
+    seeds: ClassVar[int] = 2**63
+    note: ClassVar[str] = (
+        "It keeps its model as long as it runs: its memory is never free for other models."
+    )
+
+    async def describe(self, http: Http) -> str | None:
+        """Accept any server that lists models."""
+        return (
+            "OpenAI-compatible picture server"
+            if await ask(http, "/v1/models", NameListing)
+            else None
+        )
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what it costs that the server cannot unload."""
+        return () if self.can_unload else (self.note,)
+
+    async def served(self, http: Http) -> tuple[ListedPainter, ...]:
+        """Return the list; what is loaded is unknown."""
+        return tuple(ListedPainter(id=name) for name in await listing(http))
+
+    async def load(self, http: Http, model: str, limit_s: float) -> None:
+        """Do nothing: the server loads by itself."""
+
+    async def unload(self, http: Http, model: str) -> None:  # noqa: ARG002 - nothing is asked
+        """Refuse."""
+        raise Rejected(f"{self.name} cannot unload {model}", problem=STAYS)
+
+    async def loras(self, http: Http) -> tuple[str, ...]:  # noqa: ARG002 - the protocol's signature
+        """Return nothing: OpenAI's calls have no LoRAs."""
+        return ()
+
+    async def draw(
+        self,
+        http: Http,
+        order: PictureOrder,
+        report: Report,  # noqa: ARG002 - no progress is told
+    ) -> Sequence[DrawnPicture]:
+        """Ask OpenAI's calls, with the fields this flavour adds."""
+        body = {**mirrored(order), **self.own_fields(order)}
+        if not order.pictures:
+            answer = await http.post_json("/v1/images/generations", body, timeout_s=order.silence_s)
+        else:
+            fields = {key: str(value) for key, value in body.items()}
+            path = "/v1/images/edits"
+            parts = edited(order)
+            answer = await http.post_form(path, parts, fields, timeout_s=order.silence_s)
+        return drawn(http, answer)
+
+    def own_fields(self, order: PictureOrder) -> Mapping[str, JsonValue]:  # noqa: ARG002 - none here
+        """Return the fields that this server knows beside OpenAI's."""
+        return {}
+
+
+def able(name: str, flavour: PictureFlavour) -> frozenset[Capability]:
+    """Return what a model can do as far as its name tells: servers do not."""
+    draws = {Capability.TEXT_TO_IMAGE}
+    if EDITORS.search(name):
+        return frozenset(draws | {Capability.IMAGE_TO_IMAGE, Capability.IMAGE_EDIT})
+    return frozenset(draws | ({Capability.IMAGE_TO_IMAGE} if flavour.starts else set()))
+
+
+def mirrored(order: PictureOrder) -> dict[str, JsonValue]:
+    """Return the fields of OpenAI's own calls."""
+    request = order.request
+    body: dict[str, JsonValue] = {
+        "model": order.model,
+        "prompt": plain_prompt(request.prompt),
+        "n": request.count,
+        "response_format": "b64_json",
+    }
+    return body | ({"size": f"{order.size[0]}x{order.size[1]}"} if order.size else {})
+
+
+def edited(order: PictureOrder) -> tuple[FormPart, ...]:
+    """Return the pictures and the mask as OpenAI's call for edits wants them."""
+    one = len(order.pictures) == 1
+    parts = [
+        FormPart(name="image" if one else "image[]", file=f"picture-{number}.png", data=data)
+        for number, data in enumerate(order.pictures, start=1)
+    ]
+    if order.clear_mask is not None:
+        parts.append(FormPart(name="mask", file="mask.png", data=order.clear_mask))
+    return tuple(parts)
+
+
+def plain_prompt(prompt: str) -> str:
+    """Return a prompt without the mark by which stable-diffusion.cpp reads settings from it."""
+    return prompt.replace("sd_cpp_extra_args", "sd cpp extra args")

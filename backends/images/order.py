@@ -1,0 +1,111 @@
+"""What a picture server is asked for: a request with its pictures ready to be sent.
+
+People's pictures are decoded within bounds and re-encoded, so that a server gets pixels and nothing
+else. A mask comes with transparency where something is painted, and most servers want white there.
+"""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PIL import Image, ImageOps
+
+from backends.media.pictures import BAD_PICTURE, as_png, open_picture
+from queueing.core.errors import Rejected
+from queueing.core.requests import File, TextToImage
+
+UPLOAD_SIDE = 4096  # pixels; no model draws larger pictures
+GRID = 64  # the steps in which every family can draw
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PictureOrder:
+    """One attempt, for a flavour to send.
+
+    `model` is the server's own name, `size` the picture's in pixels, None for the server's choice.
+    `loras` are the server's own names with their weights. `pictures` are PNG files, `mask` is one in
+    which white is painted, `clear_mask` the same with transparency there. `silence_s` is how long
+    the server may take.
+    """
+
+    model: str
+    request: TextToImage
+    size: tuple[int, int] | None = None
+    loras: tuple[tuple[str, float], ...] = ()
+    pictures: tuple[bytes, ...] = ()
+    mask: bytes | None = None
+    clear_mask: bytes | None = None
+    silence_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SentPictures:
+    """A request's files as they are sent, and the size in pixels of the first."""
+
+    pictures: tuple[bytes, ...] = ()
+    size: tuple[int, int] | None = None
+    mask: bytes | None = None
+    clear_mask: bytes | None = None
+
+
+def prepared(request: TextToImage, files: Sequence[File]) -> SentPictures:
+    """Return the files of a request as servers take them. Blocking Pillow work.
+
+    Raises `Rejected` for anything that is not a picture, and for a mask without transparency.
+    """
+    if not files:
+        return SentPictures()
+    *seen, last = files
+    opened = [_small(file) for file in (seen if request.mask else files)]
+    if not opened:
+        raise Rejected("a mask without a picture", problem=BAD_PICTURE)
+    pictures = tuple(as_png(picture) for picture in opened)
+    if not request.mask:
+        return SentPictures(pictures=pictures, size=opened[0].size)
+    painted = _painted(last).resize(opened[0].size)
+    clear = opened[0].copy()
+    clear.putalpha(ImageOps.invert(painted))
+    return SentPictures(
+        pictures=pictures, size=opened[0].size, mask=as_png(painted), clear_mask=as_png(clear)
+    )
+
+
+def size_of(
+    request: TextToImage, usual: tuple[int, int] | None, picture: tuple[int, int] | None
+) -> tuple[int, int] | None:
+    """Return the size to draw: what is asked, in the shape of the picture or of the usual size.
+
+    None if neither is known.
+    """
+    if request.width and request.height:
+        return request.width, request.height
+    shape = picture or usual or (1, 1)
+    if request.width:
+        return request.width, _step(request.width * shape[1] / shape[0])
+    if request.height:
+        return _step(request.height * shape[0] / shape[1]), request.height
+    if picture is None:
+        return usual
+    pixels = usual[0] * usual[1] if usual else 1024 * 1024
+    scale = (pixels / (shape[0] * shape[1])) ** 0.5
+    return _step(shape[0] * scale), _step(shape[1] * scale)
+
+
+def _step(side: float) -> int:
+    return min(max(round(side / GRID) * GRID, GRID), UPLOAD_SIDE)
+
+
+def _small(file: File) -> Image.Image:
+    picture = open_picture(file)
+    picture.thumbnail((UPLOAD_SIDE, UPLOAD_SIDE))
+    return picture
+
+
+def _painted(file: File) -> Image.Image:
+    """Return a mask in which white is painted."""
+    open_picture(file)  # refuses what is no picture, and what is too large
+    with Image.open(io.BytesIO(file.data)) as image:
+        if not image.has_transparency_data:
+            raise Rejected("a mask without transparency", problem=BAD_PICTURE)
+        upright = ImageOps.exif_transpose(image).convert("RGBA")
+    return ImageOps.invert(upright.getchannel("A"))

@@ -1,0 +1,143 @@
+"""Reads picture servers' answers into validated records and into pictures.
+
+Unknown keys are ignored; an answer that lacks a required field counts as the server's failure,
+whatever its status. Pictures come as base64 or as an address on the same server.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from yarl import URL
+
+from backends.common.http import JSON_LIMIT, Http, HttpFailed, HttpRefused
+from backends.images.errors import classify
+from queueing.core.errors import Unavailable
+
+PICTURES_MOST = 16  # of one answer; some servers add previews or layers
+BUSY = {408, 429, 502, 503, 504}  # reveals nothing about what kind of server it is
+
+
+class PictureReply(BaseModel):
+    """Base of picture servers' answers: they may add unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+Answer = TypeVar("Answer", bound=PictureReply)
+
+
+class ListedName(PictureReply):
+    """An entry of /v1/models."""
+
+    id: str
+
+
+class NameListing(PictureReply):
+    """GET /v1/models."""
+
+    data: tuple[ListedName, ...]
+
+
+class DrawnItem(PictureReply):
+    """A picture of an answer."""
+
+    b64_json: str | None = None
+    url: str | None = None
+
+
+class DrawnItems(PictureReply):
+    """The answer to /v1/images/generations and /v1/images/edits."""
+
+    data: tuple[DrawnItem, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DrawnPicture:
+    """A picture a server made: its base64, or a path on the server."""
+
+    base64: str = ""
+    path: str = ""
+
+
+def read(record: type[Answer], body: JsonValue) -> Answer:
+    """Return an answer as a record.
+
+    Raises the error that the answer contains, or `Unavailable` if it is neither.
+    """
+    if isinstance(body, dict) and body.get("error"):
+        raise classify(200, body)
+    try:
+        return record.model_validate(body)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, fault["loc"]))
+        raise Unavailable(f"unexpected answer: {where}: {fault['msg']}") from None
+
+
+async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
+    """Return a GET's answer as a record, or None if the server has no such call.
+
+    Statuses are no guide: some servers answer a web page to any path. Raises `Unavailable` when
+    there is no answer, or when a token is required.
+    """
+    try:
+        text, _ = await http.get_bytes(path, limit=JSON_LIMIT)
+    except (HttpRefused, HttpFailed) as error:
+        if error.status in {401, 403}:
+            raise Unavailable(
+                "the server refuses the token, or wants one (setting `token`)"
+            ) from error
+        if error.status in BUSY:
+            raise Unavailable(str(error)) from error
+        return None
+    try:
+        return record.model_validate_json(text)
+    except ValidationError:
+        return None
+
+
+async def listing(http: Http) -> tuple[str, ...]:
+    """Return the names in GET /v1/models."""
+    return tuple(entry.id for entry in read(NameListing, await http.get_json("/v1/models")).data)
+
+
+def drawn(http: Http, body: JsonValue) -> tuple[DrawnPicture, ...]:
+    """Return the pictures of an answer in OpenAI's shape."""
+    items = read(DrawnItems, body).data
+    return within_bounds([picture_at(http, item.b64_json or item.url or "") for item in items])
+
+
+def within_bounds(pictures: Sequence[DrawnPicture]) -> tuple[DrawnPicture, ...]:
+    """Return the pictures of an answer. Raises `Unavailable` for more than any request wants."""
+    if len(pictures) > PICTURES_MOST:
+        raise Unavailable(f"unexpected answer: {len(pictures)} pictures")
+    return tuple(pictures)
+
+
+def picture_at(http: Http, where: str) -> DrawnPicture:
+    """Return the picture that base64, a data address or an address on the same server stand for.
+
+    Raises `Unavailable` for an address anywhere else: a server must not choose whom Usher calls.
+    """
+    if where.startswith("data:"):
+        return DrawnPicture(base64=where.partition(",")[2])
+    if where.startswith(("http:", "https:")):
+        return DrawnPicture(path=_path_below(http, where))
+    if where.startswith(("/", "View/", "Output/")):
+        return DrawnPicture(path="/" + where.lstrip("/"))
+    return DrawnPicture(base64=where)
+
+
+def _path_below(http: Http, address: str) -> str:
+    base = URL(http.base)
+    prefix = base.path.rstrip("/")
+    try:
+        url = URL(address)
+        here = url.origin() == base.origin() and url.path.startswith(prefix + "/")
+    except ValueError:
+        raise Unavailable("unexpected answer: a picture at no valid address") from None
+    if not here:
+        raise Unavailable("the server names a picture on another server")
+    return url.raw_path.removeprefix(prefix)

@@ -1,0 +1,227 @@
+"""stable-diffusion.cpp's server (`sd-server`): one model per process, loaded from start to end.
+
+Read in leejet/stable-diffusion.cpp at 97d29908 (2026-08): `examples/server/api.md`,
+`routes_sdcpp.cpp`, `routes_openai.cpp`, `async_jobs.cpp`. Its OpenAI calls know no seed, steps or
+LoRA, read settings out of people's prompts (`<sd_cpp_extra_args>`), and go on drawing when the client
+has left. So its own calls are used: a job is posted, asked for, and cancelled while it waits there;
+one that draws cannot be stopped. `<lora:...>` in a prompt is not read by any of its calls; LoRAs are a
+field, by path. With guidance 1 as its default the model is a distilled one, whose guidance is another
+field. White is painted in a mask. Steps are not told.
+"""
+
+import asyncio
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import ClassVar
+from urllib.parse import quote
+
+from pydantic import JsonValue
+
+from backends.common.http import Http
+from backends.images.errors import classify
+from backends.images.flavour import MIRRORED, GenericPictures, ListedPainter
+from backends.images.order import PictureOrder
+from backends.images.replies import DrawnPicture, PictureReply, ask, read, within_bounds
+from queueing.core.errors import BackendError
+from queueing.core.ports import Report
+from queueing.core.requests import Progress
+
+LOOK_S, LOOK_MOST_S = 0.05, 1.0  # between looks at a job: the server sends no signal
+CANCEL_S = 5.0
+
+
+class SdGuidance(PictureReply):
+    """How a model follows its prompt by default."""
+
+    txt_cfg: float | None = None
+
+
+class SdSampling(PictureReply):
+    """The part of the defaults that is about sampling."""
+
+    guidance: SdGuidance = SdGuidance()
+
+
+class SdDefaults(PictureReply):
+    """The server's defaults for pictures."""
+
+    sample_params: SdSampling = SdSampling()
+
+
+class SdModel(PictureReply):
+    """The model a process was started with."""
+
+    name: str = ""
+    stem: str = ""
+
+
+class SdLora(PictureReply):
+    """A LoRA below the server's folder."""
+
+    path: str
+
+
+class SdCapabilities(PictureReply):
+    """GET /sdcpp/v1/capabilities."""
+
+    model: SdModel
+    supported_modes: tuple[str, ...] = ("img_gen",)
+    defaults: SdDefaults = SdDefaults()
+    loras: tuple[SdLora, ...] = ()
+
+
+class SdImage(PictureReply):
+    """A picture of a finished job."""
+
+    b64_json: str
+
+
+class SdImages(PictureReply):
+    """What a finished job made."""
+
+    images: tuple[SdImage, ...] = ()
+
+
+class SdJob(PictureReply):
+    """GET /sdcpp/v1/jobs/{id}, and the answer to a job that was posted."""
+
+    id: str
+    status: str
+    queue_position: int = 0
+    result: SdImages | None = None
+
+
+class StableDiffusionCpp(GenericPictures):
+    """stable-diffusion.cpp's server."""
+
+    name: ClassVar[str] = "sdcpp"
+    takes: ClassVar[frozenset[str]] = MIRRORED | {
+        *("negative", "steps", "guidance", "seed", "strength", "mask", "lora")
+    }
+    starts: ClassVar[bool] = True
+    shapes: ClassVar[bool] = True
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what it costs that the server can neither unload nor stop."""
+        return (
+            *super().notes(),
+            "It cannot stop a picture that it draws: a cancelled one ends there.",
+        )
+
+    async def describe(self, http: Http) -> str | None:
+        """Detect it by its own capabilities, which old versions lack."""
+        answer = await ask(http, "/sdcpp/v1/capabilities", SdCapabilities)
+        return "stable-diffusion.cpp" if answer else None
+
+    async def served(self, http: Http) -> tuple[ListedPainter, ...]:
+        """Return the one model, which is loaded."""
+        told = await _capabilities(http)
+        model = told.model
+        names = frozenset({model.name, model.stem, "sd-cpp-local"})
+        draws = "img_gen" in told.supported_modes
+        return (
+            ListedPainter(id=model.stem or "sd-cpp-local", names=names, loaded=True, draws=draws),
+        )
+
+    async def loras(self, http: Http) -> tuple[str, ...]:
+        """Return the paths of the LoRAs in its folder."""
+        return tuple(lora.path for lora in (await _capabilities(http)).loras)
+
+    async def draw(self, http: Http, order: PictureOrder, report: Report) -> Sequence[DrawnPicture]:
+        """Post a job, and look at it until it has ended."""
+        told = await _capabilities(http)
+        path = await _posted(http, self._body(order, told))
+        try:
+            job = await _ended(http, path, report)
+        except asyncio.CancelledError:
+            await _cancel(http, path)
+            raise
+        images = job.result.images if job.result else ()
+        return within_bounds([DrawnPicture(base64=image.b64_json) for image in images])
+
+    def _body(self, order: PictureOrder, told: SdCapabilities) -> dict[str, JsonValue]:
+        request = order.request
+        body: dict[str, JsonValue] = {
+            "prompt": request.prompt,
+            "batch_count": request.count,
+            "seed": request.seed % self.seeds,
+            "sample_params": dict(_sampling(order, told)),
+            "lora": [{"path": path, "multiplier": weight} for path, weight in order.loras],
+            "embed_image_metadata": False,
+            **_pictures(order),
+        }
+        if request.negative is not None:
+            body["negative_prompt"] = request.negative
+        if order.size:
+            body["width"], body["height"] = order.size
+        return body
+
+
+async def _capabilities(http: Http) -> SdCapabilities:
+    return read(SdCapabilities, await http.get_json("/sdcpp/v1/capabilities"))
+
+
+async def _posted(http: Http, body: JsonValue) -> str:
+    """Post a job and return its path; one that is posted while the call is cancelled is, too."""
+    posting = asyncio.create_task(http.post_json("/sdcpp/v1/img_gen", body))
+    try:
+        return _path(await asyncio.shield(posting))
+    except asyncio.CancelledError:
+        with suppress(BackendError):
+            await _cancel(http, _path(await posting))
+        raise
+
+
+def _path(answer: JsonValue) -> str:
+    return f"/sdcpp/v1/jobs/{quote(read(SdJob, answer).id, safe='')}"
+
+
+async def _ended(http: Http, path: str, report: Report) -> SdJob:
+    """Return a job once it has made its pictures; report its place in the server's queue."""
+    pause_s, ahead = LOOK_S, 0
+    while True:
+        answer = await http.get_json(path)
+        status = answer.get("status") if isinstance(answer, dict) else None
+        if status in {"failed", "cancelled"}:
+            raise classify(200, answer)
+        job = read(SdJob, answer)
+        if job.status == "completed":
+            return job
+        if job.queue_position != ahead:
+            ahead = job.queue_position
+            report(Progress(ahead=ahead))
+        await asyncio.sleep(pause_s)
+        pause_s = min(pause_s * 1.5, LOOK_MOST_S)
+
+
+async def _cancel(http: Http, path: str) -> None:
+    """Take a job out of the server's queue; one that draws already goes on."""
+    with suppress(BackendError):
+        await http.post_json(f"{path}/cancel", {}, timeout_s=CANCEL_S)
+
+
+def _sampling(order: PictureOrder, told: SdCapabilities) -> Mapping[str, JsonValue]:
+    request = order.request
+    params: dict[str, JsonValue] = {}
+    if request.steps is not None:
+        params["sample_steps"] = request.steps
+    if request.guidance is not None:
+        distilled = told.defaults.sample_params.guidance.txt_cfg == 1
+        field = "distilled_guidance" if distilled else "txt_cfg"
+        params["guidance"] = {field: request.guidance}
+    return params
+
+
+def _pictures(order: PictureOrder) -> Mapping[str, JsonValue]:
+    pictures: list[JsonValue] = [b64encode(data).decode() for data in order.pictures]
+    if not pictures:
+        return {}
+    if not order.request.edit:
+        strength = order.request.strength
+        start: dict[str, JsonValue] = {"init_image": pictures[0]}
+        return start if strength is None else start | {"strength": strength}
+    if order.mask is None:
+        return {"ref_images": pictures}
+    mask = b64encode(order.mask).decode()
+    return {"ref_images": pictures, "init_image": pictures[0], "mask_image": mask, "strength": 1.0}

@@ -1,0 +1,50 @@
+"""vLLM-Omni: one model per process, loaded from start to end.
+
+Read in vllm-project/vllm-omni: `vllm_omni/entrypoints/openai/protocol/images.py` and
+`docs/serving/image_edit_api.md` at 00a3619b (2026), `entrypoints/openai/api_server.py`. It takes a
+negative prompt, steps, guidance up to 20 and a seed beside OpenAI's fields; a form's field `image[]`
+holds the pictures of an edit. It answers `b64_json` only and lists no LoRAs.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pydantic import JsonValue
+
+from backends.common.http import Http
+from backends.images.flavour import MIRRORED, GenericPictures, ListedPainter
+from backends.images.order import PictureOrder
+from backends.images.replies import PictureReply, ask, listing
+
+
+class OmniVersion(PictureReply):
+    """GET /version."""
+
+    version: str
+
+
+class VllmOmni(GenericPictures):
+    """vLLM-Omni."""
+
+    name: ClassVar[str] = "vllm-omni"
+    takes: ClassVar[frozenset[str]] = MIRRORED | {"negative", "steps", "guidance", "seed"}
+
+    async def describe(self, http: Http) -> str | None:
+        """Detect it by /version."""
+        answer = await ask(http, "/version", OmniVersion)
+        return f"vLLM-Omni {answer.version}" if answer else None
+
+    async def served(self, http: Http) -> tuple[ListedPainter, ...]:
+        """Return the list; all of its models are loaded."""
+        return tuple(ListedPainter(id=name, loaded=True) for name in await listing(http))
+
+    def own_fields(self, order: PictureOrder) -> Mapping[str, JsonValue]:
+        """Return its fields for diffusion."""
+        request = order.request
+        found: dict[str, JsonValue] = {
+            "seed": request.seed % self.seeds,
+            "negative_prompt": request.negative,
+            "num_inference_steps": request.steps,
+            "guidance_scale": request.guidance,
+        }
+        return {key: value for key, value in found.items() if value is not None}

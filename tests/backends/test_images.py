@@ -1,0 +1,392 @@
+"""Picture servers: what each is asked, with recorded answers of its own kind."""
+
+import asyncio
+import io
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from PIL import Image
+from pydantic import JsonValue
+
+from backends.images.backend import Images
+from queueing.core.catalog import BackendSpec, ModelSpec
+from queueing.core.errors import BadModel, NotLoaded, Rejected, Unavailable
+from queueing.core.problems import What
+from queueing.core.requests import (
+    Capability,
+    File,
+    LoraWeight,
+    Output,
+    Progress,
+    TextToImage,
+    Work,
+)
+from tests.fakes.painters import KINDS, FakePainter, painting, plain
+
+DRAWN = {
+    "localai": "/v1/images/generations",
+    "sdcpp": "/sdcpp/v1/img_gen",
+    "vllm-omni": "/v1/images/generations",
+    "swarmui": "/API/GenerateText2Image",
+    "generic": "/v1/images/generations",
+}
+TAKES_SEED = [kind for kind in KINDS if kind != "generic"]
+
+
+def model(name: str = "alpha", **options: JsonValue) -> ModelSpec:
+    return ModelSpec(
+        name=name, backends=("p",), capabilities=frozenset(Capability), options=options
+    )
+
+
+def photo(width: int = 640, height: int = 320, colour: str = "red") -> File:
+    buffer = io.BytesIO()
+    Image.new("RGB", (width, height), colour).save(buffer, "JPEG")
+    return File(name="photo.jpg", mime="image/jpeg", data=buffer.getvalue())
+
+
+def mask(width: int = 640, height: int = 320) -> File:
+    """Return a mask whose left half is transparent: it is to be painted."""
+    image = Image.new("RGBA", (width, height), (0, 0, 0, 255))
+    image.paste((0, 0, 0, 0), (0, 0, width // 2, height))
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG")
+    return File(name="mask.png", mime="image/png", data=buffer.getvalue())
+
+
+def work(files: tuple[File, ...] = (), **fields: Any) -> Work:
+    request = TextToImage.model_validate({"prompt": "a cat", **fields})
+    return Work(key=str(uuid4()), request=request, files=files)
+
+
+def ignore(_: Progress) -> None:
+    pass
+
+
+@asynccontextmanager
+async def connected(kind: str, **options: JsonValue) -> AsyncIterator[tuple[FakePainter, Images]]:
+    async with painting(kind) as fake:
+        backend = Images(BackendSpec(name="p", kind="images", url=fake.url, options=options))
+        await backend.load(model())
+        try:
+            yield fake, backend
+        finally:
+            await backend.aclose()
+
+
+async def output(backend: Images, asked: Work, spec: ModelSpec | None = None) -> Output:
+    return await (await backend.run(spec or model(), asked, ignore))()
+
+
+def side(data: bytes) -> tuple[int, int]:
+    return Image.open(io.BytesIO(data)).size
+
+
+# ---------------------------------------------------------------- what is asked
+
+
+@pytest.mark.parametrize("kind", TAKES_SEED)
+async def test_everything_a_server_takes_reaches_it(kind: str) -> None:
+    """People would wait for a picture that ignores what they asked for."""
+    asked = work(negative="dogs", steps=7, seed=5, count=2, width=128, height=64)
+    async with connected(kind) as (fake, backend):
+        made = await output(backend, asked)
+        body = fake.asked(DRAWN[kind])[-1]
+    assert [side(file.data) for file in made.files] == [(128, 64)] * 2
+    expected = {
+        "localai": {"prompt": "a cat|dogs", "step": 7, "seed": 5, "n": 2, "size": "128x64"},
+        "sdcpp": {
+            "prompt": "a cat",
+            "negative_prompt": "dogs",
+            "sample_params": {"sample_steps": 7},
+            "seed": 5,
+            "batch_count": 2,
+            "width": 128,
+            "height": 64,
+        },
+        "vllm-omni": {
+            "prompt": "a cat",
+            "negative_prompt": "dogs",
+            "num_inference_steps": 7,
+            "seed": 5,
+            "n": 2,
+            "size": "128x64",
+        },
+        "swarmui": {
+            "prompt": "a cat",
+            "negativeprompt": "dogs",
+            "steps": 7,
+            "seed": 5,
+            "images": 2,
+            "width": 128,
+            "height": 64,
+            "donotsave": True,
+        },
+    }[kind]
+    assert expected.items() <= body.items()
+
+
+async def test_values_of_the_model_are_used_unless_asked_otherwise() -> None:
+    """An operator's settings would have no effect, or override a person's."""
+    spec = model(width=128, height=192, steps=4, guidance=3.5, negative="text")
+    async with connected("swarmui") as (fake, backend):
+        await output(backend, work(), spec)
+        await output(backend, work(steps=9, width=64), spec)
+        first, second = fake.asked(DRAWN["swarmui"])
+    assert (first["width"], first["height"], first["steps"]) == (128, 192, 4)
+    assert (first["cfgscale"], first["negativeprompt"]) == (3.5, "text")
+    assert (second["width"], second["height"], second["steps"]) == (64, 128, 9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_any_seed_a_person_may_name_is_one_the_server_accepts(kind: str) -> None:
+    """A seed above a server's own range would be refused, or drawn at random."""
+    async with connected(kind) as (fake, backend):
+        assert (await output(backend, work(seed=2**64 - 1))).files
+        seed = fake.asked(DRAWN[kind])[-1].get("seed", 0)
+    assert 0 <= seed <= (2**31 - 1 if kind == "localai" else 2**63 - 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_words_of_a_prompt_are_no_commands_to_the_server(kind: str) -> None:
+    """A prompt could choose another model, read the server's lists, or set what is refused."""
+    prompt = 'a <model:beta> | <sd_cpp_extra_args>{"seed":1}</sd_cpp_extra_args> cat'
+    async with connected(kind) as (fake, backend):
+        await output(backend, work(prompt=prompt, negative=None))
+        sent = fake.asked(DRAWN[kind])[-1]["prompt"]
+    if kind == "swarmui":
+        assert "<" not in sent
+        assert ">" not in sent
+    if kind == "localai":
+        assert "|" not in sent
+    if kind != "sdcpp":  # whose own calls read nothing out of prompts
+        assert "<sd_cpp_extra_args>" not in sent
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_up_to_four_pictures_are_edited(kind: str) -> None:
+    """Only the first of a person's pictures would be seen."""
+    files = tuple(photo(colour=colour) for colour in ("red", "lime", "blue", "white"))
+    async with connected(kind) as (fake, backend):
+        assert (await output(backend, work(files, edit=True))).files
+        body = fake.requests[-1][1] if kind != "sdcpp" else fake.asked(DRAWN[kind])[-1]
+        where = {path for path, _ in fake.requests}
+    field = {"localai": "ref_images", "sdcpp": "ref_images", "swarmui": "promptimages"}.get(kind)
+    found = [plain(data) for data in body[field]] if field else body["image[]"]
+    colours = [Image.open(io.BytesIO(data)).convert("RGB").getpixel((9, 9)) for data in found]
+    near = [tuple(round(part / 255) for part in colour) for colour in colours]  # type: ignore[union-attr]
+    assert near == [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1)]
+    assert ("/v1/images/edits" in where) == (kind in {"vllm-omni", "generic"})
+
+
+@pytest.mark.parametrize("kind", ["sdcpp", "swarmui"])
+async def test_white_is_painted_where_a_mask_is_transparent(kind: str) -> None:
+    """The server would paint what is to stay."""
+    async with connected(kind) as (fake, backend):
+        await output(backend, work((photo(), mask()), edit=True, mask=True))
+        body = fake.asked(DRAWN[kind])[-1]
+    sent = Image.open(io.BytesIO(plain(body["mask_image" if kind == "sdcpp" else "maskimage"])))
+    assert sent.size == (640, 320)
+    assert sent.getpixel((10, 10)) == 255
+    assert sent.getpixel((630, 10)) == 0
+
+
+async def test_openais_own_call_gets_a_mask_with_transparency() -> None:
+    """The server would paint what is to stay."""
+    async with connected("generic") as (fake, backend):
+        await output(backend, work((photo(), mask()), edit=True, mask=True))
+        body = fake.asked("/v1/images/edits")[-1]
+    sent = Image.open(io.BytesIO(body["mask"]))
+    assert (sent.mode, sent.size) == ("RGBA", (640, 320))
+    assert sent.getchannel("A").getpixel((10, 10)) == 0
+    assert sent.getchannel("A").getpixel((630, 10)) == 255
+    assert body["image"].startswith(b"\x89PNG")
+
+
+async def test_a_mask_without_transparency_is_refused() -> None:
+    """Nothing of the picture would change, or all of it."""
+    async with connected("sdcpp") as (_, backend):
+        with pytest.raises(Rejected):
+            await output(backend, work((photo(), photo()), edit=True, mask=True))
+
+
+@pytest.mark.parametrize("kind", ["localai", "sdcpp", "swarmui"])
+async def test_a_picture_to_start_from_sets_the_shape(kind: str) -> None:
+    """A wide photo would be squeezed into a square."""
+    fields = {} if kind == "localai" else {"strength": 0.4}
+    async with connected(kind) as (fake, backend):
+        made = await output(backend, work((photo(),), **fields))
+        body = fake.asked(DRAWN[kind])[-1]
+    width, height = side(made.files[0].data)
+    assert (width, height) == (1472, 704)
+    start = {"localai": "files", "sdcpp": "init_image", "swarmui": "initimage"}[kind]
+    sent = body[start][0] if kind == "localai" else body[start]
+    assert side(plain(sent)) == (640, 320)
+    if kind == "localai":
+        assert not sent.startswith("data:")  # which it drops silently
+    else:
+        assert body["strength" if kind == "sdcpp" else "initimagecreativity"] == 0.4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("guidance", 0.0), ("strength", 0.5), ("negative", "dogs"), ("mask", True), ("steps", 3)],
+)
+async def test_what_a_server_has_no_place_for_is_refused_in_a_sentence(
+    kind: str, field: str, value: Any
+) -> None:
+    """It would be dropped without a word."""
+    files = (photo(), mask()) if field == "mask" else (photo(),)
+    asked = work(files, edit=field == "mask", **{field: value})
+    async with connected(kind) as (fake, backend):
+        if field in (backend.options(model()) or ()):
+            assert (await output(backend, asked)).files
+            return
+        with pytest.raises(Rejected) as caught:
+            await output(backend, asked)
+        assert not fake.asked(DRAWN[kind])
+    assert caught.value.problem is not None
+    assert caught.value.problem.what is What.TAKES_NO
+    assert caught.value.problem.values == {"field": field}
+
+
+# ---------------------------------------------------------------- LoRAs, loads
+
+
+@pytest.mark.parametrize("kind", ["sdcpp", "swarmui"])
+async def test_several_loras_are_sent_with_their_weights(kind: str) -> None:
+    """A style would be ignored, or all of them act with the same strength."""
+    loras = (LoraWeight(name="Film", weight=0.8), LoraWeight(name="ink"))
+    async with connected(kind) as (fake, backend):
+        assert await backend.loras(model()) == ("ink", "film")
+        await output(backend, work(lora=loras))
+        body = fake.asked(DRAWN[kind])[-1]
+        with pytest.raises(Rejected) as caught:
+            await output(backend, work(lora=(LoraWeight(name="films"),)))
+    assert caught.value.problem is not None
+    assert caught.value.problem.values == {"name": "films", "there": "film"}
+    if kind == "sdcpp":
+        film = {"path": "styles/film.safetensors", "multiplier": 0.8}
+        assert body["lora"] == [film, {"path": "ink.safetensors", "multiplier": 1.0}]
+    else:
+        assert body["loras"] == ["styles/film.safetensors", "ink.safetensors"]
+        assert body["loraweights"] == ["0.8", "1.0"]
+
+
+async def test_localai_does_not_load_behind_the_queues_back() -> None:
+    """Two models could be in a memory that holds one."""
+    async with connected("localai") as (fake, backend):
+        with pytest.raises(NotLoaded):
+            await output(backend, work(), model("beta"))
+        assert fake.loaded == {"alpha.safetensors"}
+
+
+async def test_swarmui_forgets_all_models_at_once_and_remembers_that() -> None:
+    """What it lists as loaded after its memory was freed would be planned with."""
+    async with connected("swarmui") as (fake, backend):
+        assert backend.unloads_together
+        await backend.unload(model())
+        assert fake.loaded == {"alpha.safetensors"}
+        assert await backend.loaded([model()]) == frozenset()
+        await backend.load(model())
+        assert await backend.loaded([model()]) == frozenset({"alpha"})
+
+
+async def test_a_server_of_one_model_says_what_that_costs() -> None:
+    """An operator would wonder why its memory is never free."""
+    async with connected("sdcpp") as (_, backend):
+        assert not backend.can_unload
+        assert any("never free" in note for note in (await backend.probe()).notes)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_server_is_recognised_by_its_own_calls(kind: str) -> None:
+    """Its own fields would never be used."""
+    async with connected(kind) as (_, backend):
+        told = (await backend.probe()).description
+    assert (
+        told
+        == {
+            "localai": "LocalAI v4.2.0",
+            "sdcpp": "stable-diffusion.cpp",
+            "vllm-omni": "vLLM-Omni 0.12.0",
+            "swarmui": "SwarmUI 0.9.8.0.GIT-062407c7",
+            "generic": "OpenAI-compatible picture server",
+        }[kind]
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_token_opens_the_server(kind: str) -> None:
+    """A protected server could not be used."""
+    async with painting(kind, token="sesame") as fake:
+        for token, opens in (("sesame", True), ("other", False)):
+            options = {"token": token, "flavour": kind}
+            spec = BackendSpec(name="p", kind="images", url=fake.url, options=options)
+            backend = Images(spec)
+            if opens:
+                await backend.load(model())
+                assert (await output(backend, work())).files
+            else:
+                with pytest.raises(Unavailable):
+                    await backend.load(model())
+            await backend.aclose()
+
+
+def test_a_token_that_would_break_a_header_is_refused() -> None:
+    """Each call would fail with an error that names no setting."""
+    for token in ("a\nb", "a; b", "ä"):
+        spec = BackendSpec(name="p", kind="images", url="http://h", options={"token": token})
+        with pytest.raises(BadModel, match="token"):
+            Images(spec)
+
+
+# ---------------------------------------------------------------- stopping
+
+
+async def test_a_job_that_waits_in_sd_servers_queue_is_taken_out() -> None:
+    """The card would draw for a person who left."""
+    async with connected("sdcpp") as (fake, backend):
+        fake.step_s = 0.01
+        first = asyncio.create_task(backend.run(model(), work(steps=30), ignore))
+        await fake.until_running(1)
+        reports: asyncio.Queue[Progress] = asyncio.Queue()
+        second = asyncio.create_task(backend.run(model(), work(), reports.put_nowait))
+        assert await reports.get() == Progress(ahead=1)
+        second.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        await first
+        drawn = [job["status"] for job in fake.jobs.values()]
+    assert drawn == ["completed", "cancelled"]
+
+
+async def test_only_the_cancelled_attempt_is_interrupted_in_swarmui() -> None:
+    """Another person's picture would end with it, or the picture of a person at its own page."""
+    async with connected("swarmui") as (fake, backend):
+        fake.step_s = 0.005
+        first = asyncio.create_task(backend.run(model(), work(steps=200), ignore))
+        second = asyncio.create_task(backend.run(model(), work(steps=10), ignore))
+        await fake.until_running(2)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        assert (await (await second)()).files
+        assert [body["other_sessions"] for body in fake.asked("/API/InterruptAll")] == [False]
+        assert fake.aborted == 1
+
+
+async def test_swarmui_is_asked_again_in_a_new_session_after_its_restart() -> None:
+    """Every call would fail until Usher is restarted as well."""
+    async with connected("swarmui") as (fake, backend):
+        await output(backend, work())
+        await fake.stop()
+        await fake.start()
+        await backend.load(model())
+        assert (await output(backend, work())).files
+        await backend.probe()
+        assert len(fake.sessions) == 1  # sessions are used again, not piled up

@@ -1,0 +1,88 @@
+"""Picture servers for the backend contract: a fake of each flavour, and a real one where named.
+
+`USHER_IMAGES_URL` names a running server, `USHER_IMAGES_MODEL` one of its models (default: the first
+it offers). It should draw small pictures in few steps soon.
+"""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+from backends.common.http import Http
+from backends.images.backend import Images
+from queueing.core.catalog import BackendSpec, ModelSpec
+from queueing.core.requests import Capability, TextToImage
+from tests.contracts.backend_harness import Harness, Opens
+from tests.fakes.painters import KINDS, painting
+
+URL = os.environ.get("USHER_IMAGES_URL", "")
+
+
+def painter(name: str = "alpha", **options: str | int) -> ModelSpec:
+    """Return a model of a picture server."""
+    return ModelSpec(
+        name=name,
+        backends=("p",),
+        capabilities=frozenset({Capability.TEXT_TO_IMAGE}),
+        options=options,
+    )
+
+
+@asynccontextmanager
+async def _fake(kind: str) -> AsyncIterator[Harness]:
+    async with painting(kind) as fake:
+        fake.step_s = 0.005
+        backend = Images(BackendSpec(name="p", kind="images", url=fake.url))
+        wanted = {} if kind == "generic" else {"steps": 200}
+
+        async def busy() -> bool:
+            return fake.running > 0
+
+        await backend.load(painter())
+        yield Harness(
+            backend=backend,
+            model=painter(),
+            quick=TextToImage(prompt="a cat", width=64, height=64),
+            long=TextToImage.model_validate({"prompt": "a cat for ever", **wanted}),
+            busy=busy,
+            absent=painter("gamma"),
+            unusable=painter(steps=-1),
+            die=fake.stop,
+        )
+        await backend.aclose()
+
+
+@asynccontextmanager
+async def _real() -> AsyncIterator[Harness]:
+    backend = Images(BackendSpec(name="p", kind="images", url=URL))
+    server = Http(URL)
+    offered = (await backend.discover())[0].options["model"]
+    model = painter("real", model=os.environ.get("USHER_IMAGES_MODEL") or str(offered))
+
+    async def busy() -> bool:
+        """Ask for one more job: it waits behind the one that draws."""
+        posted = await server.post_json(
+            "/sdcpp/v1/img_gen", {"prompt": "busy?", "width": 64, "height": 64}
+        )
+        assert isinstance(posted, dict)
+        path = f"/sdcpp/v1/jobs/{posted['id']}"
+        told = await server.post_json(f"{path}/cancel", {})
+        return isinstance(told, dict) and told["status"] == "cancelled"
+
+    await backend.load(model)
+    yield Harness(
+        backend=backend,
+        model=model,
+        quick=TextToImage(prompt="a cat", width=64, height=64, steps=1),
+        long=TextToImage(prompt="a cat", width=128, height=128, steps=20),
+        busy=busy,
+        absent=painter("no-such-model"),
+        unusable=painter(steps=-1),
+    )
+    await backend.aclose()
+    await server.aclose()
+
+
+HARNESSES: dict[str, Opens] = {f"images-{kind}": partial(_fake, kind) for kind in KINDS}
+EXTERNAL: dict[str, Opens] = {"images-real": _real} if URL else {}
