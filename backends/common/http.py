@@ -66,7 +66,7 @@ class HttpFailed(Unavailable):
 class ServerCall:
     """A request to a server; its text names it without host, credentials or query."""
 
-    method: Literal["GET", "POST"]
+    method: Literal["GET", "POST", "DELETE"]
     url: URL
     data: "bytes | HeldBack | aiohttp.FormData | None" = None
     headers: Mapping[str, str] | None = None
@@ -120,6 +120,7 @@ class Http:
         own: dict[str, str] = {hdrs.ACCEPT_ENCODING: "identity"}
         self._headers = {**own, **(headers or {}), **_credentials(address)}
         self._address = address
+        self.prefix = address.path.rstrip("/")  # of every path on the server
         self.base = str(address.with_user(None).with_query(None).with_fragment(None)).rstrip("/")
         self._opened: aiohttp.ClientSession | None = None
 
@@ -160,7 +161,7 @@ class Http:
         field: str,
         file: File,
         fields: Mapping[str, str] | None = None,
-        timeout_s: float = 120.0,
+        timeout_s: float | None = 120.0,
     ) -> JsonValue:
         """Upload one file with form fields and return the JSON answer."""
         form = aiohttp.FormData(dict(fields or {}), quote_fields=False)
@@ -182,6 +183,16 @@ class Http:
             form.add_field(part.name, part.data, filename=part.file, content_type=part.mime)
         call = ServerCall(method="POST", url=self._url(path), data=form)
         return parse_json(await self._whole(call, timeout_s, JSON_LIMIT))
+
+    async def post_for_bytes(
+        self, path: str, body: JsonValue, *, timeout_s: float | None, limit: int
+    ) -> bytes:
+        """POST and return an answer of at most `limit` bytes that is no JSON."""
+        return await self._whole(self._post(path, body), timeout_s, limit)
+
+    async def delete(self, path: str, *, timeout_s: float = ANSWER_S) -> None:
+        """DELETE and ignore what is answered."""
+        await self._whole(ServerCall(method="DELETE", url=self._url(path)), timeout_s, ERROR_LIMIT)
 
     async def get_bytes(
         self, path: str, *, params: Params | None = None, limit: int, read_s: float = ANSWER_S

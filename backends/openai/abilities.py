@@ -5,6 +5,7 @@ from queueing.core.catalog import ModelSpec
 from queueing.core.requests import Capability
 
 WRITES = frozenset({Capability.TEXT_TO_TEXT, Capability.VISION})
+AUDIBLE = frozenset({Capability.SPEECH_TO_TEXT, Capability.TEXT_TO_SPEECH})
 EMBEDS = frozenset({Capability.EMBEDDING, Capability.IMAGE_EMBEDDING})
 
 
@@ -15,6 +16,8 @@ def able(served: Served) -> frozenset[Capability]:
         Capability.VISION: served.chats and served.vision,
         Capability.EMBEDDING: served.embeds,
         Capability.IMAGE_EMBEDDING: served.embeds and served.embeds_pictures,
+        Capability.SPEECH_TO_TEXT: served.hears,
+        Capability.TEXT_TO_SPEECH: served.speaks,
     }
     return frozenset(each for each, told in reported.items() if told)
 
@@ -26,5 +29,9 @@ def lacks(model: ModelSpec, served: Served, flavour: Flavour) -> str | None:
         return "see pictures"
     if meant & EMBEDS and served.embeds is False:
         return "make embeddings"
+    if Capability.SPEECH_TO_TEXT in meant and served.hears is False:
+        return "transcribe"
+    if Capability.TEXT_TO_SPEECH in meant and served.speaks is False:
+        return "read aloud"
     takes_none = served.embeds_pictures is False or flavour.embedding.pictures is PictureForm.NONE
     return "embed pictures" if Capability.IMAGE_EMBEDDING in meant and takes_none else None

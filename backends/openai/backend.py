@@ -1,4 +1,4 @@
-"""OpenAI: texts from any server with an OpenAI-compatible API.
+"""OpenAI: texts, vectors and speech from any server with an OpenAI-compatible API.
 
 It streams answers and maps errors; what differs between servers (listing, loading, unloading) is
 left to a flavour, which is detected by asking the server. It remembers no loads.
@@ -15,8 +15,10 @@ from pydantic import JsonValue, SecretStr, field_validator
 from backends.common.http import Http
 from backends.common.naming import catalog_names
 from backends.common.options import read_options
-from backends.openai.abilities import EMBEDS, WRITES, able, lacks
+from backends.openai.abilities import AUDIBLE, EMBEDS, WRITES, able, lacks
 from backends.openai.answer import Question, classified, stream_answer
+from backends.openai.audio.hearing import Recording, plain_sound, transcribe
+from backends.openai.audio.speaking import Speech, speak
 from backends.openai.embedding import embed
 from backends.openai.embedding_body import Batch
 from backends.openai.errors import NO_MODEL
@@ -37,7 +39,16 @@ from queueing.core.errors import (
 )
 from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.core.problems import What, problem
-from queueing.core.requests import Chat, Embed, File, Output, Record, Work
+from queueing.core.requests import (
+    Chat,
+    Embed,
+    File,
+    Output,
+    Record,
+    SpeechToText,
+    TextToSpeech,
+    Work,
+)
 
 UNLOAD_S = 60.0
 NAMES_TOLD = 10  # model names listed in an error about a wrong name
@@ -61,7 +72,7 @@ class OpenAIOptions(Record):
 
 
 class OpenAI:
-    """A text server; see `queueing.core.ports.Backend` for the obligations."""
+    """A server of texts and speech; see `queueing.core.ports.Backend` for the obligations."""
 
     needs_url: ClassVar[bool] = True
     serial: ClassVar[bool] = False
@@ -72,7 +83,7 @@ class OpenAI:
     )
     stranger: ClassVar[str] = "nothing at this url answers like an OpenAI-compatible server"
 
-    capabilities = WRITES | EMBEDS
+    capabilities = WRITES | EMBEDS | AUDIBLE
     unloads_together = False
 
     def __init__(self, spec: BackendSpec) -> None:
@@ -88,6 +99,7 @@ class OpenAI:
         self._flavours = tuple(flavours)
         self._flavour: Flavour | None = None
         self.can_unload = False  # until the server has been identified
+        self._stays = False  # whether it has refused to unload
         self._locks: dict[str, asyncio.Lock] = {}
         self._contexts: dict[str, int] = {}  # as listed last, in tokens
 
@@ -129,18 +141,18 @@ class OpenAI:
             flavour = await self._known()
             served = await flavour.details(self._http, await self._find(model))
         if model.capabilities & WRITES and not served.chats:
-            raise BadModel(f"models.{model.name}.model: {served.id} writes no answers")
+            raise BadModel(_mute(model, served))
         if lacking := lacks(model, served, flavour):
             raise BadModel(f"models.{model.name}.capabilities: {served.id} cannot {lacking}")
 
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
-        """Return every other model of the server that writes or embeds, under a name to type."""
+        """Return every other model of the server with a use here, under a name to type."""
         with classified():
             flavour = await self._known()
             listed = [await flavour.details(self._http, each) for each in await self._listed()]
-        offered = [served for served in listed if served.chats or served.embeds]
+        offered = [served for served in listed if able(served)]
         named = zip(catalog_names([served.id for served in offered]), offered, strict=True)
-        names = ModelNames(listed)
+        names = ModelNames(listed, nameless=flavour.nameless)
         taken = {served.id for model in known if (served := names.find(_id(model)))}
         return tuple(self._offer(name, served) for name, served in named if served.id not in taken)
 
@@ -151,10 +163,11 @@ class OpenAI:
     async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
         """Return which models are in memory; None if the server does not report it."""
         with classified():
+            flavour = await self._known()
             listed = await self._listed()
         if any(served.loaded is None for served in listed):
             return None
-        names = ModelNames(listed)
+        names = ModelNames(listed, nameless=flavour.nameless)
         found = ((model, names.find(_id(model))) for model in models)
         return frozenset(model.name for model, served in found if served and served.loaded)
 
@@ -172,35 +185,81 @@ class OpenAI:
         with classified():
             flavour = await self._known()
             async with self._lock(model):
-                served = ModelNames(await self._listed()).find(_id(model))
+                names = ModelNames(await self._listed(), nameless=flavour.nameless)
+                served = names.find(_id(model))
                 if served is None or served.loaded is False:
                     return
                 if not flavour.can_unload:
                     raise Rejected(f"{self._name} cannot unload", problem=STAYS)
-                await flavour.unload(self._http, served)
+                await self._ask_to_unload(flavour, served)
                 async with _within(UNLOAD_S, f"{served.id} did not leave the memory"):
                     await self._until(model, lambda now: not now.loaded)
+
+    async def _ask_to_unload(self, flavour: Flavour, served: Served) -> None:
+        """Request the unload; remember a server whose operator does not allow it."""
+        try:
+            await flavour.unload(self._http, served)
+        except Rejected as error:
+            if error.problem == STAYS:
+                self._stays = True
+                self.can_unload = False
+            raise
 
     async def run(
         self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
     ) -> Fetch:
-        """Stream an answer or make vectors; cancelling closes the connection, which stops the work."""
+        """Have a request done; cancelling closes the connection, which stops the work."""
         request = work.request
-        if not isinstance(request, Chat | Embed):
+        if not isinstance(request, Chat | Embed | SpeechToText | TextToSpeech):
             raise Rejected(f"{self._name} cannot do {request.kind}")
         with classified():
             flavour = await self._known()
             if flavour.eager and (await self._find(model)).loaded is False:
                 # The request would load it behind the queue's back, or twice.
                 raise NotLoaded(f"{_id(model)} is not in memory")
-        if isinstance(request, Embed):
-            await recorded()
-            output = await embed(self._http, flavour, self._batch(model, request, work), report)
-        else:
-            question = await self._question(model, request, work.files, flavour)
-            await recorded()
-            output = await self._answered(model, question, flavour, report)
+        match request:
+            case Embed():
+                await recorded()
+                output = await embed(self._http, flavour, self._batch(model, request, work), report)
+            case Chat():
+                question = await self._question(model, request, work.files, flavour)
+                await recorded()
+                output = await self._answered(model, question, flavour, report)
+            case _:
+                output = await self._audible(model, request, work.files, report, recorded)
         return partial(_output, output)
+
+    async def _audible(
+        self,
+        model: ModelSpec,
+        request: SpeechToText | TextToSpeech,
+        files: Sequence[File],
+        report: Report,
+        recorded: Recorded,
+    ) -> Output:
+        """Write down a recording, or read a text aloud."""
+        with classified():
+            form = await (await self._known()).audio(self._http)
+        if isinstance(request, SpeechToText):
+            recording = Recording(
+                request=request,
+                sound=await plain_sound(files),
+                model_id=_id(model),
+                timeouts=model.timeouts,
+            )
+            await recorded()
+            return await transcribe(self._http, form, recording, report)
+        with classified():
+            served = await self._find(model)
+        speech = Speech(
+            request=request,
+            model_id=served.id if served.voices else _id(model),
+            timeouts=model.timeouts,
+            voice=_options(model).voice,
+            voices=served.voices,
+        )
+        await recorded()
+        return await speak(self._http, form, speech, report)
 
     async def _answered(
         self, model: ModelSpec, question: Question, flavour: Flavour, report: Report
@@ -238,7 +297,7 @@ class OpenAI:
                 continue
             if description:
                 self._flavour = flavour
-                self.can_unload = flavour.can_unload
+                self.can_unload = flavour.can_unload and not self._stays
                 return flavour, description
         raise verdict
 
@@ -254,8 +313,9 @@ class OpenAI:
         return listed
 
     async def _find(self, model: ModelSpec) -> Served:
+        nameless = (await self._known()).nameless
         listed = await self._listed()
-        if served := ModelNames(listed).find(wanted := _id(model)):
+        if served := ModelNames(listed, nameless=nameless).find(wanted := _id(model)):
             return served
         offered = ", ".join(sorted(each.id for each in listed)[:NAMES_TOLD]) or "nothing"
         raise BadModel(
@@ -328,7 +388,7 @@ class OpenAI:
             parallel=served.parallel or 1,
             options={"model": served.id},
         )
-        return spec if served.chats else embedding_spec(spec)
+        return embedding_spec(spec) if served.embeds and not served.chats else spec
 
 
 @asynccontextmanager
@@ -338,6 +398,13 @@ async def _within(seconds: float, otherwise: str) -> AsyncIterator[None]:
             yield
     except TimeoutError:
         raise Unavailable(f"{otherwise} within {seconds:g} s") from None
+
+
+def _mute(model: ModelSpec, served: Served) -> str:
+    """Return in words that a model does not chat, and what it does instead."""
+    does = ", ".join(sorted(able(served)))
+    hint = f"; it does with `capabilities: [{does}]`" if does else ""
+    return f"models.{model.name}.model: {served.id} writes no answers{hint}"
 
 
 def _options(model: ModelSpec) -> TextOptions:

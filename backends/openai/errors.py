@@ -28,6 +28,13 @@ NO_PICTURE_EMBEDDINGS = problem(What.NO_PICTURE_EMBEDDINGS)
 NO_TOKENS = problem(What.NO_TOKENS)
 NO_DIMENSIONS = problem(What.NO_DIMENSIONS)
 NO_SUFFIX = problem(What.NO_SUFFIX)
+NO_SPEECH = problem(What.NO_SPEECH)
+NO_HEARING = problem(What.NO_HEARING)
+NO_TRANSLATION = problem(What.NO_TRANSLATION)
+NOTHING_SAID = problem(What.NOTHING_SAID)
+BAD_SOUND = problem(What.BAD_SOUND)
+LONG_SOUND = problem(What.LONG_SOUND)
+NO_VOICE = problem(What.NO_VOICE)
 CAUSE_LIMIT = 300  # characters of a server's words that reach the log
 
 Kind = type[BackendError]
@@ -75,6 +82,29 @@ SUFFIX = (
     "suffix is not currently supported",
     "unsupported param: suffix",
 )
+BAD_SOUNDS = (
+    "failed to read audio",
+    "failed to decode audio",
+    "failed to read wav",
+    "invalid or unsupported audio",
+    "unsupported audio",
+)
+LONG_SOUNDS = (
+    "maximum file size",
+    "maximum content size",
+    "clip duration",
+    "audio duration",
+    "audio file is too",
+)
+VOICES = (
+    "available voices",
+    "voice name",
+    "voice not found",
+    "voice profile",
+    "unknown voice",
+    "invalid voice",
+    "unsupported voice",
+)
 AWAY = (
     "no models loaded",
     "model is not loaded",
@@ -86,7 +116,15 @@ AWAY = (
 TOKEN = ("invalid_api_key", "api token is required", "invalid api key", "unauthorized")
 CRASHED = ("has crashed", "channel error", "engine process", "llama runner process")
 TEMPLATE = ("jinja", "chat template", "prompt template", "roles must alternate")
-UNKNOWN = ("model_not_found", "not found", "does not exist", "no such model", "unexpected endpoint")
+UNKNOWN = (
+    "model_not_found",
+    "not found",
+    "not installed",
+    "does not exist",
+    "no such model",
+    "unsupported model",
+    "unexpected endpoint",
+)
 # The first row with one of its words in the answer decides, so the order matters: "No models
 # loaded" carries the code "model_not_found", a refused token may speak of a model.
 RULES: Sequence[tuple[tuple[str, ...], Kind, Problem | None]] = (
@@ -94,6 +132,9 @@ RULES: Sequence[tuple[tuple[str, ...], Kind, Problem | None]] = (
     (DIMENSIONS, Rejected, NO_DIMENSIONS),
     (PICTURES, Rejected, NO_PICTURES),
     (SUFFIX, Rejected, NO_SUFFIX),
+    (LONG_SOUNDS, Rejected, LONG_SOUND),
+    (BAD_SOUNDS, Rejected, BAD_SOUND),
+    (VOICES, Rejected, NO_VOICE),
     (MEMORY, OutOfMemory, None),
     (TOKEN, Unavailable, None),
     (CONTEXT, Rejected, TOO_LONG),

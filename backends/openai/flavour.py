@@ -5,12 +5,13 @@ what is loaded is asked, not remembered. `Generic` is the flavour that knows not
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
 from backends.common.http import Http
+from backends.openai.audio.form import AudioForm
 from backends.openai.replies import Listing, ask, listing
 
 SUFFIX = re.compile(r"(:latest|:\d+|@[\w-]+|\.gguf)$")  # tag, LM Studio's instance or variant, file
@@ -22,8 +23,9 @@ class Served:
 
     `names` are all names it answers to, `instances` its copies if they have names. `failed` is why
     its last load failed; `parallel` how many answers one copy writes at once, `context` how many
-    tokens each may have, `size_mb` the size of its weights. None means that the server does not
-    report the value.
+    tokens each may have, `size_mb` the size of its weights. `hears` tells whether it writes down
+    speech, `speaks` whether it reads aloud, in one of its `voices`. None means that the server does
+    not report the value.
     """
 
     id: str
@@ -34,6 +36,9 @@ class Served:
     chats: bool = True
     embeds: bool | None = None
     embeds_pictures: bool | None = None
+    hears: bool | None = None
+    speaks: bool | None = None
+    voices: tuple[str, ...] = ()
     parallel: int | None = None
     context: int | None = None
     size_mb: int | None = None
@@ -41,15 +46,19 @@ class Served:
 
 
 class ModelNames:
-    """Finds a listed model by name: exactly, otherwise by what distinguishes models."""
+    """Finds a listed model by name: exactly, otherwise by what distinguishes models.
 
-    def __init__(self, listed: Iterable[Served]) -> None:
+    With `nameless`, any name means the server's one model.
+    """
+
+    def __init__(self, listed: Sequence[Served], *, nameless: bool = False) -> None:
         known = [(name, served) for served in listed for name in (served.id, *served.names)]
+        self._only = listed[0] if nameless and listed else None
         self._by_name = {plain(name): served for name, served in known} | dict(known)
 
     def find(self, name: str) -> Served | None:
         """Return the model of that name, or None."""
-        return self._by_name.get(name) or self._by_name.get(plain(name))
+        return self._only or self._by_name.get(name) or self._by_name.get(plain(name))
 
 
 def plain(name: str) -> str:
@@ -97,6 +106,7 @@ class Flavour(Protocol):
     echoes: ClassVar[bool]  # it can return the prompt with its log probabilities
     extra: ClassVar[frozenset[str]]  # of a request's fields beside OpenAI's, those it knows
     json_object: ClassVar[bool]  # it takes `response_format: json_object`
+    nameless: ClassVar[bool]  # it has one model, and does not look at the name in a request
 
     async def describe(self, http: Http) -> str | None:
         """Return the server's name and version, or None if it is not of this flavour."""
@@ -109,6 +119,9 @@ class Flavour(Protocol):
 
     async def details(self, http: Http, served: Served) -> Served:
         """Return an entry completed with details that cost a call of their own (vision)."""
+
+    async def audio(self, http: Http) -> AudioForm:
+        """Return how it is asked to write down and to read aloud."""
 
     async def load(self, http: Http, served: Served, context_length: int | None) -> None:
         """Request a load; may return before it is done."""
@@ -132,6 +145,8 @@ class Generic:
     echoes: ClassVar[bool] = True
     extra: ClassVar[frozenset[str]] = frozenset({"top_k", "min_p"})
     json_object: ClassVar[bool] = True
+    nameless: ClassVar[bool] = False
+    sounds: ClassVar[AudioForm] = AudioForm()
     note: ClassVar[str] = (
         "This server cannot load or unload on request, and does not say what is in memory."
     )
@@ -151,6 +166,10 @@ class Generic:
     async def details(self, http: Http, served: Served) -> Served:  # noqa: ARG002 - the protocol's signature
         """Return the entry: nothing more can be asked."""
         return served
+
+    async def audio(self, http: Http) -> AudioForm:  # noqa: ARG002 - the protocol's signature
+        """Return the usual form."""
+        return self.sounds
 
     async def load(self, http: Http, served: Served, context_length: int | None) -> None:
         """Do nothing: the server loads when it wants."""

@@ -3,19 +3,27 @@
 from collections.abc import Mapping
 
 from backends.openai.flavour import Flavour, Generic
+from backends.openai.kokoro import Kokoro
 from backends.openai.llamacpp import LlamaCpp, LlamaCppPython, LlamaCppRouter
 from backends.openai.llamaswap import LlamaSwap
+from backends.openai.localai import LocalAiServer
 from backends.openai.ollama import Ollama
+from backends.openai.speaches import Speaches
 from backends.openai.vllm import VLlm
+from backends.openai.whispercpp import WhisperCpp
 
 FLAVOURS: Mapping[str, type[Flavour]] = {
     flavour.name: flavour
     for flavour in (
         LlamaSwap,
+        LocalAiServer,  # answers like Ollama and vLLM as well
         Ollama,
         LlamaCppRouter,
         LlamaCpp,
         VLlm,
+        WhisperCpp,
+        Speaches,
+        Kokoro,
         LlamaCppPython,
         Generic,
     )

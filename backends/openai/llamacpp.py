@@ -6,6 +6,7 @@ from typing import ClassVar
 from pydantic import JsonValue
 
 from backends.common.http import Http, HttpFailed, HttpRefused
+from backends.openai.audio.form import SILENT, AudioForm
 from backends.openai.flavour import EmbeddingForm, Generic, PictureForm, Served
 from backends.openai.replies import (
     BUSY,
@@ -19,6 +20,7 @@ from backends.openai.replies import (
 )
 from backends.openai.stream import ServerReply
 
+HEARS = AudioForm(translations=None, speech=None, segments=False)  # JSON only
 SAMPLERS = frozenset(
     {
         "top_k",
@@ -43,6 +45,7 @@ class Props(ServerReply):
         """What it accepts besides text."""
 
         vision: bool = False
+        audio: bool = False
 
     default_generation_settings: JsonValue
     role: str | None = None
@@ -61,6 +64,7 @@ class LlamaCpp(Generic):
     echoes: ClassVar[bool] = False
     extra: ClassVar[frozenset[str]] = SAMPLERS
     exact: ClassVar[bool] = True
+    sounds: ClassVar[AudioForm] = HEARS
     note: ClassVar[str] = (
         "This llama-server keeps its model as long as it runs; started without a model it could "
         "load and unload (router mode)."
@@ -85,7 +89,7 @@ class LlamaCpp(Generic):
         )
 
     async def details(self, http: Http, served: Served) -> Served:
-        """Add slots and vision from /props, and whether it embeds, which only a call shows."""
+        """Add slots, vision and hearing from /props, and whether it embeds, which only a call shows."""
         props = read(Props, await http.get_json("/props"))
         embeds, vision = await _embeds(http), props.modalities.vision
         return replace(
@@ -94,6 +98,7 @@ class LlamaCpp(Generic):
             vision=vision,
             embeds=embeds,
             embeds_pictures=vision,
+            hears=props.modalities.audio and not embeds,
             parallel=props.total_slots,
         )
 
@@ -107,6 +112,7 @@ class LlamaCppPython(Generic):
     name: ClassVar[str] = "llama-cpp-python"
     embedding: ClassVar[EmbeddingForm] = EmbeddingForm(tokens=False)
     prompt_tokens: ClassVar[bool] = False
+    sounds: ClassVar[AudioForm] = SILENT
     extra: ClassVar[frozenset[str]] = frozenset({"top_k", "min_p", "typical_p", "repeat_penalty"})
     note: ClassVar[str] = (
         "llama-cpp-python cuts an answer off when the next request comes: set `parallel: 1` for "
@@ -141,6 +147,7 @@ class LlamaCppRouter(Generic):
     text_path: ClassVar[str] = "/v1/completions?autoload=false"
     suffix_path: ClassVar[str | None] = "/infill?autoload=false"
     echoes: ClassVar[bool] = False
+    sounds: ClassVar[AudioForm] = HEARS
     note: ClassVar[str] = (
         "This router unloads by itself beyond --models-max (4 unless set); start it with "
         "--models-max 0, so that only Usher decides what stays."
@@ -165,6 +172,9 @@ class LlamaCppRouter(Generic):
                 loaded=_router_loaded(entry),
                 failed=_router_failure(entry),
                 vision="image" in entry.architecture.input_modalities
+                if entry.architecture
+                else False,
+                hears="audio" in entry.architecture.input_modalities
                 if entry.architecture
                 else False,
                 context=entry.meta.n_ctx,

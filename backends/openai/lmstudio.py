@@ -11,6 +11,8 @@ from pydantic import Field, JsonValue, SecretStr
 
 from backends.common.http import Http
 from backends.common.options import read_options
+from backends.openai.abilities import EMBEDS, WRITES
+from backends.openai.audio.form import SILENT, AudioForm
 from backends.openai.backend import OpenAI
 from backends.openai.flavour import EmbeddingForm, Generic, Served
 from backends.openai.replies import ask, in_mb, read
@@ -39,6 +41,7 @@ class LMStudio(OpenAI):
     """An LM Studio server; see `queueing.core.ports.Backend` for the obligations."""
 
     stranger: ClassVar[str] = "nothing at this url answers like LM Studio 0.3.6 or newer"
+    capabilities = WRITES | EMBEDS
 
     def __init__(self, spec: BackendSpec) -> None:
         options = read_options(LMStudioOptions, spec.options, f"backends.{spec.name}")
@@ -116,6 +119,7 @@ class LMStudio4(Generic):
     echoes: ClassVar[bool] = False
     extra: ClassVar[frozenset[str]] = EXTRA
     json_object: ClassVar[bool] = False
+    sounds: ClassVar[AudioForm] = SILENT
     can_unload: ClassVar[bool] = True
     exact: ClassVar[bool] = True
     eager: ClassVar[bool] = True
@@ -160,6 +164,7 @@ class LMStudio3(Generic):
     echoes: ClassVar[bool] = False
     extra: ClassVar[frozenset[str]] = EXTRA
     json_object: ClassVar[bool] = False
+    sounds: ClassVar[AudioForm] = SILENT
     exact: ClassVar[bool] = True
     eager: ClassVar[bool] = True
     note: ClassVar[str] = (

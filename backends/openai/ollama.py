@@ -6,6 +6,7 @@ from typing import ClassVar, TypedDict
 from pydantic import JsonValue
 
 from backends.common.http import Http
+from backends.openai.audio.form import SILENT, AudioForm
 from backends.openai.flavour import EmbeddingForm, Generic, Served
 from backends.openai.replies import ask, in_mb, read
 from backends.openai.stream import ServerReply
@@ -56,6 +57,7 @@ class Ollama(Generic):
     prompt_tokens: ClassVar[bool] = False
     echoes: ClassVar[bool] = False
     extra: ClassVar[frozenset[str]] = frozenset({"reasoning_effort"})
+    sounds: ClassVar[AudioForm] = SILENT
     eager: ClassVar[bool] = True
     can_unload: ClassVar[bool] = True
     exact: ClassVar[bool] = True

@@ -25,11 +25,13 @@ class TextOptions(Record):
     """A text model's settings: the server's own name for it, and defaults for its requests.
 
     `context_length` is in tokens: LM Studio receives it with a load (an existing copy is used as it
-    is), and conversations are cut to it on every server.
+    is), and conversations are cut to it on every server. `voice` reads aloud where a request names
+    none.
     """
 
     model: str = ""
     system: str = ""
+    voice: str = ""
     max_tokens: int | None = Field(default=None, ge=1)
     temperature: float | None = Field(default=None, ge=0, le=2)
     context_length: int | None = Field(default=None, ge=256)

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from backends.common.http import Http
+from backends.openai.audio.form import AudioForm
 from backends.openai.flavour import EmbeddingForm, Generic, PictureForm, Served
 from backends.openai.replies import ask, listing
 from backends.openai.stream import ServerReply
@@ -33,8 +34,11 @@ class VLlm(Generic):
         }
     )
     exact: ClassVar[bool] = True
+    sounds: ClassVar[AudioForm] = AudioForm(speech=None)
     note: ClassVar[str] = (
-        "vLLM keeps its model as long as it runs: its memory is never free for other models."
+        "vLLM keeps its model as long as it runs: its memory is never free for other models. It"
+        " transcribes recordings of up to 600 s and 25 MB, unless VLLM_MAX_AUDIO_DECODE_DURATION_S"
+        " and VLLM_MAX_AUDIO_CLIP_FILESIZE_MB say otherwise."
     )
 
     async def describe(self, http: Http) -> str | None:

@@ -28,6 +28,7 @@ from queueing.core.catalog import Catalog, HostSpec, ModelSpec
 from queueing.core.clock import SystemClock
 from queueing.core.errors import BackendError, StoreError, Unavailable
 from queueing.core.ports import Backend, ServerInfo
+from queueing.core.requests import Capability
 from queueing.store import open_database
 from queueing.store.tools import look_at_server
 
@@ -109,7 +110,12 @@ async def _attempt(what: str, name: str, trying: Awaitable[str], try_s: float) -
 
 
 def _films(catalog: Catalog) -> Iterator[Finding]:
-    """Report whether films and sound can be handled, if a server may make any."""
+    """Report whether films and sound can be handled, if a server may make or take any."""
+    if catalog.able(Capability.SPEECH_TO_TEXT) and not films.available():
+        text = (
+            "recordings are sent as they came: install usher-bot[media] for servers that need WAV"
+        )
+        yield Finding(what="recordings", name="PyAV", works=None, text=text)
     if all(spec.kind != "comfyui" for spec in catalog.backends.values()):
         return
     text = "their workflow is taken out, and what is too large for a chat is made to fit"

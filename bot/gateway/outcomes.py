@@ -50,6 +50,13 @@ _CLIENTS = frozenset(
         What.NO_DIMENSIONS,
         What.NO_TOKENS,
         What.NO_PICTURE_EMBEDDINGS,
+        What.NO_SPEECH,
+        What.NO_HEARING,
+        What.NO_TRANSLATION,
+        What.NO_VOICE,
+        What.NOTHING_SAID,
+        What.BAD_SOUND,
+        What.LONG_SOUND,
     }
 )
 """Problems caused by the request itself: a retry cannot help."""

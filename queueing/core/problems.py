@@ -58,6 +58,13 @@ class What(StrEnum):
     NO_TOKENS = "no_tokens"
     NO_EMBEDDINGS = "no_embeddings"
     NO_PICTURE_EMBEDDINGS = "no_picture_embeddings"
+    NO_SPEECH = "no_speech"
+    NO_HEARING = "no_hearing"
+    NO_TRANSLATION = "no_translation"
+    NO_VOICE = "no_voice"
+    NOTHING_SAID = "nothing_said"
+    BAD_SOUND = "bad_sound"
+    LONG_SOUND = "long_sound"
     # What an admin asked for and could not have
     STAYS = "stays"
     NO_ANSWER = "no_answer"  # backend

@@ -20,7 +20,13 @@ from queueing.core.requests import (
     TextToVideo,
 )
 from queueing.core.vectors import dimensions_of
-from tests.contracts import harness_comfyui, harness_demo, harness_images, harness_text
+from tests.contracts import (
+    harness_comfyui,
+    harness_demo,
+    harness_images,
+    harness_speech,
+    harness_text,
+)
 from tests.contracts.backend_harness import Harness, Opens, until
 
 HARNESSES = {
@@ -28,6 +34,7 @@ HARNESSES = {
     **harness_demo.HARNESSES,
     **harness_images.HARNESSES,
     **harness_text.HARNESSES,
+    **harness_speech.HARNESSES,
 }
 EXTERNAL = {
     **harness_comfyui.EXTERNAL,

@@ -89,6 +89,17 @@ async def test_it_says_whether_films_can_be_given_out(
     assert ("films", "PyAV") not in await found(configured(tmp_path))
 
 
+@pytest.mark.parametrize("there", [True, False])
+async def test_it_says_whether_recordings_can_be_converted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    """Voice messages would be refused by whisper.cpp, and an operator not know why."""
+    monkeypatch.setattr(films, "available", lambda: there)
+    text = CONFIG.replace("[stand-in]", "[stand-in], capabilities: [speech-to-text]")
+    told = await found(configured(tmp_path, text))
+    assert (("recordings", "PyAV") in told) is not there
+
+
 async def test_nothing_is_made_or_left_behind(tmp_path: Path) -> None:
     """Trying a configuration would make a database, or look like a running bot."""
     await check.report(configured(tmp_path))

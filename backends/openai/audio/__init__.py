@@ -1,0 +1,1 @@
+"""Speech on servers with OpenAI's API: texts read aloud, and recordings written down."""

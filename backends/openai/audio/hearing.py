@@ -1,0 +1,118 @@
+"""Asks a server to write down what is said in a recording.
+
+The recording is sent as 16 kHz mono WAV, which every server reads. Nothing is streamed: servers
+disagree about the events of a stream, and all of them return the whole text.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from backends.common.http import Http, HttpFailed, HttpRefused
+from backends.media.sounds import SoundError, SoundFault, as_wav
+from backends.openai.answer import classified, silence_s
+from backends.openai.audio.form import AudioForm
+from backends.openai.audio.heard import Heard, heard
+from backends.openai.audio.sounds import is_plain
+from backends.openai.errors import (
+    BAD_SOUND,
+    LONG_SOUND,
+    NO_HEARING,
+    NO_TRANSLATION,
+    NOTHING_SAID,
+    REFUSED,
+    classify,
+)
+from queueing.core.catalog import Timeouts
+from queueing.core.errors import OutOfMemory, Rejected
+from queueing.core.ports import Report
+from queueing.core.requests import File, Output, Progress, SpeechToText
+
+FAULTS = {
+    SoundFault.UNREADABLE: BAD_SOUND,
+    SoundFault.SILENT: NOTHING_SAID,
+    SoundFault.TOO_LONG: LONG_SOUND,
+}
+REFUSES_FORM = {400, 422, 500, 501}  # what servers answer to a response format they lack
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recording:
+    """A sound to write down: how, by which model, and the sound as servers take it."""
+
+    request: SpeechToText
+    sound: File
+    model_id: str
+    timeouts: Timeouts
+
+
+async def plain_sound(files: Sequence[File]) -> File:
+    """Return a job's one recording as WAV; as it is where PyAV is missing. Raises `Rejected`."""
+    if len(files) != 1:
+        raise Rejected(f"{len(files)} recordings instead of one", problem=BAD_SOUND)
+    try:
+        return files[0] if is_plain(files[0].data) else await as_wav(files[0])
+    except SoundError as error:
+        if error.fault is SoundFault.NO_LIBRARY:
+            return files[0]
+        raise Rejected(str(error), problem=FAULTS[error.fault]) from error
+
+
+async def transcribe(http: Http, form: AudioForm, recording: Recording, report: Report) -> Output:
+    """Return the text of a recording. Cancelling closes the connection. Raises `BackendError`s."""
+    asked = recording.request
+    told = await _told(http, form, recording)
+    if not told.text:
+        raise Rejected("nothing is said in it", problem=NOTHING_SAID)
+    report(Progress(fraction=1.0))
+    verbose = told.verbose(translated=asked.translate) if asked.timestamps else ""
+    return Output(text=told.text, answer=verbose)
+
+
+async def _told(http: Http, form: AudioForm, recording: Recording) -> Heard:
+    """Ask with segments where they are wanted, and without where the model knows none."""
+    if form.segments and (recording.request.timestamps or form.silence):
+        try:
+            return await _asked(http, form, recording, "verbose_json")
+        except (HttpRefused, HttpFailed) as error:
+            fault = classify(error.status, error.body)
+            told = isinstance(fault, OutOfMemory) or fault.problem not in (None, REFUSED)
+            if told or error.status not in REFUSES_FORM:
+                raise fault from error
+    with classified():
+        return await _asked(http, form, recording, "json")
+
+
+async def _asked(http: Http, form: AudioForm, recording: Recording, answer: str) -> Heard:
+    path, fields = call_of(form, recording.request)
+    return heard(
+        await http.post_multipart(
+            path,
+            field="file",
+            file=recording.sound,
+            fields={"model": recording.model_id, "response_format": answer, **fields},
+            timeout_s=silence_s(recording.timeouts),
+        )
+    )
+
+
+def call_of(form: AudioForm, request: SpeechToText) -> tuple[str, dict[str, str]]:
+    """Return the path of a request, and its form fields beside model and form of the answer. Pure.
+
+    Raises `Rejected` for what the server cannot do.
+    """
+    fields, path = dict(form.always), form.transcriptions
+    if path is None:
+        raise Rejected("the server writes down no speech", problem=NO_HEARING)
+    if request.translate and form.translate is not None:
+        fields[form.translate] = "true"
+    elif request.translate and form.translations is None:
+        raise Rejected("the server translates nothing", problem=NO_TRANSLATION)
+    elif request.translate and form.translations is not None:
+        path = form.translations
+    if path == form.transcriptions and (language := request.language or form.any_language):
+        fields["language"] = language
+    if request.prompt:
+        fields["prompt"] = request.prompt
+    if request.temperature is not None:
+        fields["temperature"] = f"{request.temperature:g}"
+    return path, fields

@@ -1,0 +1,57 @@
+"""Kokoro-FastAPI: one model with many voices, listed under four names."""
+
+from typing import ClassVar
+
+from backends.common.http import Http, HttpRefused
+from backends.openai.audio.form import AudioForm
+from backends.openai.flavour import Generic, Served
+from backends.openai.replies import Listing, ask, listing
+from backends.openai.stream import ServerReply
+from queueing.core.errors import Rejected
+from queueing.core.problems import What, problem
+
+OWNER = "kokoro"
+MODEL = "kokoro"
+NOT_ALLOWED = 403
+
+
+class VoiceNames(ServerReply):
+    """GET /v1/audio/voices of Kokoro-FastAPI; plain names before 0.3."""
+
+    voices: tuple[str | dict[str, str], ...]
+
+
+class Kokoro(Generic):
+    """Kokoro-FastAPI, which loads its model at the first request after an unload."""
+
+    name: ClassVar[str] = "kokoro"
+    can_unload: ClassVar[bool] = True
+    sounds: ClassVar[AudioForm] = AudioForm(
+        transcriptions=None, translations=None, spoken={"stream": False}
+    )
+    note: ClassVar[str] = (
+        "Kokoro-FastAPI frees its memory on request only if it was started with"
+        " ALLOW_DEV_UNLOAD=true, and does not say what is in memory."
+    )
+
+    async def describe(self, http: Http) -> str | None:
+        """Detect it by the owner it reports."""
+        listed = await ask(http, "/v1/models", Listing)
+        if listed is None or not any(entry.owned_by == OWNER for entry in listed.data):
+            return None
+        known = await ask(http, "/v1/audio/voices", VoiceNames)
+        return f"Kokoro-FastAPI, {len(known.voices)} voices" if known else "Kokoro-FastAPI"
+
+    async def served(self, http: Http) -> tuple[Served, ...]:
+        """Return its one model; the voices of a mix such as `af_sky+af_bella` are for it to read."""
+        names = frozenset(entry.id for entry in await listing(http))
+        return (Served(id=MODEL, names=names, chats=False, hears=False, speaks=True),)
+
+    async def unload(self, http: Http, served: Served) -> None:  # noqa: ARG002 - there is only one
+        """Unload the model. Raises `Rejected` if its operator has not allowed that."""
+        try:
+            await http.post_json("/dev/unload")
+        except HttpRefused as error:
+            if error.status != NOT_ALLOWED:
+                raise
+            raise Rejected("unloading is not allowed there", problem=problem(What.STAYS)) from error
