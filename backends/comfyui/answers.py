@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from backends.comfyui.workflow.graph import Node
 from backends.comfyui.workflow.memory import Marks, all_marks, is_plain
@@ -30,6 +30,8 @@ class Stage(StrEnum):
 
 class ServerFile(BaseModel):
     """A file the server wrote; the three fields are /view's parameters."""
+
+    model_config = ConfigDict(frozen=True)
 
     filename: str
     subfolder: str = ""
@@ -206,7 +208,10 @@ def _ended(entry: _History) -> Ended:
 
 
 def _files(outputs: Mapping[str, Mapping[str, Any]]) -> tuple[ServerFile, ...]:
-    """Return the files that were kept, from any kind of node; previews are temporary and left out."""
+    """Return the files that were kept, each once, under whatever name a node lists them.
+
+    Previews are temporary and left out, and so is an entry that names no file.
+    """
     items = [
         item
         for output in outputs.values()
@@ -214,8 +219,15 @@ def _files(outputs: Mapping[str, Mapping[str, Any]]) -> tuple[ServerFile, ...]:
         if isinstance(made, list)
         for item in made
     ]
-    files = [_read(_FILES, item) for item in items if isinstance(item, dict) and "filename" in item]
+    files = dict.fromkeys(filter(None, map(_file, items)))
     return tuple(file for file in files if file.type == "output")
+
+
+def _file(item: object) -> ServerFile | None:
+    try:
+        return _FILES.validate_python(item)
+    except ValidationError:
+        return None
 
 
 def _prompt(item: list[Any]) -> ServerPrompt:

@@ -180,6 +180,8 @@ class Attempts:
                     return seen
                 if seen is Stage.WAITING:
                     await self._tell_ahead(key, watch)
+                elif seen is Stage.RUNNING:
+                    watch.runs()
                 answered_at, failures = clock(), 0
                 unknown = unknown + 1 if seen is Stage.UNKNOWN else 0
             if unknown > 1:  # once may be a look at the moment it moves between two lists

@@ -29,6 +29,7 @@ from backends.comfyui.server import ComfyUIServer
 from backends.comfyui.uploads import prepare_uploads, stand_in
 from backends.comfyui.workflow.fill import TINY, fill, fit_size, warm_up
 from backends.comfyui.workflow.limits import NumberRange, common, inputs_of, limits_in
+from backends.comfyui.workflow.media import Medium
 from backends.comfyui.workflow.template import Workflow
 from backends.comfyui.workflow.words import Asked, places
 from backends.common.http import Http
@@ -50,6 +51,7 @@ from queueing.core.requests import (
 
 FREE_S = 10.0
 NO_PICTURE = problem(What.NO_PICTURE)
+NO_RESULT = problem(What.NO_RESULT)
 FREED_MB = 512  # what a process may hold when no model is loaded
 
 
@@ -262,7 +264,9 @@ class ComfyUI:
             made = ended or await self._made(key, workflow)
             await self._attempts.give_way()
             if not made.files:
-                raise Rejected(f"attempt ended without a file ({model.name})", problem=NO_PICTURE)
+                draws = workflow.medium is Medium.PICTURE
+                why = NO_PICTURE if draws else NO_RESULT
+                raise Rejected(f"attempt ended without a file ({model.name})", problem=why)
             keep = self._options.keep_metadata
             return await collected(self._server, made.files, model.name, keep_metadata=keep)
 
@@ -360,7 +364,9 @@ class ComfyUI:
 
     def _request(self, model: ModelSpec, work: Work) -> tuple[Asked, Workflow, dict[str, File]]:
         if not isinstance(work.request, Asked):
-            raise Rejected("a chat for a graph", problem=problem(What.DRAWS_ONLY))
+            draws = self._templates(model).all[0].medium is Medium.PICTURE
+            what = What.DRAWS_ONLY if draws else What.UNABLE
+            raise Rejected("a chat for a graph", problem=problem(what))
         files = places(work.request, work.files)
         return work.request, self._templates(model).serving(work.request, files.keys()), files
 

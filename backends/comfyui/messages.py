@@ -10,6 +10,7 @@ from collections.abc import Collection
 from pydantic import BaseModel, Field, ValidationError
 
 from backends.comfyui.workflow.graph import Graph, upstream_of
+from backends.comfyui.workflow.measures import planned_steps
 from queueing.core.requests import File, Progress
 
 HANDSHAKE = json.dumps({"type": "feature_flags", "data": {"supports_preview_metadata": True}})
@@ -76,19 +77,23 @@ def read_preview(frame: bytes, key: str) -> File | None:
 
 
 class Tracker:
-    """Follows one attempt through its graph; the fraction it reports never falls."""
+    """Follows one attempt through its graph; neither its fraction nor its steps ever fall.
+
+    The steps of all samplers count together: the second expert of a film goes on where the first
+    one ended.
+    """
 
     def __init__(self, key: str, graph: Graph) -> None:
         self._key = key
         self._graph = graph
+        self._steps = planned_steps(graph)  # of each sampler; 0 until it is known
         self._weights = {
-            node_id: _SAMPLER_WEIGHT if "latent_image" in node.inputs else 1
-            for node_id, node in graph.items()
+            node_id: _SAMPLER_WEIGHT if node_id in self._steps else 1 for node_id in graph
         }
-        self._knows_heavy = _SAMPLER_WEIGHT in self._weights.values()
         self._done: set[str] = set()
         self._current: str | None = None
         self._fraction = 0.0
+        self._made = 0  # steps reported
 
     def follow(self, message: Message) -> Progress | None:
         """Return this attempt's progress from a message, or None."""
@@ -107,11 +112,25 @@ class Tracker:
             case "progress" if data.value is not None and data.max:
                 self._enter(data.node)
                 steps = max(int(data.max), 1)  # some nodes count in parts of one
-                if steps > 1 and not self._knows_heavy and data.node in self._weights:
-                    self._weights[data.node] = _SAMPLER_WEIGHT  # slow nodes count by their steps
-                return self._progress((min(int(data.value), steps), steps))
+                return self._stepped(data.node, min(int(data.value), steps), steps)
             case _:
                 return None
+
+    def _stepped(self, node: str | None, made: int, steps: int) -> Progress:
+        slow = steps > 1 and node in self._weights
+        if node is not None and slow and self._has_no_sampler():
+            self._steps[node], self._weights[node] = steps, _SAMPLER_WEIGHT
+        if node is None or node not in self._steps:
+            return self._progress(within=made / steps)
+        self._steps[node] = steps  # the server knows better
+        earlier = sum(self._steps[each] for each in self._done & self._steps.keys() - {node})
+        total = sum(self._steps.values())
+        self._made = max(self._made, min(earlier + made, total))
+        return self._progress(within=made / steps, step=(self._made, max(total, self._made)))
+
+    def _has_no_sampler(self) -> bool:
+        """Whether this is a slow node in a graph without a sampler that could be told from others."""
+        return not any("latent_image" in self._graph[each].inputs for each in self._steps)
 
     def _enter(self, node: str | None) -> None:
         if node == self._current:
@@ -122,9 +141,9 @@ class Tracker:
         if node is not None:  # messages before the first one received may be missing
             self._done |= upstream_of(self._graph, node)
 
-    def _progress(self, step: tuple[int, int] | None = None) -> Progress:
-        within = min(step[0] / step[1], 1.0) if step else 0.0
-        done = self._weigh(self._done) + within * self._weigh({self._current})
+    def _progress(self, *, within: float = 0.0, step: tuple[int, int] | None = None) -> Progress:
+        current = self._weigh({self._current} - self._done)
+        done = self._weigh(self._done) + min(within, 1.0) * current
         total = sum(self._weights.values()) or 1
         self._fraction = max(self._fraction, min(done / total, 1.0))
         return Progress(fraction=self._fraction, step=step if step and step[1] > 1 else None)

@@ -71,6 +71,11 @@ class Watch:
         if ahead and ahead != self._last.ahead:
             self._tell(Progress(ahead=ahead))
 
+    def runs(self) -> None:
+        """Report that the attempt has begun, unless something about it has been heard."""
+        if self._last.fraction is None:
+            self._tell(Progress(fraction=0.0))
+
     @asynccontextmanager
     async def listening(self, session: aiohttp.ClientSession) -> AsyncIterator[None]:
         """Listen while the context lasts; connects in the background."""

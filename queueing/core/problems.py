@@ -38,6 +38,7 @@ class What(StrEnum):
     MISCONFIGURED = "misconfigured"
     STEP_FAILED = "step_failed"
     NO_PICTURE = "no_picture"
+    NO_RESULT = "no_result"
     KEPT_BACK = "kept_back"
     DRAWS_ONLY = "draws_only"
     NO_LORA = "no_lora"  # name

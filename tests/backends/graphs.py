@@ -241,6 +241,16 @@ def qwen_edit() -> Nodes:
     }
 
 
+def masked() -> Nodes:
+    """Return the same that paints only where a mask says so, if there is one."""
+    nodes = qwen_edit() | {
+        "mask": node("LoadImage", image="{{mask}}"),
+        "noise": node("SetLatentNoiseMask", samples=["latent", 0], mask=["mask", 1]),
+    }
+    nodes["sampler"]["inputs"]["latent_image"] = ["noise", 0]
+    return nodes
+
+
 def song() -> Nodes:
     """Return music with sung words."""
     return {

@@ -1,14 +1,17 @@
 """Files of a ComfyUI server that are no pictures: films, sound and what no one can read."""
 
+import io
 import struct
 
 import pytest
+from PIL import Image
 
-from backends.comfyui.answers import ServerFile
+from backends.comfyui.answers import ServerFile, read_ended
 from backends.comfyui.backend import ComfyUI
 from backends.comfyui.results import KEPT_BACK, collected
 from backends.media import films
 from backends.media.metadata import svg
+from backends.media.metadata.kinds import is_film, moves
 from queueing.core.errors import Rejected
 from queueing.core.requests import Output
 from tests.backends.planted import PLANTED, SECRET, words_of
@@ -104,10 +107,55 @@ async def test_what_nobody_can_read_is_kept_back(comfy: ComfyUI) -> None:
         await given(comfy, MODEL_3D)
 
 
+def animated(kind: str) -> bytes:
+    """Return an animated picture of three frames."""
+    frames = [Image.new("RGB", (32, 32), colour) for colour in ("red", "green", "blue")]
+    out = io.BytesIO()
+    frames[0].save(out, kind, save_all=True, append_images=frames[1:], duration=40)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["mp4", "webm", "PNG", "WEBP", "GIF"])
+async def test_a_film_comes_before_its_still_and_its_sound(comfy: ComfyUI, kind: str) -> None:
+    """People would get the still in place of the film."""
+    made = film(kind) if kind in {"mp4", "webm"} else animated(kind)
+    output = await given(comfy, PLANTED["PNG"](), film("mp3"), made, b"a cat")
+    kinds = [file.mime.partition("/")[0] for file in output.files[1:3]]
+    assert kinds == ["audio", "image"]
+    assert is_film(output.files[0].mime) or moves(output.files[0].data)
+    assert [file.name for file in output.files] == [f"wan-{n}.bin" for n in range(1, 5)]
+
+
+@pytest.mark.parametrize("kind", ["PNG", "WEBP", "JPEG"])
+def test_a_still_does_not_move(kind: str) -> None:
+    """A picture would be taken for a film."""
+    assert not moves(PLANTED[kind]())
+    assert not moves(PLANTED[kind]()[:20])
+
+
+def test_files_are_found_under_every_key_and_once() -> None:
+    """The film of a custom node would be lost, or what a node lists twice be sent twice."""
+    film = {"filename": "a.mp4", "subfolder": "usher", "type": "output"}
+    outputs: dict[str, object] = {
+        "1": {"images": [film], "animated": [True]},
+        "2": {"gifs": [{**film, "workflow": "a.png", "frame_rate": 16, "fullpath": "/x/a.mp4"}]},
+        "3": {"videos": [{**film, "filename": "b.webm"}], "unfinished_batch": [True]},
+        "4": {"audio": [{**film, "filename": "c.flac"}], "text": ["words"]},
+        "5": {"text": ["d"], "files": [{**film, "filename": "d.txt"}]},
+        "6": {"images": [{**film, "filename": "e.png", "type": "temp"}], "result": ["x.glb", None]},
+        "7": {"odd": [{"filename": None}, {"filename": ["a"]}, [film], 7, None]},
+    }
+    entry = {"prompt": [0, "k", {}], "outputs": outputs}
+    ended = read_ended({"k": entry}, "k")  # type: ignore[dict-item]
+    assert ended
+    names = [file.filename for file in ended.files]
+    assert names == ["a.mp4", "b.webm", "c.flac", "d.txt"]
+
+
 async def test_words_stay_and_a_drawings_notes_go(comfy: ComfyUI) -> None:
     """A caption would be lost, or a drawing carry the workflow."""
     output = await given(comfy, b"a cat on a mat", DRAWING, PLANTED["JPEG"]())
-    words, drawing, picture = (file.data for file in output.files)
+    picture, words, drawing = (file.data for file in output.files)
     assert words == b"a cat on a mat"
     assert SECRET.encode() not in drawing
     assert b"<path" in drawing

@@ -22,6 +22,7 @@ from queueing.core.requests import (
 from tests.backends.graphs import (
     Nodes,
     ltx,
+    masked,
     node,
     prepared,
     qwen_edit,
@@ -238,18 +239,13 @@ def test_numbered_inputs_and_batches_shrink() -> None:
 
 def test_a_graph_that_draws_over_the_mask_needs_it() -> None:
     """A picture would be painted all over."""
-    nodes = qwen_edit() | {
-        "mask": node("LoadImage", image="{{mask}}"),
-        "noise": node("SetLatentNoiseMask", samples=["latent", 0], mask=["mask", 1]),
-    }
-    nodes["sampler"]["inputs"]["latent_image"] = ["noise", 0]
-    own = prepared(nodes)
+    own = prepared(masked())
     graph = plain(fill(own, EDIT, prefix="p", files={"picture": A}))
     assert graph["sampler"]["inputs"]["latent_image"] == ["latent", 0]
-    masked = fill(
+    painted = fill(
         own, EDIT.model_copy(update={"mask": True}), prefix="p", files={"picture": A, "mask": B}
     )
-    assert masked["mask"].inputs["image"] == B
+    assert painted["mask"].inputs["image"] == B
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,33 @@
 small one best (default: the first it offers).
 """
 
+import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
+from PIL import Image
+
 from backends.comfyui.backend import ComfyUI
+from backends.comfyui.workflow.words import Asked
+from backends.media import films
+from backends.media.pictures import as_png
 from queueing.core.catalog import BackendSpec, ModelSpec
-from queueing.core.requests import Capability, TextToImage
+from queueing.core.requests import (
+    Capability,
+    File,
+    TextToAudio,
+    TextToImage,
+    TextToVideo,
+    needed,
+)
+from tests.backends import graphs
+from tests.backends.graphs import Nodes
 from tests.contracts.backend_harness import Harness, Opens
 from tests.fakes.comfyui import FakeComfyUI
 
@@ -77,8 +95,75 @@ async def _real() -> AsyncIterator[Harness]:
     await backend.aclose()
 
 
+@asynccontextmanager
+async def _making(nodes: Nodes, quick: Asked, *files: File) -> AsyncIterator[Harness]:
+    """Open a server for films, sounds or edits, with a template of one's own."""
+    made = (b"", b"")
+    if films.available():
+        from tests.backends.recorded_films import film  # noqa: PLC0415  # needs the library
+
+        made = (film("mp4"), film("mp3"))
+    own = ModelSpec(
+        name="own",
+        backends=("comfy",),
+        capabilities=frozenset({needed(quick, has_files=bool(files))}),
+    )
+    with TemporaryDirectory() as folder, patch("backends.comfyui.attempts.GRACE_S", 0.2):
+        template = Path(folder) / "own.json"
+        template.write_text(json.dumps(nodes), encoding="utf-8")
+        lacking = Path(folder) / "lacking.json"
+        lacking.write_text(template.read_text().replace(".safetensors", ".gone.safetensors"))
+        async with FakeComfyUI(step_s=0.005, film=made[0], sound=made[1]) as fake:
+            backend = ComfyUI(BackendSpec(name="comfy", kind="comfyui", url=fake.url))
+
+            async def busy() -> bool:
+                return fake.busy
+
+            yield Harness(
+                backend=backend,
+                model=replace(own, options={"workflow": str(template)}),
+                quick=quick,
+                long=quick.model_copy(update={"steps": 200}),
+                busy=busy,
+                files=files,
+                absent=replace(own, options={"workflow": str(lacking)}),
+                unusable=replace(own, options={"workflow": "missing.json"}),
+                die=fake.kill,
+                remembers=True,
+            )
+            await backend.aclose()
+
+
+def _picture(colour: str) -> File:
+    return File(name="x.png", mime="image/png", data=as_png(Image.new("RGB", (96, 64), colour)))
+
+
+_PICTURES = tuple(map(_picture, ("red", "green", "blue", "white", "black")))
+_FILM = TextToVideo(prompt="a cat", width=64, height=64, steps=4, seconds=1)
+
 HARNESSES: dict[str, Opens] = {
     "comfyui": partial(_fake, old=False),
     "comfyui-0.3.64": partial(_fake, old=True),
+    "comfyui-edit": partial(
+        _making,
+        graphs.references(),
+        TextToImage(prompt="make it winter", edit=True, steps=3),
+        *_PICTURES[:4],
+    ),
+    "comfyui-mask": partial(
+        _making,
+        graphs.masked(),
+        TextToImage(prompt="make it winter", edit=True, mask=True, steps=3),
+        _PICTURES[0],
+        _PICTURES[4],
+    ),
 }
+if films.available():
+    HARNESSES |= {
+        "comfyui-film": partial(_making, graphs.wan(), _FILM),
+        "comfyui-film-between": partial(_making, graphs.wan_from_pictures(), _FILM, *_PICTURES[:2]),
+        "comfyui-music": partial(
+            _making, graphs.song(), TextToAudio(prompt="jazz", lyrics="la", steps=3, seconds=2)
+        ),
+    }
 EXTERNAL: dict[str, Opens] = {"comfyui-real": _real} if URL else {}

@@ -1,6 +1,6 @@
 """A ComfyUI server over loopback sockets, with the real one's traps and scripted faults.
 
-It draws plain PNGs in the time it is told to take. Shapes and order of messages are those of
+It draws plain PNGs in the time it is told to take, and gives out the film and the sound it is given. Shapes and order of messages are those of
 recorded sessions with 0.33 (and 0.3.64 with `old=True`). It knows no GPU.
 """
 
@@ -21,6 +21,14 @@ from tests.fakes.comfyui_nodes import Graph, Verdict, in_order, judge, object_in
 from tests.fakes.ports import port_of
 
 _PNG = b"\x89PNG\r\n\x1a\n"
+_MADE: dict[str, tuple[str, str, dict[str, Any]]] = {
+    # by node: the key of its report, the ending of its files, and what else it reports
+    "SaveVideo": ("images", "mp4", {"animated": [True]}),
+    "SaveAnimatedWEBP": ("images", "webp", {"animated": [True]}),
+    "VHS_VideoCombine": ("gifs", "mp4", {"unfinished_batch": [True]}),
+    "SaveAudioMP3": ("audio", "mp3", {}),
+    "PreviewAudio": ("audio", "flac", {}),
+}
 
 
 @dataclass
@@ -89,12 +97,16 @@ class FakeComfyUI:
         load_s: float = 0.0,
         old: bool = False,
         picture: bytes | None = None,
+        film: bytes = b"",
+        sound: bytes = b"",
         port: int = 0,
     ) -> None:
         self.step_s = step_s
         self.load_s = load_s
         self.old = old
         self.picture = picture
+        self.film = film
+        self.sound = sound
         self.faults = Faults()
         self.ran: list[str] = []
         self.posts: list[dict[str, Any]] = []
@@ -492,13 +504,12 @@ class FakeComfyUI:
                 if not self.files["input", subfolder, name].startswith(_PNG):
                     message = f"cannot identify image file '/srv/comfy/input/{name}'"
                     raise _NodeError(node, kind, "PIL.UnidentifiedImageError", message)
-            case "KSampler":
-                await self._sample(item, node, inputs["steps"], tell)
-            case "SamplerCustomAdvanced":
-                schedule = item.graph[inputs["sigmas"][0]]["inputs"]
-                await self._sample(item, node, schedule["steps"], tell)
+            case "KSampler" | "KSamplerAdvanced" | "SamplerCustomAdvanced":
+                await self._sample(item, node, _steps(item.graph, inputs), tell)
             case "SaveImage" | "PreviewImage":
                 return self._save(item, kind, inputs)
+            case _ if kind in _MADE:
+                return self._save_other(kind, inputs)
             case _:
                 pass
         return None
@@ -536,6 +547,20 @@ class FakeComfyUI:
             images.append({"filename": filename, "subfolder": subfolder, "type": place})
         return {"images": images}
 
+    def _save_other(self, kind: str, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Save a film or a sound as its node does, under the key that it reports it."""
+        key, ending, more = _MADE[kind]
+        place = "temp" if kind == "PreviewAudio" or inputs.get("save_output") is False else "output"
+        subfolder, _, name = inputs.get("filename_prefix", "ComfyUI_temp").rpartition("/")
+        filename = f"{name}_{1 + len(self.files):05}_.{ending}"
+        self.files[place, subfolder, filename] = self.sound if key == "audio" else self.film
+        entry = {"filename": filename, "subfolder": subfolder, "type": place}
+        if kind == "VHS_VideoCombine":
+            still = filename.replace(ending, "png")
+            self.files[place, subfolder, still] = draw({})  # left on disk, with the graph
+            entry |= {"format": "video/h264-mp4", "workflow": still, "fullpath": f"/srv/{filename}"}
+        return {key: [entry], **more}
+
 
 def draw(graph: Graph) -> bytes:
     """Return a plain PNG of the size and in a colour of the seed, with the graph as a text."""
@@ -555,6 +580,14 @@ def draw(graph: Graph) -> bytes:
 
 def _chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def _steps(graph: Graph, inputs: dict[str, Any]) -> int:
+    """Return how many steps a sampler takes: its own part of them, where several share them."""
+    if "sigmas" in inputs:
+        inputs = graph[inputs["sigmas"][0]]["inputs"]
+    last = min(inputs.get("end_at_step", inputs["steps"]), inputs["steps"])
+    return int(last - inputs.get("start_at_step", 0))
 
 
 def _batch(graph: Graph) -> int:

@@ -6,13 +6,31 @@ from typing import Any
 Graph = dict[str, Any]
 
 FILES: dict[str, list[str]] = {
-    "ckpt_name": ["sd_xl_base_1.0.safetensors", "sub/dreams v2.ckpt"],
-    "unet_name": ["flux1-dev.safetensors", "flux1-schnell.safetensors"],
+    "ckpt_name": [
+        "sd_xl_base_1.0.safetensors",
+        "sub/dreams v2.ckpt",
+        "ace_step_1.5.safetensors",
+        "ltx-2.safetensors",
+    ],
+    "unet_name": [
+        "flux1-dev.safetensors",
+        "flux1-schnell.safetensors",
+        "wan_high.safetensors",
+        "wan_low.safetensors",
+        "flux-2-klein.safetensors",
+        "qwen_edit.safetensors",
+    ],
     "clip_name1": ["t5xxl_fp16.safetensors", "clip_l.safetensors"],
     "clip_name2": ["t5xxl_fp16.safetensors", "clip_l.safetensors"],
-    "vae_name": ["ae.safetensors"],
+    "vae_name": [
+        "ae.safetensors",
+        "wan_2.1_vae.safetensors",
+        "flux2-vae.safetensors",
+        "qwen_image_vae.safetensors",
+    ],
     "lora_name": ["sub/ink.safetensors"],
     "model_name": ["RealESRGAN_x4plus.pth"],
+    "clip_name": ["umt5.safetensors", "qwen_3_4b.safetensors", "qwen_2.5_vl.safetensors"],
     "model_path": ["fox", "owl"],
 }
 
@@ -22,6 +40,9 @@ _FRACTION = ["FLOAT", {"default": 1.0, "min": 0.0, "max": 1.0}]
 _SEED = ["INT", {"default": 0, "min": 0, "max": 2**64 - 1}]
 _SAMPLERS = [["euler", "dpmpp_2m"], {}]
 _SCHEDULERS = [["simple", "karras", "normal"], {}]
+_PREFIX = ["STRING", {"default": "ComfyUI"}]
+_SIZE = {"width": _SIDE, "height": _SIDE}
+_LENGTH = ["INT", {"default": 81, "min": 1, "max": 16384, "step": 4}]
 
 NODES: dict[str, dict[str, Any]] = {
     "CheckpointLoaderSimple": {"ckpt_name": [FILES["ckpt_name"], {"tooltip": "…"}]},
@@ -111,10 +132,96 @@ NODES: dict[str, dict[str, Any]] = {
         "steps": ["INT", {"default": 4, "min": 2, "max": 60}],
     },
     "Tint": {"image": ["IMAGE"], "color": ["INT", {"min": 1, "max": 0xFFFFFF}]},
-    "SaveImage": {"images": ["IMAGE"], "filename_prefix": ["STRING", {"default": "ComfyUI"}]},
+    "SaveImage": {"images": ["IMAGE"], "filename_prefix": _PREFIX},
     "PreviewImage": {"images": ["IMAGE"]},
+    # films
+    "CLIPLoader": {
+        "clip_name": [FILES["clip_name"]],
+        "type": [["wan", "flux2", "qwen_image"]],
+    },
+    "EmptyHunyuanLatentVideo": {**_SIZE, "length": _LENGTH, "batch_size": ["INT", {"min": 1}]},
+    "WanFirstLastFrameToVideo": {
+        "positive": ["CONDITIONING"],
+        "negative": ["CONDITIONING"],
+        "vae": ["VAE"],
+        **_SIZE,
+        "length": _LENGTH,
+        "batch_size": ["INT", {"min": 1}],
+    },
+    "KSamplerAdvanced": {
+        "model": ["MODEL"],
+        "add_noise": [["enable", "disable"]],
+        "noise_seed": _SEED,
+        "steps": _STEPS,
+        "cfg": ["FLOAT", {"min": 0.0, "max": 100.0}],
+        "sampler_name": _SAMPLERS,
+        "scheduler": _SCHEDULERS,
+        "positive": ["CONDITIONING"],
+        "negative": ["CONDITIONING"],
+        "latent_image": ["LATENT"],
+        "start_at_step": ["INT", {"min": 0, "max": 10000}],
+        "end_at_step": ["INT", {"min": 0, "max": 10000}],
+        "return_with_leftover_noise": [["disable", "enable"]],
+    },
+    "CreateVideo": {"images": ["IMAGE"], "fps": ["FLOAT", {"min": 1.0, "max": 120.0}]},
+    "SaveVideo": {
+        "video": ["VIDEO"],
+        "filename_prefix": _PREFIX,
+        "format": ["COMBO", {"options": ["auto", "mp4"]}],
+        "codec": ["COMBO", {"options": ["auto", "h264"]}],
+    },
+    "SaveAnimatedWEBP": {"images": ["IMAGE"], "filename_prefix": _PREFIX},
+    "VHS_VideoCombine": {"images": ["IMAGE"], "filename_prefix": _PREFIX},
+    # sound
+    "TextEncodeAceStepAudio1.5": {
+        "clip": ["CLIP"],
+        "tags": ["STRING", {}],
+        "lyrics": ["STRING", {}],
+        "seed": _SEED,
+        "duration": ["FLOAT", {"min": 1.0}],
+    },
+    "EmptyAceStep1.5LatentAudio": {
+        "seconds": ["FLOAT", {"min": 1.0, "max": 1000.0}],
+        "batch_size": ["INT", {"min": 1}],
+    },
+    "VAEDecodeAudio": {"samples": ["LATENT"], "vae": ["VAE"]},
+    "SaveAudioMP3": {"audio": ["AUDIO"], "filename_prefix": _PREFIX, "quality": [["V0", "128k"]]},
+    "PreviewAudio": {"audio": ["AUDIO"]},
+    "LoadAudio": {"audio": [["example.wav"], {"audio_upload": True}]},
+    # edits
+    "ConditioningZeroOut": {"conditioning": ["CONDITIONING"]},
+    "EmptyFlux2LatentImage": {**_SIZE, "batch_size": ["INT", {"min": 1}]},
+    "ImageScaleToTotalPixels": {
+        "image": ["IMAGE"],
+        "upscale_method": [["nearest-exact", "lanczos"]],
+        "megapixels": ["FLOAT", {"min": 0.01}],
+        "resolution_steps": ["INT", {"min": 1}],
+    },
+    "ReferenceLatent": {"conditioning": ["CONDITIONING"]},
+    "FluxKontextImageScale": {"image": ["IMAGE"]},
+    "TextEncodeQwenImageEditPlus": {"clip": ["CLIP"], "prompt": ["STRING", {}]},
+    "SetLatentNoiseMask": {"samples": ["LATENT"], "mask": ["MASK"]},
 }
-OUTPUTS = {"SaveImage", "PreviewImage"}
+OPTIONAL: dict[str, dict[str, Any]] = {
+    "WanFirstLastFrameToVideo": {"start_image": ["IMAGE"], "end_image": ["IMAGE"]},
+    "CreateVideo": {"audio": ["AUDIO"]},
+    "ReferenceLatent": {"latent": ["LATENT"]},
+    "TextEncodeQwenImageEditPlus": {
+        "vae": ["VAE"],
+        "image1": ["IMAGE"],
+        "image2": ["IMAGE"],
+        "image3": ["IMAGE"],
+    },
+}
+OUTPUTS = {
+    "SaveImage",
+    "PreviewImage",
+    "SaveVideo",
+    "SaveAnimatedWEBP",
+    "VHS_VideoCombine",
+    "SaveAudioMP3",
+    "PreviewAudio",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,7 +238,8 @@ def object_info(class_type: str) -> dict[str, Any]:
     if class_type not in NODES:
         return {}
     output = class_type in OUTPUTS
-    return {class_type: {"input": {"required": NODES[class_type]}, "output_node": output}}
+    inputs = {"required": NODES[class_type], "optional": OPTIONAL.get(class_type, {})}
+    return {class_type: {"input": inputs, "output_node": output}}
 
 
 def judge(graph: Graph, uploads: set[str]) -> Verdict:
@@ -191,6 +299,9 @@ def _faults(graph: Graph, key: str, uploads: set[str]) -> list[dict[str, Any]]:
             faults.append(_fault("required_input_missing", "Required input is missing", name))
         else:
             faults += _value_faults(graph, node, name, kind, uploads)
+    for name, kind in OPTIONAL.get(node["class_type"], {}).items():
+        if name in node["inputs"]:
+            faults += _value_faults(graph, node, name, kind, uploads)
     return faults
 
 
@@ -201,10 +312,10 @@ def _value_faults(
     if _is_link(value):
         broken = value[0] not in graph
         return [_fault("exception_during_inner_validation", "…", name)] if broken else []
-    if node["class_type"] == "LoadImage":
+    if node["class_type"] in {"LoadImage", "LoadAudio"}:
         known = value in uploads
-        text = f"image - Invalid image file: {value}"
-        return [] if known else [_fault("custom_validation_failed", text, "image")]
+        text = f"{name} - Invalid file: {value}"
+        return [] if known else [_fault("custom_validation_failed", text, name)]
     choices = kind[0] if isinstance(kind[0], list) else None
     if kind[0] == "COMBO":
         choices = kind[1]["options"]

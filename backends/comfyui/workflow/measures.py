@@ -6,7 +6,9 @@ Servers do not refuse other numbers: they cut a film short, or fail when it is s
 import re
 from collections.abc import Mapping
 
-from backends.comfyui.workflow.graph import Graph, names_in
+from pydantic import JsonValue
+
+from backends.comfyui.workflow.graph import Graph, Node, link_of, names_in
 
 _GRID = 16
 _FINE: Mapping[str, int] = {"EmptyLatentImage": 8}
@@ -49,6 +51,13 @@ def rate_of(nodes: Graph) -> float | None:
     return next((float(rate) for rate in rates if isinstance(rate, int | float) and rate > 0), None)
 
 
+def planned_steps(nodes: Graph) -> dict[str, int]:
+    """Return the steps that each sampler will make, 0 where its inputs do not tell."""
+    return {
+        key: _steps_of(nodes, node) for key, node in nodes.items() if "latent_image" in node.inputs
+    }
+
+
 def to_grid(pixels: int, grid: int) -> int:
     """Return the multiple of the grid nearest to a length in pixels."""
     return max(round(pixels / grid), 1) * grid
@@ -62,6 +71,24 @@ def frames_for(frames: float, step: int) -> int:
 def plain(number: float) -> int | float:
     """Return a whole number as such: inputs for whole numbers take no other."""
     return int(number) if float(number).is_integer() else number
+
+
+def _steps_of(nodes: Graph, sampler: Node) -> int:
+    steps = _whole(sampler.inputs.get("steps"))
+    if steps is not None:
+        last, first = (_whole(sampler.inputs.get(at)) for at in ("end_at_step", "start_at_step"))
+        return max(min(steps if last is None else last, steps) - (first or 0), 0)
+    link = link_of(sampler.inputs.get("sigmas"))
+    source = nodes.get(link[0]) if link else None
+    if source is None:
+        return 0
+    if isinstance(sigmas := source.inputs.get("sigmas"), str):
+        return sigmas.count(",")
+    return _whole(source.inputs.get("steps")) or 0
+
+
+def _whole(value: JsonValue) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _frame_step(kind: str) -> int:

@@ -47,6 +47,7 @@ _BRANDS: Mapping[bytes, str] = {
     b"qt  ": "video/quicktime",
 }
 _EBML = b"\x1a\x45\xdf\xa3"
+_WEBP_ANIMATED = 0b10
 _MPEG_LAYER_3 = 0b01
 
 
@@ -62,6 +63,19 @@ def mime_of(data: bytes) -> str:
     if data.startswith(_EBML):
         return "video/webm" if b"webm" in data[:64] else "video/x-matroska"
     return "audio/mpeg" if _is_mp3_frame(data[:4]) else ""
+
+
+def moves(data: bytes) -> bool:
+    """Return whether a picture file is an animation: GIF, APNG, or WebP with that flag."""
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return True
+    if data[8:16] == b"WEBPVP8X":
+        return bool(data[20:21] and data[20] & _WEBP_ANIMATED)
+    if not data.startswith(b"\x89PNG"):
+        return False
+    return (
+        b"acTL" in data[: data.find(b"IDAT")]
+    )  # it stands before the pixels, or counts for nothing
 
 
 def is_picture(mime: str) -> bool:
