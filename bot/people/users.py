@@ -15,7 +15,8 @@ class Person:
     """One person; None for what is not set. Moments are UNIX seconds.
 
     `image_model` to `style` and `edit_model` to `transcribe_model` are their own defaults,
-    `ask_model_at` is when `ask_model` was set.
+    `ask_model_at` is when `ask_model` was set; with `aloud` 1, answers to their recordings are read
+    aloud as well.
     `lane`, `max_open` and `per_hour` override their role's. `banned_until` is None for a ban
     without end.
     """
@@ -38,6 +39,7 @@ class Person:
     music_model: str | None = None
     speak_model: str | None = None
     transcribe_model: str | None = None
+    aloud: int | None = None
 
     def is_banned(self, now: float) -> bool:
         """Return whether a ban holds at that moment."""

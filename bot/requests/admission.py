@@ -3,14 +3,14 @@
 Knows neither chats nor HTTP: plain values come in, an accepted job or a refusal comes out.
 """
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from bot.people.users import Person
 from bot.queue.jobs import JobReader
 from bot.queue.models import ModelReader
 from bot.queue.submitting import JobSubmitter
-from bot.requests import enhancement
+from bot.requests import enhancement, recordings
 from bot.requests.conversation import PICTURES, Talk, continued, remembered_by, room_chars
 from bot.requests.drawing import (
     PROMPT_LIMIT,
@@ -29,7 +29,7 @@ from bot.requests.model_choice import Defaults, model_of_conversation, model_of_
 from bot.requests.refusals import Declined, NoLongerWaiting, NoPicture, Refusal, TooManyPictures
 from bot.requests.styles import Style
 from queueing.core.errors import Refused
-from queueing.core.jobs import Job, NewJob
+from queueing.core.jobs import Job, JobState, NewJob
 from queueing.core.requests import Capability, Chat, ChatMessage, File, Request, TextToImage
 from queueing.core.storage import Admission
 
@@ -86,7 +86,7 @@ class AdmissionService:
         self, asking: Asking, job: Job, pictures: tuple[File, ...], words: str
     ) -> Job | Refusal:
         """Add pictures and words that came late to the question of a job, as long as it waits."""
-        return await self._answered(None, self._add_pictures(asking, job, pictures, words))
+        return await self._answered(None, self._add_in_time(asking, job, pictures, words))
 
     async def ask_for_prompt(self, picture: Job) -> Job | Refusal | None:
         """Accept the question for a better prompt of a picture or film, None without enhancement.
@@ -100,6 +100,38 @@ class AdmissionService:
         new = enhancement.question(picture, request, spec.enhance)
         steps = self.submitter.submit(new, limits=Admission())
         return await self._answered(new.key, steps)
+
+    async def write_down(
+        self, person: Person, question: Job, place: int, sound: File
+    ) -> Job | Refusal:
+        """Accept the job that writes down a recording of a person's held question.
+
+        Like the one that reads its answer aloud, it counts against no one's limits.
+        """
+        return await self._made_for(
+            recordings.writing_key(question.id, place),
+            person,
+            Capability.SPEECH_TO_TEXT,
+            lambda model: recordings.writing(question, place, sound, model),
+        )
+
+    async def read_aloud(self, person: Person, question: Job, words: str) -> Job | Refusal:
+        """Accept the job that reads the answer to a person's question aloud."""
+        return await self._made_for(
+            recordings.speech_key(question.id),
+            person,
+            Capability.TEXT_TO_SPEECH,
+            lambda model: recordings.speech(question, words, model),
+        )
+
+    async def _made_for(
+        self, key: str, person: Person, able: Capability, made: Callable[[str], NewJob]
+    ) -> Job | Refusal:
+        async def steps() -> Job:
+            new = made(self.usual_model(person, able))
+            return await self.submitter.submit(new, limits=Admission())
+
+        return await self._answered(key, steps())
 
     def usual_model(self, person: Person, capability: Capability) -> str:
         """Return the model used when a request names none. Raises `Declined` when none is able."""
@@ -163,12 +195,15 @@ class AdmissionService:
         )
         request = Chat(messages=talk.turns)
         new = self._going_on(asking, model, request, talk.files, question.earlier)
+        if talk.turns[-1].sounds:
+            self.usual_model(asking.person, Capability.SPEECH_TO_TEXT)  # or it is refused
+            new = replace(new, held=True)
         return await self.limits.submit(asking, new, continues=True)
 
     def _text_model(self, person: Person, question: NewQuestion) -> str:
         """Return the model of the conversation or the person's usual one. Raises `Declined`."""
         catalog = self.models.offer.catalog
-        able = Capability.VISION if question.talk.files else Capability.TEXT_TO_TEXT
+        able = Capability.VISION if question.talk.pictured else Capability.TEXT_TO_TEXT
         earlier, replies = question.earlier, question.replies
         goes_on = model_of_conversation(catalog, person, earlier, able, replies=replies)
         return goes_on or self.usual_model(person, able)
@@ -178,6 +213,24 @@ class AdmissionService:
             for file in new.files:
                 await require_upscalable(file)
         return await self.limits.submit(asking, new, continues=continues)
+
+    async def _add_in_time(
+        self, asking: Asking, job: Job, pictures: tuple[File, ...], words: str
+    ) -> Job:
+        """Add to a question as it is now: something else may be added to it at this moment."""
+        while True:
+            try:
+                return await self._add_pictures(asking, job, pictures, words)
+            except Declined as declined:
+                newer = await self.jobs.get(job.id)
+                if (
+                    newer is None
+                    or newer.state is not JobState.PENDING
+                    or newer.version == job.version
+                    or not isinstance(declined.refusal, NoLongerWaiting)
+                ):
+                    raise
+                job = newer
 
     async def _add_pictures(
         self, asking: Asking, job: Job, pictures: tuple[File, ...], words: str

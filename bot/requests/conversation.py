@@ -3,6 +3,7 @@
 Servers that report their context cut once more, by their own count of tokens.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from queueing.core.catalog import ModelSpec
@@ -22,6 +23,11 @@ class Talk:
 
     turns: tuple[ChatMessage, ...] = ()
     files: tuple[File, ...] = ()
+
+    @property
+    def pictured(self) -> bool:
+        """Whether there are pictures in it, which a model has to see."""
+        return any(turn.pictures for turn in self.turns)
 
 
 def room_chars(model: ModelSpec | None) -> int:
@@ -62,25 +68,27 @@ def continued(earlier: Talk, asked: Talk, *, system: str, room: int, sees: bool)
 
 
 def _joined(before: Talk, asked: Talk) -> Talk:
-    """Put two talks together with the newest pictures of both."""
+    """Put two talks together with the newest pictures of both; recordings are the question's."""
     shift = len(before.files)
-    turns = (*before.turns, *(_moved(turn, shift) for turn in asked.turns))
+    earlier = (turn.model_copy(update={"sounds": ()}) for turn in before.turns)
+    turns = (*earlier, *(_placed(turn, lambda index: index + shift) for turn in asked.turns))
     files = (*before.files, *asked.files)
     shown = sorted({index for turn in turns for index in turn.pictures})[-PICTURES:]
-    places = {index: place for place, index in enumerate(shown)}
+    kept = [*shown, *(index for turn in turns for index in turn.sounds)]
+    places = {index: place for place, index in enumerate(kept)}
     return Talk(
-        turns=tuple(
-            turn.model_copy(
-                update={"pictures": tuple(places[i] for i in turn.pictures if i in places)}
-            )
-            for turn in turns
-        ),
-        files=tuple(files[index] for index in shown),
+        turns=tuple(_placed(turn, places.get) for turn in turns),
+        files=tuple(files[index] for index in kept),
     )
 
 
-def _moved(turn: ChatMessage, shift: int) -> ChatMessage:
-    return turn.model_copy(update={"pictures": tuple(index + shift for index in turn.pictures)})
+def _placed(turn: ChatMessage, place: Callable[[int], int | None]) -> ChatMessage:
+    """Return a turn that points to its files in other places; those without one are left out."""
+    found = {
+        name: tuple(at for index in indexes if (at := place(index)) is not None)
+        for name, indexes in (("pictures", turn.pictures), ("sounds", turn.sounds))
+    }
+    return turn.model_copy(update=found)
 
 
 def _blind(talk: Talk) -> Talk:

@@ -92,13 +92,19 @@ class RequestLimits:
     ) -> Job:
         """Give a job that has not started another request. Raises `Declined` and `StoreError`.
 
-        `files` join its own; what the job is told by becomes that of the asking.
+        `files` join its own; what the job is told by becomes that of the asking. One that is held
+        stays so. It must not have changed since it was read.
         """
         self._require_allowed(asking, request, continues=True)
         entry = await self._take_in(job.owner, files)
         try:
             replaced = await self.submitter.replace_request(
-                job.id, request, files=files, reply_to=asking.reply_to
+                job.id,
+                request,
+                files=files,
+                reply_to=asking.reply_to,
+                release=not job.held,
+                version=job.version,
             )
         except QueueError:
             await self.received.give_back(entry)

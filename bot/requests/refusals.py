@@ -162,6 +162,22 @@ class FilesTooLong:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NotASound:
+    """A file that was sent as a recording is none that can be read."""
+
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SoundTooHeavy:
+    """The file of a recording is larger than is taken, in MB."""
+
+    name: str
+    size_mb: int
+    limit_mb: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NoLongerWaiting:
     """Something was to be added to a job that has started or ended."""
 
@@ -189,6 +205,8 @@ Refusal = (
     | NotText
     | TextTooHeavy
     | FilesTooLong
+    | NotASound
+    | SoundTooHeavy
     | NoLongerWaiting
     | Refused
 )

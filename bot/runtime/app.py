@@ -20,7 +20,7 @@ from bot.runtime.assembly import Groundwork
 from bot.runtime.background import beside, keep_served
 from bot.runtime.chat_parts import ChatParts, chats_of
 from bot.runtime.enhancer import Enhancer
-from bot.runtime.queue_parts import QueueParts, enhancer_of, open_queue, upkeep
+from bot.runtime.queue_parts import QueueParts, enhancer_of, open_queue, transcriber_of, upkeep
 from bot.runtime.setup import SETTLE_S, BotSetup
 from queueing.core.ports import Backend
 from queueing.core.posts import Tenure
@@ -73,11 +73,13 @@ class App:
             given = await setup.groundwork(database, queue.queue)
             door = assembly.admission(given)
             chats = chats_of(given, door, setup.platforms(assembly.fittings(given)))
-            enhancer = enhancer_of(given, door)
+            enhancer, transcriber = enhancer_of(given, door), transcriber_of(given, door)
             gateway = gateway_of(setup, given, door, stack)
             async with (
                 beside(*upkeep(setup, queue, given)),
-                beside(enhancer.run(), *([keep_served(gateway)] if gateway else [])),
+                beside(
+                    enhancer.run(), transcriber.run(), *([keep_served(gateway)] if gateway else [])
+                ),
                 chat_parts.connected(chats, settle_s=SETTLE_S),
             ):
                 yield _parts(given, queue, chats, enhancer, gateway)

@@ -10,6 +10,7 @@ from bot.chat.commands.context import Context
 from bot.chat.commands.registry import COMMANDS, work
 from bot.chat.delivery.originals import OriginalHints
 from bot.chat.delivery.presenter import Presenter
+from bot.chat.delivery.readings import Readings
 from bot.config.load import Config
 from bot.config.sections import ApiConfig
 from bot.gateway.answering import WaitLimits
@@ -27,6 +28,7 @@ from bot.runtime.bot_records import BotRecords
 from bot.runtime.enhancer import Enhancer
 from bot.runtime.overview import overview
 from bot.runtime.platforms import Fittings
+from bot.runtime.transcriber import Transcriber
 from queueing.core.ports import Clock
 from queueing.core.posts import PostReader
 
@@ -103,6 +105,20 @@ def enhancer(given: Groundwork, door: AdmissionService) -> Enhancer:
     )
 
 
+def transcriber(given: Groundwork, door: AdmissionService) -> Transcriber:
+    """Return what has recordings written down by a model."""
+    queue = given.queue
+    return Transcriber(
+        submitter=queue.submitter,
+        jobs=queue.jobs,
+        deliveries=queue.deliveries,
+        erasure=queue.erasure,
+        admission=door,
+        people=given.stored.people,
+        chat_settings=given.chat_settings,
+    )
+
+
 # ------------------------------------------------------------ chats
 
 
@@ -141,6 +157,7 @@ def presenter(given: Groundwork, platforms: Sequence[ChatPlatform], commands: Co
         chat_settings=given.chat_settings,
         originals=OriginalHints(stored.links, on_page=config.chats.web is not None),
         busy_after_s=config.limits.busy_after_s,
+        readings=Readings(commands.admission, stored.people, given.queue.jobs),
     )
 
 

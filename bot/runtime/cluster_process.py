@@ -23,7 +23,7 @@ from bot.runtime.background import beside, keep_served
 from bot.runtime.chat_parts import chats_of
 from bot.runtime.duties import QUEUE
 from bot.runtime.platforms import platform_of
-from bot.runtime.queue_parts import enhancer_of, open_queue, upkeep
+from bot.runtime.queue_parts import enhancer_of, open_queue, transcriber_of, upkeep
 from bot.runtime.setup import BotSetup
 from queueing.core.errors import StoreError
 from queueing.core.posts import PostReader
@@ -94,13 +94,14 @@ class ClusterProcess:
             database = await setup.open_database(stack, tenure=lease.tenure)
             parts = await open_queue(setup, database, stack)
             given = await setup.groundwork(database, parts.queue)
-            enhancer = enhancer_of(given, assembly.admission(given))
+            door = assembly.admission(given)
+            enhancer, transcriber = enhancer_of(given, door), transcriber_of(given, door)
             server = QueueServer(
                 parts.queue, secret=lease.tenure.secret, held=lambda: lease.left_s > 0
             )
             stack.enter_context(self._watched(database.look_at_file))
             async with (
-                beside(*upkeep(setup, parts, given), enhancer.run()),
+                beside(*upkeep(setup, parts, given), enhancer.run(), transcriber.run()),
                 self._entrance.admitting(server),
             ):
                 await parts.queue.run()

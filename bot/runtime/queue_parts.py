@@ -13,6 +13,7 @@ from bot.runtime.assembly import Groundwork
 from bot.runtime.background import discover, keep_told, tidy
 from bot.runtime.enhancer import Enhancer
 from bot.runtime.setup import BotSetup
+from bot.runtime.transcriber import Transcriber
 from queueing.core.catalog import Catalog
 from queueing.core.ports import Backend
 from queueing.service.jobqueue import JobQueue
@@ -56,6 +57,13 @@ async def open_queue(setup: BotSetup, database: Database, stack: AsyncExitStack)
 def enhancer_of(given: Groundwork, door: AdmissionService) -> Enhancer:
     """Return what has prompts improved, listening to the queue."""
     made = assembly.enhancer(given, door)
+    given.queue.events.subscribe(made.on_event)
+    return made
+
+
+def transcriber_of(given: Groundwork, door: AdmissionService) -> Transcriber:
+    """Return what has recordings written down, listening to the queue."""
+    made = assembly.transcriber(given, door)
     given.queue.events.subscribe(made.on_event)
     return made
 

@@ -66,6 +66,10 @@ class What(StrEnum):
     NOTHING_SAID = "nothing_said"
     BAD_SOUND = "bad_sound"
     LONG_SOUND = "long_sound"
+    # What a question with a recording waited for
+    UNHEARD = "unheard"  # cause: the code of another problem
+    NO_LISTENER = "no_listener"
+    UNWANTED = "unwanted"  # word
     # What an admin asked for and could not have
     STAYS = "stays"
     NO_ANSWER = "no_answer"  # backend

@@ -111,6 +111,10 @@ def _enhancing(_reason: Reason) -> Words:
     return ("a text model is improving the prompt first",)
 
 
+def _held(_reason: Reason) -> Words:
+    return ("what was said is being written down first",)
+
+
 def _paused(reason: Reason) -> Words:
     return (
         "paused by an admin" if reason.host is None else f"{reason.host} is paused by an admin",
@@ -142,6 +146,7 @@ _WORDS: dict[Blocked, Callable[[Reason], Words]] = {
     Blocked.LOAD_PAUSE: _load_pause,
     Blocked.RETRY_PAUSE: _retry_pause,
     Blocked.ENHANCING: _enhancing,
+    Blocked.HELD: _held,
     Blocked.PAUSED: _paused,
     Blocked.SUSPECT: _suspect,
     Blocked.STARTING: _starting,

@@ -84,7 +84,9 @@ class Reports:
             return {job.id: self._standing(job) for job in jobs}
         ids = [job.id for job in waiting]
         positions = await self._lines.positions(ids)
-        in_line = [(job, positions[job.id]) for job in waiting if job.id in positions]
+        in_line = [
+            (job, positions[job.id]) for job in waiting if job.id in positions and not job.held
+        ]
         await self._eta.refresh(in_line)
         # Nothing is awaited from here on: places, reasons and times are of one moment.
         positions = await self._lines.positions(ids)
@@ -128,6 +130,10 @@ class Reports:
         self, job: Job, line: _Line, in_lane: int | None, turn: StartOrder | None
     ) -> Standing:
         reason, now = line.reason, self._clock.now()
+        if job.held:  # when it may start is unknown
+            return Standing(
+                job=job, shown="pending", reason=Reason(why=Blocked.HELD, model=job.model)
+            )
         if job.id in self._fleet.slots:  # its start is being stored
             reason = Reason(why=Blocked.STARTING, model=job.model)
         expected = None if in_lane is None else self._eta.of_waiting(job, in_lane)

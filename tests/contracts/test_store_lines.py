@@ -113,8 +113,7 @@ async def test_a_held_job_waits_for_its_request_however_long_that_takes(
     for later in (NOW, NOW + 4_000, NOW + 9e6):
         (line,) = await store.lines(later, per_line=4)
         assert ([job.id for job in line.heads], line.held) == ([younger.id], True)
-        assert line.next_start_at is not None
-        assert later < line.next_start_at <= later + 3_600
+        assert line.next_start_at is None
     await store.aclose()
     store = await reopen()
     assert await heads(store, now=NOW + 5_000) == [younger.id]

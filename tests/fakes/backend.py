@@ -109,6 +109,19 @@ def prompt_of(work: Work) -> str:
             return prompt or ""
 
 
+def output_of(work: Work) -> Output:
+    """Return what an attempt makes by default: recordings are the words in their bytes."""
+    match work.request:
+        case SpeechToText():
+            return Output(text=work.files[0].data.decode(errors="replace"))
+        case TextToSpeech(text=text):
+            return Output(files=(File(name="speech.mp3", mime="audio/mpeg", data=text.encode()),))
+        case TextToImage():
+            return Output(text=f"result of {prompt_of(work)}", files=(PICTURE,))
+        case _:
+            return Output(text=f"result of {prompt_of(work)}")
+
+
 class FakeServer:
     """Loads and runs in virtual time; `fates` says what an attempt meets, by default nothing bad."""
 
@@ -138,6 +151,7 @@ class FakeServer:
         self.weightless: set[str] = set()
         self.remembers = True  # can be asked for an attempt that no one listens to any more
         self.fates: Callable[[Work], Fate] = lambda _work: Fate()
+        self.outputs: Callable[[Work], Output | None] = lambda _work: None
         self.load_fates: Callable[[], Exception | None] = lambda: None
         self.loading: dict[str, tuple[asyncio.Future[None], asyncio.TimerHandle]] = {}
         self.fetch_errors: deque[Exception] = deque()
@@ -404,8 +418,7 @@ class FakeBackend:
                 raise Unavailable(f"{self.server.name}: the result is gone")
             if self.server.fetch_errors:
                 raise self.server.fetch_errors.popleft()
-            files = (PICTURE,) if isinstance(attempt.work.request, TextToImage) else ()
-            return Output(text=f"result of {prompt_of(attempt.work)}", files=files)
+            return self.server.outputs(attempt.work) or output_of(attempt.work)
 
         return fetch
 

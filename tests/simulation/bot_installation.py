@@ -13,6 +13,7 @@ from bot.chat.api.held import Held, always
 from bot.chat.commands.context import Context
 from bot.chat.commands.registry import COMMANDS, work
 from bot.chat.delivery.presenter import Presenter
+from bot.chat.delivery.readings import Readings
 from bot.chat.dispatch.dispatcher import Dispatcher
 from bot.chat.records.chat_log import ChatLog
 from bot.chat.records.stored_records import MIGRATIONS, StoredRecords
@@ -27,6 +28,7 @@ from bot.requests.admission import AdmissionService
 from bot.requests.limits import RequestLimits
 from bot.requests.styles import Style
 from bot.runtime.enhancer import Enhancer
+from bot.runtime.transcriber import Transcriber
 from queueing.core.ports import Clock
 from queueing.core.posts import PostReader
 from queueing.service.jobqueue import JobQueue
@@ -114,6 +116,16 @@ async def bot(
             clock=clock,
             work=partial(work, context),
             chat_settings=chat_settings,
+            readings=Readings(context.admission, people, asked.jobs),
+        )
+        transcriber = Transcriber(
+            submitter=asked.submitter,
+            jobs=asked.jobs,
+            deliveries=asked.deliveries,
+            erasure=asked.erasure,
+            admission=context.admission,
+            people=people,
+            chat_settings=context.chat_settings,
         )
         enhancer = Enhancer(
             submitter=asked.submitter,
@@ -126,9 +138,11 @@ async def bot(
         )
         asked.events.subscribe(presenter.on_event)
         asked.events.subscribe(enhancer.on_event)
+        asked.events.subscribe(transcriber.on_event)
         serving = [
             asyncio.ensure_future(presenter.run()),
             asyncio.ensure_future(enhancer.run()),
+            asyncio.ensure_future(transcriber.run()),
         ]
         try:
             yield Bot(

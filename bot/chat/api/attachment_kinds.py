@@ -29,6 +29,9 @@ class AttachmentKind(StrEnum):
     OTHER = "other"
 
 
+SPOKEN = frozenset({AttachmentKind.VOICE, AttachmentKind.ROUND_VIDEO, AttachmentKind.AUDIO})
+"""What is said in these can be written down."""
+
 _BY_ENDING = {
     AttachmentKind.PICTURE: ".png .jpg .jpeg .webp .heic .heif .avif .bmp .tif .tiff",
     AttachmentKind.ANIMATION: ".gif",

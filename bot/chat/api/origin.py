@@ -43,6 +43,7 @@ class Origin(Record):
     digest: str = ""  # of a program's request, by which a repeated call is recognised
     accepted_by: str = ""  # the process that accepted a program's request
     hook: Hook | None = None
+    aloud: bool = False  # the answer is read aloud as well
 
     @classmethod
     def of(cls, call: Invocation, language: str, near: NearModel | None = None) -> "Origin":

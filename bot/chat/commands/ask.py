@@ -4,8 +4,8 @@ from bot.chat.api.answers import Answer, Placed
 from bot.chat.api.attachment_kinds import AttachmentKind
 from bot.chat.api.table import Command, Param, ParamKind, Topic
 from bot.chat.commands import talks
-from bot.chat.commands.attachments import pictures, words
 from bot.chat.commands.context import Call, Context
+from bot.chat.commands.enclosed import TAKES, enclosed
 from bot.chat.commands.submitting import asking, placed
 from bot.requests.admission import NewQuestion
 from bot.requests.conversation import PICTURES, Talk
@@ -22,7 +22,7 @@ COMMAND = Command(
     topic=Topic.MAKE,
     example="example.ask",
     prose=True,
-    takes={AttachmentKind.PICTURE: PICTURES, AttachmentKind.TEXT: TEXTS},
+    takes={AttachmentKind.PICTURE: PICTURES, AttachmentKind.TEXT: TEXTS, **TAKES},
     params=(
         Param(
             name="model",
@@ -45,26 +45,45 @@ COMMAND = Command(
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    question = require_text(call.text("prompt"), QUESTION_LIMIT)
-    files = await pictures(call)
-    read = await words(call, QUESTION_LIMIT)
+    return await put(context, call, require_text(call.text("prompt"), QUESTION_LIMIT))
+
+
+async def put(context: Context, call: Call, question: str) -> Answer:
+    """Ask a question about what came with it; without words, a recording is the question."""
+    given = await enclosed(context, call, QUESTION_LIMIT)
     earlier = await talks.earlier_job(context, call)
     goes_on = earlier is not None and call.invocation.replied_to is not None
     subject = call.text("about") or ("" if goes_on else talks.quoted_in(call))
-    question = about("\n\n".join(each for each in (read, subject) if each), question)
-    turn = asked(question, files, name=talks.name_of(call))
+    question = about("\n\n".join(each for each in (given.words, subject) if each), question)
+    turn = asked(question, given.shown, given.said, name=talks.name_of(call))
     return await ask(context, call, call.text("model"), turn, earlier)
 
 
 def about(subject: str, question: str) -> str:
     """Return a question after a quotation of what it is about, if anything."""
-    return f"{_quoted(subject[:QUESTION_LIMIT])}\n\n{question}" if subject else question
+    return f"{_quoted(subject[:QUESTION_LIMIT])}\n\n{question}".rstrip() if subject else question
 
 
-def asked(question: str, files: tuple[File, ...], *, name: str | None = None) -> Talk:
-    """Return a question with all its pictures; `name` is the speaker, if the model should know."""
-    shown = tuple(range(len(files)))
-    turn = ChatMessage(role="user", text=question, pictures=shown, name=name)
+def asked(
+    question: str,
+    shown: tuple[File, ...],
+    said: tuple[File, ...] = (),
+    *,
+    name: str | None = None,
+) -> Talk:
+    """Return a question with its pictures and recordings.
+
+    `name` is the speaker, if the model should know.
+    """
+    files = (*shown, *said)
+    places = tuple(range(len(files)))
+    turn = ChatMessage(
+        role="user",
+        text=question,
+        pictures=places[: len(shown)],
+        sounds=places[len(shown) :],
+        name=name,
+    )
     return Talk(turns=(turn,), files=files)
 
 
@@ -72,7 +91,7 @@ async def ask(
     context: Context, call: Call, named: str | None, talk: Talk, earlier: Job | None = None
 ) -> Placed:
     """Accept a question that continues an earlier one. Raises `Declined`."""
-    needs = Capability.VISION if talk.files else Capability.TEXT_TO_TEXT
+    needs = Capability.VISION if talk.pictured else Capability.TEXT_TO_TEXT
     invocation = call.invocation
     question = NewQuestion(
         talk=talk,

@@ -7,9 +7,9 @@ from bot.chat.api.answers import Answer, Asked
 from bot.chat.api.content import Content, Form, FormField
 from bot.chat.api.table import Command
 from bot.chat.commands import ask
-from bot.chat.commands.attachments import pictures, words
 from bot.chat.commands.context import Call, CallRefused, Context
 from bot.chat.commands.edit_forms import FORM_TEXT_MOST
+from bot.chat.commands.enclosed import enclosed
 from bot.chat.commands.talks import quoted_in
 from bot.chat.texts import word
 
@@ -46,9 +46,9 @@ async def handle(context: Context, call: Call) -> Answer:
 
 async def _at_once(context: Context, call: Call) -> Answer:
     """Answer at once what the message's files and words are about."""
-    files = await pictures(call)
-    said = await words(call, ask.QUESTION_LIMIT)
-    about = "\n\n".join(each for each in (said, quoted_in(call)) if each)
-    key = "ask_about.question" if about else "describe.question"
+    given = await enclosed(context, call, ask.QUESTION_LIMIT)
+    about = "\n\n".join(each for each in (given.words, quoted_in(call)) if each)
+    key = "ask_about.question" if about or given.said else "describe.question"
     question = ask.about(about, word(call.language, key))
-    return await ask.ask(context, call, None, ask.asked(question, files))
+    turn = ask.asked(question, given.shown, given.said)
+    return await ask.ask(context, call, None, turn)

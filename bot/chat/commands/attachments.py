@@ -51,21 +51,27 @@ async def words(call: Call, limit: int) -> str:
     for attached in call.invocation.files:
         if attached.kind is not AttachmentKind.TEXT:
             continue
-        name = clean(attached.name)[:_NAME_SHOWN]
+        name = shown_name(attached)
         require_short(name, attached.size)
         await call.turn()
-        texts.append((name, clean(decoded(name, await _read(attached)))))
+        texts.append((name, clean(decoded(name, await whole(attached)))))
     return together(texts, limit)
 
 
 async def _picture(attached: Attachment) -> File:
     require_weight(attached.size)
-    data = await _read(attached)
+    data = await whole(attached)
     require_weight(len(data))
     return await checked(data)
 
 
-async def _read(attached: Attachment) -> bytes:
+def shown_name(attached: Attachment) -> str:
+    """Return a file's name as people and models are shown it."""
+    return clean(attached.name).replace("\n", " ")[:_NAME_SHOWN]
+
+
+async def whole(attached: Attachment) -> bytes:
+    """Return a file's bytes. Raises `BadCall`."""
     try:
         return await attached.read()
     except ChatError as error:

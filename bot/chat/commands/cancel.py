@@ -6,7 +6,7 @@
 from bot.chat.api.answers import Answer
 from bot.chat.api.table import Command, Param, ParamKind, Topic
 from bot.chat.commands.context import Call, CallRefused, Context, reply
-from bot.chat.commands.jobs import meant_job
+from bot.chat.commands.jobs import meant_job, stop_reading
 from queueing.core.jobs import JobState
 
 _ALL = "all"
@@ -25,6 +25,8 @@ async def handle(context: Context, call: Call) -> Answer:
     if call.text("id") == _ALL:
         return await _all(context, call)
     job = await meant_job(context, call)
+    if job.state.final and await stop_reading(context, job):
+        return reply(call.say("cancel.reading", job=job.id))
     if job.state.final:
         raise CallRefused("refused.already_ended", job=job.id)
     ended = await context.queue.submitter.cancel(job.id)

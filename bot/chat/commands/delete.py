@@ -8,7 +8,7 @@ from bot.chat.api.answers import Answer, Removed
 from bot.chat.api.content import Content
 from bot.chat.api.table import Command, Param, ParamKind, Topic
 from bot.chat.commands.context import Call, CallRefused, Context
-from bot.chat.commands.jobs import pointed_job
+from bot.chat.commands.jobs import pointed_job, stop_reading
 
 COMMAND = Command(
     name="delete",
@@ -22,6 +22,7 @@ async def handle(context: Context, call: Call) -> Answer:
     job = await pointed_job(context, call)
     if not job.state.final:
         raise CallRefused("refused.still_open", job=job.id)
+    await stop_reading(context, job)
     if context.links is not None:
         await context.links.end(job.id)
     refs = await context.records.parts(job.id)

@@ -2,7 +2,8 @@
 
 from bot.chat.commands.context import Call, CallRefused, Context, is_admin
 from bot.requests.drawing import Made
-from queueing.core.jobs import Job
+from bot.requests.recordings import speech_key
+from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Chat, Embed, File, SpeechToText, TextToSpeech
 
 _NAMED = 8
@@ -64,6 +65,15 @@ async def replied_job(context: Context, call: Call) -> Job | None:
     ref = call.invocation.replied_to
     job_id = await context.records.job_of(ref) if ref is not None else None
     return await context.queue.jobs.get(job_id) if job_id is not None else None
+
+
+async def stop_reading(context: Context, job: Job) -> bool:
+    """End the job that reads an answer aloud; return whether there was one to end."""
+    made = await context.queue.jobs.find(speech_key(job.id))
+    if made is None or made.state.final:
+        return False
+    ended = await context.queue.submitter.cancel(made.id)
+    return ended is not None and ended.state is JobState.CANCELLED
 
 
 async def drawn_pictures(context: Context, job: Job) -> tuple[File, ...]:

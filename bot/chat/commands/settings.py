@@ -13,6 +13,7 @@ from bot.requests.refusals import Declined
 from queueing.core.requests import Capability
 
 _RESET = "reset"
+_ON, _OFF = "on", "off"
 _MODELS: Mapping[str, tuple[Capability, ...]] = {
     "image": (Capability.TEXT_TO_IMAGE,),
     "ask": (Capability.TEXT_TO_TEXT,),
@@ -35,6 +36,7 @@ COMMAND = Command(
         ),
         Param(name="size", kind=ParamKind.SIZE, help="param.my_size", choices=(_RESET,)),
         Param(name="style", kind=ParamKind.STYLE, help="param.my_style"),
+        Param(name="voice", kind=ParamKind.CHOICE, help="param.my_voice", choices=(_ON, _OFF)),
         Param(
             name="language",
             kind=ParamKind.CHOICE,
@@ -57,6 +59,8 @@ async def handle(context: Context, call: Call) -> Answer:
     if (style := call.text("style")) is not None:
         styles = context.admission.styles
         changes["style"] = None if style.casefold() == _RESET else style_name(styles, style)
+    if (voice := call.text("voice")) is not None:
+        changes["aloud"] = _aloud(context, voice)
     if (language := call.text("language")) is not None:
         changes["language"] = None if language == _RESET else language
     person = call.person
@@ -64,6 +68,14 @@ async def handle(context: Context, call: Call) -> Answer:
         person = await context.people.change(call.invocation.user, **changes)
     language = person.language or language_of(call.invocation.language)
     return reply(_shown(context, person, language))
+
+
+def _aloud(context: Context, chosen: str) -> int | None:
+    """Return whether answers are read aloud. Raises `Declined` where no model speaks."""
+    if chosen == _OFF:
+        return None
+    context.admission.usual_model(Person(user=""), Capability.TEXT_TO_SPEECH)
+    return 1
 
 
 def _model(context: Context, named: str, able: Sequence[Capability]) -> str | None:
@@ -87,6 +99,11 @@ def _shown(context: Context, person: Person, language: str) -> Body:
     settings += [
         ("size", person.size, word(language, "settings.usual_size")),
         ("style", person.style, word(language, "settings.usual_style")),
+        (
+            "voice",
+            word(language, "settings.voice_on") if person.aloud else None,
+            word(language, "settings.voice_off"),
+        ),
         ("language", person.language, word(language, "settings.usual_language", code=language)),
     ]
     for name, own, usual in settings:

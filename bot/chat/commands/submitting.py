@@ -5,6 +5,7 @@ meant literally, and a job gets its place without a question. The job's message 
 """
 
 from bot.chat.api.answers import Placed
+from bot.chat.api.attachment_kinds import SPOKEN
 from bot.chat.api.origin import NearModel, Origin
 from bot.chat.api.table import ParamKind
 from bot.chat.commands.context import Call, Context
@@ -28,12 +29,15 @@ async def asking(context: Context, call: Call, needs: Capability) -> Asking:
     invocation = call.invocation
     settings = context.chat_settings.of(invocation.platform, invocation.places)
     near = await _near_model(context, call, needs)
+    origin = Origin.of(invocation, call.language, near)
+    if call.person.aloud and any(file.kind in SPOKEN for file in invocation.files):
+        origin = origin.model_copy(update={"aloud": True})
     return Asking(
         person=call.person,
         rights=frozenset(invocation.rights),
         unwanted=settings.words,
         key=invocation.key,
-        reply_to=Origin.of(invocation, call.language, near).model_dump_json(),
+        reply_to=origin.model_dump_json(),
     )
 
 

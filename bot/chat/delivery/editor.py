@@ -24,13 +24,16 @@ from bot.chat.delivery.busy_line import BUSY_AFTER_S, busy_line
 from bot.chat.delivery.channels import Channels, Taken
 from bot.chat.delivery.extra_messages import Below, ExtraMessages
 from bot.chat.delivery.inquiry import Inquiry
+from bot.chat.delivery.readings import Aloud, Readings
 from bot.chat.delivery.result_renderer import Fallback, RenderedResult, ResultRenderer, last_page
 from bot.chat.delivery.status_message import StatusMessage
 from bot.chat.records.message_records import MessageRecords
-from bot.chat.texts import join, plain, status, word
+from bot.chat.texts import join, plain, spoken, status, word
 from bot.queue.deliveries import Deliveries
+from bot.queue.jobs import JobReader
 from bot.queue.models import OfferReader
 from bot.queue.status import QueueStatus
+from bot.requests import recordings
 from queueing.core.jobs import JobState
 from queueing.core.ports import Clock
 from queueing.core.standings import Standing
@@ -54,8 +57,12 @@ class Editor:
         inquiry: Inquiry,
         renderer: ResultRenderer,
         extra_messages: ExtraMessages,
+        jobs: JobReader,
+        readings: Readings | None = None,
         busy_after_s: float = BUSY_AFTER_S,
     ) -> None:
+        self._jobs = jobs
+        self._readings = readings
         self._busy_after_s = busy_after_s
         self._deliveries = deliveries
         self._models = models
@@ -77,9 +84,13 @@ class Editor:
 
     def _draw(self, message: StatusMessage, standing: Standing) -> Content:
         limits = self._platform(message).limits
-        content = status.open_message(
-            standing, message.progress, message.origin.language, previews=limits.previews
-        )
+        if recordings.unheard(message.job):
+            mine = standing if message.step is not None else None
+            content = spoken.listening(message.job, mine, message.progress, message.origin.language)
+        else:
+            content = status.open_message(
+                standing, message.progress, message.origin.language, previews=limits.previews
+            )
         if not message.written:
             hint = status.near_model(message.origin.near, message.origin.language)
             content = replace(content, body=join((*content.body, *hint)))
@@ -125,7 +136,8 @@ class Editor:
     async def _drawn(self, message: StatusMessage) -> Content | None:
         """Return what the message should show now; None if the job ended just now."""
         asked_at = self._clock.now()
-        standing = await self._inquiry.of(message.job)
+        await self._find_step(message)
+        standing = await self._inquiry.of(message.current)
         if standing is None or standing.job.state.final:
             return None  # that event serves this message again
         message.asked_at = asked_at
@@ -134,6 +146,16 @@ class Editor:
         if message.ref is None and message.sent_at is None:
             content = replace(content, body=join((*self._busy(message, standing), *content.body)))
         return content
+
+    async def _find_step(self, message: StatusMessage) -> None:
+        """Find the job that writes down its recording; an earlier run may have accepted it."""
+        if message.step is not None:
+            return
+        for place in recordings.unheard(message.job):
+            made = await self._jobs.find(recordings.writing_key(message.job.id, place))
+            if made is not None and not made.state.final:
+                message.step = made
+                return
 
     def _busy(self, message: StatusMessage, standing: Standing) -> Body:
         """Return the beginning of the answer to a request whose line is long."""
@@ -238,20 +260,34 @@ class Editor:
 
     async def _finish(self, message: StatusMessage) -> bool:
         """Turn the message into the job's end, send what does not fit in it, acknowledge."""
-        rendered = await self._show_end(message)
+        aloud = await self._aloud(message)
+        rendered = await self._show_end(message, aloud)
         if message.ref is None:
             return False
+        message.told = True
         platform, chat = message.origin.platform, message.origin.chat
         turn = partial(self._channels.turn, platform, chat)
         place = Below(platform=self._platform(message), ref=message.ref, turn=turn)
         if not await self._extra_messages.send_rest(place, message.job, rendered):
             await self._show(message, _with_send_again(message, rendered.content))
+        if aloud.goes_on is not None:
+            return False
         await self._deliveries.acknowledge(message.job)
         if self._platform(message).limits.pings:
             await self._extra_messages.ping(place, message.job, message.origin)
         return True
 
-    async def _show_end(self, message: StatusMessage) -> RenderedResult:
+    async def _aloud(self, message: StatusMessage) -> Aloud:
+        """Return how far the reading of its answer is, and look at the job that reads it."""
+        if self._readings is None:
+            return Aloud()
+        aloud = await self._readings.of(message.job, message.origin)
+        message.step = aloud.goes_on
+        if aloud.goes_on is None or (standing := await self._inquiry.of(aloud.goes_on)) is None:
+            return aloud
+        return replace(aloud, note=spoken.reading(standing, message.origin.language))
+
+    async def _show_end(self, message: StatusMessage, aloud: Aloud) -> RenderedResult:
         """Show the result, or as much of it as the chat accepts."""
         limits = self._platform(message).limits.in_chat(message.origin.chat)
         while True:
@@ -261,6 +297,7 @@ class Editor:
                 limits,
                 written=message.written,
                 fallback=message.fallback,
+                aloud=aloud,
             )
             try:
                 await self._show(message, rendered.content)

@@ -23,6 +23,7 @@ from bot.chat.delivery.extra_messages import ExtraMessages
 from bot.chat.delivery.inquiry import Inquiry
 from bot.chat.delivery.originals import OriginalHints
 from bot.chat.delivery.patient_calls import Patience
+from bot.chat.delivery.readings import Readings
 from bot.chat.delivery.replies import Replies
 from bot.chat.delivery.result_renderer import ResultRenderer
 from bot.chat.delivery.stale_messages import StaleMessages
@@ -30,6 +31,7 @@ from bot.chat.delivery.status_message import StatusMessage
 from bot.chat.delivery.unfinished_messages import Owed
 from bot.chat.records.message_records import Records
 from bot.queue.service import QueueService
+from bot.requests import recordings
 from queueing.core.errors import StoreError
 from queueing.core.events import (
     Erased,
@@ -61,6 +63,7 @@ class Presenter:
         work: TaskHandler,
         chat_settings: ChatSettingsTable | None = None,
         originals: OriginalHints | None = None,
+        readings: Readings | None = None,
         busy_after_s: float = BUSY_AFTER_S,
     ) -> None:
         self._deliveries = queue.deliveries
@@ -88,6 +91,8 @@ class Presenter:
             inquiry=self._inquiry,
             renderer=renderer,
             extra_messages=extra_messages,
+            jobs=queue.jobs,
+            readings=readings,
             busy_after_s=busy_after_s,
         )
         patience = Patience(platforms, self._channels)
@@ -117,6 +122,7 @@ class Presenter:
             stale=self._serve,
             clock=clock,
         )
+        self._steps: dict[int, StatusMessage] = {}  # by the job made for theirs
         self._expected: dict[str, Invocation] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._early: list[tuple[Invocation, Answer]] = []
@@ -133,7 +139,8 @@ class Presenter:
             case JobChanged(job=job):
                 self._job_changed(job)
             case Progressed(job_id=job_id, progress=progress):
-                if (message := self._messages.get(job_id)) is not None:
+                message = self._messages.get(job_id) or self._steps.get(job_id)
+                if message is not None:
                     message.advance(progress)
                     self._serve(message)
             case Forgotten(job_ids=job_ids):
@@ -258,7 +265,7 @@ class Presenter:
         """
 
         def untold() -> bool:
-            ended = (message for message in self._messages.values() if message.job.state.final)
+            ended = (message for message in self._messages.values() if message.current.state.final)
             waiting = [
                 *((message.job.owner, message.origin.platform) for message in ended),
                 *((call.user, call.platform) for call in self._giving.values()),
@@ -276,7 +283,23 @@ class Presenter:
         except TimeoutError:
             log.info("stopping with results not yet delivered; they are kept")
 
+    def _step_changed(self, made: Job) -> None:
+        """Show where the job stands that writes down a recording or reads an answer aloud."""
+        message = self._messages.get(made.parent or 0)
+        if message is None or (message.step is not None and message.step.id > made.id):
+            return
+        if message.step is None or message.step.state is not made.state:
+            message.progress = None
+        message.step = None if made.state.final else made
+        if message.step is None:
+            self._steps.pop(made.id, None)
+        message.changed = True
+        self._serve(message)
+
     def _job_changed(self, job: Job) -> None:
+        if job.owner == recordings.OWNER:
+            self._step_changed(job)
+            return
         message = self._messages.get(job.id)
         if message is None:
             message = self._new_message(job)
@@ -291,6 +314,8 @@ class Presenter:
             elif job.state.final:
                 message.delayed_until = 0.0  # a penalty in a passing state does not concern the end
         message.job, message.changed = job, True
+        if not job.held:  # its recording is written down
+            message.step = None
         self._serve(message)
 
     def _new_message(self, job: Job) -> StatusMessage | None:
@@ -351,13 +376,12 @@ class Presenter:
             await self._editor.look_up(message)
             if message.ref is not None and message.ref.chat != message.origin.chat:
                 self._rehome(message, message.ref.chat)  # the chat moved in an earlier run
-            if await self._editor.refresh(message):
-                self._drop(message)
+            self._shown(message, everything=await self._editor.refresh(message))
         except SlowDown as slow:
             message.mark(asked)
             self._failures.slow_down(channel, message, slow)
         except MessageGone:
-            message.ref, message.muted, message.changed = None, True, message.job.state.final
+            await self._gone(message)
         except ChatMoved as moved:
             message.mark(asked)
             await self._follow(message, moved.new_chat)
@@ -374,8 +398,24 @@ class Presenter:
             channel.reached()
             message.failures = 0
 
+    def _shown(self, message: StatusMessage, *, everything: bool) -> None:
+        if everything:
+            self._drop(message)
+        elif message.step is not None and not message.dropped:
+            self._steps[message.step.id] = message
+
+    async def _gone(self, message: StatusMessage) -> None:
+        """Go on without a message that was deleted; an answer that was read needs no other."""
+        if message.told:
+            await self._deliveries.acknowledge(message.job)
+            self._drop(message)
+        else:
+            message.ref, message.muted, message.changed = None, True, message.job.state.final
+
     def _drop(self, message: StatusMessage) -> None:
         message.dropped = True
+        if message.step is not None:
+            self._steps.pop(message.step.id, None)
         self._messages.pop(message.job.id, None)
         self._channels.of(message).messages.pop(message.job.id, None)
         self._all_told.set()

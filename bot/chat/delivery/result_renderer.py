@@ -15,13 +15,15 @@ from bot.chat.api.content import Bar, Body, Content, Markdown, Moment
 from bot.chat.api.origin import Origin
 from bot.chat.delivery.fitting import fitted
 from bot.chat.delivery.originals import OriginalHints
-from bot.chat.texts import join, plain, say, status
+from bot.chat.delivery.readings import Aloud
+from bot.chat.texts import join, plain, say, spoken, status
 from bot.chat.texts.buttons import abilities_of
 from bot.chat.texts.kinds import UNKNOWN, Measures
 from bot.chat.texts.problems import told
 from bot.chat.texts.split import pages, utf16_length
 from bot.queue.jobs import OutputReader
 from bot.queue.models import OfferReader
+from bot.requests import recordings
 from bot.requests.images import dimensions
 from bot.requests.kinds import gives_files, is_seen
 from queueing.core.jobs import Job, JobState
@@ -81,14 +83,20 @@ class ResultRenderer:
         *,
         written: str = "",
         fallback: Fallback = Fallback.WHOLE,
+        aloud: Aloud | None = None,
     ) -> RenderedResult:
-        """Return what an ended job's owner is shown; `written` is the answer as far as it had come."""
+        """Return what an ended job's owner is shown; `written` is the answer as far as it had come.
+
+        `aloud` is its voice, or what is to be said about it.
+        """
         language = origin.language
         if fallback is Fallback.NOTE:
             return RenderedResult(content=Content(body=say(language, "result.refused", job=job.id)))
         limits = replace(limits, upload=int(limits.upload * _SHARE.get(fallback, 1.0)))
         hint = status.near_model(origin.near, language)
         rendered = await self._whole(job, language, limits, written, hint)
+        if aloud is not None:
+            rendered = await _with_voice(rendered, aloud, limits, language)
         if fallback is Fallback.WORDS:
             refused = say(language, "result.files_refused", job=job.id)
             rendered = _in_words(rendered, refused + await self._links(job, rendered, language))
@@ -126,6 +134,8 @@ class ResultRenderer:
         files, note = await self._fit_files(job, output.files, limits, language)
         if missing := _missing(job, output, language):
             note = join((*note, *(("\n",) if note else ()), missing))
+        if heard := recordings.heard_in(job):
+            output = replace(output, text=f"{spoken.quoted(heard)}\n\n{output.text}")
         measures = await measured(output.files[0]) if output.files else UNKNOWN
         content = status.result(
             job,
@@ -207,6 +217,22 @@ async def measured(file: File) -> Measures:
         return UNKNOWN
     size = (looks.width, looks.height) if looks.width and looks.height else None
     return Measures(size=size, seconds=looks.seconds)
+
+
+async def _with_voice(
+    rendered: RenderedResult, aloud: Aloud, limits: ChatLimits, language: str
+) -> RenderedResult:
+    """Return an answer with its voice in a message of its own, or with a note about it."""
+    note = aloud.note
+    made = [await fitted(file, limits) for file in aloud.sound]
+    if None in made:
+        note = say(language, "result.file_left_out", count=1)
+    if note:
+        content = rendered.content
+        rendered = replace(rendered, content=replace(content, body=(*content.body, "\n", *note)))
+    if sound := tuple(file for file in made if file is not None):
+        rendered = replace(rendered, rest=(*rendered.rest, Content(files=sound)))
+    return rendered
 
 
 def _said_of(files: Sequence[File], made: Sequence[File | None], language: str) -> Body:

@@ -82,7 +82,7 @@ class StaleMessages:
         self._moved.clear()
 
         def asked(message: StatusMessage) -> bool:
-            line = whole or message.job.model in turned
+            line = whole or message.current.model in turned
             return line or (heads and _near(message)) or message.expires <= now
 
         await self._look(
@@ -91,17 +91,22 @@ class StaleMessages:
 
     async def _look(self, messages: Collection[StatusMessage]) -> None:
         standings = (
-            await self._status.standings([message.job for message in messages]) if messages else {}
+            await self._status.standings([message.current for message in messages])
+            if messages
+            else {}
         )
         for message in messages:
-            standing = standings.get(message.job.id)
-            if standing is None or standing.job.version < message.job.version:
+            standing = standings.get(message.current.id)
+            if standing is None or standing.job.version < message.current.version:
                 continue  # it changed while the places were read: another event follows
-            if standing.job.state is not message.job.state:
+            if standing.job.state is not message.current.state:
                 continue  # the same: its event is on its way
-            message.job = standing.job  # no event reports that it has left the overflow
+            message.take(standing.job)  # no event reports that it has left the overflow
             message.stand(standing)
-            if message.shown is not None and self._draw(message, standing) != message.shown:
+            if message.job.state.final:  # its answer is being read aloud
+                message.changed = True
+                self._stale(message)
+            elif message.shown is not None and self._draw(message, standing) != message.shown:
                 message.moved = True
                 message.changed |= message.outdated(self._clock.now())
                 self._stale(message)
@@ -109,7 +114,7 @@ class StaleMessages:
 
 def _open(message: StatusMessage) -> bool:
     """Return whether its place is being shown, even in an edit that is on its way."""
-    return not (message.muted or message.job.state.final)
+    return not (message.muted or message.current.state.final)
 
 
 def _watched(message: StatusMessage) -> bool:
@@ -118,8 +123,8 @@ def _watched(message: StatusMessage) -> bool:
 
 def _near(message: StatusMessage) -> bool:
     """Return whether it runs or is among the first of its line, as far as was seen."""
-    if message.job.state is JobState.PROCESSING or not message.stood:
+    if message.current.state is JobState.PROCESSING or not message.stood:
         return True
     if message.position is None:  # its place is unknown just now, or it stands in the overflow
-        return message.job.seq is not None
+        return message.current.seq is not None
     return message.position <= _NEAR

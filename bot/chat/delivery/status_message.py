@@ -63,7 +63,8 @@ class StatusMessage:
     the last content that was made, after what it was made from; `asked_at` is when the edit being
     made read the job's standing. `written` is the answer as far as it has come; a stopped one stays
     readable. `muted`: its message was deleted, only its end makes a new one. `fallback` is how far
-    a refused result was cut down. `telling`: the edit being made was asked for at once. `dropped`:
+    a refused result was cut down. `step` is the open job that writes down its recording, or reads
+    its answer aloud; `told`: the answer itself has been shown. `telling`: the edit being made was asked for at once. `dropped`:
     nothing more is to be shown.
     """
 
@@ -94,6 +95,20 @@ class StatusMessage:
     fallback: Fallback = Fallback.WHOLE
     delayed_until: float = 0.0
     failures: int = 0
+    step: Job | None = None
+    told: bool = False
+
+    @property
+    def current(self) -> Job:
+        """The job whose place is shown: the open one made for its own, if there is one."""
+        return self.step or self.job
+
+    def take(self, newer: Job) -> None:
+        """Replace what is known of the job whose place is shown."""
+        if self.step is None:
+            self.job = newer
+        else:
+            self.step = newer
 
     def take_marks(self) -> tuple[bool, bool, bool]:
         """Return what asks for an edit, and clear it: later changes ask again."""

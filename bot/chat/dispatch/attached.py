@@ -7,7 +7,7 @@ nothing else.
 
 from collections.abc import Sequence
 
-from bot.chat.api.attachment_kinds import AttachmentKind
+from bot.chat.api.attachment_kinds import SPOKEN, AttachmentKind
 from bot.chat.api.base import Attachment, Invocation
 from bot.chat.api.table import Command, ParamKind
 from bot.chat.commands.parse import BadCall, clean
@@ -28,7 +28,8 @@ def used(command: Command, invocation: Invocation, language: str) -> tuple[Attac
     if unused:
         raise BadCall("problem.attached", told=_sentences(command, unused, language))
     for kind, most in command.takes.items():
-        _check_count(command, kind, sum(file.kind is kind for file in files), most)
+        alike = SPOKEN if kind in SPOKEN else {kind}
+        _check_count(command, kind, sum(file.kind in alike for file in files), most)
     if command.name == "ask" and not invocation.options and not invocation.text.strip():
         _ask_what_about(files)
     return files
@@ -58,9 +59,14 @@ def _finds_jobs(command: Command) -> bool:
 def _check_count(command: Command, kind: AttachmentKind, count: int, most: int) -> None:
     if count <= most:
         return
-    pictures = kind is AttachmentKind.PICTURE
-    key = "problem.too_many_pictures" if pictures else "problem.too_many_texts"
+    key = _TOO_MANY.get(kind, "problem.too_many_texts")
     raise BadCall(key, count=count, command=command.name, most=most)
+
+
+_TOO_MANY = {
+    AttachmentKind.PICTURE: "problem.too_many_pictures",
+    **dict.fromkeys(SPOKEN, "problem.too_many_sounds"),
+}
 
 
 def _ask_what_about(files: Sequence[Attachment]) -> None:

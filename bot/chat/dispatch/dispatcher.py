@@ -57,6 +57,9 @@ _SAYS_ENOUGH = frozenset(
         "problem.not_text",
         "problem.text_bytes",
         "problem.text_too_long",
+        "problem.too_many_sounds",
+        "problem.not_sound",
+        "problem.sound_bytes",
     }
 )
 

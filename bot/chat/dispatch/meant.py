@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection
 from dataclasses import replace
 
-from bot.chat.api.attachment_kinds import AttachmentKind
+from bot.chat.api.attachment_kinds import SPOKEN, AttachmentKind
 from bot.chat.api.base import Invocation
 
 _SLIP = re.compile(r"/[/\s]+([A-Za-z][\w-]*)")
@@ -13,7 +13,7 @@ _SLIP = re.compile(r"/[/\s]+([A-Za-z][\w-]*)")
 def meant(invocation: Invocation, commands: Collection[str]) -> Invocation:
     """Return the call that was meant; `commands` are the names people may type.
 
-    Pictures without a word ask what is in them. "//image cat" and "/ image cat" are slips, not
+    Pictures without a word ask what is in them, a recording is a question itself. "//image cat" and "/ image cat" are slips, not
     questions for a model: they are answered with the help about that command.
     """
     if invocation.command != "ask" or invocation.options:
@@ -22,6 +22,8 @@ def meant(invocation: Invocation, commands: Collection[str]) -> Invocation:
     kinds = {file.kind for file in invocation.files}
     if not text and kinds == {AttachmentKind.PICTURE}:
         return replace(invocation, command="describe")
+    if not text and kinds & SPOKEN:
+        return replace(invocation, command="listen")
     slip = _SLIP.match(text)
     if slip is not None and slip[1].lower() in commands:
         return replace(invocation, command="help", text=slip[1], files=())

@@ -25,6 +25,8 @@ from bot.chat.texts import (
     problems_en,
     results_de,
     results_en,
+    spoken_de,
+    spoken_en,
 )
 
 CATALOGUES: Mapping[str, Mapping[str, str]] = {
@@ -36,6 +38,7 @@ CATALOGUES: Mapping[str, Mapping[str, str]] = {
         **attached_en.TEXTS,
         **problems_en.TEXTS,
         **api_en.TEXTS,
+        **spoken_en.TEXTS,
     },
     "de": {
         **de.TEXTS,
@@ -45,6 +48,7 @@ CATALOGUES: Mapping[str, Mapping[str, str]] = {
         **attached_de.TEXTS,
         **problems_de.TEXTS,
         **api_de.TEXTS,
+        **spoken_de.TEXTS,
     },
 }
 DEFAULT_LANGUAGE = "en"

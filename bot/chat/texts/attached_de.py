@@ -38,17 +38,19 @@ TEXTS: Mapping[str, str] = {
         " meinst."
     ),
     "attached.round-video": (
-        "Videonachrichten kann ich noch nicht ansehen. Bitte schreib deine Frage oder schick ein"
-        " Foto."
+        "/{command} nimmt keine Videonachrichten. Schick eine ohne Befehl, dann beantworte ich, was du"
+        " darin sagst."
     ),
     "attached.animation": (
         "Animationen kann ich noch nicht ansehen{names}. Schick stattdessen ein Standbild."
     ),
     "attached.voice": (
-        "Sprachnachrichten kann ich noch nicht anhören. Bitte schreib mir deine Nachricht."
+        "/{command} nimmt keine Sprachnachrichten. Schick eine ohne Befehl, dann beantworte ich, was du"
+        " darin sagst."
     ),
     "attached.audio": (
-        "Audiodateien kann ich noch nicht anhören{names}. Wenn du den Text dazu hast, schick mir den."
+        "/{command} nimmt keine Tondateien{names}. Schick eine mit einer Frage zu dem, was darin gesagt"
+        " wird."
     ),
     "attached.sticker": (
         "Mit Stickern kann ich leider nichts anfangen. Schick mir eine Frage oder ein Foto; /help"

@@ -33,12 +33,16 @@ TEXTS: Mapping[str, str] = {
     ),
     "attached.film": "I can't watch videos yet{names}. Send a screenshot of the moment you mean.",
     "attached.round-video": (
-        "I can't watch video messages yet. Please type your question, or send a photo."
+        "/{command} doesn't take video messages. Send one without a command, and I'll answer what you"
+        " say in it."
     ),
     "attached.animation": "I can't watch animations yet{names}. Send a screenshot instead.",
-    "attached.voice": "I can't listen to voice messages yet. Please type your message.",
+    "attached.voice": (
+        "/{command} doesn't take voice messages. Send one without a command, and I'll answer what you"
+        " say in it."
+    ),
     "attached.audio": (
-        "I can't listen to audio files yet{names}. If you have a transcript, send that instead."
+        "/{command} doesn't take sound files{names}. Send one with a question about what is said in it."
     ),
     "attached.sticker": (
         "I can't do anything with stickers, I'm afraid. Send me a question or a photo; /help shows"

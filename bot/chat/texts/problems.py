@@ -9,6 +9,8 @@ def told(problem: Problem, language: str) -> str:
     values: dict[str, str | float] = dict(problem.values)
     if (field := values.get("field")) is not None:
         values["field"] = word(language, f"field.{field}")
+    if problem.what is What.UNHEARD:
+        values["cause"] = told(Problem.read(str(values.get("cause", ""))), language)
     text = word(language, f"failure.{problem.what}", **values)
     if problem.attempts > 1 and problem.what is not What.TOLD:
         text = word(language, "failure.tried", problem=text, count=problem.attempts)

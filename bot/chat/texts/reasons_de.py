@@ -56,6 +56,8 @@ def _stopped(reason: Reason, model: str, on: str) -> Words:  # noqa: PLR0911  # 
             return ("Pause nach einem gescheiterten Versuch, der nächste folgt", *_at(reason))
         case Blocked.ENHANCING:
             return ("ein Textmodell verbessert zuerst den Prompt",)
+        case Blocked.HELD:
+            return ("zuerst wird aufgeschrieben, was gesagt wurde",)
         case Blocked.PAUSED:
             return (f"ein Admin hat {reason.host or model} angehalten",)
         case Blocked.SUSPECT:

@@ -15,12 +15,14 @@ from bot.requests.refusals import (
     NoModel,
     NoPicture,
     NotAPicture,
+    NotASound,
     NoText,
     NotText,
     OptionNotTaken,
     PictureTooHeavy,
     QuotaUsedUp,
     Refusal,
+    SoundTooHeavy,
     TextTooHeavy,
     TextTooLong,
     TooManyOpen,
@@ -91,8 +93,14 @@ def _line_full(refusal: LineFull, _: Told) -> Sentence:
 
 
 def _no_model(refusal: NoModel, _: Told) -> Sentence:
-    blind = refusal.capability is Capability.VISION
-    return Sentence("refused.cannot_see" if blind else "refused.no_model")
+    return Sentence(_MISSING.get(refusal.capability, "refused.no_model"))
+
+
+_MISSING = {
+    Capability.VISION: "refused.cannot_see",
+    Capability.SPEECH_TO_TEXT: "refused.cannot_hear",
+    Capability.TEXT_TO_SPEECH: "refused.cannot_speak",
+}
 
 
 def _style(refusal: UnknownStyle, told: Told) -> Sentence:
@@ -158,6 +166,15 @@ def _files_too_long(refusal: FilesTooLong, _: Told) -> Sentence:
     return Sentence("problem.text_too_long", {"length": refusal.length, "limit": refusal.limit})
 
 
+def _not_sound(refusal: NotASound, _: Told) -> Sentence:
+    return Sentence("problem.not_sound", {"name": refusal.name})
+
+
+def _heavy_sound(refusal: SoundTooHeavy, _: Told) -> Sentence:
+    values: dict[str, Value] = {"name": refusal.name, "size": refusal.size_mb}
+    return Sentence("problem.sound_bytes", {**values, "limit": refusal.limit_mb})
+
+
 def _unknown_model(refusal: UnknownModel, told: Told) -> Sentence:
     """Name the model that was perhaps meant, otherwise those with the capability."""
     if refusal.nearest:
@@ -206,11 +223,13 @@ _SENTENCES: Mapping[type, Callable[[Any, Told], Sentence]] = {
     NoText: _no_text,
     NotAccepting: _not_accepting,
     NotAPicture: _not_picture,
+    NotASound: _not_sound,
     NotCapable: _not_capable,
     NotText: _not_text,
     OptionNotTaken: _option,
     PictureTooHeavy: _heavy_picture,
     QuotaUsedUp: _quota,
+    SoundTooHeavy: _heavy_sound,
     TextTooHeavy: _heavy_text,
     TextTooLong: _too_long,
     TooManyPixels: _pixels,

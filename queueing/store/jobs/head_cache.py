@@ -121,9 +121,10 @@ class _Walk:
             self._last = seq
             if self._first_queued_at is None:
                 self._first_queued_at = queued_at
-            if self._now < not_before <= self._now + _LONGEST_DELAY_S or not_before >= HELD_UNTIL:
-                at = min(not_before, self._now + _LONGEST_DELAY_S)  # a held one is looked at again
-                self._next_start_at = min(at, self._next_start_at or at)
+            is_held = not_before >= HELD_UNTIL  # until a change of it lets the line be read again
+            if is_held or self._now < not_before <= self._now + _LONGEST_DELAY_S:
+                if not is_held:
+                    self._next_start_at = min(not_before, self._next_start_at or not_before)
                 self._held = self._held or attempt == 0
                 if not self.heads:
                     self._passed.append(job_id)

@@ -218,7 +218,7 @@ def test_a_model_that_cannot_or_is_not_there_is_a_refusal() -> None:
 
     async def play() -> list[Job | Refusal]:
         async with services() as (service,):
-            question = Talk(turns=(ChatMessage(role="user", text="why?"),))
+            question = Talk(turns=(ChatMessage(role="user", text="why?", pictures=(0,)),))
             return [
                 await service.draw(Asking(person=ADA, key="a"), Drawing(prompt="a", model="flx")),
                 await service.ask(

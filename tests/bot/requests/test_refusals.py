@@ -45,6 +45,8 @@ REFUSALS: tuple[Refusal, ...] = (
     refusals.NotText(name="a.exe"),
     refusals.TextTooHeavy(name="a.txt", limit_kb=200),
     refusals.FilesTooLong(length=30000, limit=20000),
+    refusals.NotASound(name="a.ogg"),
+    refusals.SoundTooHeavy(name="a.ogg", size_mb=30, limit_mb=20),
     refusals.NoLongerWaiting(job_id=7),
     UnknownModel("flx", nearest=("flux",)),
     UnknownModel("xyz", able=("qwen",)),

@@ -36,6 +36,7 @@ VALUES: dict[str, str | int] = {
     "host": "gpu-1",
     "model": "flux",
     "names": "flux",
+    "word": "rude",
 }
 ROOT = Path(__file__).parents[4]
 

@@ -1,0 +1,40 @@
+"""What messages say about recordings and voices: who listens, what was heard, who reads. Pure."""
+
+from bot.chat.api.content import Body, Content
+from bot.chat.texts import buttons, join, say
+from bot.chat.texts.status import running, shortened, waiting
+from queueing.core.jobs import Job, JobState
+from queueing.core.requests import Progress
+from queueing.core.standings import Standing
+
+HEARD_SHOWN = 600  # characters of a transcript above its answer
+
+
+def listening(
+    question: Job, standing: Standing | None, progress: Progress | None, language: str
+) -> Content:
+    """Return the message of a question whose recording is being written down.
+
+    `standing` is that of the job that does so, None before it is accepted.
+    """
+    body = say(language, "recording.first", model=question.model)
+    if standing is not None:
+        body += ("\n", *_stands(standing, progress, language))
+    return Content(body=join(body), buttons=buttons.while_open(question, language))
+
+
+def reading(standing: Standing, language: str) -> Body:
+    """Return what an answer's message says while it is read aloud."""
+    return join((*say(language, "aloud.reading"), " ", *_stands(standing, None, language)))
+
+
+def _stands(standing: Standing, progress: Progress | None, language: str) -> Body:
+    if standing.job.state is JobState.PROCESSING:
+        return running(standing, progress, language, previews=False).body
+    return waiting(standing, language)
+
+
+def quoted(heard: str) -> str:
+    """Return what was heard as a quotation, in the form that models write."""
+    lines = shortened(heard, HEARD_SHOWN).splitlines()
+    return "\n".join(f"> {line}" for line in (f"🎤 {lines[0]}", *lines[1:]))

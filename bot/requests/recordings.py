@@ -1,0 +1,103 @@
+"""Recordings in a question: one model writes them down, another answers, a third reads aloud. Pure.
+
+The question is the person's job, accepted once and held. What writes down and reads aloud are jobs
+made for it: their keys follow from its number, so each is accepted once whatever is interrupted.
+"""
+
+import re
+from collections.abc import Sequence
+
+from queueing.core.jobs import Job, NewJob
+from queueing.core.requests import Chat, File, SpeechToText, TextToSpeech
+
+OWNER = "usher:recordings"  # it counts against no one's limits and appears in no one's list
+
+RECORDINGS = 4  # in one question
+HEARD_LIMIT = 20_000  # characters of what is said in the recordings of one question
+SPOKEN_LIMIT = 4_000  # characters of an answer that are read aloud
+
+_FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
+_BARE_LINK = re.compile(r"https?://\S+")
+_SIGNS = re.compile(r"^\s{0,3}(?:#{1,6}|>|[-*+]|\d+\.)\s+|[*_`~|]+", re.MULTILINE)
+_SILENCE = re.compile(r"(?:[\[(][\w ]*[\])]|[\s.…♪*-])*")
+_END = re.compile(r"[.!?…。]\s")
+
+
+def unheard(job: Job) -> tuple[int, ...]:
+    """Return which of a held question's files are recordings that are not written down yet."""
+    if not job.held or not isinstance(job.request, Chat):
+        return ()
+    last = job.request.messages[-1]
+    return last.sounds if last.heard is None else ()
+
+
+def heard_in(job: Job) -> str:
+    """Return what was said in a question's recordings, "" for one without any."""
+    return (job.request.messages[-1].heard or "") if isinstance(job.request, Chat) else ""
+
+
+def writing_key(question: int, place: int) -> str:
+    """Return the key of the job that writes down one of a question's files."""
+    return f"recording:{question}:{place}"
+
+
+def writing(question: Job, place: int, sound: File, model: str) -> NewJob:
+    """Return the job that writes down one of a question's files; the same each time."""
+    return NewJob(
+        model=model,
+        request=SpeechToText(),
+        files=(sound,),
+        owner=OWNER,
+        lane=question.lane,
+        parent=question.id,
+        key=writing_key(question.id, place),
+    )
+
+
+def words_of(written: str) -> str:
+    """Return what was said, "" where only a sign of silence is written down, as [BLANK_AUDIO]."""
+    text = written.strip()
+    return "" if _SILENCE.fullmatch(text) else text
+
+
+def asked(request: Chat, heard: Sequence[str]) -> Chat:
+    """Return a question with what was said in its recordings, after its typed words."""
+    *before, last = request.messages
+    said = "\n\n".join(filter(None, (each.strip() for each in heard)))[:HEARD_LIMIT]
+    text = "\n\n".join(filter(None, (last.text, said)))
+    turn = last.model_copy(update={"text": text, "heard": said})
+    return request.model_copy(update={"messages": (*before, turn)})
+
+
+def speech_key(question: int) -> str:
+    """Return the key of the job that reads a question's answer aloud."""
+    return f"speech:{question}"
+
+
+def speech(question: Job, text: str, model: str) -> NewJob:
+    """Return the job that reads an answer aloud; the same each time."""
+    return NewJob(
+        model=model,
+        request=TextToSpeech(text=text, source=question.id),
+        owner=OWNER,
+        lane=question.lane,
+        parent=question.id,
+        key=speech_key(question.id),
+    )
+
+
+def spoken(answer: str) -> str:
+    """Return the words of an answer as a voice reads them, "" where it has none.
+
+    Program text and addresses are left out, and so are the signs of Markdown; of a long answer the
+    sentences that fit are read.
+    """
+    text = _LINK.sub(r"\1", _FENCED.sub(" ", answer))
+    text = _SIGNS.sub("", _BARE_LINK.sub(" ", text))
+    text = "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
+    if len(text) > SPOKEN_LIMIT:
+        text = text[:SPOKEN_LIMIT]
+        ends = [found.end() for found in _END.finditer(text)]
+        text = text[: ends[-1]] if ends else text
+    return text.strip()
