@@ -2,17 +2,19 @@
 
 import asyncio
 import json
+import logging
 from functools import partial
 
 from backends.demo.pace import Pace, known
 from backends.demo.tones import length_s, played, spoken, title_of, words_of
-from backends.media import films
+from backends.media import films, sounds
 from queueing.core.errors import Rejected
 from queueing.core.ports import Fetch
 from queueing.core.requests import (
     File,
     Output,
     Progress,
+    SpeechFormat,
     SpeechToText,
     TextToAudio,
     TextToSpeech,
@@ -21,7 +23,7 @@ from queueing.core.requests import (
 
 USUAL_MUSIC_S = 60.0
 STEPS = 8
-_MP3_BYTES_S = 12_000  # of a sound; a file within that many bytes a second plays everywhere
+_log = logging.getLogger(__name__)
 
 
 async def speak(request: TextToSpeech, pace: Pace) -> Fetch:
@@ -30,7 +32,7 @@ async def speak(request: TextToSpeech, pace: Pace) -> Fetch:
     await _worked(pace, max(1, len(words)))
     data = await asyncio.to_thread(spoken, request.text, voice=request.voice, speed=request.speed)
     name = title_of(request.text) or "speech"
-    return partial(_sound, name, data, wave=request.format in {"wav", "pcm"})
+    return partial(_sound, name, data, request.format)
 
 
 async def compose(request: TextToAudio, work: Work, pace: Pace) -> Fetch:
@@ -40,7 +42,7 @@ async def compose(request: TextToAudio, work: Work, pace: Pace) -> Fetch:
     await _worked(pace, steps, share=steps / STEPS * seconds / USUAL_MUSIC_S)
     data = await asyncio.to_thread(played, request.prompt, request.seed, seconds)
     name = title_of(request.prompt) or f"demo-{work.key[:8]}"
-    return partial(_sound, name, data)
+    return partial(_sound, name, data, None)
 
 
 async def listen(request: SpeechToText, work: Work, pace: Pace) -> Fetch:
@@ -93,13 +95,14 @@ async def _heard_s(file: File) -> float | None:
         return length_s(file.data)
 
 
-async def _sound(name: str, data: bytes, *, wave: bool = False) -> Output:
-    """Return a sound as MP3 where that can be made, in place of a real server's download."""
+async def _sound(name: str, data: bytes, form: SpeechFormat | None) -> Output:
+    """Return a sound in its form where that can be made, in place of a real server's download."""
     file = File(name=f"{name}.wav", mime="audio/wav", data=data)
-    if wave:
+    if form == "wav":
         return Output(files=(file,))
     try:
-        fits = max(20_000, round((length_s(data) or 1.0) * _MP3_BYTES_S))
-        return Output(files=(await films.fitted(file, fits),))
-    except films.FilmError:  # the libraries are missing
+        return Output(files=(await sounds.as_form(file, form or "mp3"),))
+    except sounds.SoundError as error:
+        if error.fault is not sounds.SoundFault.NO_LIBRARY:
+            _log.warning("the demo's sound stays a WAV: %s", error)
         return Output(files=(file,))

@@ -63,10 +63,10 @@ class Answering:
         patience: WaitLimits,
         attendance: Attendance,
     ) -> None:
-        self._runs = runs
+        self.runs = runs
         self._outputs = outputs
         self._submitter = submitter
-        self._patience = patience
+        self.patience = patience
         self._attendance = attendance
         self._tasks: asyncio.TaskGroup | None = None
 
@@ -85,11 +85,11 @@ class Answering:
         """Send an answer as it is written. Raises `ApiError` while the status is unsent."""
         if leaves(request):
             return accepted(job)
-        _require_result(job)
+        require_result(job)
         response = web.StreamResponse(headers={**sse.HEADERS, **headers_of(job)})
         async with self._while_listening(job):
             await response.prepare(request)
-            with self._runs.watch(job) as (run, news), closing(Alarm(news)) as alarm:
+            with self.runs.watch(job) as (run, news), closing(Alarm(news)) as alarm:
                 end = await self._follow(response, run, news, writer, alarm)
             await response.write_eof(end)
         return response
@@ -133,14 +133,14 @@ class Answering:
 
     async def _broken(self, job: Job) -> ApiError:
         """Give up an answer that was partly read and then interrupted, and return the error."""
-        if self._runs.stopping:
+        if self.runs.stopping:
             return stopping(job)
         await self._submitter.cancel(job.id)
         return BROKEN
 
     async def _end(self, job: Job, writer: Writer) -> bytes:
         try:
-            output = await self._output(job)
+            output = await self.output_of(job)
         except ApiError as error:
             return writer.failing(error)
         return writer.closing(output)
@@ -151,21 +151,21 @@ class Answering:
         """Send an answer once it is complete. Raises `ApiError` while the status is unsent."""
         if leaves(request):
             return accepted(job)
-        _require_result(job)
+        require_result(job)
         began = asyncio.get_running_loop().time()
-        ends = began + self._patience.wait_s
-        hold_s = min(self._patience.hold_s, headers_within_s(request))
+        ends = began + self.patience.wait_s
+        hold_s = min(self.patience.hold_s, headers_within_s(request))
         async with self.while_listening(request, job):
-            with self._runs.watch(job) as (run, news):
+            with self.runs.watch(job) as (run, news):
                 if await run.until_final(news, min(ends, began + hold_s)):
                     return web.Response(
-                        body=_in_json(render(await self._output(run.job))),
+                        body=_in_json(render(await self.output_of(run.job))),
                         content_type="application/json",
                         charset="utf-8",
                         headers=headers_of(run.job),
                     )
                 if run.left or asyncio.get_running_loop().time() >= ends:
-                    raise _unfinished(run)
+                    raise unfinished(run)
                 return await self._with_spaces(request, run, news, render, ends)
 
     async def _with_spaces(
@@ -183,15 +183,15 @@ class Answering:
             await run.until_final(news, min(ends, clock() + space_every_s))
         try:
             if not run.job.state.final:
-                raise _unfinished(run)
-            body = _in_json(render(await self._output(run.job)))
+                raise unfinished(run)
+            body = _in_json(render(await self.output_of(run.job)))
         except ApiError as error:
             body = _in_json(error.body)
         await response.write(body)
         await response.write_eof()
         return response
 
-    async def _output(self, job: Job) -> Output:
+    async def output_of(self, job: Job) -> Output:
         """Return what a job that has ended produced. Raises `ApiError`."""
         if job.state is not JobState.COMPLETED:
             raise problem_of(job)
@@ -220,7 +220,7 @@ class Answering:
 
     async def _hung_up(self, job: Job, again_s: float) -> None:
         await asyncio.sleep(again_s)
-        while not self._runs.is_watched(job) and not self._attendance.is_attended(job):
+        while not self.runs.is_watched(job) and not self._attendance.is_attended(job):
             try:
                 if not await self._attendance.give_up(job):
                     return
@@ -232,7 +232,7 @@ class Answering:
                 return
 
 
-def _require_result(job: Job) -> None:
+def require_result(job: Job) -> None:
     """Refuse a repeated call whose job has ended without a result. Raises `ApiError`."""
     if job.state is JobState.CANCELLED:
         raise cancelled_before(job)
@@ -240,7 +240,8 @@ def _require_result(job: Job) -> None:
         raise problem_of(job)
 
 
-def _unfinished(run: Run) -> ApiError:
+def unfinished(run: Run) -> ApiError:
+    """Return the error for a call whose job goes on without it."""
     return stopping(run.job) if run.left else too_late(run.job)
 
 

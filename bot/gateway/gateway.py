@@ -14,6 +14,7 @@ from bot.gateway.chat_completions import ChatRoute
 from bot.gateway.completions import CompletionRoute
 from bot.gateway.embeddings import EmbeddingRoute
 from bot.gateway.fetching.fetcher import Fetcher
+from bot.gateway.file_answers import FileAnswers
 from bot.gateway.image_answers import ImageAnswers
 from bot.gateway.image_edits import ImageEditRoute, no_variations
 from bot.gateway.image_generations import ImageRoute
@@ -29,7 +30,9 @@ from bot.gateway.repeats import Repeats
 from bot.gateway.responses import ResponseRoute
 from bot.gateway.runs import Runs
 from bot.gateway.server import Route, application
+from bot.gateway.speech import SpeechRoute
 from bot.gateway.submitting import Submitting
+from bot.gateway.transcriptions import TranscriptionRoutes
 from bot.people.api_keys import ApiKeys
 from bot.people.uploads import Uploads
 from bot.people.users import People
@@ -148,6 +151,11 @@ class Gateway:
         edits = ImageEditRoute(
             submitting=submitting, answers=drawn, pictures=pictures, job_pictures=job_pictures
         )
+        raw = FileAnswers(answering=answering)
+        speech = SpeechRoute(submitting=submitting, answering=answering, files=raw)
+        transcripts = TranscriptionRoutes(
+            submitting=submitting, answering=answering, files=raw, pictures=pictures
+        )
         models = ModelsRoute(models=queue.models, status=queue.status)
         jobs = JobRoutes(
             jobs=queue.jobs,
@@ -168,6 +176,10 @@ class Gateway:
             "POST /v1/images/generations": ImageRoute(submitting=submitting, answers=drawn),
             "POST /v1/images/edits": edits,
             "POST /v1/images/variations": no_variations,
+            "POST /v1/audio/speech": speech,
+            **transcripts.routes,
+            "GET /v1/audio/models": models.audio,
+            "GET /v1/audio/voices": models.voices,
             "GET /v1/models": models.all,
             "GET /v1/models/{name}": models.one,
             "POST /v1/jobs": jobs.submit,

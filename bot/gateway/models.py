@@ -9,10 +9,13 @@ from bot.gateway.callers import Caller
 from bot.gateway.json_answers import json_response
 from bot.gateway.openai.model_rows import (
     Architecture,
+    AudioModel,
+    AudioModels,
     Modality,
     ModelExtras,
     ModelRow,
     ModelRows,
+    Voices,
 )
 from bot.gateway.outcomes import refused
 from bot.queue.models import OfferReader
@@ -38,6 +41,7 @@ _TAKES_AND_MAKES: Mapping[Capability, tuple[tuple[Modality, ...], str]] = {
     Capability.EMBEDDING: (("text",), "embeddings"),
     Capability.IMAGE_EMBEDDING: (("text", "image"), "embeddings"),
 }
+AUDIO = (Capability.TEXT_TO_SPEECH, Capability.SPEECH_TO_TEXT)
 _MODALITIES: tuple[Modality, ...] = ("text", "image", "audio")
 
 
@@ -51,6 +55,16 @@ class ModelsRoute:
     async def all(self, _request: web.Request, _caller: Caller) -> web.Response:
         """Return every model under each of its names."""
         return json_response(ModelRows(data=self._rows()))
+
+    async def audio(self, _request: web.Request, _caller: Caller) -> web.Response:
+        """Return the models that speak or write down, as Open WebUI asks for them."""
+        catalog = self.models.offer.catalog
+        names = (name for able in AUDIO for name in catalog.able(able))
+        return json_response(AudioModels(models=tuple(AudioModel(id=name) for name in names)))
+
+    async def voices(self, _request: web.Request, _caller: Caller) -> web.Response:
+        """Return no voices: a model's own speaks unless a call names another."""
+        return json_response(Voices())
 
     async def one(self, request: web.Request, _caller: Caller) -> web.Response:
         """Return one model. Raises `ApiError`."""

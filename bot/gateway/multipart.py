@@ -1,7 +1,7 @@
 """Reads requests in multipart form: a limited number of fields and files, each of limited size."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, cast
@@ -21,6 +21,8 @@ NO_FORM = ApiError(
     status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     message="The body must be in multipart form, with “Content-Type: multipart/form-data”.",
 )
+Weigh = Callable[[int, str], None]
+"""Refuses a file of so many bytes in that field. Raises `ApiError`."""
 _NUMBERED = re.compile(r"\[\d{0,4}\]\Z", re.ASCII)
 
 
@@ -53,17 +55,30 @@ def is_form(request: web.Request) -> bool:
     return request.content_type == "multipart/form-data"
 
 
+def require_picture_weight(size: int, param: str) -> None:
+    """Refuse a picture that is too large. Raises `ApiError`."""
+    try:
+        require_weight(size)
+    except Declined as declined:
+        raise invalid(in_words(declined.refusal), param) from None
+
+
 async def form_of(
-    request: web.Request, *, files: Collection[str], field_limit: int = FIELD_LIMIT
+    request: web.Request,
+    *,
+    files: Collection[str],
+    field_limit: int = FIELD_LIMIT,
+    weigh: Weigh = require_picture_weight,
 ) -> ClientForm:
     """Return the form of a request. Raises `ApiError`.
 
-    The fields named in `files` are files, whatever their parts say of themselves; `image`,
-    `image[]` and `image[0]` are the same field. All other fields are texts.
+    The fields named in `files` are files, whatever their parts say of themselves, each at most as
+    large as `weigh` allows; `image`, `image[]` and `image[0]` are the same field. All other fields
+    are texts; of those that may come several times, such as `include[]`, the last is kept.
     """
     if not is_form(request):
         raise NO_FORM
-    reading = _Reading(frozenset(files), field_limit)
+    reading = _Reading(frozenset(files), field_limit, weigh)
     body = Body(request)
     try:
         reader = MultipartReader(request.headers, cast("Any", body))
@@ -79,23 +94,26 @@ async def form_of(
 class _Reading:
     """The parts of a form that have been read so far."""
 
-    def __init__(self, files: frozenset[str], field_limit: int) -> None:
+    def __init__(self, files: frozenset[str], field_limit: int, weigh: Weigh) -> None:
         self.fields: dict[str, str] = {}
         self.files: list[FormFile] = []
         self._names = files
         self._field_limit = field_limit
+        self._weigh = weigh
+        self._parts = 0
 
     async def take(self, part: BodyPartReader) -> None:
         """Read one more part. Raises `ApiError`, and the errors of aiohttp for a broken one."""
-        if len(self.fields) + len(self.files) == PARTS_LIMIT:
+        self._parts += 1
+        if self._parts > PARTS_LIMIT:
             raise invalid(f"A form must not have more than {PARTS_LIMIT} parts.")
         param = part.name
         if not param:
             raise invalid("Every part of the form needs a name.")
         name = _NUMBERED.sub("", param)
         if name in self._names:
-            self.files.append(FormFile(name=name, param=param, data=await _file(part, param)))
-        elif param in self.fields:
+            self.files.append(FormFile(name=name, param=param, data=await self._file(part, param)))
+        elif param in self.fields and not param.endswith("[]"):
             raise invalid(f"{param}: was sent twice.", param)
         else:
             self.fields[param] = await self._text(part, param)
@@ -112,13 +130,9 @@ class _Reading:
         except UnicodeDecodeError:
             raise invalid(f"{param}: must be text in UTF-8.", param) from None
 
-
-async def _file(part: BodyPartReader, param: str) -> bytes:
-    data = bytearray()
-    try:
+    async def _file(self, part: BodyPartReader, param: str) -> bytes:
+        data = bytearray()
         while not part.at_eof():
             data += await part.read_chunk(PIECE)
-            require_weight(len(data))
-    except Declined as declined:
-        raise invalid(in_words(declined.refusal), param) from None
-    return bytes(data)
+            self._weigh(len(data), param)
+        return bytes(data)

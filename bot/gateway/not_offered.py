@@ -2,11 +2,11 @@
 
 import re
 
-_BELOW = "speech|transcriptions|translations|compact|input_tokens"
+_BELOW = "compact|input_tokens"
 _PATH = re.compile(rf"/*(?:v1/+)*(?P<kind>[a-z_]+(?:/(?:{_BELOW}))?)")
 _NOTHING_KEPT = "nothing is stored here; send the whole conversation with each call"
 _NO_TRAINING = "Usher runs models, and does not train or grade them"
-_FILES = "send pictures and text files in the request, as data URLs"
+_FILES = "send files in the request, as data URLs, or ahead of it to /v1/files"
 _SENTENCES = {
     "uploads": f"There are no uploads here: {_FILES}.",
     "containers": f"There are no containers here: {_FILES}.",
@@ -20,12 +20,9 @@ _SENTENCES = {
     "evals": f"There are no evaluations here: {_NO_TRAINING}.",
     "realtime": "There are no realtime sessions here: use /v1/responses with stream.",
     "rerank": "There is no reranking here: compare the vectors of /v1/embeddings.",
-    "videos": "There are no videos here: /v1/images/generations draws pictures.",
+    "videos": "There are no videos at this path: submit a film to /v1/jobs, with `kind` film.",
     "responses/compact": "Conversations are not compacted here: ask a model for a summary of yours.",
     "responses/input_tokens": "Tokens are not counted in advance here: `usage` of an answer has them.",
-    "audio/speech": "No model here speaks yet.",
-    "audio/transcriptions": "No model here listens yet.",
-    "audio/translations": "No model here listens yet.",
 }
 
 

@@ -139,6 +139,13 @@ def gone(job: Job) -> ApiError:
     )
 
 
+def no_sound(text: str = "The server finished without a sound.") -> ApiError:
+    """Return the error for a job that ended without the sound that was asked for."""
+    return ApiError(
+        status=HTTPStatus.INTERNAL_SERVER_ERROR, message=text, code="no_sound", repeat=False
+    )
+
+
 def refused(refusal: Refusal, models: Sequence[str], now: float) -> ApiError:
     """Return the error for a request that was not accepted; `models` are the known models."""
     free_at = _free_at(refusal)

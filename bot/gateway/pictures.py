@@ -1,6 +1,7 @@
-"""Pictures in requests: data URLs, base64, bytes of a form and fetched addresses become files.
+"""Files in requests: data URLs, base64, bytes of a form and fetched addresses become pictures.
 
-The one door for all of them: each is bounded, known by its bytes and stripped of metadata.
+The one door for all of them, and for recordings: each is bounded, known by its bytes and stripped of
+metadata.
 """
 
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from bot.gateway.fetching.fetcher import Fetcher
 from bot.gateway.fetching.targets import NotFetched
 from bot.gateway.openai.data_urls import NotData, data_of
 from bot.gateway.outcomes import in_words, refused
+from bot.gateway.recordings import is_recorded, recorded
 from bot.requests.images import checked, require_weight
 from bot.requests.limits import ban_of
 from bot.requests.refusals import Declined
@@ -55,6 +57,14 @@ class CallPictures:
             return await checked(data)
         except Declined as declined:
             raise invalid(in_words(declined.refusal), param) from None
+
+    async def recorded(self, data: bytes, param: str) -> File:
+        """Return bytes as a sound or a film, checked and without metadata. Raises `ApiError`."""
+        return await recorded(data, param)
+
+    async def any_kind(self, data: bytes, param: str) -> File:
+        """Return bytes as a picture, a sound or a film, checked. Raises `ApiError`."""
+        return await (self.recorded if is_recorded(data) else self.sent)(data, param)
 
     async def _fetched(self, text: str) -> bytes:
         if self._errands is None:

@@ -288,11 +288,7 @@ async def test_without_the_film_libraries_a_film_is_a_moving_picture(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A newcomer whose machine has no PyAV would see no film at all."""
-
-    async def no_libraries(_file: File, _limit: int) -> File:
-        raise films.NoFilms("no libraries")
-
-    monkeypatch.setattr(films, "fitted", no_libraries)
+    monkeypatch.setattr("backends.media.films.installed", lambda _library: False)
     request = TextToVideo(prompt="cat", width=128, height=64, seconds=0.5, steps=2)
     (moving,) = (await made(demo(), request)).files
     with Image.open(io.BytesIO(moving.data), formats=["WEBP"]) as opened:

@@ -17,6 +17,7 @@ class MediaTask(StrEnum):
     READ = "read"  # extract a document's text, or its pages as pictures
     WAV = "wav"  # make a sound plain, for a server that reads speech
     VOICE = "voice"  # make a sound a voice message
+    ENCODE = "encode"  # give a sound the form that a program asks for
     FRAMES = "frames"  # extract some of a film's pictures
     SOUNDTRACK = "soundtrack"  # give a silent film a track of silence
 
@@ -26,7 +27,7 @@ class Order:
     """A task on a file of a media type; `size` bytes follow.
 
     `limit` is the most bytes a file may have that is made to fit, `characters` the most of a text,
-    `pictures` the most pictures, `seconds` the longest a sound may play.
+    `pictures` the most pictures, `seconds` the longest a sound may play, `form` the form it gets.
     """
 
     task: MediaTask
@@ -36,6 +37,7 @@ class Order:
     characters: int = 0
     pictures: int = 0
     seconds: float = 0.0
+    form: str = ""
 
     def line(self) -> bytes:
         """Return the order in its wire form."""

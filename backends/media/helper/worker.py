@@ -25,6 +25,7 @@ _SOONER: Mapping[MediaTask, tuple[int, int]] = {
     MediaTask.READ: (3 * 2**29, 45),
     MediaTask.WAV: (MEMORY, 90),
     MediaTask.VOICE: (MEMORY, 90),
+    MediaTask.ENCODE: (MEMORY, 90),
     MediaTask.FRAMES: (MEMORY, 45),
 }
 _NICE = 15
@@ -37,6 +38,7 @@ _WORKS: Mapping[MediaTask, tuple[str, str]] = {
     MediaTask.FIT: ("films.encode", "fitted"),
     MediaTask.WAV: ("sounds.convert", "converted"),
     MediaTask.VOICE: ("sounds.convert", "converted"),
+    MediaTask.ENCODE: ("sounds.encode", "encoded"),
     MediaTask.READ: ("documents.office", "read"),  # PDFs: documents.pdf
 }
 

@@ -3,17 +3,37 @@
 Any sound will do, and any film that has one: a round video is transcribed like a voice message.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePath
 
 from backends.media import films
-from backends.media.helper.order import MediaTask, Order, pieces
+from backends.media.helper.order import Answer, MediaTask, Order, pieces
 from backends.media.helper.process import MediaError, NoLibrary, ask
 from backends.media.metadata.kinds import mime_of
-from queueing.core.requests import File
+from queueing.core.requests import File, SpeechFormat
 
-__all__ = ["SoundError", "SoundFault", "Voice", "as_music", "as_voice", "as_wav"]
+__all__ = [
+    "FORMS",
+    "SoundError",
+    "SoundFault",
+    "Voice",
+    "as_form",
+    "as_music",
+    "as_voice",
+    "as_wav",
+]
+
+FORMS: Mapping[SpeechFormat, str] = {
+    "mp3": "audio/mpeg",
+    "opus": "audio/ogg",
+    "aac": "audio/aac",
+    "flac": "audio/flac",
+    "wav": "audio/wav",
+    "pcm": "audio/pcm",
+}
+"""The media types of the forms that programs ask for; `pcm` is 16 bits at 24 kHz in mono."""
 
 SECONDS_MOST = 3600.0
 _WALL_S = 120.0
@@ -69,6 +89,15 @@ async def as_voice(file: File, *, seconds: float = SECONDS_MOST) -> Voice:
     return Voice(file=voice, seconds=played, waveform=made[1][:256])
 
 
+async def as_form(file: File, form: SpeechFormat, *, seconds: float = SECONDS_MOST) -> File:
+    """Return a sound in mono in the form that a program asks for.
+
+    Raises `SoundError`, also if it plays for more than that many seconds.
+    """
+    _, made = await _asked(file, MediaTask.ENCODE, seconds, form)
+    return File(name=f"{_stem(file)}.{form}", mime=FORMS[form], data=made)
+
+
 async def as_music(file: File, *, limit: int = _MUSIC_MOST) -> File:
     """Return a sound as players of music take it: MP3 or AAC as they are, all else as MP3.
 
@@ -88,19 +117,27 @@ async def as_music(file: File, *, limit: int = _MUSIC_MOST) -> File:
 
 
 async def _converted(file: File, task: MediaTask, seconds: float) -> tuple[float, list[bytes]]:
-    if not films.available():
-        raise SoundError(SoundFault.NO_LIBRARY, "sounds need usher-bot[media]")
-    order = Order(task=task, mime=mime_of(file.data), size=len(file.data), seconds=seconds)
-    try:
-        answer, made = await ask(order, file.data, wall_s=_WALL_S)
-    except MediaError as error:
-        known = error.fault in set(SoundFault)
-        fault = SoundFault(error.fault) if known else SoundFault.UNREADABLE
-        raise SoundError(fault, str(error)) from error
+    answer, made = await _asked(file, task, seconds)
     looks, parts = answer.looks, list(pieces(made, answer.parts))
     if looks is None or len(parts) != 2 or not parts[0]:
         raise SoundError(SoundFault.UNREADABLE, "the helper made no sound")
     return looks.seconds, parts
+
+
+async def _asked(
+    file: File, task: MediaTask, seconds: float, form: str = ""
+) -> tuple[Answer, bytes]:
+    if not films.available():
+        raise SoundError(SoundFault.NO_LIBRARY, "sounds need usher-bot[media]")
+    order = Order(
+        task=task, mime=mime_of(file.data), size=len(file.data), seconds=seconds, form=form
+    )
+    try:
+        return await ask(order, file.data, wall_s=_WALL_S)
+    except MediaError as error:
+        known = error.fault in set(SoundFault)
+        fault = SoundFault(error.fault) if known else SoundFault.UNREADABLE
+        raise SoundError(fault, str(error)) from error
 
 
 def _stem(file: File) -> str:

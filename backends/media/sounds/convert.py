@@ -27,7 +27,7 @@ def converted(order: Order, data: bytes) -> tuple[Answer, bytes]:
     with made(out, "audio/wav" if wav else "audio/ogg") as target:
         stream = target.add_stream("pcm_s16le", rate=hz) if wav else _opus(target)
         stream.codec_context.layout = "mono"
-        for frame in _heard(data, order, hz):
+        for frame in heard(data, order, hz):
             loudness.hear(frame)
             target.mux(stream.encode(frame))
         target.mux(stream.encode(None))
@@ -48,7 +48,7 @@ def _opus(target: Any) -> Any:
     return stream
 
 
-def _heard(data: bytes, order: Order, hz: int) -> Iterator[Any]:
+def heard(data: bytes, order: Order, hz: int) -> Iterator[Any]:
     """Yield a file's sound in mono, at that rate. Raises `Faulty` if there is none, or too much."""
     heard = 0
     with opened(data, order.mime) as source:

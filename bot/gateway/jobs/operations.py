@@ -26,13 +26,15 @@ from bot.gateway.openai.chat import ChatCompletions
 from bot.gateway.openai.completions import Completions
 from bot.gateway.openai.embeddings import EmbeddingCall
 from bot.gateway.openai.images import ImageEditInJson, ImageGeneration
-from bot.gateway.openai.model_rows import ModelRow, ModelRows
+from bot.gateway.openai.model_rows import AudioModels, ModelRow, ModelRows, Voices
 from bot.gateway.openai.response_request import Responses
+from bot.gateway.openai.speech import Speech
 
 ABSENT = ("/v1/responses/", "/v1/images/variations")
 """The beginnings of OpenAI's paths that only explain why they are not served."""
 EVENTS = "text/event-stream"
 ANY_FILE = "*/*"
+TEXT = "text/plain"
 
 
 _ACCEPTED = {"x-usher-job": "The number of the job.", "x-request-id": "The job, for error reports."}
@@ -44,6 +46,27 @@ def _waits_in_line(**about: Any) -> Operation:
     """Return a path of OpenAI's whose answer is that of a job, whole or as a stream."""
     return Operation(
         answers={JSON: None, EVENTS: None},
+        parameters=(KEY,),
+        headers=_ACCEPTED,
+        refusals=_WAITING,
+        **about,
+    )
+
+
+_RECORDING: Mapping[str, Mapping[str, Any]] = {
+    "file": BYTES,
+    "model": {"type": "string"},
+    "prompt": {"type": "string"},
+    "response_format": {"type": "string", "enum": ["json", "text", "srt", "verbose_json", "vtt"]},
+    "temperature": {"type": "number", "minimum": 0, "maximum": 1},
+    "stream": {"type": "boolean"},
+}
+
+
+def _written_down(**about: Any) -> Operation:
+    """Return a path that takes a recording and answers with what is said in it."""
+    return Operation(
+        answers={JSON: None, TEXT: None, EVENTS: None},
         parameters=(KEY,),
         headers=_ACCEPTED,
         refusals=_WAITING,
@@ -97,6 +120,27 @@ OPERATIONS: Mapping[str, Operation] = {
             "size": {"type": "string"},
             "n": {"type": "integer"},
         },
+    ),
+    "POST /v1/audio/speech": Operation(
+        summary="Read a text aloud; with `stream_format` sse, as a stream",
+        request=Speech,
+        answers={ANY_FILE: None, EVENTS: None},
+        parameters=(KEY,),
+        headers=_ACCEPTED,
+        refusals=_WAITING,
+    ),
+    "POST /v1/audio/transcriptions": _written_down(
+        summary="Write down what is said in a recording",
+        form={**_RECORDING, "language": {"type": "string"}},
+    ),
+    "POST /v1/audio/translations": _written_down(
+        summary="Write down in English what is said in a recording", form=_RECORDING
+    ),
+    "GET /v1/audio/models": Operation(
+        summary="List the models that speak or write down", answers={JSON: AudioModels}
+    ),
+    "GET /v1/audio/voices": Operation(
+        summary="List the voices that are known by name", answers={JSON: Voices}
     ),
     "POST /v1/jobs": Operation(
         summary="Submit a job",

@@ -49,3 +49,27 @@ class ModelRows(BaseModel):
 
     object: Literal["list"] = "list"
     data: tuple[ModelRow, ...]
+
+
+class AudioModel(BaseModel):
+    """The name of a model that speaks or writes down."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+
+
+class AudioModels(BaseModel):
+    """All of them."""
+
+    model_config = ConfigDict(frozen=True)
+
+    models: tuple[AudioModel, ...]
+
+
+class Voices(BaseModel):
+    """The voices that are known by name."""
+
+    model_config = ConfigDict(frozen=True)
+
+    voices: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from tests.bot.gateway.whole_api import running
 PATHS = (
     "/assistants", "/threads/thread_1/runs", "/batches",
     "/vector_stores", "/moderations", "/fine_tuning/jobs", "/uploads", "/conversations",
-    "/responses/compact", "/responses/input_tokens", "/audio/speech", "/audio/transcriptions", "/realtime/sessions", "/rerank", "/evals",
+    "/responses/compact", "/responses/input_tokens", "/videos", "/realtime/sessions", "/rerank", "/evals",
 )  # fmt: skip
 
 
