@@ -17,7 +17,9 @@ from backends.demo.tones import length_s, played
 from backends.media import films, sounds
 from backends.media.metadata.kinds import mime_of
 from bot.gateway import recordings
+from bot.gateway.errors import ApiError
 from bot.gateway.openai.transcriptions import rendered
+from bot.gateway.speech import in_form
 from queueing.core.requests import File, Output, SpeechToText, TextToSpeech
 from tests.bot.gateway.whole_api import CONFIG, WAIT_S, Api, running
 from tests.specs import openai_spec
@@ -90,6 +92,20 @@ async def test_speech_comes_in_the_form_that_was_asked_for(form: Any, tmp_path: 
         assert mime_of(data) == sounds.FORMS[form]
         heard = await films.looked_at(File(name="x", mime=sounds.FORMS[form], data=data))
         assert heard.looks.seconds > 0.5
+
+
+@pytest.mark.parametrize("form", sounds.FORMS)
+async def test_what_a_server_sent_in_another_form_is_converted(form: Any) -> None:
+    """Servers ignore the form, and long texts come in one that can be joined."""
+    mp3 = await sounds.as_form(File(name="a.wav", mime="audio/wav", data=RECORDING), "mp3")
+    for sent_as in (mp3, File(name="a.wav", mime="audio/wav", data=RECORDING)):
+        made = await in_form(form)(Output(files=(sent_as,)))
+        assert made.mime == sounds.FORMS[form]
+        assert mime_of(made.data) == made.mime or form in {"aac", "pcm"}
+    rubbish = File(name="a", mime="audio/x-unknown", data=b"rubbish")
+    for output in (Output(files=(rubbish,)), Output(text="no file")):
+        with pytest.raises(ApiError):
+            await in_form(form)(output)
 
 
 async def test_every_wish_for_a_voice_reaches_the_model(tmp_path: Path) -> None:
