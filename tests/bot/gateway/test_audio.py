@@ -18,7 +18,7 @@ from backends.media import films, sounds
 from backends.media.metadata.kinds import mime_of
 from bot.gateway import recordings
 from bot.gateway.errors import ApiError
-from bot.gateway.openai.transcriptions import rendered
+from bot.gateway.openai.transcriptions import TranscriptForm, rendered
 from bot.gateway.speech import in_form
 from queueing.core.requests import File, Output, SpeechToText, TextToSpeech
 from tests.bot.gateway.whole_api import CONFIG, WAIT_S, Api, running
@@ -288,9 +288,10 @@ async def test_what_a_program_wrote_beside_the_sound_is_not_kept(tmp_path: Path)
 def test_times_that_a_server_does_not_know_are_not_invented() -> None:
     """Subtitles would stand over the wrong words."""
     untimed = Output(text="hello")
-    for form in ("srt", "vtt"):
+    forms: tuple[TranscriptForm, ...] = ("srt", "vtt")
+    for form in forms:
         with pytest.raises(ValueError, match="no times"):
-            rendered(untimed, form)  # type: ignore[arg-type]
+            rendered(untimed, form)
     told = {"duration": "2.5", "segments": [{"start": 0, "end": "1.25", "text": " hi", "x": None}]}
     made = rendered(Output(text="hi", answer=json.dumps(told)), "verbose_json")
     assert isinstance(made, dict)
