@@ -11,7 +11,7 @@ from bot.gateway.bodies import json_body
 from bot.gateway.callers import Caller
 from bot.gateway.file_answers import FileAnswers, MakeFile
 from bot.gateway.openai.records import read
-from bot.gateway.openai.speech import SoundStream, Speech
+from bot.gateway.openai.speech import SoundStream, SpeechCall
 from bot.gateway.outcomes import no_sound
 from bot.gateway.submitting import Submitting
 from queueing.core.requests import Capability, File, Output, SpeechFormat
@@ -27,7 +27,7 @@ class SpeechRoute:
 
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Answer one call. Raises `ApiError`."""
-        asked = read(Speech, await json_body(request))
+        asked = read(SpeechCall, await json_body(request))
         model = asked.model or self.submitting.usual_model(caller, Capability.TEXT_TO_SPEECH)
         job = await self.submitting.submit(request, caller, model, asked.wanted)
         if asked.stream_format == "sse":

@@ -28,7 +28,7 @@ from bot.gateway.openai.embeddings import EmbeddingCall
 from bot.gateway.openai.images import ImageEditInJson, ImageGeneration
 from bot.gateway.openai.model_rows import AudioModels, ModelRow, ModelRows, Voices
 from bot.gateway.openai.response_request import Responses
-from bot.gateway.openai.speech import Speech
+from bot.gateway.openai.speech import SpeechCall
 
 ABSENT = ("/v1/responses/", "/v1/images/variations")
 """The beginnings of OpenAI's paths that only explain why they are not served."""
@@ -123,7 +123,7 @@ OPERATIONS: Mapping[str, Operation] = {
     ),
     "POST /v1/audio/speech": Operation(
         summary="Read a text aloud; with `stream_format` sse, as a stream",
-        request=Speech,
+        request=SpeechCall,
         answers={ANY_FILE: None, EVENTS: None},
         parameters=(KEY,),
         headers=_ACCEPTED,

@@ -19,7 +19,7 @@ _PIECE = 48 * 1024  # bytes of a sound in one event
 NO_USAGE = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
 
 
-class Speech(ClientRecord):
+class SpeechCall(ClientRecord):
     """A text to read aloud. Without `voice`, the model's own speaks."""
 
     input: str = Field(min_length=1, max_length=TEXT_LIMIT)
