@@ -3,7 +3,7 @@
 Reads template files on this machine; never calls a server.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -12,7 +12,9 @@ from pydantic import JsonValue
 
 from backends.comfyui.workflow.graph import Graph, substituted, words_in
 from backends.comfyui.workflow.limits import NumberRange, limits_in
+from backends.comfyui.workflow.offered import choices_in, inputs_for
 from backends.comfyui.workflow.template import Workflow, parse_workflow, prepare, taken
+from backends.comfyui.workflow.versions import is_own, least_version
 from backends.comfyui.workflow.words import Asked
 from backends.common.naming import catalog_names
 from backends.common.options import read_options
@@ -126,9 +128,7 @@ def read_templates(model: ModelSpec) -> Templates:
 
 def choices_of(offered: JsonValue, class_type: str, name: str) -> tuple[str, ...]:
     """Return the choices for an input of a node type; empty when it is free."""
-    info = offered.get(class_type) if isinstance(offered, dict) else None
-    inputs = dict(_inputs(info, "required")) if isinstance(info, dict) else {}
-    return tuple(_choices(inputs.get(name)) or ())
+    return tuple(choices_in(input_of(offered, class_type, name)) or ())
 
 
 def input_of(offered: JsonValue, class_type: str, name: str) -> JsonValue:
@@ -136,7 +136,8 @@ def input_of(offered: JsonValue, class_type: str, name: str) -> JsonValue:
     info = offered.get(class_type) if isinstance(offered, dict) else None
     if not isinstance(info, dict):
         return None
-    return dict((*_inputs(info, "required"), *_inputs(info, "optional"))).get(name)
+    inputs = inputs_for(info, {})
+    return inputs.required.get(name) or inputs.optional.get(name)
 
 
 def lora_named(word: str, files: Sequence[str]) -> str:
@@ -185,17 +186,25 @@ def check_offered(workflow: Workflow, node_id: str, offered: JsonValue) -> None:
     where = f"{workflow.name}: node {node_id} ({node.class_type})"
     info = offered.get(node.class_type) if isinstance(offered, dict) else None
     if not isinstance(info, dict):
-        raise BadModel(f"{where}: the server has no such node; a custom node pack is missing")
-    required = dict(_inputs(info, "required"))
-    missing = required.keys() - node.inputs.keys()
+        raise BadModel(f"{where}: {_lacking(workflow, node.class_type)}")
+    inputs = inputs_for(info, filled)
+    missing = inputs.required.keys() - node.inputs.keys()
     if missing:
         raise BadModel(f"{where}: the server wants an input {min(missing)}, which is not set")
-    for name, kind in {**required, **dict(_inputs(info, "optional"))}.items():
-        value, choices, limits = filled.get(name), _choices(kind), limits_in(kind)
+    for name, kind in {**inputs.required, **inputs.optional}.items():
+        value, choices, limits = filled.get(name), choices_in(kind), limits_in(kind)
         if choices is not None and isinstance(value, str):
             _check_choice(f"{where}: {name}", value, choices)
         if limits is not None and isinstance(value, int | float):
             _check_number(f"{where}: {name}", value, limits)
+
+
+def _lacking(workflow: Workflow, class_type: str) -> str:
+    """Return why a server may lack a node, and what would help."""
+    least = least_version(node.class_type for node in workflow.nodes.values())
+    if least is None or not is_own(class_type):
+        return "the server has no such node; a custom node pack is missing"
+    return f"the server has no such node; the workflow needs ComfyUI {least} or newer"
 
 
 def discovered(
@@ -275,20 +284,3 @@ def _check_number(where: str, value: float, limits: NumberRange) -> None:
         raise BadModel(f"{where}: {value} is less than {limits.least}, the least it takes")
     if value > limits.most:
         raise BadModel(f"{where}: {value} is more than {limits.most}, the most it takes")
-
-
-def _inputs(info: dict[str, JsonValue], part: str) -> Iterator[tuple[str, JsonValue]]:
-    inputs = info.get("input")
-    kinds = inputs.get(part) if isinstance(inputs, dict) else None
-    yield from kinds.items() if isinstance(kinds, dict) else ()
-
-
-def _choices(kind: JsonValue) -> list[str] | None:
-    """Return an input's choices, None for a free input; servers use two shapes."""
-    match kind:
-        case [list(choices), *_]:
-            return [str(choice) for choice in choices]
-        case ["COMBO", {"options": list(choices)}]:
-            return [str(choice) for choice in choices]
-        case _:
-            return None

@@ -7,6 +7,7 @@ import pytest
 from backends.comfyui.workflow.fill import fill, warm_up
 from backends.comfyui.workflow.graph import Graph, as_json, link_of
 from backends.comfyui.workflow.media import Medium
+from backends.comfyui.workflow.optional import without
 from backends.comfyui.workflow.template import Workflow
 from backends.comfyui.workflow.words import places
 from queueing.core.errors import BadModel, Rejected
@@ -230,11 +231,21 @@ def test_numbered_inputs_and_batches_shrink() -> None:
     graph = plain(fill(own, EDIT, prefix="p", files={"picture": A}))
     assert sound(graph)
     assert graph["grown"]["inputs"] == {"images.image_0": ["one", 0]}
-    third = plain(fill(own, EDIT, prefix="p", files={"picture": A, "picture3": C}))
-    assert third["grown"]["inputs"] == {
-        "images.image_0": ["one", 0],
-        "images.image_1": ["three", 0],
-    }
+    last = plain(without(own.nodes, {"picture", "picture2"}))
+    assert list(last["grown"]["inputs"]) == ["images.image_0"]  # a list has a first, as it must
+
+
+def test_an_encoder_with_a_list_of_pictures_reads_the_text_alone() -> None:
+    """A model that draws and edits would need a template for each."""
+    nodes = references(())
+    nodes["one"] = node("LoadImage", image="{{picture}}")
+    nodes["text"] = node(
+        "TextEncodeOwn", prompt="{{prompt}}", clip=["clip", 0], **{"images.image0": ["one", 0]}
+    )
+    own = prepared(nodes)
+    assert own.needs == frozenset()
+    graph = plain(fill(own, TextToImage(prompt="a"), prefix="p"))
+    assert set(graph["text"]["inputs"]) == {"prompt", "clip"}
 
 
 def test_a_graph_that_draws_over_the_mask_needs_it() -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from pydantic import JsonValue
@@ -38,7 +39,8 @@ _PASSES: Mapping[str, tuple[tuple[str, ...], ...]] = {
 }
 """The inputs that replace a node's outputs when it is left out; the first that are there count."""
 
-_GROWS = re.compile(r"^(.+\.)[a-z_]*\d+$")  # one of a list of inputs, such as "images.image_2"
+_GROWS = re.compile(r"^(.+\.[A-Za-z_]*)(\d+)$")  # one of a list of inputs, such as "images.image2"
+_ENCODES = re.compile("TextEncode")  # nodes that read a text alone, if there is no picture
 
 
 def without(nodes: Graph, words: Collection[str]) -> Graph:
@@ -94,7 +96,7 @@ class _Cut:
             return False
         if lost <= _spared(node, lost):
             kept = {name: value for name, value in node.inputs.items() if name not in lost}
-            self._nodes[key] = replace(node, inputs=kept)
+            self._nodes[key] = replace(node, inputs=_closed_up(node.inputs, kept))
             return True
         for names in _PASSES.get(node.class_type, ()):
             if all(link_of(node.inputs.get(name)) for name in names) and not lost & set(names):
@@ -114,11 +116,30 @@ class _Cut:
         return value
 
 
-def _spared(node: Node, lost: Collection[str]) -> set[str]:
+def _spared(node: Node, lost: AbstractSet[str]) -> set[str]:
     """Return the inputs of a node that may be missing, given those that are lost."""
     found = set(_SPARED.get(node.class_type, ()))
+    left = {grown[1] for name in node.inputs.keys() - lost if (grown := _GROWS.match(name))}
     for name in lost:
         grown = _GROWS.match(name)
-        if grown and any(other.startswith(grown[1]) for other in node.inputs if other not in lost):
+        if grown and (grown[1] in left or _ENCODES.search(node.class_type)):
             found.add(name)
     return found
+
+
+def _closed_up(
+    before: Mapping[str, JsonValue], kept: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """Return inputs whose lists have no gaps: servers want the first of a list before the second."""
+    lists = dict[str, list[int]]()
+    for name in before:
+        if grown := _GROWS.match(name):
+            lists.setdefault(grown[1], []).append(int(grown[2]))
+    names: dict[str, str] = {}
+    for stem, numbers in lists.items():
+        own = (f"{stem}{number}" for number in sorted(numbers))
+        there = [name for name in own if name in kept]
+        names |= {
+            name: f"{stem}{number}" for name, number in zip(there, sorted(numbers), strict=False)
+        }
+    return {names.get(name, name): value for name, value in kept.items()}
