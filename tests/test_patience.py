@@ -36,6 +36,7 @@ PATIENCES = {
     "bot/gateway/test_sdk_retries.py": "a client that gives up early, which is what is tested",
     "backends/conftest.py": "given up for servers that have gone, and nothing else waits for them",
     "contracts/harness_comfyui.py": "given up for servers that have gone",
+    "contracts/harness_speech.py": "a real server that is busy answers nothing",
     "backends/test_comfyui_attempts.py": "a stop of a server that hangs, and sockets that are deaf",
     "backends/test_films.py": "a process that never answers",
     "backends/test_http.py": "answers that never come whole",

@@ -8,8 +8,6 @@ Skipped where they are not set.
 import asyncio
 import os
 import signal
-import socket
-from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,6 +19,7 @@ from queueing.core.catalog import BackendSpec
 from queueing.core.errors import BackendError, NotLoaded, OutOfMemory, Unavailable
 from queueing.core.requests import Progress
 from tests.backends.asking import answer, model, work
+from tests.fakes.real_server import free_port, kill, running
 
 SERVER = os.environ.get("USHER_LLAMA_SERVER", "")
 GGUF = os.environ.get("USHER_LLAMA_MODEL", "")
@@ -37,36 +36,6 @@ VLLM_COMMAND = (
     *(VLLM, "serve", FOLDER, "--served-model-name", Path(FOLDER).name),
     *("--enforce-eager", "--max-model-len", "2048", "--max-num-seqs", "2"),
 )
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-@asynccontextmanager
-async def running(port: int, *command: str) -> AsyncIterator[Process]:
-    """Run a server in a process group of its own: its children go with it."""
-    process = await asyncio.create_subprocess_exec(
-        *(*command, "--host", "127.0.0.1", "--port", str(port)),
-        stdout=DEVNULL,
-        stderr=DEVNULL,
-        stdin=DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        await kill(process)
-
-
-async def kill(process: Process) -> None:
-    """End a server and its children at once. Idempotent."""
-    if process.returncode is None:
-        os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
 
 
 @asynccontextmanager

@@ -1,16 +1,28 @@
-"""Servers that hear and speak for the backend contract: fakes of each kind."""
+"""Servers that hear and speak for the backend contract: fakes of each kind, and a real whisper.cpp.
 
+`USHER_WHISPER_SERVER` names a `whisper-server`, `USHER_WHISPER_MODEL` a model of it. A temperature of 1
+leaves it no second try at a recording, so that one with random weights ends soon.
+"""
+
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
+from backends.common.http import Http, HttpRefused
 from backends.registry import connect
 from queueing.core.catalog import BackendSpec, ModelSpec
+from queueing.core.errors import Unavailable
+from queueing.core.ports import Backend
 from queueing.core.requests import Capability, File, SpeechToText, TextToSpeech
-from tests.contracts.backend_harness import Harness, Opens
+from tests.contracts.backend_harness import Harness, Opens, until
+from tests.fakes.real_server import free_port, kill, running
 from tests.fakes.speech import HEARING, SPEAKING, FakeSpeech, speech
 from tests.fakes.speech_script import wav
 
+SERVER = os.environ.get("USHER_WHISPER_SERVER", "")
+MODEL = os.environ.get("USHER_WHISPER_MODEL", "")
+EMPTY = File(name="x", mime="text/plain", data=b"x")
 RECORDING = (File(name="voice.wav", mime="audio/wav", data=wav()),)
 HEARS, SPEAKS = Capability.SPEECH_TO_TEXT, Capability.TEXT_TO_SPEECH
 
@@ -61,7 +73,51 @@ async def _opened(server: FakeSpeech, spec: ModelSpec) -> AsyncIterator[Harness]
     await backend.aclose()
 
 
+@asynccontextmanager
+async def _whisper() -> AsyncIterator[Harness]:
+    port = free_port()
+    async with running(port, SERVER, "-m", MODEL, "-t", "1") as process:
+        backend = connect(BackendSpec(name="b", kind="openai", url=f"http://127.0.0.1:{port}"))
+        await until(partial(answers, backend))
+
+        yield Harness(
+            backend=backend,
+            model=model(HEARS, "large-v3"),
+            quick=SpeechToText(temperature=1.0),
+            long=SpeechToText(),
+            files=RECORDING,
+            busy=partial(listens, port),
+            unusable=model(HEARS, "ear", max_tokens=-1),
+            die=partial(kill, process),
+        )
+        await backend.aclose()
+
+
+async def listens(port: int) -> bool:
+    """Return whether a whisper.cpp works: one call at a time, so another one has to wait."""
+    server = Http(f"http://127.0.0.1:{port}")
+    try:
+        await server.post_multipart("/inference", field="no", file=EMPTY, timeout_s=0.3)
+    except HttpRefused:
+        return False
+    except Unavailable:
+        return True
+    finally:
+        await server.aclose()
+    return False
+
+
+async def answers(backend: Backend) -> bool:
+    """Return whether a server is up."""
+    try:
+        await backend.probe()
+    except Unavailable:
+        return False
+    return True
+
+
 HARNESSES: dict[str, Opens] = {
     **{f"{kind}-hearing": partial(_hearing, kind) for kind in HEARING},
     **{f"{kind}-speaking": partial(_speaking, kind) for kind in SPEAKING},
 }
+EXTERNAL: dict[str, Opens] = {"whispercpp-real": _whisper} if SERVER and MODEL else {}

@@ -40,6 +40,7 @@ EXTERNAL = {
     **harness_comfyui.EXTERNAL,
     **harness_images.EXTERNAL,
     **harness_text.EXTERNAL,
+    **harness_speech.EXTERNAL,
 }
 
 

@@ -1,0 +1,39 @@
+"""Real inference servers as processes of a test's own: started, killed, and started again."""
+
+import asyncio
+import os
+import signal
+import socket
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@asynccontextmanager
+async def running(port: int, *command: str) -> AsyncIterator[Process]:
+    """Run a server in a process group of its own: its children go with it."""
+    process = await asyncio.create_subprocess_exec(
+        *(*command, "--host", "127.0.0.1", "--port", str(port)),
+        stdout=DEVNULL,
+        stderr=DEVNULL,
+        stdin=DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        await kill(process)
+
+
+async def kill(process: Process) -> None:
+    """End a server and its children at once. Idempotent."""
+    if process.returncode is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
