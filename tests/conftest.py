@@ -26,6 +26,7 @@ LONG = (
     "contracts/test_backend.py",
     "bot/platforms/telegram/test_telegram_app.py",
     "backends/test_films.py",
+    "fuzz/test_media.py",
     "bot/chat/delivery/test_delivery_on_discord.py",
     "processes/test_killed.py",
     "bot/platforms/telegram/test_telegram_albums.py",

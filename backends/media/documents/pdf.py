@@ -3,6 +3,7 @@
 import io
 import math
 import time
+from contextlib import suppress
 from typing import Any
 
 import pypdfium2
@@ -13,7 +14,7 @@ from backends.media.documents.paper import Full, Paper
 from backends.media.helper.order import Answer, Faulty, Order
 
 _PAGES_MOST = 1000
-_PROCESSOR_S = 25.0  # afterwards what was found until then is the answer
+_PROCESSOR_S = 15.0  # afterwards what was found until then is the answer
 _WORDLESS = 40  # characters on a page, with fewer of which it is taken for a scan
 _SIDE_MOST = 1568  # pixels: models that see make nothing of more
 _SCALE_MOST = 4.0
@@ -30,7 +31,10 @@ def read(order: Order, data: bytes) -> tuple[Answer, bytes]:
     for number in scanned[: order.pictures]:
         if _late():
             break
-        drawn.append(_drawn(document[number]))
+        with suppress(pypdfium2.PdfiumError):  # one damaged page
+            drawn.append(_drawn(document[number]))
+    if scanned and order.pictures and not drawn:
+        raise Faulty(Fault.UNREADABLE)
     text = paper.text().encode("utf-8", "replace")
     answer = Answer(
         mime="text/plain",

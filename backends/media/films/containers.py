@@ -27,6 +27,7 @@ _OPTIONS: Mapping[str, Mapping[str, str]] = {
 }
 
 
+_LONGEST_S = 10_000_000
 PIXELS_MOST = 50_000_000  # of one picture
 
 
@@ -82,18 +83,22 @@ def _is_cover(stream: Any) -> bool:
 
 
 def length_of(data: bytes, mime: str) -> float:
-    """Return the length of a film or sound, by its last packet if its container does not state it."""
+    """Return the length of a film or sound; 0 if it is unknown.
+
+    What a container states is believed up to half as much again as its packets hold: the header of
+    a sound that was streamed says nothing, or the most it can say.
+    """
     with opened(data, mime) as source:
-        if seconds := seconds_of(source):
-            return seconds
-        return max(
-            (
-                float((packet.pts + (packet.duration or 0)) * packet.time_base)
-                for packet in source.demux(streams_of(source))
-                if packet.pts is not None
-            ),
-            default=0.0,
-        )
+        stated = seconds_of(source)
+        first, last = 0.0, 0.0
+        for packet in source.demux(streams_of(source)):
+            if packet.pts is not None and packet.time_base is not None:
+                first = min(first, float(packet.pts * packet.time_base))
+                last = max(last, float((packet.pts + (packet.duration or 0)) * packet.time_base))
+    held = last - first
+    if held and not 0 < stated <= 1.5 * held + 1:
+        stated = held
+    return stated if 0 < stated < _LONGEST_S else 0.0
 
 
 def seconds_of(container: Any) -> float:

@@ -131,6 +131,8 @@ class _Graph:
 
     def through(self, frame: Any) -> Iterator[Any]:
         """Yield the frames that are ready after one more frame; None marks the end."""
+        if frame is not None:
+            require_size(frame.width, frame.height)  # it may change in the middle
         self._graph.push(frame)
         while True:
             try:

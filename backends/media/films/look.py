@@ -2,7 +2,7 @@
 
 import io
 
-from backends.media.films.containers import length_of, opened, pictures_of, streams_of
+from backends.media.films.containers import length_of, opened, pictures_of, require_size, streams_of
 from backends.media.helper.order import Answer, Looks, Order
 
 _SIDE_MOST = 320  # the size chats accept as a still
@@ -26,6 +26,7 @@ def look(data: bytes, mime: str) -> tuple[Looks, bytes]:
             return Looks(seconds=seconds, sound=sound), b""
         pictures = pictures_of(source)
         frame = next(source.decode(pictures))
+        require_size(frame.width, frame.height)
         image = frame.to_image().rotate(frame.rotation, expand=True)
         looks = Looks(
             width=image.width,

@@ -41,6 +41,7 @@ def _of_film(data: bytes, mime: str, most: int) -> Iterator[Image.Image]:
             frame = _frame_at(source, stream, moment)
             if frame is not None and frame.pts != last:
                 last = frame.pts
+                require_size(frame.width, frame.height)
                 yield frame.to_image().rotate(frame.rotation, expand=True)
             if not seconds:
                 return

@@ -26,7 +26,7 @@ class MediaTask(StrEnum):
 class Order:
     """A task on a file of a media type; `size` bytes follow.
 
-    `limit` is the most bytes a file may have that is made to fit, `characters` the most of a text,
+    `limit` is the most bytes that the answer may have, `characters` the most of a text,
     `pictures` the most pictures, `seconds` the longest a sound may play, `form` the form it gets.
     """
 

@@ -22,7 +22,7 @@ MEMORY = 3 * 2**30  # bytes of address space; the libraries alone take a sixth o
 PROCESSOR_S = 600
 # Of what is done while a person waits for a first answer: bytes of address space, seconds.
 _SOONER: Mapping[MediaTask, tuple[int, int]] = {
-    MediaTask.READ: (3 * 2**29, 45),
+    MediaTask.READ: (3 * 2**29, 25),
     MediaTask.WAV: (MEMORY, 90),
     MediaTask.VOICE: (MEMORY, 90),
     MediaTask.ENCODE: (MEMORY, 90),

@@ -37,6 +37,7 @@ FORMS: Mapping[SpeechFormat, str] = {
 
 SECONDS_MOST = 3600.0
 _WALL_S = 120.0
+_WAV_BYTES, _FORM_BYTES, _HEADERS = 32_000, 96_000, 65_536  # each second, and besides
 _MUSIC_MOST = 50_000_000  # bytes: what Telegram takes
 _MUSIC = {"audio/mpeg": {"mp3", "mp3float"}, "audio/mp4": {"aac"}}
 
@@ -130,7 +131,12 @@ async def _asked(
     if not films.available():
         raise SoundError(SoundFault.NO_LIBRARY, "sounds need usher-bot[media]")
     order = Order(
-        task=task, mime=mime_of(file.data), size=len(file.data), seconds=seconds, form=form
+        task=task,
+        mime=mime_of(file.data),
+        size=len(file.data),
+        limit=int(seconds * (_FORM_BYTES if form else _WAV_BYTES)) + _HEADERS,
+        seconds=seconds,
+        form=form,
     )
     try:
         return await ask(order, file.data, wall_s=_WALL_S)

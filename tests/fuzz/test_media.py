@@ -1,0 +1,311 @@
+"""Documents, films and sounds of strangers: each ends within bounds, and the next one is read."""
+
+import asyncio
+import struct
+import tracemalloc
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backends.media import films, sounds
+from backends.media.documents import DocumentError, Fault, office, read_document
+from backends.media.helper import process
+from backends.media.helper.order import Faulty, MediaTask, Order
+from backends.media.metadata.kinds import mime_of
+from backends.media.sounds import SoundError
+from queueing.core.requests import File
+from tests.backends.papers import docx, open_document, paragraph, pdf, pptx, scanned_pdf, xlsx
+from tests.fuzz.hostile_input import EXAMPLES, bounded
+from tests.fuzz.hostile_papers import OFFICE, PDFS
+
+KINDS_OF_FILM = [
+    "mp4",
+    "mov",
+    "webm",
+    "webm-vorbis",
+    "mkv",
+    "avi",
+    "m4a",
+    "flac",
+    "mp3",
+    "ogg",
+    "ogg-vorbis",
+    "wav",
+]
+GOOD_PAPERS: Mapping[str, bytes] = {
+    "docx": docx(paragraph("hello") * 9),
+    "pptx": pptx(["one", "two"], "notes"),
+    "xlsx": xlsx('<row><c t="s"><v>0</v></c><c s="1"><v>45992</v></c></row>', ["hello"]),
+    "odt": open_document("text", "<text:p>hello<text:s/></text:p>"),
+    "ods": open_document("spreadsheet", "<table:table><table:table-row/></table:table>"),
+    "pdf": pdf(["hello", "world"]),
+    "scan": scanned_pdf(2),
+}
+Doing = Callable[[File], Awaitable[Any]]
+EVERY_USE: Mapping[str, Doing] = {
+    "clean": lambda file: films.cleaned(file.data),
+    "look": films.looked_at,
+    "frames": lambda file: films.frames(file, 4),
+    "fit": lambda file: films.fitted(file, 50_000),
+    "silence": films.with_silence,
+    "wav": lambda file: sounds.as_wav(file, seconds=20),
+    "voice": lambda file: sounds.as_voice(file, seconds=20),
+}
+
+
+def file(data: bytes) -> File:
+    return File(name="sent.bin", mime=mime_of(data), data=data)
+
+
+@pytest.fixture(autouse=True)
+def strict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the process have little processor time, so that the longest file takes a test seconds."""
+    less = (
+        "from backends.media.helper import worker as w; w._NICE = 0;"
+        "w._SOONER = {task: (w.MEMORY // 2, 3) for task in w.MediaTask}; w.main()"
+    )
+    monkeypatch.setattr(process, "PROGRAM", ("-P", "-c", less))
+
+
+@contextmanager
+def within(memory: int) -> Iterator[None]:
+    """Fail where the bot itself takes that much memory."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < memory
+    finally:
+        tracemalloc.stop()
+
+
+async def goes_on() -> None:
+    """Fail if the next stranger's file is not read."""
+    assert (await read_document(file(GOOD_PAPERS["docx"]))).text.startswith("hello")
+
+
+# ---------------------------------------------------------------- documents
+
+
+@pytest.mark.parametrize("trick", OFFICE)
+async def test_hostile_office_files(trick: str) -> None:
+    """A file of some kilobytes would take all memory, or the bot with it."""
+    data = OFFICE[trick]()
+    with within(2 * len(data) + 20_000_000):
+        with suppress(DocumentError):
+            found = await read_document(file(data))
+            assert len(found.text) <= 200_000
+            assert "root:" not in found.text
+        await goes_on()
+
+
+@pytest.mark.parametrize("trick", PDFS)
+async def test_hostile_pdfs(trick: str) -> None:
+    """A PDF of some kilobytes would take all memory, a processor for ever, or the bot with it."""
+    pytest.importorskip("pypdfium2", reason="PDFs need usher-bot[media]")
+    data = PDFS[trick]()
+    with within(2 * len(data) + 30_000_000):
+        with suppress(DocumentError):
+            found = await read_document(file(data))
+            assert len(found.text) <= 200_000
+            assert sum(len(each.data) for each in found.pictures) < 20_000_000
+        await goes_on()
+
+
+async def test_what_is_bounded_is_told_as_such() -> None:
+    """A bomb would be told to be damaged, and its sender would try to mend it."""
+    for trick, fault in (
+        ("blanks", Fault.TOO_LARGE),
+        ("elements", Fault.TOO_LARGE),
+        ("crowded", Fault.TOO_LARGE),
+        ("laughs", Fault.UNREADABLE),
+        ("foreign", Fault.UNREADABLE),
+    ):
+        with pytest.raises(DocumentError) as raised:
+            await read_document(file(OFFICE[trick]()))
+        assert raised.value.fault is fault
+    words = await read_document(file(OFFICE["words"]()))
+    assert words.truncated
+    assert len(words.text) == 200_000
+
+
+@st.composite
+def damaged(draw: Any, good: tuple[bytes, ...]) -> bytes:
+    """Return a good file, cut, with bytes changed, or with a part of it doubled."""
+    data = bytearray(draw(st.sampled_from(good)))
+    for _ in range(draw(st.integers(0, 4))):
+        at = draw(st.integers(0, len(data) - 1))
+        match draw(st.integers(0, 3)):
+            case 0:
+                data[at] = draw(st.integers(0, 255))
+            case 1:
+                data[at : at + 4] = struct.pack("<I", draw(st.integers(0, 2**32 - 1)))
+            case 2:
+                data[at:at] = data[at : at + draw(st.integers(1, 60))]
+            case _:
+                del data[max(at, 1) :]
+    return bytes(data)
+
+
+OFFICE_FILES = tuple(GOOD_PAPERS[kind] for kind in ("docx", "pptx", "xlsx", "odt", "ods"))
+markup = st.text(alphabet='<>/&;"=: atpcrvs\n0123', max_size=80)
+
+
+def of_kind(kind: str, body: str) -> bytes:
+    if kind == "docx":
+        return docx(body)
+    return xlsx(body) if kind == "xlsx" else open_document(kind, body)
+
+
+def read_here(data: bytes) -> None:
+    order = Order(task=MediaTask.READ, mime="application/zip", size=len(data), characters=5000)
+    with suppress(Faulty):
+        answer, made = office.read(order, data)
+        assert sum(answer.parts) == len(made)
+        assert len(made.decode()) <= 5000
+
+
+@bounded
+@given(damaged(OFFICE_FILES))
+def test_damaged_office_files(data: bytes) -> None:
+    """A damaged file would end with an error that names no reason."""
+    read_here(data)
+
+
+@bounded
+@given(markup, st.sampled_from(["docx", "xlsx", "text", "spreadsheet"]))
+def test_office_files_of_any_markup(inside: str, kind: str) -> None:
+    """Elements in an order that no program writes would end with an error that names no reason."""
+    read_here(of_kind(kind, inside))
+
+
+@bounded
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "p",
+                "r",
+                "t",
+                "tc",
+                "tr",
+                "tbl",
+                "row",
+                "c",
+                "v",
+                "is",
+                "si",
+                "h",
+                "s",
+                "page",
+                "table",
+                "table-cell",
+            ]
+        )
+    ),
+    st.sampled_from(["docx", "xlsx", "text", "spreadsheet"]),
+)
+def test_office_files_of_any_elements(names: list[str], kind: str) -> None:
+    """Cells outside of rows and rows outside of tables would end with an error without a reason."""
+    body = "".join(f"<{name}>7" for name in names) + "".join(f"</{name}>" for name in names[::-1])
+    read_here(of_kind(kind, body))
+
+
+@bounded
+@given(st.data())
+def test_damaged_pdfs(data: st.DataObject) -> None:
+    """A damaged PDF would end the bot, or with an error that names no reason."""
+    pytest.importorskip("pypdfium2", reason="PDFs need usher-bot[media]")
+    if data.draw(st.integers(0, 7)) and EXAMPLES <= 50:
+        return  # each takes a process: fewer in the normal run
+    hostile = data.draw(damaged((GOOD_PAPERS["pdf"], GOOD_PAPERS["scan"])))
+    with suppress(DocumentError):
+        asyncio.run(_read_fresh(hostile))
+
+
+async def _read_fresh(data: bytes) -> None:
+    found = await read_document(file(data))
+    assert len(found.pictures) <= 8
+
+
+# ---------------------------------------------------------------- films and sounds
+
+
+def made_film(kind: str, **how: Any) -> bytes:
+    pytest.importorskip("av", reason="films and sound need usher-bot[media]")
+    from tests.backends.recorded_films import film  # noqa: PLC0415  needs the library
+
+    return film(kind, **how)
+
+
+async def survived(data: bytes) -> None:
+    """Fail if a use of a file ends other than with a result or an error of its own."""
+    for use in EVERY_USE.values():
+        with suppress(films.FilmError, SoundError):
+            await use(file(data))
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_FILM)
+async def test_films_and_sounds_that_are_cut_off(kind: str) -> None:
+    """An upload that broke off would end the bot."""
+    whole = made_film(kind, frames=4)
+    shares = (0.02, 0.5, 0.97)
+    one = KINDS_OF_FILM.index(kind) % len(shares)  # of each kind in the normal run
+    for share in shares if EXAMPLES > 50 else shares[one : one + 1]:
+        await survived(whole[: int(len(whole) * share)])
+
+
+def stated(kind: str, mark: bytes, at: int, new: bytes) -> bytes:
+    """Return a film with other bytes at some distance from a mark in it, which must be there."""
+    data = bytearray(made_film(kind, frames=4))
+    found = data.index(mark)
+    data[found + at : found + at + len(new)] = new
+    return bytes(data)
+
+
+LIES: Mapping[str, Callable[[], bytes]] = {
+    "a film of a hundred years": lambda: stated("mp4", b"mvhd", 16, b"\0\0\0\1\xff\xff\xff\xf0"),
+    "a track of a hundred years": lambda: stated("mp4", b"mdhd", 16, b"\0\0\0\1\xff\xff\xff\xf0"),
+    "a picture of billions of pixels": lambda: stated("mp4", b"avc1", 28, b"\xff\xff\xff\xff"),
+    "frames of billions of pixels": lambda: stated(
+        "webm-vorbis", b"\x9d\x01\x2a", 3, b"\xff\x3f\xff\x3f"
+    ),
+    "billions of frames": lambda: stated("mp4", b"stsz", 12, b"\x7f\xff\xff\xff"),
+    "an endless box": lambda: stated("mp4", b"moov", -4, b"\xff\xff\xff\xf0"),
+    "a sound of gigabytes": lambda: stated("wav", b"data", 4, b"\xff\xff\xff\xff"),
+    "a sound of no bytes": lambda: stated("wav", b"data", 4, bytes(4)),
+    "a rate of billions": lambda: stated("wav", b"fmt ", 12, b"\xff\xff\xff\x7f"),
+    "thousands of channels": lambda: stated("wav", b"fmt ", 10, b"\xff\xff"),
+    "a sound of billions of samples": lambda: stated("flac", b"fLaC", 21, b"\xff" * 5),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+async def test_films_and_sounds_that_lie_about_themselves(lie: str) -> None:
+    """A file that claims too much would take all memory, or be played for ever."""
+    data = LIES[lie]()
+    with within(2 * len(data) + 30_000_000):
+        await survived(data)
+        await goes_on()
+
+
+async def test_an_endless_sound_is_refused() -> None:
+    """A day of silence in a small file would be a gigabyte for the server that reads it."""
+    with pytest.raises(SoundError) as raised:
+        await sounds.as_wav(file(made_film("ogg")), seconds=0.3)
+    assert raised.value.fault is sounds.SoundFault.TOO_LONG
+
+
+async def test_a_helper_that_answers_without_end_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A library that was taken over would fill the bot's memory."""
+    for said in (b'{"looks": null, "parts": []}\n', b""):
+        code = f"import sys\nsys.stdout.buffer.write({said!r})\nwhile 1: sys.stdout.buffer.write(bytes(10**6))"
+        monkeypatch.setattr(process, "PROGRAM", ("-P", "-c", code))
+        monkeypatch.setattr(process, "_ANSWER_MOST", 5_000_000)
+        with within(20_000_000), pytest.raises(process.MediaError, match="bytes"):
+            await films.cleaned(b"\0\0\0\x18ftypmp42")
