@@ -13,12 +13,12 @@ from uuid import UUID, uuid4
 
 from backends.comfyui.answers import Ended, ServerPrompt, Stage
 from backends.comfyui.attempts import Attempts
+from backends.comfyui.discovering import Discovery
 from backends.comfyui.errors import MISCONFIGURED, failure, is_loader, raise_if_failed
 from backends.comfyui.models import (
     Templates,
     check_offered,
     choices_of,
-    discovered,
     input_of,
     lora_name,
     lora_named,
@@ -102,6 +102,7 @@ class ComfyUI:
         self._server = ComfyUIServer(self._http)
         socket_url = f"ws{spec.url.removeprefix('http').rstrip('/')}/ws"
         self._attempts = Attempts(self._server, socket_url, headers, name=spec.name)
+        self._discovery = Discovery(spec.name)
         self._known: dict[str, tuple[ModelSpec, Templates]] = {}
         self._allowed: dict[tuple[str, str], NumberRange] = {}  # by node type and input
         self._freed_after: str | None = None  # the prompt after which the memory was freed
@@ -138,7 +139,7 @@ class ComfyUI:
             description=f"ComfyUI {stats.system.comfyui_version}",
             total_mb=stats.total_mb,
             free_mb=stats.free_mb,
-            notes=tuple(notes),
+            notes=(*notes, *self._discovery.notes),
         )
 
     async def gone(self) -> None:
@@ -170,10 +171,12 @@ class ComfyUI:
                 raise BadModel(f"{workflow.name}: no seed is allowed by all nodes that take it")
 
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
-        """Return a model for each further checkpoint, drawn with the shipped SDXL templates."""
-        taken = frozenset[str]().union(*(self._templates(model).checkpoints for model in known))
-        offered = await self._server.node_type("CheckpointLoaderSimple")
-        return discovered(offered, self._name, taken)
+        """Return a model for each further file whose family has a shipped template.
+
+        What else there is, and why, is logged, and told by `probe`.
+        """
+        taken = frozenset[str]().union(*(self._templates(model).models for model in known))
+        return await self._discovery.look(self._server, taken)
 
     async def loras(self, model: ModelSpec) -> tuple[str, ...]:
         """Return the names of the server's LoRAs; none if no template takes one."""

@@ -16,7 +16,6 @@ from backends.comfyui.workflow.offered import choices_in, inputs_for
 from backends.comfyui.workflow.template import Workflow, parse_workflow, prepare, taken
 from backends.comfyui.workflow.versions import is_own, least_version
 from backends.comfyui.workflow.words import Asked
-from backends.common.naming import catalog_names
 from backends.common.options import read_options
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BadModel, Rejected
@@ -25,6 +24,7 @@ from queueing.core.problems import What, problem
 from queueing.core.requests import Capability, Record, TextToImage, needed
 
 _SHIPPED = resources.files("backends") / "workflows"
+_MODELS = ("ckpt_name", "unet_name")  # inputs that name a model rather than a part of one
 _LISTED = 10  # file names in an error text
 _NEAR = 3
 _COMPARED = 1000  # names a word is compared with, because comparing takes time
@@ -96,11 +96,11 @@ class Templates:
         return frozenset[Capability]().union(*(workflow.abilities for workflow in self.all))
 
     @property
-    def checkpoints(self) -> frozenset[str]:
-        """The files that its checkpoint loaders read."""
+    def models(self) -> frozenset[str]:
+        """The checkpoints and diffusion models that it loads."""
         nodes = (node for workflow in self.all for node in workflow.nodes.values())
         return frozenset(
-            str(node.inputs["ckpt_name"]) for node in nodes if "ckpt_name" in node.inputs
+            str(node.inputs[name]) for node in nodes for name in _MODELS if name in node.inputs
         )
 
     @property
@@ -205,23 +205,6 @@ def _lacking(workflow: Workflow, class_type: str) -> str:
     if least is None or not is_own(class_type):
         return "the server has no such node; a custom node pack is missing"
     return f"the server has no such node; the workflow needs ComfyUI {least} or newer"
-
-
-def discovered(
-    offered: JsonValue, backend: str, taken: frozenset[str] = frozenset()
-) -> tuple[ModelSpec, ...]:
-    """Return a model, named after its file, for each offered checkpoint that is not taken."""
-    files = choices_of(offered, "CheckpointLoaderSimple", "ckpt_name")
-    return tuple(
-        ModelSpec(
-            name=name,
-            backends=(backend,),
-            capabilities=frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE}),
-            options={"workflow": "sdxl.json", "values": {"checkpoint": file}},
-        )
-        for name, file in zip(catalog_names(files), files, strict=True)
-        if file not in taken
-    )
 
 
 def _names(model: ModelSpec, options: ModelOptions) -> list[str]:

@@ -5,6 +5,7 @@ else unless stated.
 """
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from urllib.parse import quote
 
@@ -25,6 +26,7 @@ from backends.comfyui.answers import (
     read_stats,
     read_upload,
 )
+from backends.comfyui.discovery.listed import read_metadata, read_names, read_sizes
 from backends.comfyui.workflow.graph import Graph, as_json
 from backends.common.http import Http, HttpRefused, Params
 from queueing.core.errors import Unavailable
@@ -51,6 +53,25 @@ class ComfyUIServer:
     async def node_type(self, class_type: str) -> JsonValue:
         """Return the server's description of a node type; an empty object if it has none."""
         return await self._get(f"/object_info/{quote(class_type, safe='')}")
+
+    async def model_files(self, folder: str) -> tuple[str, ...]:
+        """Return the names of a folder's model files; none if the server has no such folder."""
+        with suppress(HttpRefused):
+            return read_names(await self._http.get_json(f"/models/{folder}"))
+        return ()
+
+    async def model_sizes(self, folder: str) -> Mapping[str, int]:
+        """Return the bytes of a folder's model files by name; empty where it does not tell."""
+        with suppress(HttpRefused):
+            return read_sizes(await self._http.get_json(f"/experiment/models/{folder}"))
+        return {}
+
+    async def metadata(self, folder: str, name: str) -> Mapping[str, str]:
+        """Return what a model file says of itself; empty if it says nothing, or too much."""
+        with suppress(HttpRefused):
+            path = f"/view_metadata/{folder}"
+            return read_metadata(await self._http.get_json(path, params={"filename": name}))
+        return {}
 
     async def look(self, key: str, *, said_ended: bool = False) -> Stage | Ended:
         """Return where a prompt stands; when it is reported as ended, with a single call."""

@@ -210,8 +210,10 @@ async def _try_server(
         return [answer, *(told("model", f"{model.name} on {name}", text) for model in models)]
     tries = [_try_model(name, server, model, try_s) for model in models]
     if catalog.backends[name].discover:
-        tries.append(_attempt("models", f"of {name}", _offer(server, models, offered), try_s))
-    return [answer, *(told("", "", note) for note in notes), *await asyncio.gather(*tries)]
+        offer = _offer(server, models, offered, notes)
+        tries.append(_attempt("models", f"of {name}", offer, try_s))
+    findings = await asyncio.gather(*tries)
+    return [answer, *(told("", "", note) for note in notes), *findings]
 
 
 def _described(info: ServerInfo) -> str:
@@ -228,9 +230,14 @@ async def _try_model(name: str, server: Backend, model: ModelSpec, try_s: float)
     return await _attempt("model", f"{model.name} on {name}", verify(), try_s)
 
 
-async def _offer(server: Backend, known: Sequence[ModelSpec], offered: set[str]) -> str:
+async def _offer(
+    server: Backend, known: Sequence[ModelSpec], offered: set[str], notes: list[str]
+) -> str:
+    """List what else a server has; `notes` get what it has to say of that."""
     names = [model.name for model in await server.discover(known)]
     offered.update(names)
+    told = (await server.probe()).notes
+    notes.extend(note for note in told if note not in notes)
     rest = f" and {len(names) - 5} more" if len(names) > 5 else ""
     others = " others" if known else ""
     return (

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from backends.comfyui.models import check_offered, discovered, lora_named, read_templates
+from backends.comfyui.models import check_offered, lora_named, read_templates
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import Capability, TextToImage
-from tests.fakes.comfyui_nodes import FILES, object_info
+from tests.fakes.comfyui_nodes import object_info
 from tests.told import words
 
 TEXT, PICTURE = Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE
@@ -116,38 +116,6 @@ def test_a_missing_node_file_or_sampler_is_named() -> None:
     newer: JsonValue = {"UNETLoader": {"input": {"required": {"new_setting": ["INT", {}]}}}}
     with pytest.raises(BadModel, match="wants an input new_setting"):
         check_offered(workflow, "unet", newer)
-
-
-@pytest.mark.parametrize("offered", [None, [], "x", {"CheckpointLoaderSimple": {"input": 5}}])
-def test_an_unreadable_offer_discovers_nothing(offered: JsonValue) -> None:
-    """A server that is no ComfyUI would crash the start."""
-    assert discovered(offered, "b") == ()
-
-
-def test_a_checkpoint_that_a_configured_model_reads_is_taken() -> None:
-    """`discover: true` would offer a configured model a second time."""
-    first, *others = FILES["ckpt_name"]
-    templates = read_templates(model(TEXT, workflow="sdxl.json", values={"checkpoint": first}))
-    found = discovered(object_info("CheckpointLoaderSimple"), "b", templates.checkpoints)
-    assert [spec.options["values"] for spec in found] == [{"checkpoint": file} for file in others]
-
-
-def test_discovered_models_have_names_that_can_be_typed() -> None:
-    """A checkpoint with blanks or a folder in its name could not be asked for."""
-    files: JsonValue = [
-        "a b (1).safetensors",
-        "x/sd.ckpt",
-        "y\\sd.ckpt",
-        "ü.ckpt",
-        "__.ckpt",
-        ".ckpt",
-    ]
-    offer: JsonValue = {"CheckpointLoaderSimple": {"input": {"required": {"ckpt_name": [files]}}}}
-    found = discovered(offer, "b")
-    assert [spec.name for spec in found] == ["a-b-(1)", "x-sd", "y-sd", "ü", "__", "model"]
-    assert {spec.options["values"]["checkpoint"] for spec in found} == set(files)  # type: ignore[arg-type, call-overload, index]
-    names = [spec.name for spec in discovered(object_info("CheckpointLoaderSimple"), "b")]
-    assert len(names) == len(FILES["ckpt_name"])
 
 
 def test_a_loras_name_cannot_hide_signs_or_flood_a_message() -> None:

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
-from tests.fakes.comfyui_nodes import Graph, Verdict, in_order, judge, object_info
+from tests.fakes.comfyui_nodes import MODELS, Graph, Verdict, in_order, judge, object_info
 from tests.fakes.ports import port_of
 
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -115,6 +115,8 @@ class FakeComfyUI:
         self.interrupts: list[str | None] = []
         self.files: dict[tuple[str, str, str], bytes] = {}
         self.memory: str | None = None
+        self.models = {folder: dict(files) for folder, files in MODELS.items()}
+        self.metadata: dict[str, dict[str, Any]] = {}  # of model files, by name
         self.stats: dict[str, Any] = {}  # overrides of the device in /system_stats
         self.headers_seen: list[dict[str, str]] = []
         self._port = port or port_of(self)
@@ -196,6 +198,9 @@ class FakeComfyUI:
             ("POST", "/upload/image", self._upload),
             ("POST", "/free", self._free),
             ("GET", "/object_info/{kind}", self._object_info),
+            ("GET", "/models/{folder}", self._model_files),
+            ("GET", "/experiment/models/{folder}", self._model_sizes),
+            ("GET", "/view_metadata/{folder}", self._model_metadata),
             ("GET", "/system_stats", self._system_stats),
         ]
         for method, path, handler in routes:
@@ -333,6 +338,24 @@ class FakeComfyUI:
 
     async def _object_info(self, request: web.Request) -> web.Response:
         return web.json_response(object_info(request.match_info["kind"]))
+
+    async def _model_files(self, request: web.Request) -> web.Response:
+        folder = self.models.get(request.match_info["folder"])
+        return web.Response(status=404) if folder is None else web.json_response(list(folder))
+
+    async def _model_sizes(self, request: web.Request) -> web.Response:
+        folder = self.models.get(request.match_info["folder"])
+        if folder is None:
+            return web.Response(status=404)
+        listed = [
+            {"name": name.replace("\\", "/"), "pathIndex": 0, "size": size}
+            for name, size in folder.items()
+        ]
+        return web.json_response(listed)
+
+    async def _model_metadata(self, request: web.Request) -> web.Response:
+        told = self.metadata.get(request.query.get("filename", ""))
+        return web.Response(status=404) if told is None else web.json_response(told)
 
     async def _system_stats(self, _: web.Request) -> web.Response:
         device = {

@@ -34,6 +34,19 @@ FILES: dict[str, list[str]] = {
     "model_path": ["fox", "owl"],
 }
 
+_FOLDERS = {
+    "checkpoints": "ckpt_name",
+    "diffusion_models": "unet_name",
+    "text_encoders": "clip_name1",
+    "vae": "vae_name",
+    "loras": "lora_name",
+    "upscale_models": "model_name",
+}
+MODELS: dict[str, dict[str, int]] = {
+    folder: dict.fromkeys(FILES[name], 6_940_000_000) for folder, name in _FOLDERS.items()
+}
+"""The files of each folder and their bytes."""
+
 _SIDE = ["INT", {"default": 512, "min": 16, "max": 16384}]
 _STEPS = ["INT", {"default": 20, "min": 1, "max": 10000}]
 _FRACTION = ["FLOAT", {"default": 1.0, "min": 0.0, "max": 1.0}]

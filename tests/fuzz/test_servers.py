@@ -141,11 +141,9 @@ COMFYUI: Mapping[str, Any] = {
     "/history": {KEY: ENDED},
     f"/history/{KEY}": {KEY: ENDED},
     f"/api/jobs/{KEY}": {"id": KEY, "status": "in_progress"},
-    "/object_info/CheckpointLoaderSimple": {
-        "CheckpointLoaderSimple": {
-            "input": {"required": {"ckpt_name": [["a.ckpt", "b/c.safetensors"], {}]}}
-        }
-    },
+    "/models/checkpoints": ["sdxl-a.ckpt", "b/c.safetensors", "d.safetensors"],
+    "/experiment/models/checkpoints": [{"name": "b/c.safetensors", "size": 6_940_000_000}],
+    "/view_metadata/checkpoints": {"modelspec.architecture": "stable-diffusion-xl-v1-base"},
 }
 
 
@@ -244,7 +242,7 @@ async def test_the_good_answers_of_comfyui_are_understood() -> None:
         backend = ComfyUI(BackendSpec(name="comfy", kind="comfyui", url=URL))
         backend._server = server = ComfyUIServer(http)
         assert (await backend.probe()).description == "ComfyUI 0.33"
-        assert [found.name for found in await backend.discover()] == ["a", "c"]
+        assert [found.name for found in await backend.discover()] == ["sdxl-a", "c", "d"]
         ended = await server.look(KEY, said_ended=True)
         assert isinstance(ended, Ended)
         assert [file.filename for file in ended.files] == ["a.png"]

@@ -268,6 +268,20 @@ async def test_what_a_server_offers_is_told(tmp_path: Path) -> None:
     )
 
 
+async def test_what_a_server_has_and_does_not_offer_is_told(tmp_path: Path) -> None:
+    """An operator would miss a model and not learn why."""
+    async with FakeComfyUI() as fake:
+        fake.models["checkpoints"] = {"mystery.safetensors": 1}
+        text = CONFIG.replace(
+            "{kind: demo}", f"{{kind: comfyui, discover: true, url: '{fake.url}'}}"
+        )
+        text = text.replace("]}", "], workflow: sdxl.json}")
+        findings = await check.try_everything(configured(tmp_path, text), try_s=PATIENT_S)
+    told = [finding.text for finding in findings]
+    assert "mystery.safetensors: unknown family; name a workflow for it." in told
+    assert [text for text in told if text.startswith("flux1-schnell") and "flux-schnell" in text]
+
+
 async def test_a_default_that_no_server_offers_fails(tmp_path: Path) -> None:
     """Anyone who names no model would be refused, because of a misspelt name no one looked at."""
     text = CONFIG.replace("{kind: demo}", "{kind: demo, discover: true}")
