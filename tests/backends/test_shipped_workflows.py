@@ -10,6 +10,7 @@ from backends.comfyui.models import check_offered
 from backends.comfyui.workflow.fill import warm_up
 from backends.comfyui.workflow.graph import names_in, words_in
 from backends.comfyui.workflow.template import Workflow
+from backends.comfyui.workflow.versions import least_version
 from queueing.core.requests import LoraWeight
 from tests.backends.described import SHIPPED, faults, recorded
 from tests.backends.shipped import asked, everything_asked, files, shipped
@@ -17,6 +18,10 @@ from tests.backends.shipped import asked, everything_asked, files, shipped
 NODES = recorded()["nodes"]
 MODELS = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
 SEEDS = ("seed", "noise_seed")
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
 
 
 def row(template: Workflow) -> str:
@@ -95,7 +100,9 @@ def test_a_template_has_a_row_with_its_files(path: Path) -> None:
     told = set(re.findall(r"`([a-z_]+/[^`]+)`", row(template)))
     assert told == files(template)
     least = row(template).split("|")[-2].strip()
+    nodes = least_version(node.class_type for node in template.nodes.values())
     assert re.fullmatch(r"0\.\d+(\.\d+)?|any", least)
+    assert nodes is None or numbers(least) >= numbers(nodes)
 
 
 def test_there_is_no_row_for_a_template_that_is_not_shipped() -> None:

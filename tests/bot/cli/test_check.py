@@ -264,7 +264,8 @@ async def test_what_a_server_offers_is_told(tmp_path: Path) -> None:
     findings = await found(configured(tmp_path, text))
     assert (
         findings["models", "of stand-in"].text
-        == "3 others found: demo-painter, demo-writer, demo-hashing"
+        == "9 others found: demo-painter, demo-retoucher, demo-lens, demo-writer, demo-camera"
+        " and 4 more"
     )
 
 
