@@ -246,6 +246,7 @@ class OpenAI:
                 sound=await plain_sound(files),
                 model_id=_id(model),
                 timeouts=model.timeouts,
+                max_tokens=_options(model).max_tokens,
             )
             await recorded()
             return await transcribe(self._http, form, recording, report)

@@ -82,6 +82,7 @@ SUFFIX = (
     "suffix is not currently supported",
     "unsupported param: suffix",
 )
+DEAF = ("does not support audio", "audio input is not supported")
 BAD_SOUNDS = (
     "failed to read audio",
     "failed to decode audio",
@@ -132,6 +133,7 @@ RULES: Sequence[tuple[tuple[str, ...], Kind, Problem | None]] = (
     (DIMENSIONS, Rejected, NO_DIMENSIONS),
     (PICTURES, Rejected, NO_PICTURES),
     (SUFFIX, Rejected, NO_SUFFIX),
+    (DEAF, Rejected, NO_HEARING),
     (LONG_SOUNDS, Rejected, LONG_SOUND),
     (BAD_SOUNDS, Rejected, BAD_SOUND),
     (VOICES, Rejected, NO_VOICE),

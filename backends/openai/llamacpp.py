@@ -20,7 +20,13 @@ from backends.openai.replies import (
 )
 from backends.openai.stream import ServerReply
 
-HEARS = AudioForm(translations=None, speech=None, segments=False)  # JSON only
+HEARS = AudioForm(
+    translations=None,
+    speech=None,
+    segments=False,
+    words="Transcribe audio to text. These words may occur: {}",  # a prompt replaces its own
+    tokens="max_tokens",
+)
 SAMPLERS = frozenset(
     {
         "top_k",
@@ -147,7 +153,9 @@ class LlamaCppRouter(Generic):
     text_path: ClassVar[str] = "/v1/completions?autoload=false"
     suffix_path: ClassVar[str | None] = "/infill?autoload=false"
     echoes: ClassVar[bool] = False
-    sounds: ClassVar[AudioForm] = HEARS
+    sounds: ClassVar[AudioForm] = replace(
+        HEARS, transcriptions="/v1/audio/transcriptions?autoload=false"
+    )
     note: ClassVar[str] = (
         "This router unloads by itself beyond --models-max (4 unless set); start it with "
         "--models-max 0, so that only Usher decides what stays."

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -160,6 +161,26 @@ async def test_language_and_words_are_passed_on() -> None:
         assert fields["temperature"] == "0.25"
 
 
+async def test_llama_cpp_is_still_told_to_write_down() -> None:
+    """Its prompt is the whole instruction: the model would talk about Ada instead."""
+    async with speech("llamacpp") as server, connected(server) as backend:
+        await heard(backend, prompt="Usher, Ada")
+        await heard(backend)
+        told, untold = (call.fields.get("prompt") for call in server.calls)
+        assert told == "Transcribe audio to text. These words may occur: Usher, Ada"
+        assert untold is None
+
+
+async def test_a_model_that_chats_does_not_write_without_end() -> None:
+    """One that repeats itself would fill its context."""
+    async with speech("llamacpp") as server, connected(server) as backend:
+        spec = replace(ear(), options={"max_tokens": 500})
+        await backend.run(
+            spec, Work(key="k", request=SpeechToText(), files=(recording(),)), lambda _: None
+        )
+        assert server.calls[0].fields["max_tokens"] == "500"
+
+
 async def test_whisper_cpp_finds_the_language_out() -> None:
     """It takes every recording for English unless it is told otherwise."""
     async with speech("whispercpp") as server, connected(server) as backend:
@@ -212,10 +233,11 @@ async def test_a_model_without_segments_is_asked_without(kind: str) -> None:
         (SpeechFault.BUSY, Unavailable, None),
         (SpeechFault.TOO_LONG, Rejected, What.LONG_SOUND),
         (SpeechFault.UNREADABLE, Rejected, What.BAD_SOUND),
+        (SpeechFault.DEAF, Rejected, What.NO_HEARING),
         (SpeechFault.NO_TEXT, Unavailable, None),
     ],
 )
-@pytest.mark.parametrize("kind", ["speaches", "vllm", "generic"])
+@pytest.mark.parametrize("kind", HEARING)
 async def test_failures_are_what_they_are(
     kind: str, fault: SpeechFault, error: type[BackendError], told: What | None
 ) -> None:

@@ -1,13 +1,16 @@
-"""Servers that hear and speak for the backend contract: fakes of each kind, and a real whisper.cpp.
+"""Servers that hear and speak for the backend contract: fakes of each kind, and real ones if named.
 
 `USHER_WHISPER_SERVER` names a `whisper-server`, `USHER_WHISPER_MODEL` a model of it. A temperature of 1
 leaves it no second try at a recording, so that one with random weights ends soon.
+`USHER_LLAMA_SERVER` names a `llama-server`, `USHER_LLAMA_EAR` a folder in whose one folder lie a model
+and the encoder of its sounds (`mmproj…`).
 """
 
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 from backends.common.http import Http, HttpRefused
 from backends.registry import connect
@@ -22,6 +25,8 @@ from tests.fakes.speech_script import wav
 
 SERVER = os.environ.get("USHER_WHISPER_SERVER", "")
 MODEL = os.environ.get("USHER_WHISPER_MODEL", "")
+LLAMA = os.environ.get("USHER_LLAMA_SERVER", "")
+EARS = os.environ.get("USHER_LLAMA_EAR", "")
 EMPTY = File(name="x", mime="text/plain", data=b"x")
 RECORDING = (File(name="voice.wav", mime="audio/wav", data=wav()),)
 HEARS, SPEAKS = Capability.SPEECH_TO_TEXT, Capability.TEXT_TO_SPEECH
@@ -116,8 +121,60 @@ async def answers(backend: Backend) -> bool:
     return True
 
 
+def _ears() -> tuple[str, ...]:
+    """Return the name of llama.cpp's model, and how it is started with it."""
+    folder = next(Path(EARS).iterdir())
+    (encoder,) = folder.glob("mmproj*")
+    (weights,) = (file for file in folder.glob("*.gguf") if file != encoder)
+    files = ("-m", str(weights), "--mmproj", str(encoder))
+    return folder.name, *files, "--alias", folder.name
+
+
+@asynccontextmanager
+async def _llama(*, router: bool) -> AsyncIterator[Harness]:
+    port, (name, *one) = free_port(), _ears()
+    command = (
+        LLAMA,
+        *(("--models-dir", EARS) if router else one),
+        "--parallel",
+        "2",
+        "-c",
+        "2048",
+        "-t",
+        "1",
+    )
+    async with running(port, *command) as process:
+        backend = connect(BackendSpec(name="b", kind="openai", url=f"http://127.0.0.1:{port}"))
+        server = Http(f"http://127.0.0.1:{port}")
+        await until(partial(answers, backend))
+
+        async def busy() -> bool:
+            slots = await server.get_json("/slots", params={"model": name})
+            assert isinstance(slots, list)
+            return any(isinstance(slot, dict) and slot["is_processing"] for slot in slots)
+
+        spec = model(HEARS, name)
+        await backend.load(spec)
+        yield Harness(
+            backend=backend,
+            model=spec,
+            quick=SpeechToText(),
+            long=SpeechToText(),  # as long as the context: models of random weights find no end
+            files=RECORDING,
+            busy=busy,
+            absent=model(HEARS, "gamma"),
+            unusable=model(HEARS, "ear", max_tokens=-1),
+            die=partial(kill, process),
+        )
+        await backend.aclose()
+        await server.aclose()
+
+
 HARNESSES: dict[str, Opens] = {
     **{f"{kind}-hearing": partial(_hearing, kind) for kind in HEARING},
     **{f"{kind}-speaking": partial(_speaking, kind) for kind in SPEAKING},
 }
 EXTERNAL: dict[str, Opens] = {"whispercpp-real": _whisper} if SERVER and MODEL else {}
+if LLAMA and EARS:
+    EXTERNAL["llamacpp-hearing-real"] = partial(_llama, router=False)
+    EXTERNAL["llamacpp-router-hearing-real"] = partial(_llama, router=True)

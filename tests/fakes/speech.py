@@ -33,6 +33,7 @@ class SpeechFault(StrEnum):
     BUSY = "busy"
     TOO_LONG = "too-long"
     UNREADABLE = "unreadable"
+    DEAF = "deaf"  # a model without ears
     NO_SEGMENTS = "no-segments"  # of this model, so `verbose_json` is refused
     OTHER_KIND = "other-kind"  # of sound than was asked for
     SILENCE = "silence"

@@ -196,6 +196,12 @@ def failure(kind: str, fault: str, fields: dict[str, Any]) -> web.Response | Non
             return told({"error": {"message": "Maximum file size exceeded"}}, 400)
         case "unreadable" if kind == "whispercpp":
             return web.Response(text="Invalid request", status=400)
+        case "unreadable" if kind == "llamacpp":
+            text = "Failed to load image or audio file"
+            return told({"error": {"code": 400, "message": text}}, 400)
+        case "deaf":
+            text = "The current model does not support audio input."
+            return told({"error": {"code": 501, "message": text}}, 501)
         case "unreadable":
             return told({"detail": "Failed to decode audio."}, 415)
         case "no-segments" if odd:

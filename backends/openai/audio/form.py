@@ -13,8 +13,9 @@ class AudioForm:
     `always` and `told` are form fields of every transcription, and of one whose language is known.
     With `silence` it tells how likely each segment is no speech, so its segments are always asked
     for; otherwise only with `segments`, and only where a request wants them. Without a path for
-    translations, `translate` is the field that asks for one. `spoken` are fields of every text to
-    read aloud.
+    translations, `translate` is the field that asks for one. `words` is how words that may occur are
+    put into the prompt, `tokens` the field that bounds an answer. `spoken` are fields of every text
+    to read aloud.
     """
 
     transcriptions: str | None = "/v1/audio/transcriptions"
@@ -25,6 +26,8 @@ class AudioForm:
     segments: bool = True
     silence: bool = False
     translate: str | None = None
+    words: str = "{}"
+    tokens: str | None = None
     spoken: Mapping[str, JsonValue] = field(default_factory=dict)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from backends.common.http import Http, HttpFailed, HttpRefused
 from backends.media.sounds import SoundError, SoundFault, as_wav
-from backends.openai.answer import classified, silence_s
+from backends.openai.answer import silence_s
 from backends.openai.audio.form import AudioForm
 from backends.openai.audio.heard import Heard, heard
 from backends.openai.audio.sounds import is_plain
@@ -17,13 +17,14 @@ from backends.openai.errors import (
     BAD_SOUND,
     LONG_SOUND,
     NO_HEARING,
+    NO_PICTURES,
     NO_TRANSLATION,
     NOTHING_SAID,
     REFUSED,
     classify,
 )
 from queueing.core.catalog import Timeouts
-from queueing.core.errors import OutOfMemory, Rejected
+from queueing.core.errors import BackendError, OutOfMemory, Rejected
 from queueing.core.ports import Report
 from queueing.core.requests import File, Output, Progress, SpeechToText
 
@@ -32,17 +33,22 @@ FAULTS = {
     SoundFault.SILENT: NOTHING_SAID,
     SoundFault.TOO_LONG: LONG_SOUND,
 }
+UNTOLD = "Invalid request"  # whisper.cpp's whole answer to a sound it cannot read
 REFUSES_FORM = {400, 422, 500, 501}  # what servers answer to a response format they lack
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recording:
-    """A sound to write down: how, by which model, and the sound as servers take it."""
+    """A sound to write down: how, by which model, and the sound as servers take it.
+
+    `max_tokens` bounds what a model that chats may write.
+    """
 
     request: SpeechToText
     sound: File
     model_id: str
     timeouts: Timeouts
+    max_tokens: int | None = None
 
 
 async def plain_sound(files: Sequence[File]) -> File:
@@ -74,16 +80,28 @@ async def _told(http: Http, form: AudioForm, recording: Recording) -> Heard:
         try:
             return await _asked(http, form, recording, "verbose_json")
         except (HttpRefused, HttpFailed) as error:
-            fault = classify(error.status, error.body)
+            fault = _fault(error)
             told = isinstance(fault, OutOfMemory) or fault.problem not in (None, REFUSED)
             if told or error.status not in REFUSES_FORM:
                 raise fault from error
-    with classified():
+    try:
         return await _asked(http, form, recording, "json")
+    except (HttpRefused, HttpFailed) as error:
+        raise _fault(error) from error
+
+
+def _fault(error: HttpRefused | HttpFailed) -> BackendError:
+    """Return what an answer stands for; some servers speak of a picture, or of nothing."""
+    fault = classify(error.status, error.body)
+    if fault.problem == NO_PICTURES or error.body.strip() == UNTOLD:
+        return Rejected(str(fault), problem=BAD_SOUND)
+    return fault
 
 
 async def _asked(http: Http, form: AudioForm, recording: Recording, answer: str) -> Heard:
     path, fields = call_of(form, recording.request)
+    if form.tokens and recording.max_tokens is not None:
+        fields[form.tokens] = str(recording.max_tokens)
     return heard(
         await http.post_multipart(
             path,
@@ -112,7 +130,7 @@ def call_of(form: AudioForm, request: SpeechToText) -> tuple[str, dict[str, str]
     if path == form.transcriptions and (language := request.language or form.any_language):
         fields["language"] = language
     if request.prompt:
-        fields["prompt"] = request.prompt
+        fields["prompt"] = form.words.format(request.prompt)
     if request.temperature is not None:
         fields["temperature"] = f"{request.temperature:g}"
     return path, fields
