@@ -87,6 +87,7 @@ class Tracker:
         self._key = key
         self._graph = graph
         self._steps = planned_steps(graph)  # of each sampler; 0 until it is known
+        self._knows_samplers = bool(self._steps)
         self._weights = {
             node_id: _SAMPLER_WEIGHT if node_id in self._steps else 1 for node_id in graph
         }
@@ -117,8 +118,8 @@ class Tracker:
                 return None
 
     def _stepped(self, node: str | None, made: int, steps: int) -> Progress:
-        slow = steps > 1 and node in self._weights
-        if node is not None and slow and self._has_no_sampler():
+        slow = steps > 1 and not self._knows_samplers
+        if node is not None and node in self._weights and slow:
             self._steps[node], self._weights[node] = steps, _SAMPLER_WEIGHT
         if node is None or node not in self._steps:
             return self._progress(within=made / steps)
@@ -127,10 +128,6 @@ class Tracker:
         total = sum(self._steps.values())
         self._made = max(self._made, min(earlier + made, total))
         return self._progress(within=made / steps, step=(self._made, max(total, self._made)))
-
-    def _has_no_sampler(self) -> bool:
-        """Whether this is a slow node in a graph without a sampler that could be told from others."""
-        return not any("latent_image" in self._graph[each].inputs for each in self._steps)
 
     def _enter(self, node: str | None) -> None:
         if node == self._current:

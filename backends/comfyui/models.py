@@ -4,7 +4,7 @@ Reads template files on this machine; never calls a server.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
@@ -29,13 +29,6 @@ _LISTED = 10  # file names in an error text
 _NEAR = 3
 _COMPARED = 1000  # names a word is compared with, because comparing takes time
 _NAME_MOST = 80  # characters in a LoRA's name
-
-_VARIANTS: Mapping[Capability, str] = {
-    Capability.IMAGE_TO_IMAGE: "img2img",
-    Capability.IMAGE_EDIT: "edit",
-    Capability.IMAGE_TO_VIDEO: "i2v",
-}
-"""The ends of the names of shipped templates that go with another one."""
 
 _LACKS: Mapping[Capability, tuple[str, str]] = {
     Capability.TEXT_TO_IMAGE: ("workflow", "it needs a picture, or draws none"),
@@ -114,7 +107,7 @@ def read_templates(model: ModelSpec) -> Templates:
     where = f"models.{model.name}"
     options = read_options(ModelOptions, model.options, where)
     graphs = {name: _graph(where, name) for name in _names(model, options)}
-    known = _words(where, model, options, graphs)
+    known = taken(frozenset[str]().union(*map(words_in, graphs.values())))
     unused = options.values.keys() - known
     if unused:
         raise BadModel(
@@ -208,29 +201,12 @@ def _lacking(workflow: Workflow, class_type: str) -> str:
 
 
 def _names(model: ModelSpec, options: ModelOptions) -> list[str]:
-    """Return the templates of a model; a shipped template may come with some for pictures."""
-    stated = {"img2img": options.picture_workflow, "edit": options.edit_workflow}
-    stated["i2v"] = options.picture_workflow
-    shipped = [
-        name
-        for able, ending in _VARIANTS.items()
-        if able in model.capabilities and not stated[ending]
-        if (name := _variant(options.workflow, ending)) in _shipped()
-    ]
-    return list(dict.fromkeys([options.workflow, *filter(None, stated.values()), *shipped]))
-
-
-def _variant(workflow: str, ending: str) -> str:
-    return f"{workflow.removesuffix('.json')}-{ending}.json"
-
-
-def _words(
-    where: str, model: ModelSpec, options: ModelOptions, graphs: Mapping[str, Graph]
-) -> frozenset[str]:
-    """Return the values that count in a model's templates, whatever it is asked for."""
-    whole = replace(model, capabilities=frozenset(_VARIANTS))
-    others = [_graph(where, name) for name in _names(whole, options) if name not in graphs]
-    return taken(frozenset[str]().union(*map(words_in, [*graphs.values(), *others])))
+    """Return the templates of a model; a shipped template may come with one for pictures."""
+    names = [options.workflow, options.picture_workflow, options.edit_workflow]
+    if Capability.IMAGE_TO_IMAGE in model.capabilities and not options.picture_workflow:
+        variant = f"{options.workflow.removesuffix('.json')}-img2img.json"
+        names.append(variant if variant in _shipped() else None)
+    return list(dict.fromkeys(filter(None, names)))
 
 
 def _shipped() -> frozenset[str]:

@@ -65,7 +65,7 @@ class Backend(Protocol):
         """Raise `BadModel` when the model's options cannot work here. No I/O except local files."""
 
     def options(self, model: ModelSpec) -> frozenset[str] | None:
-        """Return the fields of `TextToImage` the model honours here; None: all of them.
+        """Return the fields of its requests the model honours here; None: all of them.
 
         The prompt is not included. Empty for models that draw nothing. The model has passed
         `check`.

@@ -390,6 +390,32 @@ def test_several_loras_are_chained_for_both_experts() -> None:
         assert (last["lora_name"], last["strength_model"]) == ("fog.safetensors", 0.5)
 
 
+def test_a_lora_of_one_expert_goes_to_that_expert() -> None:
+    """Wan's LoRAs come in pairs, and both would act on both."""
+    nodes = wan()
+    nodes["high"]["inputs"]["unet_name"] = "wan2.2_t2v_high_noise_14B.safetensors"
+    nodes["low"]["inputs"]["unet_name"] = "wan2.2_t2v_low_noise_14B.safetensors"
+    names = ("fog-HighNoise.safetensors", "fog_low_noise.safetensors", "ink.safetensors")
+    loras = tuple(LoraWeight(name=name) for name in names)
+    graph = plain(fill(prepared(nodes), FILM.model_copy(update={"lora": loras}), prefix="p"))
+    assert sound(graph)
+    assert chain(graph, "first") == [names[2], names[0]]
+    assert chain(graph, "second") == [names[2], names[1]]
+    alone = plain(fill(prepared(nodes), FILM.model_copy(update={"lora": loras[:1]}), prefix="p"))
+    assert sound(alone)
+    assert chain(alone, "first") == [names[0]]
+    assert chain(alone, "second") == []
+
+
+def chain(graph: Nodes, sampler: str) -> list[str]:
+    """Return the LoRAs of a sampler's model, the last one first."""
+    found, at = [], graph[sampler]["inputs"]["model"][0]
+    while graph[at]["class_type"] == "LoraLoaderModelOnly":
+        found.append(graph[at]["inputs"]["lora_name"])
+        at = graph[at]["inputs"]["model"][0]
+    return found
+
+
 def test_a_weight_counts_for_model_and_encoder() -> None:
     """`ink:0.5` would act as `ink` does."""
     nodes = references(())

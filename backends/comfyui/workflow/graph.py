@@ -6,6 +6,7 @@ Values are set in the parsed graph, never in JSON text, so a person's words cann
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
 
 from pydantic import JsonValue
 
@@ -14,11 +15,10 @@ Graph = Mapping[str, "Node"]
 _PLACEHOLDER = re.compile(r"\{\{ *([a-z][a-z0-9_]*) *(?::([^{}]*))?\}\}")
 _FILE = re.compile(r"\.(safetensors|sft|ckpt|gguf|pth?|bin|onnx)$", re.IGNORECASE)
 
-# Without a LoRA its loader is removed, and these inputs replace its outputs.
-PASSES_ON: Mapping[str, tuple[str, ...]] = {
-    "LoraLoader": ("model", "clip"),
-    "LoraLoaderModelOnly": ("model",),
-}
+_DEEPEST = 50
+
+PASSES_ON = ("model", "clip")
+"""The inputs of a LoRA's loader that replace its outputs when it is removed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,9 +101,23 @@ def upstream_of(graph: Graph, key: str) -> frozenset[str]:
 
 
 def bypass(node: Node) -> tuple[str, ...]:
-    """Return the linked inputs that replace the node's outputs when it is removed."""
-    sources = PASSES_ON.get(node.class_type, ())
-    return sources if all(link_of(node.inputs.get(source)) for source in sources) else ()
+    """Return the linked inputs that replace the outputs of a LoRA's loader when it is removed."""
+    if "lora" not in node.class_type.casefold() or not link_of(node.inputs.get("model")):
+        return ()
+    return PASSES_ON if link_of(node.inputs.get("clip")) else PASSES_ON[:1]
+
+
+def cycle_in(graph: Graph) -> str | None:
+    """Return a node that depends on itself, None if there is none."""
+    try:
+        TopologicalSorter({key: _sources(node) for key, node in graph.items()}).prepare()
+    except CycleError as error:
+        return str(error.args[1][0])
+    return None
+
+
+def _sources(node: Node) -> frozenset[str]:
+    return frozenset(link[0] for link in map(link_of, node.inputs.values()) if link)
 
 
 def texts_in(value: JsonValue | Mapping[str, JsonValue]) -> Iterator[str]:
@@ -117,6 +131,15 @@ def texts_in(value: JsonValue | Mapping[str, JsonValue]) -> Iterator[str]:
         case Mapping():
             for item in value.values():
                 yield from texts_in(item)
+
+
+def is_deep(value: JsonValue) -> bool:
+    """Return whether values lie within values deeper than any node needs."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        lists = [list(each.values()) if isinstance(each, dict) else each for each in level]
+        level = [inner for each in lists if isinstance(each, list) for inner in each]
+    return bool(level)
 
 
 def has_broken_placeholder(text: str) -> bool:

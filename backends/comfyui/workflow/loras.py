@@ -1,5 +1,6 @@
 """Chains of LoRA loaders, made from the loaders a template holds. Pure."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -12,30 +13,42 @@ from backends.comfyui.workflow.graph import (
     link_of,
     names_in,
     substituted,
+    texts_in,
     upstream_of,
 )
 from queueing.core.errors import Rejected
 from queueing.core.problems import What, problem
 from queueing.core.requests import LoraWeight
 
-_STRENGTHS = ("strength_model", "strength_clip", "strength")
+_EXPERT = re.compile(r"(high|low)[ _-]?noise", re.IGNORECASE)
+_STRENGTHS = ("strength_model", "strength_clip", "lora_strength", "strength")
 
 
 def with_loras(nodes: Graph, loras: Sequence[LoraWeight]) -> Graph:
-    """Return a graph in which each loader with a placeholder loads all LoRAs, one after another.
+    """Return a graph in which each loader with a placeholder loads its LoRAs, one after another.
 
-    A strength that the template sets counts times the weight asked for. Of loaders that follow
-    each other only the first is used; without a LoRA none is. Raises `Rejected` for what a loader
-    cannot do.
+    Each loader gets all of them, except those made for the other of two experts. A strength that
+    the template sets counts times the weight asked for. Of loaders that follow each other only the
+    first is used; without a LoRA none is. Raises `Rejected` for what a loader cannot do.
     """
     loaders = [key for key, node in nodes.items() if "lora" in names_in(node.inputs)]
-    kept = loaders if loras else []
-    first = [key for key in kept if not _behind(nodes, key) & set(loaders)]
-    fixed = [key for key in kept if key not in first and not bypass(nodes[key])]
-    nodes = _without(nodes, [key for key in loaders if key not in first + fixed])
-    for key in (*first, *fixed):
-        nodes = _chained(nodes, key, loras)
+    given = {key: _made_for(nodes, key, loras) for key in loaders}
+    first = [key for key in loaders if not _behind(nodes, key) & set(loaders)]
+    used = [key for key in loaders if given[key] and (key in first or not bypass(nodes[key]))]
+    nodes = _without(nodes, [key for key in loaders if key not in used])
+    for key in used:
+        nodes = _chained(nodes, key, given[key])
     return nodes
+
+
+def _made_for(nodes: Graph, key: str, loras: Sequence[LoraWeight]) -> list[LoraWeight]:
+    """Return the LoRAs for a loader: Wan's come in pairs, one for each of its two experts."""
+    texts = " ".join(text for each in _behind(nodes, key) for text in texts_in(nodes[each].inputs))
+    own = _EXPERT.search(texts)
+    if own is None:
+        return list(loras)
+    sides = [(lora, _EXPERT.search(lora.name)) for lora in loras]
+    return [lora for lora, side in sides if side is None or side[1].lower() == own[1].lower()]
 
 
 def _behind(nodes: Graph, key: str) -> frozenset[str]:

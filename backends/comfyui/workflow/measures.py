@@ -4,7 +4,7 @@ Servers do not refuse other numbers: they cut a film short, or fail when it is s
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
@@ -26,6 +26,9 @@ _FRAME_STEPS = (
     (re.compile(r"Mochi"), 6),
     (re.compile(r"Wan|Hunyuan|CogVideo|Kandinsky"), 4),
 )
+_BEGINS = ("start_at_step", "start_step")
+_ENDS = ("end_at_step", "end_step")
+_LENGTHS = ("length", "num_frames", "frames_number", "video_frames")
 _RATES = ("fps", "frame_rate")
 
 
@@ -41,8 +44,16 @@ def grid_of(nodes: Graph) -> int:
 
 def frame_step_of(nodes: Graph) -> int:
     """Return n where films have a multiple of n frames and one more; 1 for an unknown family."""
-    kinds = [node.class_type for node in nodes.values() if "frames" in names_in(node.inputs)]
-    return max((_frame_step(kind) for kind in kinds), default=1)
+    holding = [node for node in nodes.values() if "frames" in names_in(node.inputs)]
+    linked = [
+        node
+        for node in nodes.values()
+        if any(link_of(node.inputs.get(name)) for name in _LENGTHS)  # to a number of its own
+    ]
+    steps = (
+        max((_frame_step(n.class_type) for n in some), default=1) for some in (holding, linked)
+    )
+    return next((step for step in steps if step > 1), 1)
 
 
 def rate_of(nodes: Graph) -> float | None:
@@ -54,7 +65,9 @@ def rate_of(nodes: Graph) -> float | None:
 def planned_steps(nodes: Graph) -> dict[str, int]:
     """Return the steps that each sampler will make, 0 where its inputs do not tell."""
     return {
-        key: _steps_of(nodes, node) for key, node in nodes.items() if "latent_image" in node.inputs
+        key: _steps_of(nodes, node)
+        for key, node in nodes.items()
+        if "latent_image" in node.inputs or _samples(node)
     }
 
 
@@ -73,11 +86,16 @@ def plain(number: float) -> int | float:
     return int(number) if float(number).is_integer() else number
 
 
+def _samples(node: Node) -> bool:
+    return "Sampler" in node.class_type and "steps" in node.inputs
+
+
 def _steps_of(nodes: Graph, sampler: Node) -> int:
     steps = _whole(sampler.inputs.get("steps"))
     if steps is not None:
-        last, first = (_whole(sampler.inputs.get(at)) for at in ("end_at_step", "start_at_step"))
-        return max(min(steps if last is None else last, steps) - (first or 0), 0)
+        last, first = (_first_whole(sampler, names) for names in (_ENDS, _BEGINS))
+        end = steps if last is None or last < 0 else min(last, steps)
+        return max(end - max(first or 0, 0), 0)
     link = link_of(sampler.inputs.get("sigmas"))
     source = nodes.get(link[0]) if link else None
     if source is None:
@@ -85,6 +103,11 @@ def _steps_of(nodes: Graph, sampler: Node) -> int:
     if isinstance(sigmas := source.inputs.get("sigmas"), str):
         return sigmas.count(",")
     return _whole(source.inputs.get("steps")) or 0
+
+
+def _first_whole(node: Node, names: Sequence[str]) -> int | None:
+    found = (_whole(node.inputs.get(name)) for name in names)
+    return next((number for number in found if number is not None), None)
 
 
 def _whole(value: JsonValue) -> int | None:

@@ -25,6 +25,7 @@ _SPARED: Mapping[str, frozenset[str]] = {
     ),
     "WanFunInpaintToVideo": frozenset({"end_image", "clip_vision_output"}),
     "WanImageToVideo": frozenset({"clip_vision_output"}),
+    "WanVideoImageToVideoEncode": frozenset({"clip_embeds", "end_image"}),
     "WanVaceToVideo": frozenset({"control_video", "control_masks", "reference_image"}),
 }
 """Inputs that a node can do without, where its model can too."""
@@ -78,8 +79,11 @@ class _Cut:
         self._instead: dict[tuple[str, int], JsonValue] = {}
 
     def done(self) -> Graph:
-        while any(self._shrinks(key) for key in self._nodes if key not in self._gone):
-            pass
+        changed = True
+        while changed:
+            changed = False
+            for key in self._nodes:
+                changed |= key not in self._gone and self._shrinks(key)
         return {
             key: replace(
                 node, inputs={name: self._source(value) for name, value in node.inputs.items()}

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pydantic import JsonValue, ValidationError
 
 from backends.comfyui.workflow.graph import (
-    PASSES_ON,
     Graph,
     Node,
     bypass,
+    cycle_in,
     has_broken_placeholder,
+    is_deep,
     link_of,
     names_in,
     placeholders_in,
@@ -127,6 +128,8 @@ def parse_workflow(text: str, *, name: str) -> Graph:
         raise BadModel(f"{name}: not JSON ({error})") from None
     if not isinstance(data, dict) or not data:
         raise BadModel(f"{name}: not a workflow: an object with nodes is expected")
+    if isinstance(body := data.get("prompt"), dict) and "class_type" not in body:
+        data = body  # what a client sends, with the graph inside
     if isinstance(data.get("nodes"), list):
         raise BadModel(
             f"{name}: this is the editor's own format; save it with “Export (API)” in ComfyUI"
@@ -136,6 +139,8 @@ def parse_workflow(text: str, *, name: str) -> Graph:
         for link in map(link_of, node.inputs.values()):
             if link and link[0] not in nodes:
                 raise BadModel(f"{name}: node {key}: linked to node {link[0]}, which is not there")
+    if circular := cycle_in(nodes):
+        raise BadModel(f"{name}: node {circular}: depends on itself")
     return nodes
 
 
@@ -196,6 +201,8 @@ def _node(where: str, value: JsonValue) -> Node:
         raise BadModel(f"{where}: class_type is missing")
     if not isinstance(inputs, dict):  # the server takes such a node, and its worker may die from it
         raise BadModel(f"{where} ({class_type}): inputs are missing")
+    if is_deep(list(inputs.values())):
+        raise BadModel(f"{where} ({class_type}): a value within values is too deep")
     for text in texts_in(inputs):
         if has_broken_placeholder(text):
             raise BadModel(f"{where} ({class_type}): {text!r} holds a broken placeholder")
@@ -237,8 +244,7 @@ def _check_placeholder(
     if word in NEEDS_DEFAULT and word not in defaults:
         raise BadModel(f"{shown} needs a default, as in {{{{{word}:1}}}}, or values.{word}")
     if word == "lora" and word not in defaults and not bypass(node):
-        known = " or ".join(PASSES_ON)
-        raise BadModel(f"{shown} without a default belongs into a {known} with linked inputs")
+        raise BadModel(f"{shown} without a default belongs into a LoraLoader with linked inputs")
 
 
 def _check_values(values: Mapping[str, JsonValue], name: str) -> None:

@@ -146,6 +146,20 @@ def test_roles_take_what_they_leave_out_from_everybodys_limits() -> None:
     [
         ("comfyui", "workflow: sdxl.json", {"text-to-image", "image-to-image"}),
         ("comfyui", "workflow: flux-schnell.json", {"text-to-image"}),
+        ("comfyui", "workflow: wan22-t2v.json", {"text-to-video"}),
+        (
+            "comfyui",
+            "workflow: wan22-t2v.json, picture_workflow: wan22-i2v.json",
+            {"text-to-video", "image-to-video"},
+        ),
+        ("comfyui", "workflow: ace-step.json", {"text-to-audio"}),
+        ("comfyui", "workflow: qwen-edit.json", {"image-edit", "image-to-image"}),
+        (
+            "comfyui",
+            "workflow: sdxl.json, edit_workflow: qwen-edit.json",
+            {"text-to-image", "image-to-image", "image-edit"},
+        ),
+        ("comfyui", "workflow: upscale.json", {"upscale"}),
         ("openai", "system: Be brief.", {"text-to-text"}),
         ("openai", "capabilities: [text-to-text, vision]", {"text-to-text", "vision"}),
         ("lmstudio", "context_length: 4096", {"text-to-text"}),
