@@ -14,11 +14,12 @@ import aiohttp
 from backends.comfyui.answers import Ended, Stage
 from backends.comfyui.errors import accepted_in_part, raise_if_failed, refusal, refused_prompt
 from backends.comfyui.server import ComfyUIServer
-from backends.comfyui.watch import Watch, listener
+from backends.comfyui.watch import Watch
 from backends.comfyui.workflow.graph import Graph
 from backends.comfyui.workflow.template import Workflow
 from backends.comfyui.workflow.words import Asked
 from backends.common.http import HttpRefused
+from backends.common.sockets import listener
 from queueing.core.errors import BackendError, Unavailable
 from queueing.core.ports import Recorded, Report, at_once
 

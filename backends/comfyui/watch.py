@@ -6,7 +6,7 @@ progress and signals when the server is worth asking.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
@@ -14,6 +14,7 @@ import aiohttp
 
 from backends.comfyui.messages import HANDSHAKE, Tracker, read_message, read_preview
 from backends.comfyui.workflow.graph import Graph
+from backends.common.sockets import MESSAGE_LIMIT
 from queueing.core.ports import Report
 from queueing.core.requests import File, Progress
 
@@ -22,27 +23,6 @@ log = logging.getLogger(__name__)
 CONNECT_S = 0.5  # after this, polling begins; the websocket may follow
 RECONNECT_S = 1.0
 SILENCE_S = 15.0  # silence of a connection before a new one is tried; a slow step may take longer
-MESSAGE_LIMIT = (
-    64 * 1024 * 1024
-)  # results can arrive as frames too; aiohttp's default of 4 MiB would end the socket
-
-
-def listener(headers: Mapping[str, str]) -> aiohttp.ClientSession:
-    """Return a websocket session that connects only to the address it is given."""
-    trace = aiohttp.TraceConfig()
-    trace.on_request_redirect.append(
-        _refuse_redirect
-    )  # aiohttp would follow redirects here unasked
-    return aiohttp.ClientSession(headers=headers, trace_configs=[trace])
-
-
-async def _refuse_redirect(
-    _session: aiohttp.ClientSession,
-    _context: object,
-    asked: aiohttp.TraceRequestRedirectParams,
-) -> None:
-    asked.response.close()
-    raise aiohttp.ClientError("the server redirects its websocket")
 
 
 class Watch:

@@ -22,6 +22,7 @@ from pydantic_core import from_json
 from yarl import URL
 
 from backends.common import presence
+from backends.common.sockets import talking
 from queueing.core.errors import BadModel, Rejected, Unavailable
 from queueing.core.requests import File
 
@@ -222,6 +223,20 @@ class Http:
         """
         async with self._open(self._post(path, body, headers=headers), read_s) as response:
             yield _Lines(response)
+
+    @asynccontextmanager
+    async def talk(
+        self, path: str, first: JsonValue, *, silence_s: float | None
+    ) -> AsyncIterator[AsyncIterator[str]]:
+        """Open a websocket, send one JSON message and yield the texts the server sends.
+
+        `silence_s` bounds the wait for each. Leaving the context closes the connection.
+        """
+        call = ServerCall(method="GET", url=self._url(path))
+        url = call.url.with_scheme("wss" if call.url.scheme == "https" else "ws")
+        with _as_unavailable(call):
+            async with talking(self._headers, url, json.dumps(first), silence_s=silence_s) as texts:
+                yield texts
 
     async def gone(self) -> None:
         """Return when the server has gone away, even if it comes back at once."""

@@ -30,7 +30,7 @@ DRAWN = {
     "localai": "/v1/images/generations",
     "sdcpp": "/sdcpp/v1/img_gen",
     "vllm-omni": "/v1/images/generations",
-    "swarmui": "/API/GenerateText2Image",
+    "swarmui": "/API/GenerateText2ImageWS",
     "generic": "/v1/images/generations",
 }
 TAKES_SEED = [kind for kind in KINDS if kind != "generic"]
@@ -345,7 +345,28 @@ def test_a_token_that_would_break_a_header_is_refused() -> None:
             Images(spec)
 
 
-# ---------------------------------------------------------------- stopping
+# ---------------------------------------------------------------- progress and stopping
+
+
+async def test_swarmui_shows_how_far_a_picture_is() -> None:
+    """People would look at a message that stands still."""
+    reports: list[Progress] = []
+    async with connected("swarmui") as (_, backend):
+        fetch = await backend.run(model(), work(count=2), reports.append)
+        assert len((await fetch()).files) == 2
+    assert [report.fraction for report in reports] == [0.25, 0.25, 0.5, 1.0]
+    assert reports[0].preview is not None
+    assert reports[0].preview.mime == "image/jpeg"
+
+
+@pytest.mark.parametrize("preview", [b"<html>", b"", b"x" * 2_000_000])
+async def test_a_preview_that_is_no_picture_is_left_out(preview: bytes) -> None:
+    """A chat would be sent anything at all while a person waits."""
+    reports: list[Progress] = []
+    async with connected("swarmui") as (fake, backend):
+        fake.preview = preview
+        await backend.run(model(), work(), reports.append)
+    assert all(report.preview is None for report in reports)
 
 
 async def test_a_job_that_waits_in_sd_servers_queue_is_taken_out() -> None:

@@ -1,6 +1,6 @@
 """Picture servers for the backend contract: a fake of each flavour, and a real one where named.
 
-`USHER_IMAGES_URL` names a running server, `USHER_IMAGES_MODEL` one of its models (default: the first
+`USHER_IMAGES_URL` names a running `sd-server`, `USHER_IMAGES_MODEL` one of its models (default: the first
 it offers). It should draw small pictures in few steps soon.
 """
 
@@ -8,8 +8,11 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from http import HTTPStatus
 
-from backends.common.http import Http
+from pydantic import JsonValue
+
+from backends.common.http import Http, HttpRefused
 from backends.images.backend import Images
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.requests import Capability, TextToImage
@@ -61,21 +64,29 @@ async def _real() -> AsyncIterator[Harness]:
     model = painter("real", model=os.environ.get("USHER_IMAGES_MODEL") or str(offered))
 
     async def busy() -> bool:
-        """Ask for one more job: it waits behind the one that draws."""
-        posted = await server.post_json(
-            "/sdcpp/v1/img_gen", {"prompt": "busy?", "width": 64, "height": 64}
-        )
+        """Post one more job: it waits behind the one that draws, or begins at once."""
+        wanted: JsonValue = {
+            "prompt": "busy?",
+            "width": 64,
+            "height": 64,
+            "sample_params": {"sample_steps": 1},
+        }
+        posted = await server.post_json("/sdcpp/v1/img_gen", wanted)
         assert isinstance(posted, dict)
-        path = f"/sdcpp/v1/jobs/{posted['id']}"
-        told = await server.post_json(f"{path}/cancel", {})
-        return isinstance(told, dict) and told["status"] == "cancelled"
+        try:
+            await server.post_json(f"/sdcpp/v1/jobs/{posted['id']}/cancel", {})
+        except HttpRefused as begun:
+            if begun.status == HTTPStatus.CONFLICT:
+                return False
+            raise
+        return True
 
     await backend.load(model)
     yield Harness(
         backend=backend,
         model=model,
         quick=TextToImage(prompt="a cat", width=64, height=64, steps=1),
-        long=TextToImage(prompt="a cat", width=128, height=128, steps=20),
+        long=TextToImage(prompt="a cat", width=64, height=64, steps=20),
         busy=busy,
         absent=painter("no-such-model"),
         unusable=painter(steps=-1),

@@ -4,6 +4,7 @@ import asyncio
 import json
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
@@ -12,7 +13,7 @@ from aiohttp import web
 if TYPE_CHECKING:
     from tests.fakes.painters import FakePainter
 
-Route = tuple[str, str, Callable[[web.Request], Awaitable[web.Response]]]
+Route = tuple[str, str, Callable[[web.Request], Awaitable[web.StreamResponse]]]
 SD_GUIDANCE = 7.0
 
 
@@ -224,12 +225,12 @@ class SwarmCalls:
             "ListModels": self.files,
             "SelectModel": self.select,
             "FreeBackendMemory": self.free,
-            "GenerateText2Image": self.generate,
             "InterruptAll": self.interrupt,
         }
         return (
             ("POST", "/API/GetNewSession", self.session),
             *(("POST", f"/API/{name}", self._known(call)) for name, call in calls.items()),
+            ("GET", "/API/GenerateText2ImageWS", self.generate),
             ("GET", "/View/{tail:.*}", self.fake.file),
         )
 
@@ -271,28 +272,49 @@ class SwarmCalls:
     async def free(self, _: Any) -> web.Response:
         return web.json_response({"result": True, "count": 1})  # it lists them as loaded still
 
-    async def generate(self, body: Any) -> web.Response:
+    async def generate(self, request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        body = await socket.receive_json()
+        self.fake.requests.append((request.path, body))
+        drawing = asyncio.ensure_future(self._drawn(socket, body))
+        if self.fake.faults:
+            drawing.cancel()
+            await socket.send_str(self.fake.faults.popleft()().text or "")
+        elif body.get("session_id") not in self.fake.sessions:
+            drawing.cancel()
+            await socket.send_str(_error("Invalid session ID.", "invalid_session_id").text or "")
+        else:  # it goes on when the socket has closed
+            running = self.fake.sessions[body["session_id"]]
+            running.add(drawing)
+            self.fake.tasks.add(drawing)
+            drawing.add_done_callback(running.discard)
+            drawing.add_done_callback(self.fake.tasks.discard)
+            with suppress(asyncio.CancelledError):
+                await asyncio.shield(drawing)
+        await socket.close()
+        return socket
+
+    async def _drawn(self, socket: web.WebSocketResponse, body: Any) -> None:
         fake = self.fake
-        if fake.faults:
-            return fake.faults.popleft()()
+        await socket.send_json({"status": {"waiting_gens": body["images"], "live_gens": 0}})
         if body["model"] not in fake.models:
-            return _error(f"Invalid model value '{body['model']}': Model not found.")
+            await socket.send_json({"error": f"Invalid model value '{body['model']}'"})
+            return
         fake.loaded = {body["model"]}
+        preview = f"data:image/jpeg;base64,{b64encode(fake.preview).decode()}"
+        for share in (0.5, 0.25, 1.0):  # a second stage begins at less than the first ended
+            told = {"batch_index": "0", "overall_percent": share, "current_percent": 0.0}
+            await socket.send_json({"gen_progress": told | {"preview": preview}})
         size = body.get("width", 64), body.get("height", 64)
-        drawing = asyncio.ensure_future(
-            fake.draw(body["prompt"], size, body.get("steps", 3), body["images"])
-        )
-        running = fake.sessions[body["session_id"]]
-        running.add(drawing)
-        fake.tasks.add(drawing)
-        try:
-            made = await asyncio.shield(drawing)
-        except asyncio.CancelledError:
-            return web.json_response({"images": []})
-        finally:
-            running.discard(drawing)
-            fake.tasks.discard(drawing)
-        return web.json_response({"images": [self._where(n, each) for n, each in enumerate(made)]})
+        made = await fake.draw(body["prompt"], size, body.get("steps", 3), body["images"])
+        for number, each in enumerate(made):
+            image = {"image": self._where(number, each), "batch_index": str(number)}
+            await socket.send_json({**image, "request_id": "1", "metadata": "{}"})
+        early = {"image": self._where(9, made[0]), "batch_index": "-11"}
+        await socket.send_json(early)  # an intermediate picture
+        await socket.send_json({"discard_indices": []})
+        await socket.send_json({"socket_intention": "close"})
 
     def _where(self, number: int, data: bytes) -> str:
         if not self.fake.by_url:
@@ -302,7 +324,7 @@ class SwarmCalls:
         return f"{self.fake.host}/{path}" if self.fake.host else path
 
     async def interrupt(self, body: Any) -> web.Response:
-        for drawing in self.fake.sessions[body["session_id"]]:
+        for drawing in list(self.fake.sessions[body["session_id"]]):
             drawing.cancel()
         return web.json_response({"success": True})
 

@@ -31,7 +31,7 @@ def picture(width: int = 64, height: int = 64, prompt: str = "", form: str = "PN
     buffer = io.BytesIO()
     told = PngInfo()
     told.add_text("parameters", f"{prompt}\nSteps: 20, Model: /srv/models/secret.safetensors")
-    Image.new("RGB", (width, height), "teal").save(buffer, form, pnginfo=told)
+    Image.new("RGB", (width, height), "teal").save(buffer, form, pnginfo=told)  # PNG's alone
     return buffer.getvalue()
 
 
@@ -44,6 +44,7 @@ class FakePainter:
         self.models = ["alpha.safetensors", "beta"] if kind in {"localai", "swarmui"} else ["alpha"]
         self.loaded: set[str] = set() if kind in {"localai", "swarmui"} else {"alpha"}
         self.loras = LORAS
+        self.preview = picture(8, 8, form="JPEG")
         self.step_s = 0.0
         self.running = 0
         self.aborted = 0
@@ -129,7 +130,8 @@ class FakePainter:
 
     @web.middleware
     async def _gate(self, request: web.Request, handler: Any) -> web.StreamResponse:
-        self.requests.append((request.path, await _body(request)))
+        if "Upgrade" not in request.headers:
+            self.requests.append((request.path, await _body(request)))
         bearer = request.headers.get("Authorization") == f"Bearer {self.token}"
         cookie = request.cookies.get("swarm_token") == self.token
         if self.token and not (cookie if self.kind == "swarmui" else bearer):

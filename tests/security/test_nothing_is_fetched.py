@@ -8,8 +8,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from backends.comfyui.watch import Watch, listener
+from backends.comfyui.watch import Watch
 from backends.common.http import Http, HttpFailed
+from backends.common.sockets import listener
 from tests.fakes.telegram import FakeTelegram
 from tests.security.bots import on_telegram
 

@@ -1,0 +1,68 @@
+"""Websockets to inference servers: messages within bounds, and never another server's.
+
+It knows no server's messages and raises what aiohttp raises.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Self
+
+import aiohttp
+from yarl import URL
+
+MESSAGE_LIMIT = 64 * 1024 * 1024  # results can arrive as messages; aiohttp's default is 4 MiB
+
+
+def listener(headers: Mapping[str, str]) -> aiohttp.ClientSession:
+    """Return a websocket session that connects only to the address it is given."""
+    trace = aiohttp.TraceConfig()
+    trace.on_request_redirect.append(_refuse_redirect)  # aiohttp would follow redirects here
+    return aiohttp.ClientSession(headers=headers, trace_configs=[trace])
+
+
+async def _refuse_redirect(
+    _session: aiohttp.ClientSession,
+    _context: object,
+    asked: aiohttp.TraceRequestRedirectParams,
+) -> None:
+    asked.response.close()
+    raise aiohttp.ClientError("the server redirects its websocket")
+
+
+@asynccontextmanager
+async def talking(
+    headers: Mapping[str, str], url: URL, first: str, *, silence_s: float | None
+) -> AsyncIterator[AsyncIterator[str]]:
+    """Open a websocket, send one message, and yield the server's texts.
+
+    `silence_s` bounds the wait for each; a longer one raises `TimeoutError`.
+    """
+    async with (
+        listener(headers) as session,
+        session.ws_connect(url, max_msg_size=MESSAGE_LIMIT) as socket,
+    ):
+        await socket.send_str(first)
+        yield _Texts(socket, silence_s)
+
+
+class _Texts:
+    """The texts of a socket until it is closed."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse, silence_s: float | None) -> None:
+        self._socket = socket
+        self._silence_s = silence_s
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> str:
+        while True:
+            async with asyncio.timeout(self._silence_s):
+                message = await self._socket.receive()
+            if message.type is aiohttp.WSMsgType.TEXT:
+                return str(message.data)
+            if message.type is aiohttp.WSMsgType.ERROR:
+                raise aiohttp.ClientError("the websocket broke") from message.data
+            if message.type is not aiohttp.WSMsgType.BINARY:
+                raise StopAsyncIteration

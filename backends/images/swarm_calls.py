@@ -1,0 +1,133 @@
+"""SwarmUI's calls: each is a POST with a session, and errors come with any status."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import TypeVar
+
+from pydantic import JsonValue
+
+from backends.common.http import Http, HttpFailed, HttpRefused
+from backends.images.errors import classify
+from backends.images.replies import PictureReply, read
+from queueing.core.errors import BackendError, Unavailable
+
+STOP_S = 5.0
+
+
+class SwarmSession(PictureReply):
+    """The answer to GetNewSession."""
+
+    session_id: str
+    version: str = ""
+
+
+class SwarmFile(PictureReply):
+    """A file of models."""
+
+    name: str
+    loaded: bool | None = None
+    is_supported_model_format: bool | None = None
+
+
+class SwarmFiles(PictureReply):
+    """The answer to ListModels."""
+
+    files: tuple[SwarmFile, ...]
+
+
+class SwarmDone(PictureReply):
+    """The answer to a command that only succeeds or fails."""
+
+    success: bool | None = None
+
+
+class SwarmStatus(PictureReply):
+    """The answer to GetCurrentStatus."""
+
+    status: dict[str, JsonValue]
+
+
+SwarmAnswer = TypeVar("SwarmAnswer", bound=PictureReply)
+
+
+class SessionForgotten(Unavailable):
+    """The server knows the session no longer, as after its restart."""
+
+
+class SwarmSessions:
+    """Sessions of one server, each lent to one call at a time and used again."""
+
+    def __init__(self) -> None:
+        self.version = ""  # of the server, known with the first session
+        self._idle: list[str] = []
+
+    async def renew(self, http: Http) -> str:
+        """Return a new session."""
+        made = read(SwarmSession, await http.post_json("/API/GetNewSession", {}))
+        self.version = made.version or "?"
+        return made.session_id
+
+    def forget(self) -> None:
+        """Use no session of before."""
+        self._idle.clear()
+
+    async def asked(
+        self,
+        http: Http,
+        call: str,
+        body: Mapping[str, JsonValue],
+        record: type[SwarmAnswer],
+        limit_s: float | None,
+    ) -> SwarmAnswer:
+        """Return the answer to a call, in a new session where the server has forgotten the old."""
+        for last in (False, True):
+            try:
+                async with self.lent(http) as session:
+                    told = {**body, "session_id": session}
+                    return read(record, await _posted(http, call, told, limit_s))
+            except SessionForgotten:
+                self.forget()
+                if last:
+                    raise
+        raise AssertionError  # the second try returns or raises
+
+    @asynccontextmanager
+    async def lent(self, http: Http) -> AsyncIterator[str]:
+        """Lend a session that nothing else uses; interrupt what it runs if the call breaks off."""
+        session = self._idle.pop() if self._idle else await self.renew(http)
+        try:
+            yield session
+        except SessionForgotten:
+            raise
+        except (asyncio.CancelledError, Unavailable):
+            await _stop(http, session)
+            raise
+        except BackendError:
+            self._idle.append(session)
+            raise
+        self._idle.append(session)
+
+
+def checked(answer: JsonValue) -> JsonValue:
+    """Return an answer. Raises `SessionForgotten`."""
+    if isinstance(answer, dict) and answer.get("error_id") == "invalid_session_id":
+        raise SessionForgotten("the session is unknown")
+    return answer
+
+
+async def _posted(
+    http: Http, call: str, body: Mapping[str, JsonValue], limit_s: float | None
+) -> JsonValue:
+    try:
+        return checked(await http.post_json(f"/API/{call}", dict(body), timeout_s=limit_s))
+    except (HttpRefused, HttpFailed) as error:
+        if "invalid_session_id" in error.body:
+            raise SessionForgotten(str(error)) from error
+        raise classify(error.status, error.body) from error
+
+
+async def _stop(http: Http, session: str) -> None:
+    body: dict[str, JsonValue] = {"session_id": session, "other_sessions": False}
+    with suppress(BackendError):
+        await http.post_json("/API/InterruptAll", body, timeout_s=STOP_S)
