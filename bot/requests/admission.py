@@ -82,11 +82,9 @@ class AdmissionService:
         steps = self._submit(asking, new, continues=earlier is not None)
         return await self._answered(asking.key, steps)
 
-    async def add_pictures(
-        self, asking: Asking, job: Job, pictures: tuple[File, ...], words: str
-    ) -> Job | Refusal:
-        """Add pictures and words that came late to the question of a job, as long as it waits."""
-        return await self._answered(None, self._add_in_time(asking, job, pictures, words))
+    async def add(self, asking: Asking, job: Job, added: Talk) -> Job | Refusal:
+        """Add what came late to the question of a job, as long as it waits."""
+        return await self._answered(None, self._add_in_time(asking, job, added))
 
     async def ask_for_prompt(self, picture: Job) -> Job | Refusal | None:
         """Accept the question for a better prompt of a picture or film, None without enhancement.
@@ -214,13 +212,11 @@ class AdmissionService:
                 await require_upscalable(file)
         return await self.limits.submit(asking, new, continues=continues)
 
-    async def _add_in_time(
-        self, asking: Asking, job: Job, pictures: tuple[File, ...], words: str
-    ) -> Job:
+    async def _add_in_time(self, asking: Asking, job: Job, added: Talk) -> Job:
         """Add to a question as it is now: something else may be added to it at this moment."""
         while True:
             try:
-                return await self._add_pictures(asking, job, pictures, words)
+                return await self._add(asking, job, added)
             except Declined as declined:
                 newer = await self.jobs.get(job.id)
                 if (
@@ -232,21 +228,25 @@ class AdmissionService:
                     raise
                 job = newer
 
-    async def _add_pictures(
-        self, asking: Asking, job: Job, pictures: tuple[File, ...], words: str
-    ) -> Job:
-        request = job.request
-        if not isinstance(request, Chat):
+    async def _add(self, asking: Asking, job: Job, added: Talk) -> Job:
+        request, (new,) = job.request, added.turns
+        if not isinstance(request, Chat) or (new.sounds and not job.held):
             raise Declined(NoLongerWaiting(job_id=job.id))
         *before, last = request.messages
-        if (count := len(last.pictures) + len(pictures)) > PICTURES:
+        if (count := len(last.pictures) + len(new.pictures)) > PICTURES:
             raise Declined(TooManyPictures(count=count, limit=PICTURES))
+        if new.pictures:
+            self.models.offer.catalog.require(job.model, Capability.VISION)
         there = len(await self.jobs.inputs(job))
-        shown = (*last.pictures, *range(there, there + len(pictures)))
-        text = "\n".join(filter(None, (last.text, words)))
-        asked = last.model_copy(update={"text": text, "pictures": shown})
+        asked = last.model_copy(
+            update={
+                "text": "\n".join(filter(None, (last.text, new.text))),
+                "pictures": (*last.pictures, *(there + index for index in new.pictures)),
+                "sounds": (*last.sounds, *(there + index for index in new.sounds)),
+            }
+        )
         request = request.model_copy(update={"messages": (*before, asked)})
-        return await self.limits.replace_request(asking, job, request, pictures)
+        return await self.limits.replace_request(asking, job, request, added.files)
 
     async def _said_before(self, job: Job | None) -> Talk:
         """Return the conversation up to a job's answer; a stopped answer has said nothing."""

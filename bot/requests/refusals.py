@@ -163,14 +163,42 @@ class FilesTooLong:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NotASound:
-    """A file that was sent as a recording is none that can be read."""
+    """A file that was sent as a recording cannot be read, and why: a `SoundFault`.
+
+    `minutes` is how long one may be.
+    """
+
+    name: str
+    why: str
+    minutes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NotAFilm:
+    """A file that was sent as a film cannot be shown to a model."""
 
     name: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SoundTooHeavy:
-    """The file of a recording is larger than is taken, in MB."""
+class NotWatched:
+    """A film came with a question for a model that cannot see; `model` is the one named."""
+
+    names: str
+    model: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PaperUnread:
+    """A document cannot be read, and why: a `Fault`, or "scanned" where no model sees."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileTooHeavy:
+    """A file is larger than is taken, in MB."""
 
     name: str
     size_mb: int
@@ -206,7 +234,10 @@ Refusal = (
     | TextTooHeavy
     | FilesTooLong
     | NotASound
-    | SoundTooHeavy
+    | NotAFilm
+    | NotWatched
+    | PaperUnread
+    | FileTooHeavy
     | NoLongerWaiting
     | Refused
 )

@@ -1,38 +1,33 @@
-"""Checks untrusted recordings before anything is accepted, and keeps their sound alone."""
+"""Recordings that people send: their sound alone, within bounds, made in a process of its own."""
 
-from backends.media import films
-from backends.media.metadata.kinds import is_film, is_sound, mime_of
-from bot.requests.refusals import Declined, NotASound, SoundTooHeavy
+from backends.media.metadata.kinds import is_sound, mime_of
+from backends.media.sounds import SoundError, SoundFault, as_voice
+from bot.requests.refusals import Declined, FileTooHeavy, NotASound
 from queueing.core.requests import File
 
 SOUND_MB = 20  # the most Telegram lets a bot download; the same everywhere
-_READ_S = 20.0
-_ENDINGS = {"audio/mpeg": "mp3", "audio/mp4": "m4a", "audio/ogg": "ogg", "audio/wav": "wav"}
+SOUND_S = 1800.0
+_ENDINGS = {"audio/mpeg": "mp3", "audio/mp4": "m4a"}
 
 
 def require_sound_weight(name: str, size: int) -> None:
     """Refuse a file of more bytes than a recording may have. Raises `Declined`."""
     if size > SOUND_MB * 1_000_000:
-        told = size // 1_000_000
-        raise Declined(SoundTooHeavy(name=name, size_mb=told, limit_mb=SOUND_MB))
+        raise Declined(FileTooHeavy(name=name, size_mb=size // 1_000_000, limit_mb=SOUND_MB))
 
 
 async def checked_sound(name: str, data: bytes) -> File:
-    """Return a stranger's bytes as a recording, or raise `Declined`.
+    """Return a stranger's bytes as a recording: a small one, without pictures and metadata.
 
-    Its kind is read from the bytes; without the library for films and sounds, a sound stays as it
-    is. Our own name replaces the stranger's.
+    Without the library for films and sounds, a sound stays as it is. Raises `Declined`.
     """
     require_sound_weight(name, len(data))
     mime = mime_of(data)
-    if not (is_sound(mime) or is_film(mime)):
-        raise Declined(NotASound(name=name))
+    kept = File(name=f"recording.{_ENDINGS.get(mime, mime[6:])}", mime=mime, data=data)
     try:
-        data = await films.cleaned(data, wall_s=_READ_S)
-    except films.NoFilms:
-        if is_film(mime):
-            raise Declined(NotASound(name=name)) from None
-    except films.FilmError:
-        raise Declined(NotASound(name=name)) from None
-    ending = _ENDINGS.get(mime) or mime.partition("/")[2]
-    return File(name=f"recording.{ending}", mime=mime, data=data)
+        return (await as_voice(kept, seconds=SOUND_S)).file
+    except SoundError as error:
+        if error.fault is SoundFault.NO_LIBRARY and is_sound(mime):
+            return kept
+        minutes = int(SOUND_S // 60)
+        raise Declined(NotASound(name=name, why=error.fault, minutes=minutes)) from error

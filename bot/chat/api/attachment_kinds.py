@@ -31,6 +31,8 @@ class AttachmentKind(StrEnum):
 
 SPOKEN = frozenset({AttachmentKind.VOICE, AttachmentKind.ROUND_VIDEO, AttachmentKind.AUDIO})
 """What is said in these can be written down."""
+FILMED = frozenset({AttachmentKind.FILM, AttachmentKind.ANIMATION})
+"""Models that see are shown pictures of these."""
 
 _BY_ENDING = {
     AttachmentKind.PICTURE: ".png .jpg .jpeg .webp .heic .heif .avif .bmp .tif .tiff",

@@ -44,6 +44,7 @@ class Origin(Record):
     accepted_by: str = ""  # the process that accepted a program's request
     hook: Hook | None = None
     aloud: bool = False  # the answer is read aloud as well
+    cut: tuple[str, ...] = ()  # the documents of which only the beginning was asked about
 
     @classmethod
     def of(cls, call: Invocation, language: str, near: NearModel | None = None) -> "Origin":

@@ -1,5 +1,7 @@
 """`/ask [model] <question>`: a streamed answer; a reply to an answer continues its conversation."""
 
+from collections.abc import Sequence
+
 from bot.chat.api.answers import Answer, Placed
 from bot.chat.api.attachment_kinds import AttachmentKind
 from bot.chat.api.table import Command, Param, ParamKind, Topic
@@ -56,7 +58,7 @@ async def put(context: Context, call: Call, question: str) -> Answer:
     subject = call.text("about") or ("" if goes_on else talks.quoted_in(call))
     question = about("\n\n".join(each for each in (given.words, subject) if each), question)
     turn = asked(question, given.shown, given.said, name=talks.name_of(call))
-    return await ask(context, call, call.text("model"), turn, earlier)
+    return await ask(context, call, call.text("model"), turn, earlier, cut=given.cut)
 
 
 def about(subject: str, question: str) -> str:
@@ -88,7 +90,13 @@ def asked(
 
 
 async def ask(
-    context: Context, call: Call, named: str | None, talk: Talk, earlier: Job | None = None
+    context: Context,
+    call: Call,
+    named: str | None,
+    talk: Talk,
+    earlier: Job | None = None,
+    *,
+    cut: Sequence[str] = (),
 ) -> Placed:
     """Accept a question that continues an earlier one. Raises `Declined`."""
     needs = Capability.VISION if talk.pictured else Capability.TEXT_TO_TEXT
@@ -100,7 +108,8 @@ async def ask(
         replies=invocation.replied_to is not None,
         system=context.chat_settings.of(invocation.platform, invocation.places).system,
     )
-    return placed(await context.admission.ask(await asking(context, call, needs), question))
+    by = await asking(context, call, needs, cut=cut)
+    return placed(await context.admission.ask(by, question))
 
 
 def _quoted(text: str) -> str:

@@ -51,4 +51,4 @@ async def _at_once(context: Context, call: Call) -> Answer:
     key = "ask_about.question" if about or given.said else "describe.question"
     question = ask.about(about, word(call.language, key))
     turn = ask.asked(question, given.shown, given.said)
-    return await ask.ask(context, call, None, turn)
+    return await ask.ask(context, call, None, turn, cut=given.cut)

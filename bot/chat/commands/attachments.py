@@ -42,13 +42,13 @@ async def meant_pictures(context: Context, call: Call, *, most: int) -> tuple[Fi
     return files
 
 
-async def words(call: Call, limit: int) -> str:
-    """Return what the attached text files say, each under its name, within `limit` characters.
+async def words(call: Call, limit: int, of: Sequence[Attachment] | None = None) -> str:
+    """Return what the attached text files say, or those `of` them, each under its name.
 
-    Raises `BadCall` and `Declined`.
+    They may have `limit` characters together. Raises `BadCall` and `Declined`.
     """
     texts = []
-    for attached in call.invocation.files:
+    for attached in call.invocation.files if of is None else of:
         if attached.kind is not AttachmentKind.TEXT:
             continue
         name = shown_name(attached)

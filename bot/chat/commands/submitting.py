@@ -4,6 +4,8 @@ The first word of a prompt may have been meant as a model's name. It stays in th
 meant literally, and a job gets its place without a question. The job's message mentions it once.
 """
 
+from collections.abc import Sequence
+
 from bot.chat.api.answers import Placed
 from bot.chat.api.attachment_kinds import SPOKEN
 from bot.chat.api.origin import NearModel, Origin
@@ -23,15 +25,20 @@ _WITHOUT_FILES = {
 _LOOKED_AT = 20  # of the person's latest jobs
 
 
-async def asking(context: Context, call: Call, needs: Capability) -> Asking:
-    """Return who asks in this call and where, once everything they sent before is accepted."""
+async def asking(
+    context: Context, call: Call, needs: Capability, *, cut: Sequence[str] = ()
+) -> Asking:
+    """Return who asks in this call and where, once everything they sent before is accepted.
+
+    `cut` names the documents of which only the beginning is asked about.
+    """
     await call.turn()
     invocation = call.invocation
     settings = context.chat_settings.of(invocation.platform, invocation.places)
     near = await _near_model(context, call, needs)
     origin = Origin.of(invocation, call.language, near)
-    if call.person.aloud and any(file.kind in SPOKEN for file in invocation.files):
-        origin = origin.model_copy(update={"aloud": True})
+    aloud = bool(call.person.aloud) and any(file.kind in SPOKEN for file in invocation.files)
+    origin = origin.model_copy(update={"aloud": aloud, "cut": tuple(cut)})
     return Asking(
         person=call.person,
         rights=frozenset(invocation.rights),

@@ -92,8 +92,11 @@ class Editor:
                 standing, message.progress, message.origin.language, previews=limits.previews
             )
         if not message.written:
-            hint = status.near_model(message.origin.near, message.origin.language)
-            content = replace(content, body=join((*content.body, *hint)))
+            language = message.origin.language
+            hint = status.near_model(message.origin.near, language)
+            told = spoken.cut(message.origin.cut, language)
+            body = (*content.body, *hint, *(("\n", *told) if told else ()))
+            content = replace(content, body=join(body))
         return self._renderer.hidden(message.job, message.origin, last_page(content, limits))
 
     async def refresh(self, message: StatusMessage) -> bool:

@@ -94,9 +94,11 @@ class ResultRenderer:
             return RenderedResult(content=Content(body=say(language, "result.refused", job=job.id)))
         limits = replace(limits, upload=int(limits.upload * _SHARE.get(fallback, 1.0)))
         hint = status.near_model(origin.near, language)
-        rendered = await self._whole(job, language, limits, written, hint)
-        if aloud is not None:
-            rendered = await _with_voice(rendered, aloud, limits, language)
+        aloud = await _fitting(aloud, limits, language)
+        notes = _in_lines(spoken.cut(origin.cut, language), aloud.note)
+        rendered = await self._whole(job, language, limits, written, hint=hint, notes=notes)
+        if aloud.sound:
+            rendered = replace(rendered, rest=(*rendered.rest, Content(files=aloud.sound)))
         if fallback is Fallback.WORDS:
             refused = say(language, "result.files_refused", job=job.id)
             rendered = _in_words(rendered, refused + await self._links(job, rendered, language))
@@ -114,7 +116,14 @@ class ResultRenderer:
         return ("\n", *links) if links else ()
 
     async def _whole(
-        self, job: Job, language: str, limits: ChatLimits, written: str, hint: Body
+        self,
+        job: Job,
+        language: str,
+        limits: ChatLimits,
+        written: str,
+        *,
+        hint: Body,
+        notes: Body,
     ) -> RenderedResult:
         match job.state:
             case JobState.FAILED:
@@ -126,14 +135,21 @@ class ResultRenderer:
         if output is None:
             body = say(language, "status.gone", job=job.id)
             return RenderedResult(content=Content(body=body))
-        return await self._render_output(job, output, language, limits, hint)
+        return await self._render_output(job, output, language, limits, hint=hint, notes=notes)
 
     async def _render_output(
-        self, job: Job, output: Output, language: str, limits: ChatLimits, hint: Body
+        self,
+        job: Job,
+        output: Output,
+        language: str,
+        limits: ChatLimits,
+        *,
+        hint: Body,
+        notes: Body,
     ) -> RenderedResult:
         files, note = await self._fit_files(job, output.files, limits, language)
-        if missing := _missing(job, output, language):
-            note = join((*note, *(("\n",) if note else ()), missing))
+        missing = _missing(job, output, language)
+        note = _in_lines(note, (missing,) if missing else (), notes)
         if heard := recordings.heard_in(job):
             output = replace(output, text=f"{spoken.quoted(heard)}\n\n{output.text}")
         measures = await measured(output.files[0]) if output.files else UNKNOWN
@@ -219,20 +235,22 @@ async def measured(file: File) -> Measures:
     return Measures(size=size, seconds=looks.seconds)
 
 
-async def _with_voice(
-    rendered: RenderedResult, aloud: Aloud, limits: ChatLimits, language: str
-) -> RenderedResult:
-    """Return an answer with its voice in a message of its own, or with a note about it."""
-    note = aloud.note
+async def _fitting(aloud: Aloud | None, limits: ChatLimits, language: str) -> Aloud:
+    """Return a voice as the chat takes it, or a note in its place."""
+    if aloud is None or not aloud.sound:
+        return aloud or Aloud()
     made = [await fitted(file, limits) for file in aloud.sound]
-    if None in made:
-        note = say(language, "result.file_left_out", count=1)
-    if note:
-        content = rendered.content
-        rendered = replace(rendered, content=replace(content, body=(*content.body, "\n", *note)))
-    if sound := tuple(file for file in made if file is not None):
-        rendered = replace(rendered, rest=(*rendered.rest, Content(files=sound)))
-    return rendered
+    sound = tuple(file for file in made if file is not None)
+    note = aloud.note if len(sound) == len(made) else say(language, "result.file_left_out", count=1)
+    return replace(aloud, sound=sound, note=note)
+
+
+def _in_lines(*bodies: Body) -> Body:
+    """Return those of the bodies that say something, each on a line of its own."""
+    lines: Body = ()
+    for body in filter(None, bodies):
+        lines += (*(("\n",) if lines else ()), *body)
+    return join(lines)
 
 
 def _said_of(files: Sequence[File], made: Sequence[File | None], language: str) -> Body:

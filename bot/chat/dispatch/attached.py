@@ -7,7 +7,7 @@ nothing else.
 
 from collections.abc import Sequence
 
-from bot.chat.api.attachment_kinds import SPOKEN, AttachmentKind
+from bot.chat.api.attachment_kinds import FILMED, SPOKEN, AttachmentKind
 from bot.chat.api.base import Attachment, Invocation
 from bot.chat.api.table import Command, ParamKind
 from bot.chat.commands.parse import BadCall, clean
@@ -28,7 +28,7 @@ def used(command: Command, invocation: Invocation, language: str) -> tuple[Attac
     if unused:
         raise BadCall("problem.attached", told=_sentences(command, unused, language))
     for kind, most in command.takes.items():
-        alike = SPOKEN if kind in SPOKEN else {kind}
+        alike = next((each for each in (SPOKEN, FILMED) if kind in each), {kind})
         _check_count(command, kind, sum(file.kind in alike for file in files), most)
     if command.name == "ask" and not invocation.options and not invocation.text.strip():
         _ask_what_about(files)
@@ -65,7 +65,9 @@ def _check_count(command: Command, kind: AttachmentKind, count: int, most: int) 
 
 _TOO_MANY = {
     AttachmentKind.PICTURE: "problem.too_many_pictures",
+    AttachmentKind.DOCUMENT: "problem.too_many_papers",
     **dict.fromkeys(SPOKEN, "problem.too_many_sounds"),
+    **dict.fromkeys(FILMED, "problem.too_many_films"),
 }
 
 

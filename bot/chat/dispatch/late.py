@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 from bot.chat.api.answers import Answer, Placed
-from bot.chat.api.attachment_kinds import AttachmentKind
+from bot.chat.api.attachment_kinds import SPOKEN
 from bot.chat.api.base import Album
 from bot.chat.api.origin import Origin
-from bot.chat.commands.attachments import pictures
+from bot.chat.commands.ask import QUESTION_LIMIT, about, asked
 from bot.chat.commands.context import Call, CallRefused, Context
+from bot.chat.commands.enclosed import enclosed
 from bot.chat.commands.submitting import asking, placed
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability
@@ -22,7 +23,7 @@ def refuse_incomplete(album: Album) -> None:
 
 
 async def join(context: Context, call: Call, job: Job) -> Answer:
-    """Let late pictures belong to the question they were sent with, as long as it waits.
+    """Let late parts belong to the question they were sent with, as long as it waits.
 
     The same parts again change nothing. Raises `BadCall`, `CallRefused` and `Declined`.
     """
@@ -30,10 +31,14 @@ async def join(context: Context, call: Call, job: Job) -> Answer:
     late = tuple(file for file in call.invocation.files if file.part not in origin.parts)
     if not late:
         return Placed(job=job)
-    if any(file.kind is not AttachmentKind.PICTURE for file in late):
+    if not job.held and any(file.kind in SPOKEN for file in late):
         raise CallRefused("album.too_late", job=job.id)
     by = await asking(context, call, Capability.VISION)
-    parts = (*origin.parts, *(file.part for file in late))
-    by = replace(by, reply_to=origin.model_copy(update={"parts": parts}).model_dump_json())
-    shown = await pictures(call, late)
-    return placed(await context.admission.add_pictures(by, job, shown, call.invocation.text))
+    given = await enclosed(context, call, QUESTION_LIMIT, late)
+    told = {
+        "parts": (*origin.parts, *(file.part for file in late)),
+        "cut": (*origin.cut, *given.cut),
+    }
+    by = replace(by, reply_to=origin.model_copy(update=told).model_dump_json())
+    words = about(given.words, call.invocation.text)
+    return placed(await context.admission.add(by, job, asked(words, given.shown, given.said)))

@@ -10,17 +10,15 @@ TEXTS: Mapping[str, str] = {
     "refused.picture_or_job": "Meinst du dein angehängtes Bild oder Auftrag {job}? Bitte wähle eins von beiden.",
     "refused.cannot_see": "Kein Modell hier kann Bilder sehen. /models zeigt, was die einzelnen Modelle können.",
     "album.too_late": (
-        "Ein Bild deines Albums kam erst an, als Auftrag {job} schon lief; es fehlt "
-        "also in der Antwort. Antworte mit dem Bild darauf oder schick alle Bilder "
-        "noch einmal zusammen."
+        "Ein Teil deines Albums kam erst an, als Auftrag {job} schon lief; er fehlt also in der"
+        " Antwort. Antworte damit darauf oder schick alles noch einmal zusammen."
     ),
     "album.late": (
-        "Dieses Bild kam erst nach dem Rest des Albums an. Bitte schick alle Bilder noch "
-        "einmal zusammen."
+        "Das kam erst nach dem Rest des Albums an. Bitte schick alles noch einmal zusammen."
     ),
     "album.partial": (
-        "In Gruppen zeigt mir Telegram von einem Album nur ein Bild. Schick mir die Bilder "
-        "lieber in einem privaten Chat."
+        "In Gruppen zeigt mir Telegram von einem Album nur einen Teil. Schick es mir lieber in einem"
+        " privaten Chat."
     ),
     "attached.picture": (
         "/{command} nimmt keine Bilder{names}. Mit /image kannst du von einem Bild ausgehen, oder"
@@ -30,19 +28,15 @@ TEXTS: Mapping[str, str] = {
         "/{command} nimmt keine Textdateien{names}. Schick eine Textdatei mit einer Frage dazu."
     ),
     "attached.document": (
-        "PDF- und Office-Dateien kann ich noch nicht lesen{names}. Kopiere den Text in deine Frage"
-        " oder schick ihn als .txt-Datei."
+        "/{command} nimmt keine PDF- oder Office-Dateien{names}. Schick eine mit einer Frage dazu."
     ),
-    "attached.film": (
-        "Videos kann ich noch nicht ansehen{names}. Schick ein Standbild von der Stelle, die du"
-        " meinst."
-    ),
+    "attached.film": "/{command} nimmt keine Videos{names}. Schick eins mit einer Frage dazu.",
     "attached.round-video": (
         "/{command} nimmt keine Videonachrichten. Schick eine ohne Befehl, dann beantworte ich, was du"
         " darin sagst."
     ),
     "attached.animation": (
-        "Animationen kann ich noch nicht ansehen{names}. Schick stattdessen ein Standbild."
+        "/{command} nimmt keine Animationen{names}. Schick eine mit einer Frage dazu."
     ),
     "attached.voice": (
         "/{command} nimmt keine Sprachnachrichten. Schick eine ohne Befehl, dann beantworte ich, was du"
@@ -67,7 +61,7 @@ TEXTS: Mapping[str, str] = {
         " dann „Dazu fragen“; oder frag, ohne zu antworten."
     ),
     "attached.other": (
-        "Diese Art von Anhang kann ich nicht lesen{names}. Lesen kann ich Bilder (PNG, JPEG oder WebP)"
-        " und Textdateien."
+        "Mit dieser Art von Anhang kann ich nichts anfangen{names}. Ich nehme Bilder, Videos,"
+        " Aufnahmen, PDF-, Office- und Textdateien."
     ),
 }

@@ -10,17 +10,15 @@ TEXTS: Mapping[str, str] = {
     "refused.picture_or_job": "Do you mean the picture you attached or job {job}? Please choose one.",
     "refused.cannot_see": "No model here can see pictures. /models lists what each of them can do.",
     "album.too_late": (
-        "A picture from your album arrived after I had started job {job}, so it isn't part "
-        "of the answer. Reply to the answer with it, or send all the pictures together "
-        "again."
+        "A part of your album arrived after I had started job {job}, so it isn't part "
+        "of the answer. Reply to the answer with it, or send everything together again."
     ),
     "album.late": (
-        "This picture arrived after the rest of its album. Please send all the "
-        "pictures together again."
+        "This arrived after the rest of its album. Please send everything together again."
     ),
     "album.partial": (
-        "In groups, Telegram shows me only one picture of an album. Send the pictures to me "
-        "in a private chat instead."
+        "In groups, Telegram shows me only one part of an album. Send it to me in a private chat"
+        " instead."
     ),
     "attached.picture": (
         "/{command} doesn't take pictures{names}. Use /image to start from a picture, or send it with a"
@@ -28,15 +26,16 @@ TEXTS: Mapping[str, str] = {
     ),
     "attached.text": "/{command} doesn't take text files{names}. Send a text file with a question about it.",
     "attached.document": (
-        "I can't read PDF or office files yet{names}. Paste the text into your question, or send it"
-        " as a .txt file."
+        "/{command} doesn't take PDF or office files{names}. Send one with a question about it."
     ),
-    "attached.film": "I can't watch videos yet{names}. Send a screenshot of the moment you mean.",
+    "attached.film": "/{command} doesn't take videos{names}. Send one with a question about it.",
     "attached.round-video": (
         "/{command} doesn't take video messages. Send one without a command, and I'll answer what you"
         " say in it."
     ),
-    "attached.animation": "I can't watch animations yet{names}. Send a screenshot instead.",
+    "attached.animation": (
+        "/{command} doesn't take animations{names}. Send one with a question about it."
+    ),
     "attached.voice": (
         "/{command} doesn't take voice messages. Send one without a command, and I'll answer what you"
         " say in it."
@@ -59,7 +58,7 @@ TEXTS: Mapping[str, str] = {
         " Apps, then Ask about this; or ask without replying."
     ),
     "attached.other": (
-        "I can't read this kind of attachment{names}. I can read pictures (PNG, JPEG or WebP) and text"
-        " files."
+        "I can't do anything with this kind of attachment{names}. I take pictures, films, recordings,"
+        " PDF, office and text files."
     ),
 }

@@ -9,20 +9,23 @@ from bot.requests.refusals import (
     Banned,
     FilesTooLong,
     FilesUsedUp,
+    FileTooHeavy,
     LargeEnough,
     LineFull,
     NoLongerWaiting,
     NoModel,
     NoPicture,
+    NotAFilm,
     NotAPicture,
     NotASound,
     NoText,
     NotText,
+    NotWatched,
     OptionNotTaken,
+    PaperUnread,
     PictureTooHeavy,
     QuotaUsedUp,
     Refusal,
-    SoundTooHeavy,
     TextTooHeavy,
     TextTooLong,
     TooManyOpen,
@@ -167,12 +170,28 @@ def _files_too_long(refusal: FilesTooLong, _: Told) -> Sentence:
 
 
 def _not_sound(refusal: NotASound, _: Told) -> Sentence:
-    return Sentence("problem.not_sound", {"name": refusal.name})
+    key = f"problem.sound_{refusal.why.replace('-', '_')}"
+    return Sentence(key, {"name": refusal.name, "minutes": refusal.minutes})
 
 
-def _heavy_sound(refusal: SoundTooHeavy, _: Told) -> Sentence:
+def _not_film(refusal: NotAFilm, _: Told) -> Sentence:
+    return Sentence("problem.not_film", {"name": refusal.name})
+
+
+def _not_watched(refusal: NotWatched, _: Told) -> Sentence:
+    names = f" ({refusal.names})" if refusal.names else ""
+    if refusal.model is None:
+        return Sentence("problem.not_watched", {"names": names})
+    return Sentence("problem.not_watched_by", {"names": names, "model": refusal.model})
+
+
+def _unread(refusal: PaperUnread, _: Told) -> Sentence:
+    return Sentence(f"problem.paper_{refusal.why.replace('-', '_')}", {"name": refusal.name})
+
+
+def _heavy_file(refusal: FileTooHeavy, _: Told) -> Sentence:
     values: dict[str, Value] = {"name": refusal.name, "size": refusal.size_mb}
-    return Sentence("problem.sound_bytes", {**values, "limit": refusal.limit_mb})
+    return Sentence("problem.file_bytes", {**values, "limit": refusal.limit_mb})
 
 
 def _unknown_model(refusal: UnknownModel, told: Told) -> Sentence:
@@ -223,13 +242,16 @@ _SENTENCES: Mapping[type, Callable[[Any, Told], Sentence]] = {
     NoText: _no_text,
     NotAccepting: _not_accepting,
     NotAPicture: _not_picture,
+    NotAFilm: _not_film,
     NotASound: _not_sound,
+    NotWatched: _not_watched,
+    PaperUnread: _unread,
+    FileTooHeavy: _heavy_file,
     NotCapable: _not_capable,
     NotText: _not_text,
     OptionNotTaken: _option,
     PictureTooHeavy: _heavy_picture,
     QuotaUsedUp: _quota,
-    SoundTooHeavy: _heavy_sound,
     TextTooHeavy: _heavy_text,
     TextTooLong: _too_long,
     TooManyPixels: _pixels,

@@ -1,5 +1,7 @@
 """What messages say about recordings and voices: who listens, what was heard, who reads. Pure."""
 
+from collections.abc import Sequence
+
 from bot.chat.api.content import Body, Content
 from bot.chat.texts import buttons, join, say
 from bot.chat.texts.status import running, shortened, waiting
@@ -38,3 +40,8 @@ def quoted(heard: str) -> str:
     """Return what was heard as a quotation, in the form that models write."""
     lines = shortened(heard, HEARD_SHOWN).splitlines()
     return "\n".join(f"> {line}" for line in (f"🎤 {lines[0]}", *lines[1:]))
+
+
+def cut(names: Sequence[str], language: str) -> Body:
+    """Return the sentence about documents of which only the beginning was asked about."""
+    return say(language, "result.cut", names=", ".join(names)) if names else ()

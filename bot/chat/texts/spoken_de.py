@@ -1,4 +1,4 @@
-"""The German sentences about recordings, and about answers that are read aloud."""
+"""The German sentences about recordings, documents and films that people send, and voices."""
 
 from collections.abc import Mapping
 
@@ -21,12 +21,49 @@ TEXTS: Mapping[str, str] = {
     "problem.too_many_sounds": (
         "Du hast {count} Aufnahmen angehängt; /{command} nimmt höchstens {most}."
     ),
-    "problem.not_sound": (
-        "{name} kann ich nicht abspielen. Ich nehme Sprach- und Videonachrichten sowie MP3-, M4A-,"
-        " Ogg-, WAV- und FLAC-Dateien."
-    ),
-    "problem.sound_bytes": ("{name} ist zu groß ({size} MB); ich nehme Aufnahmen bis {limit} MB."),
     "failure.unheard": "Ich konnte deine Aufnahme nicht aufschreiben. {cause}",
     "failure.no_listener": "Kein Modell hier kann deine Aufnahme noch aufschreiben.",
     "failure.unwanted": "Du hast ein Wort gesagt, das hier nicht erwünscht ist: {word}.",
+    "problem.too_many_films": "Du hast {count} Videos angehängt; /{command} nimmt höchstens {most}.",
+    "problem.too_many_papers": "Du hast {count} Dokumente angehängt; /{command} nimmt höchstens {most}.",
+    "problem.file_bytes": "{name} ist zu groß ({size} MB); ich nehme Dateien bis {limit} MB.",
+    "problem.sound_unreadable": (
+        "{name} kann ich nicht abspielen. Ich nehme Sprach- und Videonachrichten sowie MP3-,"
+        " M4A-, Ogg-, WAV- und FLAC-Dateien."
+    ),
+    "problem.sound_silent": "{name} hat keinen Ton.",
+    "problem.sound_too_long": "{name} ist zu lang; ich nehme Aufnahmen bis {minutes} Minuten.",
+    "problem.sound_no_library": (
+        "{name} lässt sich hier nicht abspielen; der Betreiber müsste usher-bot[media]"
+        " installieren."
+    ),
+    "problem.not_film": (
+        "{name} kann ich nicht abspielen. Schick es als MP4- oder WebM-Datei oder ein"
+        " Standbild von der Stelle, die du meinst."
+    ),
+    "problem.not_watched": (
+        "Kein Modell hier kann sehen, deshalb kann ich keine Videos ansehen{names}. Frag"
+        " ohne das Video."
+    ),
+    "problem.not_watched_by": (
+        "{model} kann nicht sehen und deshalb keine Videos ansehen{names}. Frag ein anderes"
+        " Modell; /models zeigt, welche sehen können."
+    ),
+    "problem.paper_unreadable": (
+        "{name} kann ich nicht öffnen: Es ist beschädigt oder keine PDF- oder Office-Datei."
+    ),
+    "problem.paper_too_large": "{name} ist mir zu groß zum Öffnen.",
+    "problem.paper_encrypted": "{name} ist mit einem Passwort geschützt. Schick es ohne.",
+    "problem.paper_old": (
+        "{name} hat das Format von Office vor 2007. Speichere es als .docx, .xlsx oder .pptx"
+        " und schick das."
+    ),
+    "problem.paper_no_library": (
+        "PDFs lassen sich hier nicht lesen; der Betreiber müsste usher-bot[media] installieren."
+    ),
+    "problem.paper_scanned": (
+        "{name} ist ein Scan ohne Text, und kein Modell, das ich hier fragen könnte, kann"
+        " ihn sehen."
+    ),
+    "result.cut": "✂️ Nur der Anfang von {names} passte in die Frage.",
 }

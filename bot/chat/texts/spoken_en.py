@@ -1,4 +1,4 @@
-"""The English sentences about recordings, and about answers that are read aloud."""
+"""The English sentences about recordings, documents and films that people send, and voices."""
 
 from collections.abc import Mapping
 
@@ -21,14 +21,44 @@ TEXTS: Mapping[str, str] = {
     "problem.too_many_sounds": (
         "You attached {count} recordings; /{command} takes at most {most}."
     ),
-    "problem.not_sound": (
-        "I can't play {name}. I take voice messages, video messages, and MP3, M4A, Ogg, WAV and"
-        " FLAC files."
-    ),
-    "problem.sound_bytes": (
-        "{name} is too large ({size} MB); I take recordings of up to {limit} MB."
-    ),
     "failure.unheard": "I couldn't write down your recording. {cause}",
     "failure.no_listener": "No model here can write down your recording any more.",
     "failure.unwanted": "What you said contains a word that isn't wanted here: {word}.",
+    "problem.too_many_films": "You attached {count} videos; /{command} takes at most {most}.",
+    "problem.too_many_papers": "You attached {count} documents; /{command} takes at most {most}.",
+    "problem.file_bytes": "{name} is too large ({size} MB); I take files of up to {limit} MB.",
+    "problem.sound_unreadable": (
+        "I can't play {name}. I take voice messages, video messages, and MP3, M4A, Ogg, WAV"
+        " and FLAC files."
+    ),
+    "problem.sound_silent": "{name} has no sound.",
+    "problem.sound_too_long": "{name} is too long; I take recordings of up to {minutes} minutes.",
+    "problem.sound_no_library": (
+        "{name} can't be played here; the operator would have to install usher-bot[media]."
+    ),
+    "problem.not_film": (
+        "I can't play {name}. Send it as an MP4 or WebM file, or a screenshot of the moment"
+        " you mean."
+    ),
+    "problem.not_watched": (
+        "No model here can see, so I can't watch videos{names}. Please ask without the video."
+    ),
+    "problem.not_watched_by": (
+        "{model} can't see, so it can't watch videos{names}. Ask another model; /models"
+        " shows which can see."
+    ),
+    "problem.paper_unreadable": "I can't open {name}: it is damaged, or no PDF or office file.",
+    "problem.paper_too_large": "{name} is too large for me to open.",
+    "problem.paper_encrypted": "{name} is protected by a password. Send it without one.",
+    "problem.paper_old": (
+        "{name} has the format of Office before 2007. Save it as .docx, .xlsx or .pptx and"
+        " send that."
+    ),
+    "problem.paper_no_library": (
+        "PDFs can't be read here; the operator would have to install usher-bot[media]."
+    ),
+    "problem.paper_scanned": (
+        "{name} is a scan without text, and no model here that I could ask can see it."
+    ),
+    "result.cut": "✂️ Only the beginning of {names} fitted into the question.",
 }

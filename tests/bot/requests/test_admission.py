@@ -249,13 +249,15 @@ def test_pictures_that_come_late_count_against_the_hour_as_well() -> None:
             mine = Asking(person=ADA, key="a")
             job = await service.ask(mine, NewQuestion(talk=question, model="qwen"))
             assert isinstance(job, Job)
-            late = await service.add_pictures(mine, job, (PICTURE,), "")
-            return late, await service.add_pictures(mine, job, (PICTURE,), "")
+            turn = ChatMessage(role="user", text="and this")
+            late_picture = Talk(turns=(turn,), files=(PICTURE,))
+            late = await service.add(mine, job, late_picture)
+            return late, await service.add(mine, job, late_picture)
 
     late, later = run(play())
     assert isinstance(late, Job)
     assert isinstance(late.request, Chat)
-    assert late.request.messages[-1].pictures == (0,)
+    assert late.request.messages[-1].text == "what differs?\nand this"
     assert isinstance(later, FilesUsedUp)
 
 

@@ -4,6 +4,8 @@ from typing import get_args
 
 import pytest
 
+from backends.media.documents import Fault
+from backends.media.sounds import SoundFault
 from bot.chat.texts import CATALOGUES, plain, say
 from bot.chat.texts.refusals import Told, sentence
 from bot.requests import refusals
@@ -45,8 +47,12 @@ REFUSALS: tuple[Refusal, ...] = (
     refusals.NotText(name="a.exe"),
     refusals.TextTooHeavy(name="a.txt", limit_kb=200),
     refusals.FilesTooLong(length=30000, limit=20000),
-    refusals.NotASound(name="a.ogg"),
-    refusals.SoundTooHeavy(name="a.ogg", size_mb=30, limit_mb=20),
+    *(refusals.NotASound(name="a.ogg", why=why, minutes=30) for why in SoundFault),
+    refusals.NotAFilm(name="a.mp4"),
+    refusals.NotWatched(names="a.mp4", model=None),
+    refusals.NotWatched(names="", model="qwen"),
+    *(refusals.PaperUnread(name="a.pdf", why=why) for why in (*Fault, "scanned")),
+    refusals.FileTooHeavy(name="a.ogg", size_mb=30, limit_mb=20),
     refusals.NoLongerWaiting(job_id=7),
     UnknownModel("flx", nearest=("flux",)),
     UnknownModel("xyz", able=("qwen",)),

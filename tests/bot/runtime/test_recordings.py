@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from backends.media import films
+from backends.media.sounds import Voice
 from bot.chat.api.attachment_kinds import AttachmentKind
 from bot.chat.api.base import Attachment
 from bot.chat.api.chat_settings import ChatSettings, ChatSettingsTable
 from bot.people.access import PersonLimits
-from bot.requests import recordings
+from bot.requests import recordings, sounds
 from queueing.core.catalog import ModelSpec
 from queueing.core.jobs import Job, JobState
 from queueing.core.problems import Problem, What
-from queueing.core.requests import Capability, Chat, Output, SpeechToText, TextToSpeech
+from queueing.core.requests import Capability, Chat, File, Output, SpeechToText, TextToSpeech
 from tests.bot.results import attachment
 from tests.fakes.backend import Fate
 from tests.fakes.chat import FakeChat
@@ -35,10 +35,10 @@ ANSWER = f"result of {SAID}"
 def playable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take any bytes for a recording: what is read is tried where files are checked."""
 
-    async def as_it_is(data: bytes, **_: object) -> bytes:
-        return data.removeprefix(b"OggS")
+    async def as_it_is(file: File, **_: object) -> Voice:
+        return Voice(file=replace(file, data=file.data[4:]), seconds=1.0, waveform=b"")
 
-    monkeypatch.setattr(films, "cleaned", as_it_is)
+    monkeypatch.setattr(sounds, "as_voice", as_it_is)
 
 
 def able(name: str, server: str, capability: Capability) -> ModelSpec:

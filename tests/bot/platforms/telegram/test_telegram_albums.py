@@ -181,8 +181,8 @@ def test_a_part_that_comes_after_the_answer_has_begun_is_told_of() -> None:
     chat = in_bot(scenario)
     beginnings = [text.partition(".")[0] for _, text in chat.private]
     assert beginnings == [
-        "A picture from your album arrived after I had started job 1, so it isn't part of the answer",
-        "This picture arrived after the rest of its album",
+        "A part of your album arrived after I had started job 1, so it isn't part of the answer",
+        "This arrived after the rest of its album",
         "In groups, Telegram shows me only one picture of an album",
     ]
 
@@ -247,7 +247,7 @@ async def test_an_album_and_its_late_part_survive_restarts(tmp_path: Path) -> No
             assert len(await parts.queue.jobs.inputs(job)) == 2
         shows(person, "")
         async with usher(fake, tmp_path) as parts:
-            late = "A picture from your album arrived after I had started job 1"
+            late = "A part of your album arrived after I had started job 1"
             await fake.wait_for(
                 lambda: any(late in each.shown for each in person.chat.from_bot), timeout_s=60
             )

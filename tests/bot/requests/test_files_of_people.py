@@ -1,0 +1,83 @@
+"""Documents, films and recordings that people send: read within bounds, or refused with the reason."""
+
+import pytest
+
+from bot.requests.papers import opened, require_paper_weight
+from bot.requests.refusals import Declined, FileTooHeavy, NotAFilm, NotASound, PaperUnread
+from bot.requests.sounds import checked_sound
+from bot.requests.watched import require_film_weight, seen
+from tests.backends import papers
+
+pytest.importorskip("av", reason="films and sound need usher-bot[media]")
+
+from tests.backends.planted import SECRET
+from tests.backends.recorded_films import film
+
+
+async def test_what_a_document_says_is_cut_to_the_room_there_is() -> None:
+    """A long paper would be refused as a whole, or fill the question."""
+    body = "".join(papers.paragraph(f"Line {number}.") for number in range(200))
+    whole = await opened("a.docx", papers.docx(body), characters=9_000, pictures=0)
+    assert whole.text.startswith("Line 0.")
+    assert not whole.truncated
+    cut = await opened("a.docx", papers.docx(body), characters=50, pictures=0)
+    assert (len(cut.text) <= 50, cut.truncated) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"no document at all", "unreadable"),
+        (b"PK\x03\x04 torn", "unreadable"),
+        (papers.locked_pdf(), "encrypted"),
+        (papers.pdf([""]), "scanned"),
+    ],
+)
+async def test_a_document_that_cannot_be_read_is_refused_with_the_reason(
+    data: bytes, why: str
+) -> None:
+    """A question would be answered without the paper it is about."""
+    with pytest.raises(Declined) as declined:
+        await opened("a.pdf", data, characters=100, pictures=0)
+    assert declined.value.refusal == PaperUnread(name="a.pdf", why=why)
+
+
+async def test_a_scan_is_shown_where_a_model_sees() -> None:
+    """A scanned letter could not be asked about."""
+    scan = await opened("a.pdf", papers.pdf(["", ""]), characters=100, pictures=4)
+    assert [file.mime for file in scan.pictures] == ["image/jpeg"] * 2
+
+
+async def test_a_film_is_shown_in_pictures_from_beginning_to_end() -> None:
+    """A model that sees would be shown nothing of a film."""
+    frames = await seen("a.mp4", film("mp4"), 3)
+    assert 1 < len(frames) <= 3
+    assert all(file.mime == "image/jpeg" for file in frames)
+    with pytest.raises(Declined) as declined:
+        await seen("a.mp4", b"\x00\x00\x00\x18ftypisom torn", 3)
+    assert declined.value.refusal == NotAFilm(name="a.mp4")
+
+
+@pytest.mark.parametrize("kind", ["ogg", "mp3", "mp4"])
+async def test_a_recording_keeps_its_sound_and_nothing_else(kind: str) -> None:
+    """Where it was recorded, and the picture of a round video, would lie in the database."""
+    sound = await checked_sound("a", film(kind))
+    assert (sound.name, sound.mime) == ("recording.ogg", "audio/ogg")
+    assert SECRET.encode() not in sound.data
+
+
+async def test_a_recording_that_cannot_be_heard_is_refused_with_the_reason() -> None:
+    """A question would wait for what no model can write down."""
+    for data, why in ((b"OggS torn", "unreadable"), (film("mp4", silent=True), "silent")):
+        with pytest.raises(Declined) as declined:
+            await checked_sound("a.ogg", data)
+        assert declined.value.refusal == NotASound(name="a.ogg", why=why, minutes=30)
+
+
+def test_the_size_a_chat_tells_is_looked_at_first() -> None:
+    """Gigabytes would be downloaded to be refused."""
+    for check in (require_paper_weight, require_film_weight):
+        check("a", 20_000_000)
+        with pytest.raises(Declined) as declined:
+            check("a", 21_000_000)
+        assert declined.value.refusal == FileTooHeavy(name="a", size_mb=21, limit_mb=20)
