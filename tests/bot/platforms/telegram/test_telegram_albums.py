@@ -183,7 +183,7 @@ def test_a_part_that_comes_after_the_answer_has_begun_is_told_of() -> None:
     assert beginnings == [
         "A part of your album arrived after I had started job 1, so it isn't part of the answer",
         "This arrived after the rest of its album",
-        "In groups, Telegram shows me only one picture of an album",
+        "In groups, Telegram shows me only one part of an album",
     ]
 
 
