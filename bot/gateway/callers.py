@@ -39,6 +39,11 @@ class Caller:
         """The person's id, as used by jobs and limits."""
         return self.person.user
 
+    @property
+    def key_number(self) -> int:
+        """The number of the key, 0 if none is needed."""
+        return 0 if self.key is None else self.key.id
+
 
 class Authentication:
     """Identifies the caller. With `open_`, a call without a key is from `api:local`.

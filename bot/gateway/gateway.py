@@ -21,6 +21,7 @@ from bot.gateway.image_generations import ImageRoute
 from bot.gateway.jobs.document import DESCRIPTION, DocumentRoute
 from bot.gateway.jobs.files import FileRoutes, keep_tidy
 from bot.gateway.jobs.hook_calls import HookSettings
+from bot.gateway.jobs.new_jobs import NewJobs
 from bot.gateway.jobs.pictures import JobPictures
 from bot.gateway.jobs.routes import JobRoutes
 from bot.gateway.models import ModelsRoute
@@ -161,11 +162,13 @@ class Gateway:
             jobs=queue.jobs,
             submitter=queue.submitter,
             status=queue.status,
-            submitting=submitting,
             runs=self._runs,
-            pictures=pictures,
-            job_pictures=job_pictures,
-            hooks=self._settings.hooks,
+            new=NewJobs(
+                submitting=submitting,
+                pictures=pictures,
+                job_pictures=job_pictures,
+                hooks=self._settings.hooks,
+            ),
         )
         files = FileRoutes(uploads=self._uploads, pictures=pictures, clock=self._clock)
         return {

@@ -37,11 +37,17 @@ class CallPictures:
 
         Raises `ApiError`, which names the field.
         """
+        return await self.sent(await self._data(text, param), param)
+
+    async def heard(self, text: str, param: str) -> File:
+        """Return a data URL, base64 or the file at an address as a recording, as `recorded` does."""
+        return await self.recorded(await self._data(text, param), param)
+
+    async def _data(self, text: str, param: str) -> bytes:
         try:
-            data = await self._fetched(text) if "://" in text[:20] else data_of(text)
+            return await self._fetched(text) if "://" in text[:20] else data_of(text)
         except (NotData, NotFetched) as error:
             raise invalid(f"{param}: {error}.", param) from None
-        return await self.sent(data, param)
 
     async def sent(self, data: bytes, param: str) -> File:
         """Return bytes as a picture, checked and without metadata.

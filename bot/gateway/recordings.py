@@ -1,14 +1,11 @@
 """Recordings in requests: bounded, known by their bytes, and stripped of metadata."""
 
-from backends.media import films
 from backends.media.metadata.kinds import is_film, is_sound, mime_of
 from bot.gateway.errors import invalid
+from bot.gateway.outcomes import in_words
+from bot.requests.refusals import Declined
+from bot.requests.sounds import checked_sound, require_sound_weight
 from queueing.core.requests import File
-
-RECORDING_MB = 25  # as OpenAI's
-_CLEANED_S = 20.0
-_ENDINGS = {"audio/mpeg": "mp3", "audio/mp4": "m4a", "video/quicktime": "mov"}
-_NO_RECORDING = "this is no recording that can be read here"
 
 
 def is_recorded(data: bytes) -> bool:
@@ -19,23 +16,15 @@ def is_recorded(data: bytes) -> bool:
 
 def require_recording_weight(size: int, param: str) -> None:
     """Refuse a recording that is too large. Raises `ApiError`."""
-    if size > RECORDING_MB * 1_000_000:
-        told = f"{size // 1_000_000} MB are more than the {RECORDING_MB} a recording may have"
-        raise invalid(f"{param}: {told}.", param)
+    try:
+        require_sound_weight(param, size)
+    except Declined as declined:
+        raise invalid(in_words(declined.refusal), param) from None
 
 
 async def recorded(data: bytes, param: str) -> File:
-    """Return bytes as a sound or a film, without metadata. Raises `ApiError`."""
-    require_recording_weight(len(data), param)
-    mime = mime_of(data)
-    if not is_recorded(data):
-        raise invalid(f"{param}: {_NO_RECORDING}.", param)
+    """Return bytes as a sound or a film, checked and without metadata. Raises `ApiError`."""
     try:
-        bare = await films.cleaned(data, wall_s=_CLEANED_S)
-    except films.NoFilms:
-        text = "recordings are read with usher-bot[media], which is not installed here"
-        raise invalid(f"{param}: {text}.", param) from None
-    except films.FilmError:
-        raise invalid(f"{param}: {_NO_RECORDING}.", param) from None
-    ending = _ENDINGS.get(mime) or mime.partition("/")[2].removeprefix("x-")
-    return File(name=f"recording.{ending}", mime=mime, data=bare)
+        return await checked_sound(param, data)
+    except Declined as declined:
+        raise invalid(f"{param}: {in_words(declined.refusal)}", param) from None

@@ -1,4 +1,4 @@
-"""`/v1/files`: pictures that are sent ahead of the jobs that use them, in OpenAI's form."""
+"""`/v1/files`: pictures, sounds and films that are sent ahead of the jobs that use them, in OpenAI's form."""
 
 import asyncio
 import logging
@@ -17,6 +17,7 @@ from bot.gateway.jobs.side_records import DeletedUpload, UploadList, UploadView
 from bot.gateway.json_answers import json_response
 from bot.gateway.multipart import form_of
 from bot.gateway.pictures import RequestPictures
+from bot.gateway.recordings import require_recording_weight
 from bot.people.uploads import NoRoom, Upload, Uploads
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
@@ -37,15 +38,15 @@ class FileRoutes:
     clock: Clock
 
     async def new(self, request: web.Request, caller: Caller) -> web.Response:
-        """Store a picture. Raises `ApiError`."""
+        """Store a picture, a sound or a film. Raises `ApiError`."""
         taken = self.pictures.of(caller)
-        form = await form_of(request, files={FIELD})
+        form = await form_of(request, files={FIELD}, weigh=require_recording_weight)
         if len(form.files) != 1:
             raise invalid(f"{FIELD}: send exactly one file.", FIELD)
-        picture = await taken.sent(form.files[0].data, FIELD)
+        file = await taken.any_kind(form.files[0].data, FIELD)
         now = self.clock.now()
         try:
-            upload = await self.uploads.new(caller.user, picture, now)
+            upload = await self.uploads.new(caller.user, file, now)
         except NoRoom as full:
             raise _full(full, now) from None
         return json_response(_view(upload))

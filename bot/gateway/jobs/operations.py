@@ -147,7 +147,12 @@ OPERATIONS: Mapping[str, Operation] = {
         tag="Jobs",
         status=202,
         request=JobRequest,
-        form={"request": {"type": "string"}, "pictures": {"type": "array", "items": BYTES}},
+        form={
+            "request": {"type": "string"},
+            "pictures": {"type": "array", "items": BYTES},
+            "mask": BYTES,
+            "recording": BYTES,
+        },
         answers={JSON: JobView},
         parameters=(KEY,),
         headers={"Location": "The job's path."},
@@ -208,7 +213,7 @@ OPERATIONS: Mapping[str, Operation] = {
         refusals=(404, 416),
     ),
     "POST /v1/files": Operation(
-        summary="Send a picture ahead of the jobs that use it",
+        summary="Send a picture, a sound or a film ahead of the jobs that use it",
         tag="Files",
         form={"file": BYTES, "purpose": {"type": "string"}},
         answers={JSON: UploadView},

@@ -1,39 +1,29 @@
 """The routes of the native API. Another person's job is 404, like one that does not exist."""
 
 import asyncio
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from aiohttp import web
 
-from bot.chat.api.origin import Hook
 from bot.gateway import sse
 from bot.gateway.callers import Caller
-from bot.gateway.chat_completions import passed_on_chat
 from bot.gateway.errors import ApiError, invalid
-from bot.gateway.image_edits import EDITS
 from bot.gateway.jobs import events
 from bot.gateway.jobs.downloads import download
-from bot.gateway.jobs.hook_calls import HookSettings
-from bot.gateway.jobs.hooks import allowed, secret_of
+from bot.gateway.jobs.hooks import secret_of
+from bot.gateway.jobs.new_jobs import NewJobs
 from bot.gateway.jobs.parameters import ID_MOST, LIST_MOST, WAIT_MOST_S
-from bot.gateway.jobs.pictures import JobPictures
 from bot.gateway.jobs.queries import seconds, whole, whole_number
-from bot.gateway.jobs.records import JobList, JobView, PictureJob
+from bot.gateway.jobs.records import JobList, JobView
 from bot.gateway.jobs.side_records import HookSecret
-from bot.gateway.jobs.submissions import submission
 from bot.gateway.jobs.views import job_view, machine_list, newest_first, queue_view
 from bot.gateway.json_answers import json_response
-from bot.gateway.pictures import RequestPictures, require_number
 from bot.gateway.runs import Runs
-from bot.gateway.submitting import Submitting
 from bot.queue.jobs import JobReader
 from bot.queue.status import QueueStatus
 from bot.queue.submitting import JobSubmitter
-from bot.requests.drawing import Drawing
 from queueing.core.jobs import FINAL, Job, JobState
-from queueing.core.requests import Capability, File
 
 LIST_USUAL = 20
 
@@ -45,30 +35,12 @@ class JobRoutes:
     jobs: JobReader
     submitter: JobSubmitter
     status: QueueStatus
-    submitting: Submitting
     runs: Runs
-    pictures: RequestPictures
-    job_pictures: JobPictures
-    hooks: HookSettings = field(default_factory=HookSettings)
+    new: NewJobs
 
     async def submit(self, request: web.Request, caller: Caller) -> web.Response:
         """Accept a job: 202 with its number and place. Raises `ApiError`."""
-        taken = self.pictures.of(caller)
-        asked, sent = await submission(request, taken)
-        hook = self._hook(asked.webhook, caller)
-        drawn = isinstance(asked, PictureJob)
-        needs = EDITS if drawn else [Capability.VISION]
-        named_by = partial(self.job_pictures.find, taken)
-        find = self.submitting.finding(request, asked.model, needs, named_by)
-        if isinstance(asked, PictureJob):
-            named = [(text, f"pictures.{n}") for n, text in enumerate(asked.pictures)]
-            named += [(asked.file_id, "file_id")] if asked.file_id is not None else []
-            require_number(len(named) + len(sent), "pictures")
-            files = tuple([await find(text, param) for text, param in named]) + sent
-            job = await self.submitting.draw(request, caller, _drawing(asked, files), hook=hook)
-        else:
-            chat, files = await passed_on_chat(asked, find)
-            job = await self.submitting.submit(request, caller, asked.model, chat, files, hook=hook)
+        job = await self.new.accept(request, caller)
         location = {"Location": f"/v1/jobs/{job.id}"}
         return json_response(await self._view(job), status=HTTPStatus.ACCEPTED, headers=location)
 
@@ -155,14 +127,9 @@ class JobRoutes:
 
     async def webhooks(self, _request: web.Request, caller: Caller) -> web.Response:
         """Return which webhooks may be called, and the secret that signs those of this key."""
-        secret = secret_of(self.hooks.key, _number_of(caller))
-        view = HookSecret(origins=tuple(self.hooks.origins), secret=secret)
+        secret = secret_of(self.new.hooks.key, caller.key_number)
+        view = HookSecret(origins=tuple(self.new.hooks.origins), secret=secret)
         return json_response(view, headers={"Cache-Control": "no-store"})
-
-    def _hook(self, address: str | None, caller: Caller) -> Hook | None:
-        if address is None:
-            return None
-        return Hook(url=allowed(address, self.hooks.origins), key=_number_of(caller))
 
     async def _own(self, request: web.Request, caller: Caller) -> Job:
         number = request.match_info["job"]
@@ -187,22 +154,6 @@ class JobRoutes:
         ends = asyncio.get_running_loop().time() + within_s
         with self.runs.watch(job) as (run, news):
             await run.until_final(news, ends)
-
-
-def _number_of(caller: Caller) -> int:
-    """Return the number of the caller's key, 0 if none is needed."""
-    return caller.key.id if caller.key is not None else 0
-
-
-def _drawing(asked: PictureJob, files: tuple[File, ...]) -> Drawing:
-    return Drawing(
-        prompt=asked.prompt,
-        model=asked.model,
-        style=asked.style,
-        options=asked.options,
-        files=files,
-        raw=asked.raw,
-    )
 
 
 def _states(request: web.Request) -> frozenset[JobState]:

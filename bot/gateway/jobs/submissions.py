@@ -1,4 +1,4 @@
-"""Reads requests for jobs: as JSON, or as a form that brings its pictures along."""
+"""Reads requests for jobs: as JSON, or as a form that brings its files along."""
 
 from typing import Any
 
@@ -7,43 +7,50 @@ from pydantic import ValidationError
 
 from bot.gateway.bodies import json_body
 from bot.gateway.errors import invalid
-from bot.gateway.jobs.records import JOB_REQUESTS, ChatJob, PictureJob
-from bot.gateway.multipart import ClientForm, form_of, is_form
+from bot.gateway.jobs.media_records import MusicJob, SpeechJob
+from bot.gateway.jobs.records import JOB_REQUESTS, AnyJobRequest, ChatJob, PictureJob
+from bot.gateway.multipart import ClientForm, FormFile, form_of, is_form
 from bot.gateway.openai.records import wrong
-from bot.gateway.pictures import CallPictures
-from queueing.core.requests import File
+from bot.gateway.recordings import require_recording_weight
 
-FIELDS = ("pictures", "picture", "image", "file")
-"""The fields of a form that hold pictures."""
+FIELDS = ("pictures", "picture", "image", "file", "mask", "recording")
+"""The fields of a form that hold files."""
 REQUEST = "request"
 REQUEST_LIMIT = 4 * 1024 * 1024  # bytes of a field
 
+FormFiles = tuple[FormFile, ...]
 
-async def submission(
-    request: web.Request, taken: CallPictures
-) -> tuple[ChatJob | PictureJob, tuple[File, ...]]:
-    """Return a request for a job, with the pictures sent in its form. Raises `ApiError`.
 
-    A form has the request as JSON in its field `request`, or each field of a picture job by itself.
+async def submission(request: web.Request) -> tuple[AnyJobRequest, FormFiles]:
+    """Return a request for a job, and the files sent in its form, unchecked. Raises `ApiError`.
+
+    A form has the request as JSON in its field `request`, or each field by itself.
     """
     try:
         if not is_form(request):
             return JOB_REQUESTS.validate_json(await json_body(request), strict=True), ()
-        form = await form_of(request, files=FIELDS, field_limit=REQUEST_LIMIT)
+        form = await form_of(
+            request, files=FIELDS, field_limit=REQUEST_LIMIT, weigh=require_recording_weight
+        )
         asked = _asked(form)
     except ValidationError as error:
         raise wrong(error) from None
     if form.files and isinstance(asked, ChatJob):
         text = "a form can send files with a prompt only; in messages, use data URLs or /v1/files"
         raise invalid(f"{form.files[0].param}: {text}.", form.files[0].param)
-    return asked, tuple([await taken.sent(each.data, each.param) for each in form.files])
+    if form.files and isinstance(asked, MusicJob | SpeechJob):
+        param = form.files[0].param
+        raise invalid(f"{param}: {asked.kind} is made from words alone.", param)
+    if not isinstance(asked, PictureJob) and (masks := form.named("mask")):
+        raise invalid(f"{masks[0].param}: only pictures have one.", masks[0].param)
+    return asked, form.files
 
 
-def _asked(form: ClientForm) -> ChatJob | PictureJob:
+def _asked(form: ClientForm) -> AnyJobRequest:
     fields: dict[str, Any] = {name: text for name, text in form.fields.items() if text}
     whole = fields.pop(REQUEST, None)
     if whole is None:
-        return PictureJob.model_validate(fields)
+        return JOB_REQUESTS.validate_python(fields)
     if fields:
         name = next(iter(fields))
         raise invalid(f"{name}: belongs in the field “{REQUEST}”.", name)

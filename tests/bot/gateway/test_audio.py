@@ -16,10 +16,10 @@ import pytest
 from backends.demo.tones import length_s, played
 from backends.media import films, sounds
 from backends.media.metadata.kinds import mime_of
-from bot.gateway import recordings
 from bot.gateway.errors import ApiError
 from bot.gateway.openai.transcriptions import TranscriptForm, rendered
 from bot.gateway.speech import in_form
+from bot.requests import sounds as sounds_of_people
 from queueing.core.requests import File, Output, SpeechToText, TextToSpeech
 from tests.bot.gateway.whole_api import CONFIG, WAIT_S, Api, running
 from tests.specs import openai_spec
@@ -265,10 +265,10 @@ async def test_a_recording_too_large_is_refused_before_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One program could fill the memory with others' waiting."""
-    monkeypatch.setattr(recordings, "RECORDING_MB", 0.01)
+    monkeypatch.setattr(sounds_of_people, "SOUND_MB", 0.01)
     async with sounding(tmp_path) as (api, _):
         answer = await sent(api, "/audio/transcriptions", form(file=RECORDING), status=400)
-    assert "a recording may have" in answer["error"]["message"]
+    assert "MB" in answer["error"]["message"]
 
 
 async def test_what_a_program_wrote_beside_the_sound_is_not_kept(tmp_path: Path) -> None:
