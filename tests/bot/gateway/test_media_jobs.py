@@ -125,11 +125,12 @@ async def test_a_recording_comes_in_every_way(tmp_path: Path) -> None:
             assert (model, request) == ("whisper", SpeechToText(language="de", timestamps=True))
             assert mime_of(files[0]) == "audio/wav"
             assert (await done(api, job))["answer"]["duration"] == 1.5
-        for fields in (
-            {"kind": "transcription", "translate": "true", "recording": RECORDING},
-            {"request": json.dumps({"kind": "transcription"}), "file": RECORDING},
+        whole = json.dumps({"kind": "transcription"})
+        for data in (
+            form(kind="transcription", translate="true", recording=RECORDING),
+            form(request=whole, file=RECORDING),
         ):
-            job = await sent(api, "/jobs", form(**fields), status=202)
+            job = await sent(api, "/jobs", data, status=202)
             assert isinstance((await stored(api, job))[1], SpeechToText)
 
 
