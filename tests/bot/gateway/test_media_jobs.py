@@ -88,7 +88,7 @@ async def test_a_film_goes_from_its_first_picture_to_its_last(tmp_path: Path) ->
 
 
 async def test_music_is_made_with_its_words(tmp_path: Path) -> None:
-    """Nobody would sing."""
+    """The song would have no words."""
     asked = {"kind": "music", "prompt": "calm", "lyrics": "la", "seconds": 1, "seed": 7}
     async with running(tmp_path, ALL) as api:
         job = await api.post("/jobs", asked, status=202)
