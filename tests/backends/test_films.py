@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from backends.media import films
-from backends.media.films.plan import film_plan, sound_rate
 from backends.media.helper import process as helper
+from backends.media.helper.films.plan import film_plan, sound_rate
 from backends.media.helper.order import Answer, MediaTask, Order
 from backends.media.metadata.kinds import mime_of
 from queueing.core.requests import File
@@ -25,8 +25,8 @@ pytest.importorskip("av", reason="films and sound need usher-bot[media]")
 
 import av
 
-from backends.media.films import encode
-from backends.media.films.remux import clean, without_comment
+from backends.media.helper.films import encode
+from backends.media.helper.films.remux import clean, without_comment
 from tests.backends.planted import MOVES, MOVING, PLANTED, SECRET, words_of
 from tests.backends.recorded_films import KINDS, film, shown_and_heard, tags_of
 

@@ -187,3 +187,15 @@ async def test_the_helper_is_confined_before_it_reads_the_file() -> None:
     process.stdin.close()
     assert b"EOFError" in await process.stdout.read()
     await process.wait()
+
+
+def test_the_helper_loads_little() -> None:
+    """Each file would wait for libraries of the bot that read nothing: five times as long."""
+    heavy = "{'asyncio', 'pydantic', 'queueing.core.requests'} & set(sys.modules)"
+    begins = (
+        "import sys; from backends.media.helper.worker import _WORKS\n"
+        "import backends.media.helper.documents.office\n"
+        "try: import av, backends.media.helper.films.encode, backends.media.helper.sounds.convert\n"
+        "except ImportError: pass\n"
+    )
+    assert _said(f"{begins}print({heavy})") == "set()"

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.media import films, sounds
-from backends.media.documents import DocumentError, Fault, office, read_document
+from backends.media.documents import DocumentError, Fault, read_document
 from backends.media.helper import process
+from backends.media.helper.documents import office
 from backends.media.helper.order import Faulty, MediaTask, Order
 from backends.media.metadata.kinds import mime_of
 from backends.media.sounds import SoundError

@@ -8,7 +8,7 @@ declared type only tell beforehand whether it is worth a try (`is_document`).
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from backends.media.documents.kinds import DOCUMENTS, ENDINGS, PDF, Fault, kind_of
+from backends.media.helper.documents.kinds import DOCUMENTS, ENDINGS, PDF, Fault, kind_of
 from backends.media.helper.order import MediaTask, Order, pieces
 from backends.media.helper.process import MediaError, ask, installed
 from queueing.core.requests import File

@@ -12,7 +12,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import BinaryIO
 
-from backends.media.documents.kinds import PDF
+from backends.media.helper.documents.kinds import PDF
 from backends.media.helper.order import Answer, Faulty, MediaTask, Order
 from backends.media.helper.sandbox import confine
 
@@ -82,7 +82,7 @@ def _work(order: Order) -> Work:
         module, name = "documents.pdf", "read"
     else:
         module, name = _WORKS[order.task]
-    found: Work = getattr(import_module(f"backends.media.{module}"), name)
+    found: Work = getattr(import_module(f"backends.media.helper.{module}"), name)
     return found
 
 

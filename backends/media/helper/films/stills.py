@@ -6,7 +6,13 @@ from typing import Any
 
 from PIL import Image
 
-from backends.media.films.containers import Unreadable, length_of, opened, pictures_of, require_size
+from backends.media.helper.films.containers import (
+    Unreadable,
+    length_of,
+    opened,
+    pictures_of,
+    require_size,
+)
 from backends.media.helper.order import Answer, Looks, Order
 from backends.media.metadata.kinds import MOVING
 

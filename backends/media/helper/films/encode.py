@@ -8,7 +8,7 @@ from typing import Any
 import av
 from PIL import Image
 
-from backends.media.films.containers import (
+from backends.media.helper.films.containers import (
     Unreadable,
     length_of,
     made,
@@ -17,7 +17,7 @@ from backends.media.films.containers import (
     require_size,
     streams_of,
 )
-from backends.media.films.plan import FilmPlan, film_plan, sound_rate
+from backends.media.helper.films.plan import FilmPlan, film_plan, sound_rate
 from backends.media.helper.order import Answer, Order
 from backends.media.metadata.kinds import MOVING
 

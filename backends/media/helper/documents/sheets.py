@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from backends.media.documents.archive import Package
-from backends.media.documents.paper import Paper
+from backends.media.helper.documents.archive import Package
+from backends.media.helper.documents.paper import Paper
 
 _BOOK, _STYLES, _STRINGS = "xl/workbook.xml", "xl/styles.xml", "xl/sharedStrings.xml"
 _STRINGS_MOST = 20_000_000  # characters of texts that cells share

@@ -2,7 +2,13 @@
 
 import io
 
-from backends.media.films.containers import length_of, opened, pictures_of, require_size, streams_of
+from backends.media.helper.films.containers import (
+    length_of,
+    opened,
+    pictures_of,
+    require_size,
+    streams_of,
+)
 from backends.media.helper.order import Answer, Looks, Order
 
 _SIDE_MOST = 320  # the size chats accept as a still

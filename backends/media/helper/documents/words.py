@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from backends.media.documents.paper import Paper
+from backends.media.helper.documents.paper import Paper
 
 _BREAKS: Mapping[str, str] = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 _REPEATED_MOST = 64  # blanks or cells that are written once and counted

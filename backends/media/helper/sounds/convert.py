@@ -10,7 +10,7 @@ from typing import Any
 
 import av
 
-from backends.media.films.containers import made, opened, streams_of
+from backends.media.helper.films.containers import made, opened, streams_of
 from backends.media.helper.order import Answer, Faulty, Looks, MediaTask, Order
 
 _WAV_HZ, _OPUS_HZ, _OPUS_BITS = 16_000, 48_000, 32_000

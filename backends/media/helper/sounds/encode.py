@@ -7,9 +7,9 @@ from typing import Any
 
 import av
 
-from backends.media.films.containers import made
+from backends.media.helper.films.containers import made
 from backends.media.helper.order import Answer, Faulty, Looks, Order
-from backends.media.sounds.convert import heard
+from backends.media.helper.sounds.convert import heard
 
 _BITS = 64_000  # of speech in mono
 

@@ -7,8 +7,8 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from backends.media.documents.kinds import Fault
-from backends.media.documents.xml import BYTES_MOST, XmlListener, listen
+from backends.media.helper.documents.kinds import Fault
+from backends.media.helper.documents.xml import BYTES_MOST, XmlListener, listen
 from backends.media.helper.order import Faulty
 
 _FILES_MOST = 20_000

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from contextlib import suppress
 
-from backends.media.documents.archive import Package
-from backends.media.documents.kinds import Fault, fault_of_old
-from backends.media.documents.paper import Full, Paper
-from backends.media.documents.sheets import write_sheets
-from backends.media.documents.words import OpenDocumentWords, OpenXmlWords
+from backends.media.helper.documents.archive import Package
+from backends.media.helper.documents.kinds import Fault, fault_of_old
+from backends.media.helper.documents.paper import Full, Paper
+from backends.media.helper.documents.sheets import write_sheets
+from backends.media.helper.documents.words import OpenDocumentWords, OpenXmlWords
 from backends.media.helper.order import Answer, Faulty, Order
 
 _WORD, _SLIDES, _SHEETS = "word/document.xml", "ppt/presentation.xml", "xl/workbook.xml"

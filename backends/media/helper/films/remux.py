@@ -11,7 +11,7 @@ from typing import Any
 
 import av
 
-from backends.media.films.containers import (
+from backends.media.helper.films.containers import (
     Unreadable,
     length_of,
     made,

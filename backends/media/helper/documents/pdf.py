@@ -9,8 +9,8 @@ from typing import Any
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from backends.media.documents.kinds import Fault
-from backends.media.documents.paper import Full, Paper
+from backends.media.helper.documents.kinds import Fault
+from backends.media.helper.documents.paper import Full, Paper
 from backends.media.helper.order import Answer, Faulty, Order
 
 _PAGES_MOST = 1000

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import IO, Protocol
 from xml.parsers import expat
 
-from backends.media.documents.kinds import Fault
+from backends.media.helper.documents.kinds import Fault
 from backends.media.helper.order import Faulty
 
 DEPTH_MOST = 250

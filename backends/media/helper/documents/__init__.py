@@ -1,0 +1,1 @@
+"""Reads PDFs and office files."""
