@@ -65,6 +65,18 @@ def test_a_decoder_does_not_begin_the_steps_again() -> None:
     assert [report.step for report in sampled(tracker, "decode", 9)] == [None] * 10
 
 
+def test_two_samplers_may_split_one_schedule() -> None:
+    """A graph that names a number of steps once would count them twice, or not at all."""
+    nodes = ltx() | {
+        "all": node("BasicScheduler", steps=20),
+        "split": node("SplitSigmas", sigmas=["all", 0], step=8),
+        "first": node("SamplerCustomAdvanced", latent_image=["both", 0], sigmas=["split", 0]),
+        "second": node("SamplerCustomAdvanced", latent_image=["first", 0], sigmas=["split", 1]),
+    }
+    planned = planned_steps(prepared(nodes).nodes)
+    assert (planned["first"], planned["second"]) == (8, 12)
+
+
 @pytest.mark.parametrize(
     ("inputs", "sigmas", "steps"),
     [

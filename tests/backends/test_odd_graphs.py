@@ -107,6 +107,18 @@ def test_a_number_of_its_own_holds_the_frames(kind: str, name: str) -> None:
     assert fill(prepared(unknown), request, prefix="p")["latent"].inputs["length"] == 80
 
 
+@pytest.mark.parametrize("rate", [32, "{{fps:32}}"])
+def test_frames_put_in_between_are_not_made_by_the_model(rate: object) -> None:
+    """Five seconds at twice the rate would become ten, and take twice as long."""
+    nodes = wan(
+        between=node("RIFE VFI", frames=["decode", 0], multiplier=2, ckpt_name="rife47.pth"),
+        film=node("CreateVideo", images=["between", 0], fps=rate),
+    )
+    graph = fill(prepared(nodes), FILM.model_copy(update={"seconds": 5}), prefix="p")
+    assert graph["latent"].inputs["length"] == 81
+    assert graph["film"].inputs["fps"] == 32
+
+
 def test_samplers_of_custom_packs_are_counted() -> None:
     """The steps of a wrapper's two samplers would begin twice."""
     nodes = wan(

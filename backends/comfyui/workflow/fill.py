@@ -8,7 +8,14 @@ from pydantic import JsonValue
 from backends.comfyui.workflow.graph import Graph, Node, link_of, substituted
 from backends.comfyui.workflow.limits import NumberRange
 from backends.comfyui.workflow.loras import with_loras
-from backends.comfyui.workflow.measures import frame_step_of, frames_for, plain, rate_of, to_grid
+from backends.comfyui.workflow.measures import (
+    frame_step_of,
+    frames_for,
+    plain,
+    played_per_made,
+    rate_of,
+    to_grid,
+)
 from backends.comfyui.workflow.media import Medium
 from backends.comfyui.workflow.optional import without
 from backends.comfyui.workflow.template import Workflow
@@ -192,14 +199,15 @@ def _timing(
     if isinstance(rate, int | float):
         found["fps"] = plain(rate)
         if "frames" in workflow.placeholders:
+            made = rate / played_per_made(workflow.nodes)  # frames of the model in a second
             frames = values.get("frames")
             if isinstance(seconds, int | float) and (
                 frames is None or getattr(request, "seconds", None) is not None
             ):
-                frames = seconds * rate
+                frames = seconds * made
             if isinstance(frames, int | float):
                 whole = frames_for(frames, frame_step_of(workflow.nodes))
-                return found | {"frames": whole, "seconds": plain(round(whole / rate, 3))}
+                return found | {"frames": whole, "seconds": plain(round(whole / made, 3))}
     if isinstance(seconds, int | float):
         found["seconds"] = plain(seconds)
     return found

@@ -5,10 +5,11 @@ Servers do not refuse other numbers: they cut a film short, or fail when it is s
 
 import re
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from pydantic import JsonValue
 
-from backends.comfyui.workflow.graph import Graph, Node, link_of, names_in
+from backends.comfyui.workflow.graph import Graph, Node, link_of, names_in, upstream_of
 
 _GRID = 16
 _FINE: Mapping[str, int] = {"EmptyLatentImage": 8}
@@ -26,6 +27,7 @@ _FRAME_STEPS = (
     (re.compile(r"Mochi"), 6),
     (re.compile(r"Wan|Hunyuan|CogVideo|Kandinsky"), 4),
 )
+_BETWEEN = re.compile(r"VFI|interpolat", re.IGNORECASE)
 _BEGINS = ("start_at_step", "start_step")
 _ENDS = ("end_at_step", "end_step")
 _LENGTHS = ("length", "num_frames", "frames_number", "video_frames")
@@ -58,8 +60,22 @@ def frame_step_of(nodes: Graph) -> int:
 
 def rate_of(nodes: Graph) -> float | None:
     """Return the frames per second that a graph sets itself."""
-    rates = [node.inputs.get(name) for node in nodes.values() for name in _RATES]
+    rates = [nodes[key].inputs.get(name) for key, name in _rated(nodes)]
     return next((float(rate) for rate in rates if isinstance(rate, int | float) and rate > 0), None)
+
+
+def played_per_made(nodes: Graph) -> float:
+    """Return how many frames a graph plays for each that its model makes: others lie between."""
+    key = next((key for key, _ in _rated(nodes)), None)
+    behind = [nodes[each] for each in upstream_of(nodes, key)] if key else []
+    times = [node.inputs.get("multiplier") for node in behind if _BETWEEN.search(node.class_type)]
+    return prod(many for many in times if isinstance(many, int | float) and many > 0)
+
+
+def _rated(nodes: Graph) -> list[tuple[str, str]]:
+    """Return the nodes and inputs that set the frames per second, as numbers or placeholders."""
+    found = [(key, name) for key, node in nodes.items() for name in _RATES if name in node.inputs]
+    return [(key, name) for key, name in found if not link_of(nodes[key].inputs[name])]
 
 
 def planned_steps(nodes: Graph) -> dict[str, int]:
@@ -96,12 +112,19 @@ def _steps_of(nodes: Graph, sampler: Node) -> int:
         last, first = (_first_whole(sampler, names) for names in (_ENDS, _BEGINS))
         end = steps if last is None or last < 0 else min(last, steps)
         return max(end - max(first or 0, 0), 0)
-    link = link_of(sampler.inputs.get("sigmas"))
+    return _sigmas(nodes, link_of(sampler.inputs.get("sigmas")))
+
+
+def _sigmas(nodes: Graph, link: tuple[str, int] | None) -> int:
+    """Return the steps of a schedule: a list of numbers, a number, or one part of another one."""
     source = nodes.get(link[0]) if link else None
-    if source is None:
+    if link is None or source is None:
         return 0
-    if isinstance(sigmas := source.inputs.get("sigmas"), str):
+    sigmas, split = source.inputs.get("sigmas"), _whole(source.inputs.get("step"))
+    if isinstance(sigmas, str):
         return sigmas.count(",")
+    if split is not None:
+        return max(_sigmas(nodes, link_of(sigmas)) - split, 0) if link[1] else split
     return _whole(source.inputs.get("steps")) or 0
 
 

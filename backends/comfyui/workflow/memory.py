@@ -12,8 +12,10 @@ Marks = frozenset[tuple[str, str]]
 
 PLAIN = frozenset(
     {
+        "CreateVideo",
         "EmptyImage",
         "GetImageSize",
+        "GetVideoComponents",
         "ImageBatch",
         "ImageBlend",
         "ImageBlur",
@@ -29,9 +31,12 @@ PLAIN = frozenset(
         "ImageScaleToMaxDimension",
         "ImageScaleToTotalPixels",
         "ImageSharpen",
+        "LoadAudio",
         "LoadImage",
         "LoadImageMask",
         "LoadImageOutput",
+        "LoadVideo",
+        "PreviewAudio",
         "PreviewImage",
         "PrimitiveBoolean",
         "PrimitiveFloat",
@@ -40,10 +45,15 @@ PLAIN = frozenset(
         "RepeatImageBatch",
         "SaveAnimatedPNG",
         "SaveAnimatedWEBP",
+        "SaveAudio",
+        "SaveAudioMP3",
+        "SaveAudioOpus",
         "SaveImage",
+        "SaveVideo",
+        "SaveWEBM",
     }
 )
-"""ComfyUI's own nodes that work on pictures and numbers without a model; any other may load one."""
+"""ComfyUI's own nodes that work on pictures, films, sounds and numbers without a model; any other may load one."""
 
 _KIND = "class_type"
 
