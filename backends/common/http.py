@@ -12,6 +12,7 @@ from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Literal, Self
 
 import aiohttp
@@ -166,7 +167,8 @@ class Http:
     ) -> JsonValue:
         """Upload one file with form fields and return the JSON answer."""
         form = aiohttp.FormData(dict(fields or {}), quote_fields=False)
-        form.add_field(field, file.data, filename=file.name, content_type=file.mime)
+        # Read piece by piece: all at once, a large file would hold up everything else.
+        form.add_field(field, BytesIO(file.data), filename=file.name, content_type=file.mime)
         call = ServerCall(method="POST", url=self._url(path), data=form)
         return parse_json(await self._whole(call, timeout_s, JSON_LIMIT))
 
@@ -181,7 +183,9 @@ class Http:
         """Send a form with several files and return the JSON answer."""
         form = aiohttp.FormData(dict(fields), quote_fields=False)
         for part in parts:
-            form.add_field(part.name, part.data, filename=part.file, content_type=part.mime)
+            form.add_field(
+                part.name, BytesIO(part.data), filename=part.file, content_type=part.mime
+            )
         call = ServerCall(method="POST", url=self._url(path), data=form)
         return parse_json(await self._whole(call, timeout_s, JSON_LIMIT))
 

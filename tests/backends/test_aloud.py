@@ -29,7 +29,7 @@ def test_parts_end_with_sentences() -> None:
     parts = parts_of(sentence * 300)
     assert len(parts) > 3
     assert all(part.endswith("wide.") for part in parts)
-    assert all(len(part) <= PART_MOST < 4096 for part in parts)
+    assert all(len(part) <= PART_MOST <= 4096 for part in parts)
 
 
 def test_a_short_text_is_one_part() -> None:

@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from pydantic import JsonValue
 
-from backends.common.http import Http, HttpFailed, HttpRefused
+from backends.common.http import FormPart, Http, HttpFailed, HttpRefused
 from queueing.core.errors import BadModel, StoreError, Unavailable
 from queueing.core.ports import at_once
 from queueing.core.requests import File
@@ -336,6 +336,22 @@ async def test_an_upload_keeps_name_and_fields(serve: Serve) -> None:
         file = File(name=name, mime="image/png", data=b"bytes")
         answer = await http.post_multipart("/upload", field="image", file=file, fields=fields)
         assert answer == [name, "bytes", "input"]
+
+
+async def test_a_large_upload_is_sent_piece_by_piece(serve: Serve) -> None:
+    """An hour of speech would hold up everything else while it is copied to the socket."""
+
+    async def take(request: web.Request) -> web.Response:
+        return web.json_response(sum([len(piece) async for piece in request.content.iter_any()]))
+
+    http = await serve(take)
+    data = bytes(3_000_000)  # aiohttp warns of large bodies that are sent at once
+    file = File(name="a.wav", mime="audio/wav", data=data)
+    whole = await http.post_multipart("/upload", field="file", file=file)
+    assert isinstance(whole, int)
+    assert whole > len(data)
+    part = FormPart(name="file", file="a.wav", mime="audio/wav", data=data)
+    assert await http.post_form("/upload", [part], {}, timeout_s=60) == whole
 
 
 async def test_credentials_travel_as_a_header_and_appear_in_no_text(serve: Serve) -> None:

@@ -63,6 +63,7 @@ class FakeSpeech:
         self.old = False  # a version without newer calls
         self.path = "/inference"  # of whisper.cpp
         self.page = True
+        self.forms: dict[str, str] = {}  # what is sent instead of a form that is asked for
         self.hold = asyncio.Event()
         self.hold.set()
         self.pace_s = 0.0
@@ -143,7 +144,7 @@ class FakeSpeech:
             return refusal
         await self._working(len(body["input"].split()))
         wanted = body.get("response_format", "mp3")
-        sent = "flac" if fault is SpeechFault.OTHER_KIND else wanted
+        sent = "flac" if fault is SpeechFault.OTHER_KIND else self.forms.get(wanted, wanted)
         data = b"" if fault is SpeechFault.EMPTY else SOUNDS[sent]
         return web.Response(body=data, content_type="audio/opus")  # whatever it is
 

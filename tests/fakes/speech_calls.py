@@ -239,10 +239,10 @@ def _verbose(kind: str, said: str) -> dict[str, Any]:
             whole["text"] = f"{said}\n{INVENTED}\n"
         case "vllm":
             whole["duration"] = "4.0"
-            whole["segments"] = segments[:1]
+            whole["segments"] = segments[:-1]
             whole["text"] = said
         case "localai":  # as old versions did
-            whole = {"text": said, "segments": [_nanoseconds(each) for each in segments[:1]]}
+            whole = {"text": said, "segments": [_nanoseconds(each) for each in segments[:-1]]}
     return whole
 
 

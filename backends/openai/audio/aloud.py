@@ -2,7 +2,7 @@
 
 import re
 
-PART_MOST = 4000  # characters; OpenAI's own limit is 4096
+PART_MOST = 4096  # characters; OpenAI takes no more
 
 _SPAN = 200  # characters of a link's or an emphasised text: bounded, so that no text takes long
 

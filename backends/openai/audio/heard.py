@@ -30,16 +30,19 @@ Segment = dict[str, JsonValue]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Heard:
-    """A transcript; `segments` are in the shape of OpenAI's `verbose_json`, without silent ones."""
+    """A transcript; `segments` are in the shape of OpenAI's `verbose_json`, without silent ones.
+
+    They are None where the server tells none.
+    """
 
     text: str
-    segments: tuple[Segment, ...] = ()
+    segments: tuple[Segment, ...] | None = None
     language: str | None = None
     seconds: float | None = None
 
     def verbose(self, *, translated: bool) -> str:
-        """Return it as OpenAI's `verbose_json`; "" without segments."""
-        if not self.segments:
+        """Return it as OpenAI's `verbose_json`; "" if the server tells no segments."""
+        if self.segments is None:
             return ""
         whole: dict[str, JsonValue] = {
             "task": "translate" if translated else "transcribe",
@@ -67,7 +70,7 @@ def heard(answer: JsonValue) -> Heard:
     words = " ".join(words.split()) if told else words  # whisper.cpp ends a line with each segment
     return Heard(
         text="" if words.casefold() in BLANK else words,
-        segments=tuple(numbered),
+        segments=tuple(numbered) if told else None,
         language=language if isinstance(language, str) and language else None,
         seconds=_duration(answer.get("duration"), spoken),
     )

@@ -84,14 +84,17 @@ def _wav(sounds: Sequence[bytes]) -> bytes:
     return b"RIFF" + _four(4 + len(chunks)) + b"WAVE" + chunks
 
 
-def _chunks(sound: bytes) -> tuple[bytes, bytes]:
-    """Return a WAV file's form and its samples."""
-    form, at = b"", _HEADER
+def _chunks(whole: bytes) -> tuple[bytes, memoryview]:
+    """Return a WAV file's form and its samples, which are not copied."""
+    form, at, sound = b"", _HEADER, memoryview(whole)
     while at + _CHUNK <= len(sound):
-        name, size = sound[at : at + 4], int.from_bytes(sound[at + 4 : at + _CHUNK], "little")
+        name, size = (
+            bytes(sound[at : at + 4]),
+            int.from_bytes(sound[at + 4 : at + _CHUNK], "little"),
+        )
         at += _CHUNK
         if name == b"fmt ":
-            form = sound[at : at + size]
+            form = bytes(sound[at : at + size])
         if name == b"data":
             unknown = size == 0 or at + size > len(sound)
             data = sound[at:] if unknown else sound[at : at + size]

@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.media.metadata.kinds import is_text
+from backends.media.sounds import FORMS, SoundError, as_form
 from backends.openai.answer import classified, silence_s
 from backends.openai.audio.aloud import parts_of, plain_words
 from backends.openai.audio.form import AudioForm
@@ -58,7 +59,18 @@ async def speak(http: Http, form: AudioForm, speech: Speech, report: Report) -> 
             require_sound(sound, wanted)
         sounds.append(sound)
         report(Progress(fraction=len(sounds) / len(texts)))
-    return Output(files=(await asyncio.to_thread(_whole, sounds, wanted),))
+    whole = await asyncio.to_thread(_whole, sounds, wanted)
+    return Output(files=(await _as_asked(whole, speech.request.format),))
+
+
+async def _as_asked(sound: File, form: SpeechFormat | None) -> File:
+    """Return a sound in the form a program asked for, where the server could not send it."""
+    if form is None or sound.mime == FORMS[form]:
+        return sound
+    try:
+        return await as_form(sound, form)
+    except SoundError:  # its own kind is on it
+        return sound
 
 
 def format_of(asked: SpeechFormat | None, parts: int) -> SpeechFormat:
