@@ -6,6 +6,7 @@ server's API.
 """
 
 import asyncio
+import io
 import json
 import re
 from base64 import b64encode
@@ -32,6 +33,7 @@ ANSWER_S = 30.0  # for control calls; longer means that the server hangs
 KEPT_S = 5.0  # an idle connection; common servers close theirs after as long
 JSON_LIMIT = 64 * 1024 * 1024  # a full /object_info with many custom nodes is about 10 MB
 LINE_LIMIT = 8 * 1024 * 1024
+PIECES_FROM = 1024 * 1024  # bytes of a body
 ERROR_LIMIT = 64 * 1024  # of an error's body; enough for any text worth reading
 
 _HALF = re.compile(
@@ -70,7 +72,7 @@ class ServerCall:
 
     method: Literal["GET", "POST", "DELETE"]
     url: URL
-    data: "bytes | HeldBack | aiohttp.FormData | None" = None
+    data: "bytes | io.BytesIO | HeldBack | aiohttp.FormData | None" = None
     headers: Mapping[str, str] | None = None
 
     def __str__(self) -> str:
@@ -286,7 +288,7 @@ class Http:
         return ServerCall(
             method="POST",
             url=self._url(path),
-            data=data if before_body is None else HeldBack(data, before_body),
+            data=_pieces(data) if before_body is None else HeldBack(data, before_body),
             headers={**own, **(headers or {})},
         )
 
@@ -318,6 +320,11 @@ class Http:
                 yield response
             finally:
                 response.close()  # keeps the connection if the whole answer has been read
+
+
+def _pieces(data: bytes) -> bytes | io.BytesIO:
+    """Return a body so that a large one is sent in pieces: at once, it would hold the loop up."""
+    return data if len(data) < PIECES_FROM else io.BytesIO(data)
 
 
 def _credentials(address: URL) -> dict[str, str]:

@@ -23,6 +23,7 @@ from queueing.core.errors import (
 from queueing.core.problems import Problem, What, problem
 
 CAUSE_LIMIT = 300  # characters of a server's words that reach the log
+TOO_LARGE = 413
 REFUSED = problem(What.REFUSED)
 STEP_FAILED = problem(What.STEP_FAILED)
 NO_MODEL = problem(What.NO_MODEL)
@@ -50,6 +51,8 @@ BY_STATUS: Mapping[int, type[BackendError]] = dict.fromkeys((401, 403, 408, 429)
 def classify(status: int, body: JsonValue) -> BackendError:
     """Return the error a server's answer stands for; `body` is its text or parsed JSON."""
     said = words_of(body)
+    if status == TOO_LARGE:
+        return Rejected(f"status {status}", problem=problem(What.TOO_LARGE))
     cause = f"status {status}: {said[:CAUSE_LIMIT]!a}"
     folded = said.casefold()
     for words, kind, told in RULES:

@@ -162,11 +162,16 @@ def edited(order: PictureOrder) -> tuple[FormPart, ...]:
     """Return the pictures and the mask as OpenAI's call for edits wants them."""
     one = len(order.pictures) == 1
     parts = [
-        FormPart(name="image" if one else "image[]", file=f"picture-{number}.png", data=data)
-        for number, data in enumerate(order.pictures, start=1)
+        FormPart(
+            name="image" if one else "image[]",
+            file=f"picture-{number}",
+            data=sent.data,
+            mime=sent.mime,
+        )
+        for number, sent in enumerate(order.pictures, start=1)
     ]
     if order.clear_mask is not None:
-        parts.append(FormPart(name="mask", file="mask.png", data=order.clear_mask))
+        parts.append(FormPart(name="mask", file="mask.png", data=order.clear_mask.data))
     return tuple(parts)
 
 

@@ -9,7 +9,6 @@ to the model's own file. Without a size it draws 512x512. Its call for masks ign
 so that masks are refused here. `/backend/load` and `/backend/shutdown` wait until it has happened.
 """
 
-from base64 import b64encode
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -117,7 +116,7 @@ class LocalAi(GenericPictures):
         }
         if request.steps is not None:
             body["step"] = request.steps
-        pictures: list[JsonValue] = [b64encode(data).decode() for data in order.pictures]
+        pictures: list[JsonValue] = [picture.base64 for picture in order.pictures]
         if pictures:
             body["ref_images" if request.edit else "files"] = pictures
         path = "/v1/images/generations"

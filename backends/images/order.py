@@ -5,17 +5,40 @@ else. A mask comes with transparency where something is painted, and most server
 """
 
 import io
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PIL import Image, ImageOps
 
-from backends.media.pictures import BAD_PICTURE, as_png, open_picture
+from backends.media.pictures import BAD_PICTURE, as_jpeg, as_png, open_picture
 from queueing.core.errors import Rejected
 from queueing.core.requests import File, TextToImage
 
-UPLOAD_SIDE = 4096  # pixels; no model draws larger pictures
+SIDE_MOST = 4096  # pixels; no model draws larger pictures
+PIXELS_SENT = (
+    4_000_000  # of all pictures together: no model looks at more, and servers limit bodies
+)
+PNG_MOST = 2 * 1024 * 1024  # bytes; a photo that is larger is sent as JPEG
 GRID = 64  # the steps in which every family can draw
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SentPicture:
+    """A picture as it is sent."""
+
+    data: bytes
+    mime: str = "image/png"
+
+    @property
+    def base64(self) -> str:
+        """Its bytes as text."""
+        return b64encode(self.data).decode()
+
+    @property
+    def address(self) -> str:
+        """Its bytes as a data address."""
+        return f"data:{self.mime};base64,{self.base64}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,8 +46,8 @@ class PictureOrder:
     """One attempt, for a flavour to send.
 
     `model` is the server's own name, `size` the picture's in pixels, None for the server's choice.
-    `loras` are the server's own names with their weights. `pictures` are PNG files, `mask` is one in
-    which white is painted, `clear_mask` the same with transparency there. `silence_s` is how long
+    `loras` are the server's own names with their weights. In `mask` white is
+    painted, in `clear_mask` what is transparent. `silence_s` is how long
     the server may take.
     """
 
@@ -32,9 +55,9 @@ class PictureOrder:
     request: TextToImage
     size: tuple[int, int] | None = None
     loras: tuple[tuple[str, float], ...] = ()
-    pictures: tuple[bytes, ...] = ()
-    mask: bytes | None = None
-    clear_mask: bytes | None = None
+    pictures: tuple[SentPicture, ...] = ()
+    mask: SentPicture | None = None
+    clear_mask: SentPicture | None = None
     silence_s: float | None = None
 
 
@@ -42,10 +65,10 @@ class PictureOrder:
 class SentPictures:
     """A request's files as they are sent, and the size in pixels of the first."""
 
-    pictures: tuple[bytes, ...] = ()
+    pictures: tuple[SentPicture, ...] = ()
     size: tuple[int, int] | None = None
-    mask: bytes | None = None
-    clear_mask: bytes | None = None
+    mask: SentPicture | None = None
+    clear_mask: SentPicture | None = None
 
 
 def prepared(request: TextToImage, files: Sequence[File]) -> SentPictures:
@@ -56,17 +79,21 @@ def prepared(request: TextToImage, files: Sequence[File]) -> SentPictures:
     if not files:
         return SentPictures()
     *seen, last = files
-    opened = [_small(file) for file in (seen if request.mask else files)]
-    if not opened:
+    shown = seen if request.mask else files
+    if not shown:
         raise Rejected("a mask without a picture", problem=BAD_PICTURE)
-    pictures = tuple(as_png(picture) for picture in opened)
+    opened = [_small(file, PIXELS_SENT // len(shown)) for file in shown]
+    pictures = tuple(_encoded(picture) for picture in opened)
     if not request.mask:
         return SentPictures(pictures=pictures, size=opened[0].size)
     painted = _painted(last).resize(opened[0].size)
     clear = opened[0].copy()
     clear.putalpha(ImageOps.invert(painted))
     return SentPictures(
-        pictures=pictures, size=opened[0].size, mask=as_png(painted), clear_mask=as_png(clear)
+        pictures=pictures,
+        size=opened[0].size,
+        mask=SentPicture(data=as_png(painted)),
+        clear_mask=SentPicture(data=as_png(clear)),
     )
 
 
@@ -92,13 +119,22 @@ def size_of(
 
 
 def _step(side: float) -> int:
-    return min(max(round(side / GRID) * GRID, GRID), UPLOAD_SIDE)
+    return min(max(round(side / GRID) * GRID, GRID), SIDE_MOST)
 
 
-def _small(file: File) -> Image.Image:
+def _small(file: File, pixels: int) -> Image.Image:
     picture = open_picture(file)
-    picture.thumbnail((UPLOAD_SIDE, UPLOAD_SIDE))
+    scale = (pixels / (picture.width * picture.height)) ** 0.5
+    if scale < 1:
+        picture.thumbnail((max(1, int(picture.width * scale)), max(1, int(picture.height * scale))))
     return picture
+
+
+def _encoded(picture: Image.Image) -> SentPicture:
+    data = as_png(picture)
+    if len(data) <= PNG_MOST:
+        return SentPicture(data=data)
+    return SentPicture(data=as_jpeg(picture, quality=95), mime="image/jpeg")
 
 
 def _painted(file: File) -> Image.Image:

@@ -10,7 +10,6 @@ field. White is painted in a mask. Steps are not told.
 """
 
 import asyncio
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import ClassVar
@@ -214,7 +213,7 @@ def _sampling(order: PictureOrder, told: SdCapabilities) -> Mapping[str, JsonVal
 
 
 def _pictures(order: PictureOrder) -> Mapping[str, JsonValue]:
-    pictures: list[JsonValue] = [b64encode(data).decode() for data in order.pictures]
+    pictures: list[JsonValue] = [picture.base64 for picture in order.pictures]
     if not pictures:
         return {}
     if not order.request.edit:
@@ -223,5 +222,5 @@ def _pictures(order: PictureOrder) -> Mapping[str, JsonValue]:
         return start if strength is None else start | {"strength": strength}
     if order.mask is None:
         return {"ref_images": pictures}
-    mask = b64encode(order.mask).decode()
+    mask = order.mask.base64
     return {"ref_images": pictures, "init_image": pictures[0], "mask_image": mask, "strength": 1.0}

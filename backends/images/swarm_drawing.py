@@ -1,7 +1,6 @@
 """What SwarmUI is told to draw, and what it says while it draws. Pure."""
 
 import binascii
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue, ValidationError
@@ -133,7 +132,7 @@ def _loras(order: PictureOrder) -> Mapping[str, JsonValue]:
 
 
 def _pictures(order: PictureOrder) -> Mapping[str, JsonValue]:
-    pictures: list[JsonValue] = [_data_address(data) for data in order.pictures]
+    pictures: list[JsonValue] = [picture.address for picture in order.pictures]
     if not pictures:
         return {}
     if not order.request.edit:
@@ -143,10 +142,6 @@ def _pictures(order: PictureOrder) -> Mapping[str, JsonValue]:
     return {
         "promptimages": pictures,
         "initimage": pictures[0],
-        "maskimage": _data_address(order.mask),
+        "maskimage": order.mask.address,
         "initimagecreativity": 1,
     }
-
-
-def _data_address(data: bytes) -> str:
-    return f"data:image/png;base64,{b64encode(data).decode()}"

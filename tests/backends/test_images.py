@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -42,9 +43,12 @@ def model(name: str = "alpha", **options: JsonValue) -> ModelSpec:
     )
 
 
-def photo(width: int = 640, height: int = 320, colour: str = "red") -> File:
+def photo(width: int = 640, height: int = 320, colour: str = "red", *, noise: bool = False) -> File:
     buffer = io.BytesIO()
-    Image.new("RGB", (width, height), colour).save(buffer, "JPEG")
+    image = Image.new("RGB", (width, height), colour)
+    if noise:
+        image = Image.merge("RGB", [Image.effect_noise((width, height), 60) for _ in "RGB"])
+    image.save(buffer, "JPEG")
     return File(name="photo.jpg", mime="image/jpeg", data=buffer.getvalue())
 
 
@@ -180,6 +184,17 @@ async def test_up_to_four_pictures_are_edited(kind: str) -> None:
     near = [tuple(round(part / 255) for part in colour) for colour in colours]  # type: ignore[union-attr]
     assert near == [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1)]
     assert ("/v1/images/edits" in where) == (kind in {"vllm-omni", "generic"})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_four_photos_of_a_phone_fit_into_a_servers_limit(kind: str) -> None:
+    """People would be told that their pictures are too large, or the bot would stand still."""
+    files = (photo(2000, 1500, noise=True),) * 4
+    async with connected(kind) as (fake, backend):
+        assert (await output(backend, work(files, edit=True))).files
+        body = fake.asked("/v1/images/edits")[-1:] or fake.asked(DRAWN[kind])[-1:]
+    sent = len(json.dumps(body, default=lambda data: data.decode("latin-1")))
+    assert sent < 15_000_000  # what LocalAI takes unless told otherwise
 
 
 @pytest.mark.parametrize("kind", ["sdcpp", "swarmui"])

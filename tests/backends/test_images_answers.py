@@ -162,6 +162,7 @@ async def test_an_error_is_told_by_its_words_whatever_its_status(kind: str, stat
         (500, {"error": "generate_image returned no results"}, Rejected),
         (200, {"status": "failed", "error": {"code": "generation_failed"}}, Rejected),
         (200, {"error": {"code": "cancelled", "message": "job cancelled by client"}}, Interrupted),
+        (413, "<html>Request Entity Too Large</html>", Rejected),
         (429, {"error": "job queue is full"}, Unavailable),
         (401, {"error": {"message": "An authentication key is required"}}, Unavailable),
         (500, {"error": {"message": "rpc error: code = Unknown desc = EOF"}}, Unavailable),

@@ -273,7 +273,7 @@ class SwarmCalls:
         return web.json_response({"result": True, "count": 1})  # it lists them as loaded still
 
     async def generate(self, request: web.Request) -> web.WebSocketResponse:
-        socket = web.WebSocketResponse()
+        socket = web.WebSocketResponse(max_msg_size=0)
         await socket.prepare(request)
         body = await socket.receive_json()
         self.fake.requests.append((request.path, body))
