@@ -19,6 +19,7 @@ from backends.openai.abilities import AUDIBLE, EMBEDS, WRITES, able, lacks
 from backends.openai.answer import Question, classified, stream_answer
 from backends.openai.audio.hearing import Recording, plain_sound, transcribe
 from backends.openai.audio.speaking import Speech, speak
+from backends.openai.audio.voices import voice_named
 from backends.openai.embedding import embed
 from backends.openai.embedding_body import Batch
 from backends.openai.errors import NO_MODEL
@@ -144,6 +145,11 @@ class OpenAI:
             raise BadModel(_mute(model, served))
         if lacking := lacks(model, served, flavour):
             raise BadModel(f"models.{model.name}.capabilities: {served.id} cannot {lacking}")
+        if voice := _options(model).voice:
+            try:
+                voice_named(voice, served.voices, flavour.sounds)
+            except Rejected as error:
+                raise BadModel(f"models.{model.name}.voice: {error}") from error
 
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
         """Return every other model of the server with a use here, under a name to type."""
@@ -239,7 +245,8 @@ class OpenAI:
     ) -> Output:
         """Write down a recording, or read a text aloud."""
         with classified():
-            form = await (await self._known()).audio(self._http)
+            flavour = await self._known()
+            form = await flavour.audio(self._http)
         if isinstance(request, SpeechToText):
             recording = Recording(
                 request=request,
@@ -251,7 +258,7 @@ class OpenAI:
             await recorded()
             return await transcribe(self._http, form, recording, report)
         with classified():
-            served = await self._find(model)
+            served = await flavour.details(self._http, await self._find(model))
         speech = Speech(
             request=request,
             model_id=served.id if served.voices else _id(model),

@@ -106,6 +106,7 @@ class Flavour(Protocol):
     echoes: ClassVar[bool]  # it can return the prompt with its log probabilities
     extra: ClassVar[frozenset[str]]  # of a request's fields beside OpenAI's, those it knows
     json_object: ClassVar[bool]  # it takes `response_format: json_object`
+    sounds: ClassVar[AudioForm]  # how it is asked to write down and to read aloud, as a rule
     nameless: ClassVar[bool]  # it has one model, and does not look at the name in a request
 
     async def describe(self, http: Http) -> str | None:

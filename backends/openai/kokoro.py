@@ -1,5 +1,6 @@
 """Kokoro-FastAPI: one model with many voices, listed under four names."""
 
+from dataclasses import replace
 from typing import ClassVar
 
 from backends.common.http import Http, HttpRefused
@@ -27,7 +28,11 @@ class Kokoro(Generic):
     name: ClassVar[str] = "kokoro"
     can_unload: ClassVar[bool] = True
     sounds: ClassVar[AudioForm] = AudioForm(
-        transcriptions=None, translations=None, spoken={"stream": False}
+        transcriptions=None,
+        translations=None,
+        spoken={"stream": False},
+        voice="af_heart",
+        mixes=True,
     )
     note: ClassVar[str] = (
         "Kokoro-FastAPI frees its memory on request only if it was started with"
@@ -39,13 +44,16 @@ class Kokoro(Generic):
         listed = await ask(http, "/v1/models", Listing)
         if listed is None or not any(entry.owned_by == OWNER for entry in listed.data):
             return None
-        known = await ask(http, "/v1/audio/voices", VoiceNames)
-        return f"Kokoro-FastAPI, {len(known.voices)} voices" if known else "Kokoro-FastAPI"
+        return f"Kokoro-FastAPI, {len(await _voices(http))} voices"
 
     async def served(self, http: Http) -> tuple[Served, ...]:
-        """Return its one model; the voices of a mix such as `af_sky+af_bella` are for it to read."""
+        """Return its one model."""
         names = frozenset(entry.id for entry in await listing(http))
         return (Served(id=MODEL, names=names, chats=False, hears=False, speaks=True),)
+
+    async def details(self, http: Http, served: Served) -> Served:
+        """Add the voices."""
+        return replace(served, voices=await _voices(http))
 
     async def unload(self, http: Http, served: Served) -> None:  # noqa: ARG002 - there is only one
         """Unload the model. Raises `Rejected` if its operator has not allowed that."""
@@ -55,3 +63,9 @@ class Kokoro(Generic):
             if error.status != NOT_ALLOWED:
                 raise
             raise Rejected("unloading is not allowed there", problem=problem(What.STAYS)) from error
+
+
+async def _voices(http: Http) -> tuple[str, ...]:
+    known = await ask(http, "/v1/audio/voices", VoiceNames)
+    told = known.voices if known else ()
+    return tuple(voice if isinstance(voice, str) else voice.get("id", "") for voice in told)

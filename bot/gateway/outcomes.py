@@ -54,6 +54,7 @@ _CLIENTS = frozenset(
         What.NO_HEARING,
         What.NO_TRANSLATION,
         What.NO_VOICE,
+        What.OTHER_VOICES,
         What.NOTHING_SAID,
         What.BAD_SOUND,
         What.LONG_SOUND,

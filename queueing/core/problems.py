@@ -63,6 +63,7 @@ class What(StrEnum):
     NO_HEARING = "no_hearing"
     NO_TRANSLATION = "no_translation"
     NO_VOICE = "no_voice"
+    OTHER_VOICES = "other_voices"  # name, there
     NOTHING_SAID = "nothing_said"
     BAD_SOUND = "bad_sound"
     LONG_SOUND = "long_sound"

@@ -2,8 +2,11 @@
 
 import io
 import wave
+from contextlib import suppress
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from backends.openai.audio.sounds import bare_mp3, is_plain, joined, sound_of
 from tests.fakes.speech_script import RATE, SOUNDS, mp3, wav
@@ -81,3 +84,18 @@ def test_the_form_that_speech_is_read_best_in_is_known() -> None:
     assert not is_plain(wav(rate=24_000))
     assert not is_plain(wav(channels=2))
     assert not is_plain(mp3())
+
+
+@given(st.lists(st.binary(max_size=60), min_size=1, max_size=3))
+def test_no_bytes_are_more_than_refused(sounds: list[bytes]) -> None:
+    """A server could end a job with a bug instead of a failure."""
+    for head in (
+        b"",
+        b"RIFF\0\0\0\0WAVE",
+        b"ID3\x04\0\x10\0\0\0\x01",
+        b"\xff\xf3\x84\xc4",
+        b"\xff\xf1",
+    ):
+        with suppress(ValueError):
+            assert isinstance(joined([head + sound for sound in sounds]), bytes)
+        is_plain(head + sounds[0])

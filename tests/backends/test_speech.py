@@ -24,7 +24,7 @@ from queueing.core.errors import (
     Rejected,
     Unavailable,
 )
-from queueing.core.problems import What
+from queueing.core.problems import What, problem
 from queueing.core.requests import (
     Capability,
     File,
@@ -363,7 +363,7 @@ async def test_the_voice_is_as_asked_as_set_or_the_first(kind: str) -> None:
     """Speaches refuses a call without a voice."""
     async with speech(kind) as server, connected(server) as backend:
         await spoken(backend, mouth(server))
-        first = "af_heart" if kind == "speaches" else None
+        first = "af_heart" if kind in {"speaches", "kokoro"} else None
         assert server.calls[-1].fields.get("voice") == first
         await spoken(backend, mouth(server, "am_adam"))
         assert server.calls[-1].fields["voice"] == "am_adam"
@@ -377,7 +377,32 @@ async def test_an_unknown_voice_is_told(kind: str) -> None:
     """The model would be reported as missing."""
     async with speech(kind) as server, connected(server) as backend:
         with pytest.raises(Rejected) as caught:
-            await spoken(backend, mouth(server), voice="nobody")
+            await spoken(backend, mouth(server), voice="af_hart")
+        told = problem(What.OTHER_VOICES, name="af_hart", there="af_heart")
+        assert caught.value.problem == told
+        assert not server.calls
+        with pytest.raises(BadModel, match=r"models\..*\.voice: .*af_heart, am_adam"):
+            await backend.verify(mouth(server, "x"))
+        await backend.verify(mouth(server, "am_adam"))
+
+
+async def test_a_mix_of_voices_reads_on_kokoro() -> None:
+    """Its voices may be mixed and weighted, and OpenAI's names are its own as well."""
+    async with speech("kokoro") as server, connected(server) as backend:
+        for voice in ("af_heart+am_adam", "af_heart(2)+am_adam(1)", "alloy", "AF_Heart"):
+            await spoken(backend, mouth(server), voice=voice)
+        sent = [call.fields["voice"] for call in server.calls]
+        assert sent == ["af_heart+am_adam", "af_heart(2)+am_adam(1)", "alloy", "af_heart"]
+        with pytest.raises(Rejected):
+            await spoken(backend, mouth(server), voice="af_heart+no_one")
+
+
+async def test_a_voice_that_only_the_server_knows_to_be_wrong_is_told() -> None:
+    """The model would be reported as missing where voices are not listed."""
+    async with speech("generic") as server, connected(server) as backend:
+        server.faults.append(SpeechFault.NO_VOICE)
+        with pytest.raises(Rejected) as caught:
+            await spoken(backend, mouth(server), voice="af_hart")
         assert what(caught) is What.NO_VOICE
 
 

@@ -38,6 +38,7 @@ class SpeechFault(StrEnum):
     OTHER_KIND = "other-kind"  # of sound than was asked for
     SILENCE = "silence"
     NO_TEXT = "no-text"
+    NO_VOICE = "no-voice"
 
 
 @dataclass

@@ -182,9 +182,6 @@ def failure(kind: str, fault: str, fields: dict[str, Any]) -> web.Response | Non
         return told({"error": {"code": 400, "message": "Only 'json' response_format"}}, 400)
     if kind == "speaches" and "input" in fields and "voice" not in fields:
         return told({"detail": [{"loc": ["body", "voice"], "msg": "Field required"}]}, 422)
-    if kind == "kokoro" and fields.get("voice", VOICES[0]) not in VOICES:
-        text = f"Voice '{fields['voice']}' not found. Available voices: {', '.join(VOICES)}"
-        return told({"detail": {"error": "validation_error", "message": text}}, 400)
     match fault:
         case "error-200":
             return told({"error": {"message": "CUDA out of memory", "type": "server_error"}})
@@ -199,6 +196,9 @@ def failure(kind: str, fault: str, fields: dict[str, Any]) -> web.Response | Non
         case "unreadable" if kind == "llamacpp":
             text = "Failed to load image or audio file"
             return told({"error": {"code": 400, "message": text}}, 400)
+        case "no-voice":  # Kokoro-FastAPI's words
+            text = f"Voice '{fields['voice']}' not found. Available voices: {', '.join(VOICES)}"
+            return told({"detail": {"error": "validation_error", "message": text}}, 400)
         case "deaf":
             text = "The current model does not support audio input."
             return told({"error": {"code": 501, "message": text}}, 501)

@@ -15,7 +15,8 @@ class AudioForm:
     for; otherwise only with `segments`, and only where a request wants them. Without a path for
     translations, `translate` is the field that asks for one. `words` is how words that may occur are
     put into the prompt, `tokens` the field that bounds an answer. `spoken` are fields of every text
-    to read aloud.
+    to read aloud, `voice` reads where none is named, and `mixes` tells whether several may read as
+    one (`a+b`).
     """
 
     transcriptions: str | None = "/v1/audio/transcriptions"
@@ -28,6 +29,8 @@ class AudioForm:
     translate: str | None = None
     words: str = "{}"
     tokens: str | None = None
+    voice: str | None = None
+    mixes: bool = False
     spoken: Mapping[str, JsonValue] = field(default_factory=dict)
 
 

@@ -94,7 +94,8 @@ def _segment(told: Mapping[str, JsonValue]) -> Segment:
     segment |= {
         name: number for name in _NUMBERS if (number := _number(told.get(name))) is not None
     }
-    segment["tokens"] = tokens if isinstance(tokens, list) else []
+    listed = tokens if isinstance(tokens, list) else []
+    segment["tokens"] = [token for token in listed if isinstance(token, int)]
     return {**dict.fromkeys(_TIMES), **segment}
 
 

@@ -13,7 +13,8 @@ from backends.openai.answer import classified, silence_s
 from backends.openai.audio.aloud import parts_of, plain_words
 from backends.openai.audio.form import AudioForm
 from backends.openai.audio.sounds import ENDINGS, joined, sound_of
-from backends.openai.errors import NO_SPEECH, NO_VOICE, classify
+from backends.openai.audio.voices import voice_named
+from backends.openai.errors import NO_SPEECH, classify
 from queueing.core.catalog import Timeouts
 from queueing.core.errors import Rejected, Unavailable
 from queueing.core.ports import Report
@@ -83,11 +84,9 @@ def format_of(asked: SpeechFormat | None, parts: int) -> SpeechFormat:
 def body_of(form: AudioForm, speech: Speech, text: str, wanted: SpeechFormat) -> JsonValue:
     """Return the call for one part. Raises `Rejected` for a voice that the server does not list."""
     request = speech.request
-    if request.voice and speech.voices and request.voice not in speech.voices:
-        raise Rejected(f"no voice {request.voice!r}", problem=NO_VOICE)
-    voice = request.voice or speech.voice or next(iter(speech.voices), None)
+    voice = request.voice or speech.voice or form.voice or next(iter(speech.voices), None)
     options: dict[str, JsonValue] = {
-        "voice": voice,
+        "voice": voice and voice_named(voice, speech.voices, form),
         "speed": request.speed,
         "instructions": request.instructions,
     }

@@ -60,6 +60,7 @@ TEXTS: Mapping[str, str] = {
     "failure.no_hearing": "Der Server dieses Modells kann keine Aufnahmen abschreiben.",
     "failure.no_translation": "Der Server dieses Modells kann Aufnahmen nicht übersetzen. Bitte lass sie nur abschreiben.",
     "failure.no_voice": "Diese Stimme hat das Modell nicht.",
+    "failure.other_voices": "Dieses Modell hat keine Stimme namens {name}; es gibt: {there}.",
     "failure.nothing_said": "In dieser Aufnahme wird nichts gesagt.",
     "failure.bad_sound": "Die Aufnahme lässt sich nicht lesen. Bitte schick sie in einem anderen Format.",
     "failure.long_sound": "Die Aufnahme ist zu lang für den Server dieses Modells. Bitte schick eine kürzere.",

@@ -56,6 +56,7 @@ TEXTS: Mapping[str, str] = {
     "failure.no_hearing": "This model's server can't transcribe recordings.",
     "failure.no_translation": "This model's server can't translate recordings. Please ask for a transcript.",
     "failure.no_voice": "This model doesn't have that voice.",
+    "failure.other_voices": "This model has no voice named {name}; it has: {there}.",
     "failure.nothing_said": "Nothing is said in this recording.",
     "failure.bad_sound": "The recording can't be read. Please send it in another format.",
     "failure.long_sound": "The recording is too long for this model's server. Please send a shorter one.",
