@@ -11,3 +11,8 @@ def gives_files(request: Request) -> bool:
 def is_seen(request: Request) -> bool:
     """Return whether the result of a request is looked at: pictures or a film."""
     return isinstance(request, TextToImage | TextToVideo)
+
+
+def is_drawn(request: Request) -> bool:
+    """Return whether the result of a request is pictures."""
+    return isinstance(request, TextToImage)

@@ -91,6 +91,16 @@ class NoPicture:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NoMask:
+    """The mask of a picture marks nothing."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoRecording:
+    """The request is about a sound or film, and has none that can be read."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NoText:
     """The request has no words."""
 
@@ -223,6 +233,8 @@ Refusal = (
     | UnknownStyle
     | OptionNotTaken
     | NoPicture
+    | NoMask
+    | NoRecording
     | NoText
     | TextTooLong
     | TooManyPictures

@@ -84,7 +84,8 @@ class Attachment:
 
     Every platform passes on everything that came with a message, of any kind: the dispatch decides
     what is used. `replied` says that it belongs to the message that is replied to, or whose menu
-    was opened. `name` is "" if the chat knows none. `part` names it among the parts of an album.
+    was opened. `name` is "" if the chat knows none. `part` names it among the parts of an album,
+    `option` is the parameter it was given for, where a chat has fields for files.
     """
 
     kind: AttachmentKind
@@ -94,6 +95,7 @@ class Attachment:
     read: Callable[[], Awaitable[bytes]]
     replied: bool = False
     part: str = ""
+    option: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

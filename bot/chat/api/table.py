@@ -23,6 +23,12 @@ class ParamKind(StrEnum):
     CHOICE = "choice"  # one of `choices`
     FLAG = "flag"  # present or not
     PICTURE = "picture"  # an attached picture
+    SOUND = "sound"  # an attached recording: a sound or a film
+    MASK = "mask"  # an attached mask; typed, it says that the last picture is one
+
+
+ATTACHED = frozenset({ParamKind.PICTURE, ParamKind.SOUND})
+"""Parameters that only platforms with fields for files show."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

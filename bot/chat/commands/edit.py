@@ -1,26 +1,33 @@
 """`/edit <job>` and the button of that name: the request once more, with changes.
 
-Without a new text it answers with a form that holds the old values.
+Without a new text it answers with a form that holds the old values. With pictures and no job it
+changes these, and so it does with a picture that is replied to, if a model can.
 """
 
 from typing import Any
 
 from bot.chat.api.answers import Answer, Asked
+from bot.chat.api.attachment_kinds import AttachmentKind
 from bot.chat.api.content import Content, Form
 from bot.chat.api.table import Command, Param, ParamKind, Topic
 from bot.chat.commands import edit_forms
 from bot.chat.commands.context import Call, CallRefused, Context
 from bot.chat.commands.edit_forms import FORM_TEXT_MOST
-from bot.chat.commands.jobs import past_job, shown_request
-from bot.chat.commands.options import ANY_OPTIONS, OPTIONS, given_in
+from bot.chat.commands.edit_picture import edit_pictures
+from bot.chat.commands.jobs import past_job, replied_job, shown_request
+from bot.chat.commands.options import ANY_OPTIONS, OPTIONS, PICTURES, given_in
 from bot.chat.commands.parse import recheck
+from bot.chat.commands.source import all_sources
 from bot.chat.commands.submitting import repeated
 from bot.chat.texts import word
 from bot.requests.drawing import PROMPT_LIMIT, R, changed, new_seed, require_taken, require_text
 from bot.requests.images import dimensions
+from bot.requests.kinds import is_drawn
 from queueing.core.jobs import Job
 from queueing.core.requests import (
+    REFERENCES_MOST,
     AnyRequest,
+    Capability,
     Chat,
     ChatMessage,
     Generation,
@@ -34,27 +41,54 @@ COMMAND = Command(
     help="command.edit",
     topic=Topic.JOBS,
     opens_form=True,
+    takes={AttachmentKind.PICTURE: REFERENCES_MOST + 1},
     params=(
         Param(name="id", kind=ParamKind.JOB, help="param.job", positional=True),
+        Param(
+            name="model",
+            kind=ParamKind.MODEL,
+            help="param.edit_model",
+            positional=True,
+            able=(Capability.IMAGE_EDIT,),
+        ),
         Param(name="prompt", kind=ParamKind.TEXT, help="param.changes", positional=True),
         *ANY_OPTIONS,
+        *PICTURES,
+        Param(name="mask", kind=ParamKind.MASK, help="param.mask"),
     ),
 )
 
 
 async def handle(context: Context, call: Call) -> Answer:
+    if await _is_about_pictures(context, call):
+        return await edit_pictures(context, call, await all_sources(context, call))
     job = await past_job(context, call)
     if call.args.keys() <= {"id"} and not call.invocation.form:
         return await _ask(context, call, job)
     return await repeated(context, call, job, _changed(context, call, job))
 
 
+async def _is_about_pictures(context: Context, call: Call) -> bool:
+    """Return whether a call changes pictures instead of a request. Raises `CallRefused`."""
+    job_id, files = call.whole("id"), call.invocation.files
+    if job_id is not None:
+        if any(not each.replied for each in files):
+            raise CallRefused("refused.picture_or_job", job=job_id)
+        return False
+    job = await replied_job(context, call)
+    if job is None or any(not each.replied for each in files):
+        return bool(files)
+    able = context.catalog.able(Capability.IMAGE_EDIT)
+    return is_drawn(job.request) and call.text("prompt") is not None and bool(able)
+
+
 def _changed(context: Context, call: Call, job: Job) -> AnyRequest:
     """Return a job's request with what the call changes. Raises `Declined` and `BadCall`."""
     request = shown_request(job)
     options = given_in(call)
-    takes = context.queue.models.offer.options_of(job.model)
-    require_taken(options, type(request), job.model, takes)
+    model = call.text("model") or job.model
+    takes = context.queue.models.offer.options_of(model)
+    require_taken(options, type(request), model, takes)
     recheck(OPTIONS.get(type(request), ()), call.args)
     if call.invocation.form:
         shown = {field.name for field in edit_forms.fields(job, call.language, takes, None)}

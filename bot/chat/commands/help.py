@@ -32,7 +32,11 @@ async def handle(context: Context, call: Call) -> Answer:
         return reply(_one(call, shown, name))
     body: Body = call.say("help.intro")
     for topic in Topic:
-        listed = [each for each in shown if each.topic is topic and not each.admin]
+        listed = [
+            each
+            for each in shown
+            if each.topic is topic and not each.admin and _served(context, each)
+        ]
         body += ("\n\n", *_group(call, f"help.{topic}", listed))
     if admin:
         body += (
@@ -48,6 +52,13 @@ async def handle(context: Context, call: Call) -> Answer:
     if call.invocation.group:
         body += ("\n", *call.say("help.groups"))
     return reply(join(body))
+
+
+def _served(context: Context, command: Command) -> bool:
+    """Return whether some model here can do what a command asks for, if it needs a model."""
+    needs = [each for each in command.params if each.kind is ParamKind.MODEL and each.positional]
+    makes = command.topic is Topic.MAKE and bool(needs)
+    return not makes or any(map(context.catalog.able, needs[0].able))
 
 
 def _group(call: Call, heading: str, commands: Iterable[Command]) -> Body:
@@ -79,7 +90,7 @@ def _one(call: Call, shown: Sequence[Command], name: str) -> Body:
 
 
 def _typed(param: Param) -> str:
-    if param.kind is ParamKind.FLAG:
+    if param.kind in {ParamKind.FLAG, ParamKind.MASK}:
         return f"--{param.name}"
     return f"--{param.name} {'|'.join(param.choices) or '…'}"
 

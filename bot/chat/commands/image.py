@@ -1,21 +1,24 @@
-"""`/image [model] <prompt>`: draw a picture, from words or from an attached picture."""
+"""`/image [model] <prompt>`: draw a picture, from words or from attached pictures."""
+
+from collections.abc import Sequence
 
 from bot.chat.api.answers import Answer
 from bot.chat.api.attachment_kinds import AttachmentKind
+from bot.chat.api.base import Attachment
 from bot.chat.api.table import Command, Param, ParamKind, Topic
 from bot.chat.commands.attachments import pictures
 from bot.chat.commands.context import Call, Context
-from bot.chat.commands.options import IMAGE_OPTIONS, given_in
+from bot.chat.commands.options import IMAGE_OPTIONS, PICTURES, given_in
 from bot.chat.commands.submitting import asking, placed
 from bot.requests.drawing import Drawing, DrawingOptions
-from queueing.core.requests import Capability
+from queueing.core.requests import REFERENCES_MOST, Capability
 
 COMMAND = Command(
     name="image",
     help="command.image",
     topic=Topic.MAKE,
     example="example.image",
-    takes={AttachmentKind.PICTURE: 1},
+    takes={AttachmentKind.PICTURE: REFERENCES_MOST},
     params=(
         Param(
             name="model",
@@ -30,19 +33,28 @@ COMMAND = Command(
         *IMAGE_OPTIONS,
         Param(name="style", kind=ParamKind.STYLE, help="param.style"),
         Param(name="raw", kind=ParamKind.FLAG, help="param.raw"),
-        Param(name="picture", kind=ParamKind.PICTURE, help="param.picture"),
+        *PICTURES,
     ),
 )
 
 
 async def handle(context: Context, call: Call) -> Answer:
+    files = await pictures(call, of=_meant(context, call))
     drawing = Drawing(
         prompt=call.text("prompt") or "",
         model=call.text("model"),
         style=call.text("style"),
         options=DrawingOptions(**given_in(call)),
-        files=await pictures(call),
+        files=files,
         raw=bool(call.args.get("raw")),
     )
-    needs = Capability.IMAGE_TO_IMAGE if drawing.files else Capability.TEXT_TO_IMAGE
+    needs = Capability.IMAGE_TO_IMAGE if files else Capability.TEXT_TO_IMAGE
     return placed(await context.admission.draw(await asking(context, call, needs), drawing))
+
+
+def _meant(context: Context, call: Call) -> Sequence[Attachment]:
+    """Return the pictures to draw from: where no model combines several, the person's own."""
+    files = call.invocation.files
+    own = [each for each in files if not each.replied]
+    combined = bool(context.catalog.able(Capability.IMAGE_EDIT))
+    return files if combined or not own else own

@@ -67,6 +67,12 @@ TRANSCRIPT_OPTIONS = (
     Param(name="translate", kind=ParamKind.FLAG, help="param.translate"),
 )
 
+PICTURES = tuple(
+    Param(name=name, kind=ParamKind.PICTURE, help="param.picture" if number == 1 else "param.more")
+    for number, name in enumerate(("picture", "picture2", "picture3", "picture4"), start=1)
+)
+"""Fields for all pictures that one edit may combine."""
+
 OPTIONS: Mapping[type[AnyRequest], tuple[Param, ...]] = {
     TextToImage: IMAGE_OPTIONS,
     TextToVideo: FILM_OPTIONS,

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from bot.chat.api.table import Command, Param, ParamKind
+from bot.chat.api.table import ATTACHED, Command, Param, ParamKind
 from bot.requests.sizes import size
 from queueing.core.near import near
 
@@ -26,6 +26,9 @@ _PERSON = re.compile(r"<@!?\d+>|\d+|[a-z]+:\S+")
 # reverse the bot's own words around them. Marks that languages need (U+200E, U+200F, joiners)
 # stay.
 _UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+_FLAGS = frozenset({ParamKind.FLAG, ParamKind.MASK})
 
 
 class BadCall(Exception):
@@ -47,9 +50,11 @@ def parse(command: Command, text: str, is_model: Callable[[str], bool]) -> Args:
 
     `--name value` may appear anywhere. The first remaining word is the model if it is one (or if
     the command needs one), further positional parameters follow, and a TEXT parameter takes the
-    rest with its line breaks. Raises `BadCall`.
+    rest with its line breaks. After the number of a job no model is expected: the job has one.
+    Raises `BadCall`.
     """
     rest, raw = _take_options(command, clean(text))
+    about_job = False
     for param in command.params:
         if not param.positional or param.name in raw or not rest:
             continue
@@ -57,13 +62,15 @@ def parse(command: Command, text: str, is_model: Callable[[str], bool]) -> Args:
             raw[param.name], rest = rest, ""
             continue
         first, _, after = _split_word(rest)
-        if param.kind is ParamKind.MODEL and not param.required and not is_model(first):
+        optional_model = param.kind is ParamKind.MODEL and not param.required
+        if optional_model and (about_job or not is_model(first)):
             continue
         if param.kind is ParamKind.PERSON and not _PERSON.fullmatch(first):
             continue
         if param.kind is ParamKind.JOB and _yields(command, param, first):
             continue
         raw[param.name], rest = first, after
+        about_job |= param.kind is ParamKind.JOB
     values = check(command, raw)
     if rest and not _names_somebody(command):
         raise BadCall("problem.left_over", text=rest[:40], command=command.name)
@@ -78,7 +85,7 @@ def check(command: Command, raw: Mapping[str, Value]) -> Args:
             raise _unknown_option(command, name)
     for param in command.params:
         missing = param.name not in raw or raw[param.name] == ""
-        if param.required and param.kind is not ParamKind.PICTURE and missing:
+        if param.required and missing:
             raise BadCall("problem.missing", param=param.name)
     return {name: _typed(known[name], value) for name, value in raw.items() if value != ""}
 
@@ -105,9 +112,7 @@ def usage(command: Command) -> str:
 def options(command: Command) -> tuple[Param, ...]:
     """Return the parameters that are typed as `--name value`."""
     return tuple(
-        param
-        for param in command.params
-        if not param.positional and param.kind is not ParamKind.PICTURE
+        param for param in command.params if not param.positional and param.kind not in ATTACHED
     )
 
 
@@ -148,7 +153,7 @@ def _take_options(command: Command, text: str) -> tuple[str, dict[str, Value]]:
             raise _unknown_option(command, name)
         kept.append(text[at : found.start()])
         at = found.end()
-        if known[name].kind is ParamKind.FLAG:
+        if known[name].kind in _FLAGS:
             raw[name] = True
             continue
         value = _QUOTED.match(text, at)
@@ -234,4 +239,5 @@ _TYPES: Mapping[ParamKind, Callable[[Param, Value], Value]] = {
     ParamKind.DECIMAL: _decimal,
     ParamKind.CHOICE: _choice,
     ParamKind.FLAG: _flag,
+    ParamKind.MASK: _flag,
 }

@@ -1,10 +1,11 @@
-"""Finding the picture a call is about: attached, or a result's."""
+"""Finding the pictures a call is about: attached, or a result's."""
 
 from dataclasses import dataclass
 
 from bot.chat.commands.attachments import pictures
 from bot.chat.commands.context import Call, CallRefused, Context
 from bot.chat.commands.jobs import drawn_pictures, own_job, replied_job
+from bot.requests.kinds import is_drawn
 from bot.requests.refusals import Declined, NoPicture
 from queueing.core.jobs import Job
 from queueing.core.requests import File, TextToImage
@@ -39,14 +40,34 @@ async def meant_source(context: Context, call: Call) -> Source:
     own = any(not each.replied for each in call.invocation.files)
     if own and job_id is not None:
         raise CallRefused("refused.picture_or_job", job=job_id)
-    if own:
-        return await _attached(call)
+    source = None if own else await _drawn(context, call)
+    return source or await _attached(call)
+
+
+async def all_sources(context: Context, call: Call) -> tuple[Source, ...]:
+    """Return the picture of a job named or replied to, then the attached ones; none without any.
+
+    Where the result of a job is meant, other files of its message do not count again: the same
+    pictures in the chat's form. Raises as `meant_source` does.
+    """
+    drawn = await _drawn(context, call)
+    files = call.invocation.files
+    theirs = [each for each in files if each.replied and drawn is None]
+    own = [each for each in files if not each.replied]
+    attached = await pictures(call, of=(*theirs, *own))
+    found = tuple(Source(file=file) for file in attached)
+    return found if drawn is None else (drawn, *found)
+
+
+async def _drawn(context: Context, call: Call) -> Source | None:
+    """Return the picture of a job that is named or replied to, if that drew one."""
+    job_id = call.whole("id")
     if job_id is not None:
         return await _of(context, call, await own_job(context, call, job_id))
     job = await replied_job(context, call)
-    if job is not None and isinstance(job.request, TextToImage):
-        return await _of(context, call, job)
-    return await _attached(call)
+    if job is None or not is_drawn(job.request):
+        return None
+    return await _of(context, call, job)
 
 
 async def _attached(call: Call) -> Source:

@@ -4,13 +4,14 @@ The first word of a prompt may have been meant as a model's name. It stays in th
 meant literally, and a job gets its place without a question. The job's message mentions it once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bot.chat.api.answers import Placed
 from bot.chat.api.attachment_kinds import SPOKEN
 from bot.chat.api.origin import NearModel, Origin
 from bot.chat.api.table import ParamKind
 from bot.chat.commands.context import Call, Context
+from bot.requests.drawing import require_taken
 from bot.requests.limits import Asking
 from bot.requests.refusals import Declined, Refusal
 from bot.requests.typed import typed
@@ -49,10 +50,16 @@ async def asking(
 
 
 async def repeated(context: Context, call: Call, job: Job, request: Request) -> Placed:
-    """Submit again with a job's files, for `request` in place of its own. Raises `Declined`."""
+    """Submit again with a job's files, for `request` in place of its own.
+
+    It goes to the job's model unless the call names another. Raises `Declined` and `Refused`.
+    """
     files = await context.queue.jobs.inputs(job)
-    by = await asking(context, call, needed(request, has_files=bool(files)))
-    return placed(await context.admission.submit(by, job.model, request, files, earlier=job))
+    able = needed(request, has_files=bool(files))
+    named = call.text("model")
+    model = job.model if named is None else context.catalog.require(named, able).name
+    by = await asking(context, call, able)
+    return placed(await context.admission.submit(by, model, request, files, earlier=job))
 
 
 async def draw(
@@ -60,6 +67,27 @@ async def draw(
 ) -> Placed:
     """Submit a picture as the request has it. Raises `Declined`."""
     by = await asking(context, call, needed(request, has_files=bool(files)))
+    return placed(await context.admission.submit(by, model, request, files))
+
+
+async def submitted(
+    context: Context,
+    call: Call,
+    request: Request,
+    files: tuple[File, ...] = (),
+    *,
+    options: Mapping[str, object],
+) -> Placed:
+    """Submit a request to the model named, or else the usual one. Raises `Declined` and `Refused`.
+
+    `options` are those that were given; one that the model would not honour is refused.
+    """
+    able = needed(request, has_files=bool(files))
+    named = call.text("model") or context.admission.usual_model(call.person, able)
+    model = context.catalog.require(named, able).name
+    takes = context.queue.models.offer.options_of(model)
+    require_taken(options, type(request), model, takes)
+    by = await asking(context, call, able)
     return placed(await context.admission.submit(by, model, request, files))
 
 

@@ -54,6 +54,8 @@ _SAYS_ENOUGH = frozenset(
         "problem.picture_bytes",
         "problem.picture_pixels",
         "problem.picture_unreadable",
+        "problem.no_mask",
+        "problem.language",
         "problem.not_text",
         "problem.text_bytes",
         "problem.text_too_long",

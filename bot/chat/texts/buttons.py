@@ -3,6 +3,7 @@
 Every button carries its job's id and nothing else, so it works on every old message.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bot.chat.api.content import Button
@@ -10,7 +11,7 @@ from bot.chat.api.origin import Origin
 from bot.chat.texts import word
 from queueing.core.catalog import Catalog
 from queueing.core.jobs import Job
-from queueing.core.requests import Capability, Chat, Embed, TextToImage
+from queueing.core.requests import Capability, Chat, Embed, SpeechToText, TextToImage
 
 Rows = tuple[tuple[Button, ...], ...]
 
@@ -50,35 +51,32 @@ def after_end(job: Job, language: str) -> Rows:
     """Return the buttons of a job without a result: it failed or was cancelled."""
     if isinstance(job.request, Embed):
         return ()
-    return ((_button("again", job, language, "button.retry"), _edit(job, language)),)
+    retry = _button("again", job, language, "button.retry")
+    edit = () if isinstance(job.request, SpeechToText) else (_edit(job, language),)
+    return ((retry, *edit),)
 
 
 def of_result(job: Job, language: str, abilities: Abilities, *, pictures: int) -> Rows:
-    """Return the buttons of a result; each of several pictures has its own to vary and enlarge."""
-    if isinstance(job.request, Chat):
-        rows = (_always(job, language, "button.regenerate"),)
-        return (
-            (*rows, (_button("new-topic", job, language),)) if _went_on(job.request, job) else rows
-        )
-    if isinstance(job.request, Embed):
-        return ()
-    if not isinstance(job.request, TextToImage):
-        return (
-            (_button("again", job, language, "button.again"), _button("delete", job, language)),
-        )
-    if job.request.upscale:
-        return ((*_original(job.request, language), _button("delete", job, language)),)
-    rows = (_always(job, language, "button.again"),)
-    numbers = range(1, min(pictures, _NUMBERED) + 1)
-    if pictures == 1:
-        return (*rows, *_filled(_of_one(job, language, abilities)))
-    vary = tuple(_numbered("vary", job, language, number) for number in numbers)
-    upscale = tuple(_numbered("upscale", job, language, number) for number in numbers)
-    return (
-        *rows,
-        *(_filled(vary) if abilities.vary else ()),
-        *(_filled(upscale) if abilities.upscale else ()),
-    )
+    """Return the buttons of a result; each of several pictures has its own to work on with."""
+    match job.request:
+        case Embed():
+            return ()
+        case Chat():
+            speak = (_button("speak", job, language),) if abilities.speak else ()
+            fresh = (_button("new-topic", job, language),) if _went_on(job.request, job) else ()
+            return (_always(job, language, "button.regenerate"), *_filled((*speak, *fresh)))
+        case SpeechToText():
+            again = _button("again", job, language, "button.again")
+            return ((again, _button("delete", job, language)),)
+        case TextToImage(upscale=True):
+            first = (*_original(job.request, language), _button("delete", job, language))
+            return (first, *_onward(job, language, abilities, pictures))
+        case TextToImage():
+            first = _always(job, language, "button.again")
+            changed = _changes(job, language, abilities, pictures)
+            return (first, *changed, *_onward(job, language, abilities, pictures))
+        case _:
+            return (_always(job, language, "button.again"),)
 
 
 def _went_on(request: Chat, job: Job) -> bool:
@@ -87,10 +85,31 @@ def _went_on(request: Chat, job: Job) -> bool:
     return several and not Origin.model_validate_json(job.reply_to).group
 
 
-def _of_one(job: Job, language: str, abilities: Abilities) -> tuple[Button, ...]:
+def _changes(job: Job, language: str, abilities: Abilities, pictures: int) -> Rows:
+    """Return what makes another picture of the same, in a row or one each for several pictures."""
     vary = ("vary", "vary-subtle") if abilities.vary else ()
     upscale = ("upscale",) if abilities.upscale else ()
-    return tuple(_button(command, job, language) for command in (*vary, *upscale))
+    if pictures == 1:
+        return _filled(tuple(_button(each, job, language) for each in (*vary, *upscale)))
+    return _numbered_rows((*vary[:1], *upscale), job, language, pictures)
+
+
+def _onward(job: Job, language: str, abilities: Abilities, pictures: int) -> Rows:
+    """Return what makes something else of pictures: a film, or a picture changed in words."""
+    film = ("film",) if abilities.film else ()
+    if pictures > 1:
+        return _numbered_rows(film, job, language, pictures)
+    edit = ("edit-picture",) if abilities.edit else ()
+    return _filled(tuple(_button(each, job, language) for each in (*film, *edit)))
+
+
+def _numbered_rows(commands: Sequence[str], job: Job, language: str, pictures: int) -> Rows:
+    numbers = range(1, min(pictures, _NUMBERED) + 1)
+    return tuple(
+        tuple(_numbered(command, job, language, number) for number in numbers)
+        for command in commands
+        if pictures
+    )
 
 
 def _filled(row: tuple[Button, ...]) -> Rows:
@@ -132,4 +151,7 @@ _LABELS = {
     "upscale": "button.upscale",
     "delete": "button.delete",
     "new-topic": "button.new_topic",
+    "film": "button.film",
+    "edit-picture": "button.edit_picture",
+    "speak": "button.speak",
 }

@@ -100,7 +100,7 @@ TEXTS: Mapping[str, str] = {
     "unload.none": "{model} war nicht geladen.",
     "unload.failed": "❌ {model} ließ sich nicht entladen: {reason}",
     "help.intro": "Usher teilt die GPUs dieser Community. Probiere „/image eine Katze auf einer Matte“ oder „/ask warum ist der Himmel blau?“. Meine Antwort zeigt zuerst deinen Platz in der Warteschlange und dann das Ergebnis.",
-    "help.make": "Bilder und Texte",
+    "help.make": "Erstellen",
     "help.jobs": "Deine Aufträge",
     "help.here": "Verfügbar",
     "help.admin": "Für Admins",

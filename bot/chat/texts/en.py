@@ -100,7 +100,7 @@ TEXTS: Mapping[str, str] = {
     "unload.none": "{model} wasn't loaded.",
     "unload.failed": "❌ {model} couldn't be unloaded: {reason}",
     "help.intro": "Usher shares this community's GPUs. Try “/image a cat on a mat” or “/ask why is the sky blue?”. My reply shows your place in line, then turns into the result.",
-    "help.make": "Pictures and texts",
+    "help.make": "Create",
     "help.jobs": "Your jobs",
     "help.here": "Available",
     "help.admin": "For admins",

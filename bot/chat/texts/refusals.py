@@ -13,8 +13,10 @@ from bot.requests.refusals import (
     LargeEnough,
     LineFull,
     NoLongerWaiting,
+    NoMask,
     NoModel,
     NoPicture,
+    NoRecording,
     NotAFilm,
     NotAPicture,
     NotASound,
@@ -39,6 +41,17 @@ from queueing.core.requests import Capability
 
 _NAMED = 12
 _NAME_SHOWN = 60
+
+
+_NONE: Mapping[Capability, str] = {
+    Capability.VISION: "refused.cannot_see",
+    Capability.IMAGE_EDIT: "refused.none_edits",
+    Capability.TEXT_TO_VIDEO: "refused.none_films",
+    Capability.IMAGE_TO_VIDEO: "refused.none_films_pictures",
+    Capability.TEXT_TO_AUDIO: "refused.none_plays",
+    Capability.TEXT_TO_SPEECH: "refused.cannot_speak",
+    Capability.SPEECH_TO_TEXT: "refused.cannot_hear",
+}
 
 
 class Sentence(NamedTuple):
@@ -95,15 +108,10 @@ def _line_full(refusal: LineFull, _: Told) -> Sentence:
     return Sentence("refused.line_full", {**values, "moment": Moment(refusal.again_at)})
 
 
-def _no_model(refusal: NoModel, _: Told) -> Sentence:
-    return Sentence(_MISSING.get(refusal.capability, "refused.no_model"))
-
-
-_MISSING = {
-    Capability.VISION: "refused.cannot_see",
-    Capability.SPEECH_TO_TEXT: "refused.cannot_hear",
-    Capability.TEXT_TO_SPEECH: "refused.cannot_speak",
-}
+def _no_model(refusal: NoModel, told: Told) -> Sentence:
+    if told.command == "transcribe":
+        return Sentence("refused.none_listens")
+    return Sentence(_NONE.get(refusal.capability, "refused.no_model"))
 
 
 def _style(refusal: UnknownStyle, told: Told) -> Sentence:
@@ -120,6 +128,14 @@ def _option(refusal: OptionNotTaken, _: Told) -> Sentence:
 
 def _no_picture(_refusal: NoPicture, _: Told) -> Sentence:
     return Sentence("problem.no_picture")
+
+
+def _no_mask(_refusal: NoMask, _: Told) -> Sentence:
+    return Sentence("problem.no_mask")
+
+
+def _no_recording(_refusal: NoRecording, _: Told) -> Sentence:
+    return Sentence("problem.no_recording")
 
 
 def _no_text(_refusal: NoText, _: Told) -> Sentence:
@@ -235,7 +251,9 @@ _SENTENCES: Mapping[type, Callable[[Any, Told], Sentence]] = {
     LargeEnough: _large_enough,
     LimitReached: _limit,
     LineFull: _line_full,
+    NoMask: _no_mask,
     NoModel: _no_model,
+    NoRecording: _no_recording,
     NoPicture: _no_picture,
     NoLongerWaiting: _no_longer,
     NoServer: _no_server,

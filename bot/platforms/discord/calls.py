@@ -107,7 +107,7 @@ class InteractionReply:
             respond=self.respond,
             options={name: value for name, value in given.items() if name not in files},
             files=(
-                *(attachment_of(file, limit) for file in files.values()),
+                *(replace(attachment_of(file, limit), option=name) for name, file in files.items()),
                 *self._about_files(limit),
             ),
             language=interaction.locale.value,

@@ -44,6 +44,8 @@ _OPTION_TYPES: Mapping[ParamKind, discord.AppCommandOptionType] = {
     ParamKind.DECIMAL: discord.AppCommandOptionType.number,
     ParamKind.FLAG: discord.AppCommandOptionType.boolean,
     ParamKind.PICTURE: discord.AppCommandOptionType.attachment,
+    ParamKind.SOUND: discord.AppCommandOptionType.attachment,
+    ParamKind.MASK: discord.AppCommandOptionType.attachment,
 }
 _COMPLETED = frozenset(
     {ParamKind.MODEL, ParamKind.HOST, ParamKind.JOB, ParamKind.SIZE, ParamKind.STYLE}

@@ -105,11 +105,14 @@ def test_too_many_files_in_an_hour_are_refused_with_when_there_is_room(
 
 def test_a_second_picture_is_not_passed_over() -> None:
     """A person would wait for a picture made from both, and get one made from the first."""
+    none = "No model here can edit or combine pictures. /models lists what each of them can do."
 
     async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, "/image cat", "fake:1", files=(picture(), picture()))
 
-    assert answers(in_bot(scenario)) == ["You attached 2 pictures; /image takes at most 1."]
+        await say(running, "/image cat", "fake:1", files=(picture(),) * 5)
+
+    assert answers(in_bot(scenario)) == [none, "You attached 5 pictures; /image takes at most 4."]
 
 
 @pytest.mark.parametrize(
