@@ -193,9 +193,7 @@ class AdmissionService:
         )
         request = Chat(messages=talk.turns)
         new = self._going_on(asking, model, request, talk.files, question.earlier)
-        if talk.turns[-1].sounds:
-            self.usual_model(asking.person, Capability.SPEECH_TO_TEXT)  # or it is refused
-            new = replace(new, held=True)
+        self._require_heard(asking.person, new)
         return await self.limits.submit(asking, new, continues=True)
 
     def _text_model(self, person: Person, question: NewQuestion) -> str:
@@ -210,7 +208,13 @@ class AdmissionService:
         if isinstance(new.request, TextToImage) and new.request.upscale:
             for file in new.files:
                 await require_upscalable(file)
+        self._require_heard(asking.person, new)
         return await self.limits.submit(asking, new, continues=continues)
+
+    def _require_heard(self, person: Person, new: NewJob) -> None:
+        """Refuse a recording that no model here can write down. Raises `Declined`."""
+        if new.held:
+            self.usual_model(person, Capability.SPEECH_TO_TEXT)
 
     async def _add_in_time(self, asking: Asking, job: Job, added: Talk) -> Job:
         """Add to a question as it is now: something else may be added to it at this moment."""
@@ -290,4 +294,5 @@ def _new(
         reply_to=asking.reply_to,
         key=asking.key,
         delay_s=delay_s,
+        held=bool(recordings.to_be_heard(request)),
     )

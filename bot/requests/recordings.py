@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from queueing.core.jobs import Job, NewJob
-from queueing.core.requests import Chat, File, SpeechToText, TextToSpeech
+from queueing.core.requests import Chat, File, Request, SpeechToText, TextToSpeech
 
 OWNER = "usher:recordings"  # it counts against no one's limits and appears in no one's list
 
@@ -24,12 +24,17 @@ _SILENCE = re.compile(r"(?:[\[(][\w ]*[\])]|[\s.…♪*-])*")
 _END = re.compile(r"[.!?…。]\s")
 
 
+def to_be_heard(request: Request) -> tuple[int, ...]:
+    """Return which files of a request are recordings that are not written down yet."""
+    if not isinstance(request, Chat):
+        return ()
+    last = request.messages[-1]
+    return last.sounds if last.heard is None else ()
+
+
 def unheard(job: Job) -> tuple[int, ...]:
     """Return which of a held question's files are recordings that are not written down yet."""
-    if not job.held or not isinstance(job.request, Chat):
-        return ()
-    last = job.request.messages[-1]
-    return last.sounds if last.heard is None else ()
+    return to_be_heard(job.request) if job.held else ()
 
 
 def heard_in(job: Job) -> str:

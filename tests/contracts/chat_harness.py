@@ -40,6 +40,7 @@ from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord_people import Person
 from tests.fakes.discord_state import APPLICATION_ID, Channel, FakeFile
 from tests.fakes.telegram import FakeTelegram
+from tests.fakes.telegram_json import document as document_shape
 from tests.fakes.telegram_state import FakeChat as FakeGroup
 from tests.fakes.telegram_state import FakeMessage
 
@@ -133,6 +134,9 @@ class Stage(Protocol):
     async def says_slowly(self, words: str, what: str, done: asyncio.Event) -> None:
         """Let a person write that with a picture; it has to wait until `what` is done."""
 
+    async def sends(self, words: str, name: str, mime: str, data: bytes) -> None:
+        """Let a person write that with a file, as people do there."""
+
     async def other_says(self, words: str) -> None:
         """Let another person write that in the same chat."""
 
@@ -200,6 +204,9 @@ class OnFake:
 
         file = replace(attachment(b"", "cat.png", "image/png"), read=read)
         self._begin(self._chat.call(words, files=(file,)))
+
+    async def sends(self, words: str, name: str, mime: str, data: bytes) -> None:
+        self._begin(self._chat.call(words, files=(attachment(data, name, mime),)))
 
     async def other_says(self, words: str) -> None:
         self._begin(self._chat.call(words, user="fake:2"))
@@ -302,6 +309,12 @@ class OnDiscord:
             mention = f"<@{APPLICATION_ID}> {words}"
             await self._person.says(mention, file, in_channel=self._where)
 
+    async def sends(self, words: str, name: str, mime: str, data: bytes) -> None:
+        file = FakeFile(id=self._fake.ids.new(), name=name, data=data, mime=mime)
+        self._fake.keep_file(file)
+        said = f"<@{APPLICATION_ID}> {words.removeprefix('/ask ')}"
+        await self._person.says(said, file, in_channel=self._where)
+
     async def other_says(self, words: str) -> None:
         await self._slash(self._fake.person(8), words)
 
@@ -386,6 +399,14 @@ class OnTelegram:
         file.until = done if what == "download" else None
         album = "an-album" if what == "album" else None
         self._person.says(words, chat=self._where, photo=file, album=album)
+
+    async def sends(self, words: str, name: str, mime: str, data: bytes) -> None:
+        file = self._fake.keep_file(data, name=name, mime=mime, photo=False)
+        carries = document_shape(file)
+        if mime == "audio/ogg":  # recorded there
+            carries = {"voice": {**carries["document"], "duration": 1}}
+            del carries["voice"]["file_name"]
+        self._person.says(words, chat=self._where, carries=carries)
 
     async def other_says(self, words: str) -> None:
         self._fake.person(8).says(words, chat=self._where)
@@ -500,6 +521,12 @@ class OnWeb:
         page = await self._page()
         await page.say(words, uploads=[upload])
         await page.next("messages")
+
+    async def sends(self, words: str, name: str, mime: str, data: bytes) -> None:
+        assert self._web is not None
+        upload = await uploaded(self._web, data, name, mime)
+        page = await self._page()
+        await page.say(words, uploads=[upload])
 
     async def other_says(self, words: str) -> None:
         raise NotImplementedError("everybody here is one person")

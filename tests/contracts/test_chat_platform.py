@@ -7,6 +7,8 @@ import pytest
 
 import bot.platforms.discord.platform as discord_module
 import bot.platforms.telegram.updates as telegram_module
+from backends.media.metadata.kinds import mime_of
+from bot.chat.api.attachment_kinds import FILMED, SPOKEN, AttachmentKind
 from bot.chat.api.base import ChatPlatform, Invocation, MessageRef
 from bot.chat.api.content import Button
 from bot.chat.api.errors import (
@@ -20,6 +22,7 @@ from bot.chat.api.errors import (
     TooLarge,
 )
 from bot.chat.commands.registry import COMMANDS
+from tests.backends import papers
 from tests.bot.platforms.discord.discord_bot import RecordingHandler
 from tests.contracts.chat_harness import (
     RETRY_AFTER_S,
@@ -206,6 +209,12 @@ async def test_while_it_does_not_run_nothing_is_sent_and_nothing_is_unclear(stag
 
 # ---------------------------------------------------------------- what comes in
 
+SENT_FILES = {
+    "ogg": ("voice.ogg", "audio/ogg", SPOKEN),
+    "mp4": ("holiday.mp4", "video/mp4", FILMED),
+    "docx": ("paper.docx", "", {AttachmentKind.DOCUMENT}),
+}
+
 
 async def test_a_call_can_be_answered_and_its_answer_edited(
     stage: Stage, handler: RecordingHandler, platform: ChatPlatform
@@ -223,6 +232,23 @@ async def test_a_call_can_be_answered_and_its_answer_edited(
     assert await stage.reads(ref) == "done"
     more = await platform.send(call.chat, words("more"), reply_to=call.request)
     assert await stage.reads(more) == "more"
+
+
+@pytest.mark.parametrize("kind", ["ogg", "mp4", "docx"])
+async def test_what_a_person_sends_can_be_read_whole(
+    stage: Stage, handler: RecordingHandler, platform: ChatPlatform, kind: str
+) -> None:
+    """A voice message, a film or a paper would be named and never used."""
+    films = pytest.importorskip("tests.backends.recorded_films")
+    data = papers.docx(papers.paragraph("hello")) if kind == "docx" else films.film(kind)
+    name, mime, known = SENT_FILES[kind]
+    await stage.sends("/ask what is this?", name, mime, data)
+    call = await handler.called()
+    (file,) = call.files
+    assert (call.command, file.kind in known, file.replied) == ("ask", True, False)
+    assert 0 < file.size <= platform.limits.download
+    read = await file.read()
+    assert (kind == "docx" and read == data) or mime_of(read) == mime
 
 
 async def test_calls_have_keys_of_their_own_that_stay_when_they_come_again(stage: Stage) -> None:

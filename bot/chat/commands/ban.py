@@ -7,6 +7,7 @@ from bot.chat.commands.context import Call, CallRefused, Context, audited, reply
 from bot.chat.commands.people import meant_person
 from bot.people.api_keys import service_of
 from bot.people.users import HOUR_S
+from queueing.core.jobs import Job
 
 COMMAND = Command(
     name="ban",
@@ -29,10 +30,17 @@ async def handle(context: Context, call: Call) -> Answer:
     until = None if hours is None else now + hours * HOUR_S
     await context.people.change(user, banned_at=now, banned_until=until, ban_reason=reason)
     for job in await context.queue.jobs.open_jobs():
-        if user in {job.owner, service_of(job.owner)}:
+        owner = await _asked_by(context, job)
+        if user in {owner, service_of(owner)}:
             await context.queue.submitter.cancel(job.id)
     told = (reason, None if hours is None else f"for {hours:g} h")
     await audited(context, call, "ban", user, ", ".join(each for each in told if each))
     if until is None:
         return reply(call.say("ban.done", person=user))
     return reply(call.say("ban.done_until", person=user, moment=Moment(until)))
+
+
+async def _asked_by(context: Context, job: Job) -> str:
+    """Return whose job it is; one that reads an answer aloud is the asker's."""
+    made_for = None if job.parent is None else await context.queue.jobs.get(job.parent)
+    return job.owner if made_for is None else made_for.owner

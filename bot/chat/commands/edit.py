@@ -29,7 +29,6 @@ from queueing.core.requests import (
     AnyRequest,
     Capability,
     Chat,
-    ChatMessage,
     Generation,
     SpeechToText,
     TextToImage,
@@ -102,7 +101,7 @@ def _with_words(request: R, text: str | None) -> R:
     match request:
         case Chat(messages=(*before, last)):
             question = require_text(text, FORM_TEXT_MOST)
-            asked = ChatMessage(role=last.role, text=question, pictures=last.pictures)
+            asked = last.model_copy(update={"text": question, "heard": "", "name": None})
             changes["messages"] = (*before, asked)
         case Generation() if text is not None:
             changes |= {"prompt": require_text(text, PROMPT_LIMIT), "original": None}

@@ -142,6 +142,7 @@ class Editor:
         await self._find_step(message)
         standing = await self._inquiry.of(message.current)
         if standing is None or standing.job.state.final:
+            message.step = None  # if it was its end, that of the question follows
             return None  # that event serves this message again
         message.asked_at = asked_at
         message.stand(standing)

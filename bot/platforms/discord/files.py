@@ -28,6 +28,8 @@ def attachments_of(
         yield _thing(AttachmentKind.STICKER, sticker.name, replied=replied)
     if message.poll is not None:
         yield _thing(AttachmentKind.POLL, "", replied=replied)
+    if message.activity is not None or any(map(_is_only_shown, message.message_snapshots)):
+        yield _thing(AttachmentKind.OTHER, "", replied=replied)
 
 
 def of_reply(message: discord.Message, limit: int, *, ours: bool) -> Iterator[Attachment]:
@@ -69,6 +71,12 @@ def attachment_of(
 def _stickers_of(message: discord.Message) -> Iterator[discord.StickerItem]:
     for snapshot in message.message_snapshots:
         yield from snapshot.stickers
+
+
+def _is_only_shown(snapshot: discord.MessageSnapshot) -> bool:
+    """Return whether a forwarded message consists of cards and buttons that a program made."""
+    said = snapshot.content or snapshot.attachments or snapshot.stickers
+    return not said and bool(snapshot.embeds or snapshot.components)
 
 
 def _thing(kind: AttachmentKind, name: str, *, replied: bool) -> Attachment:

@@ -33,6 +33,10 @@ _KINDS = {
     "game": AttachmentKind.OTHER,
     "invoice": AttachmentKind.OTHER,
     "giveaway": AttachmentKind.OTHER,
+    "giveaway_winners": AttachmentKind.OTHER,
+    "gift": AttachmentKind.OTHER,
+    "unique_gift": AttachmentKind.OTHER,
+    "rich_message": AttachmentKind.OTHER,  # words, in a form that the library does not read yet
 }
 
 
@@ -64,7 +68,8 @@ def attachment_of(
         )
     for field, kind in _KINDS.items():
         # Fields that only one of the two kinds of message has, or only a newer Telegram.
-        if (carried := getattr(message, field, None)) is not None:
+        carried = getattr(message, field, None) or message.api_kwargs.get(field)
+        if carried is not None:
             return _carried(bot, carried, kind, replied=replied)
     return None
 

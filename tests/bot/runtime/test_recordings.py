@@ -12,7 +12,7 @@ import pytest
 
 from backends.media.sounds import Voice
 from bot.chat.api.attachment_kinds import AttachmentKind
-from bot.chat.api.base import Attachment
+from bot.chat.api.base import Album, Attachment
 from bot.chat.api.chat_settings import ChatSettings, ChatSettingsTable
 from bot.people.access import PersonLimits
 from bot.requests import recordings, sounds
@@ -23,7 +23,8 @@ from queueing.core.requests import Capability, Chat, File, Output, SpeechToText,
 from tests.bot.results import attachment
 from tests.fakes.backend import Fate
 from tests.fakes.chat import FakeChat
-from tests.simulation.bot_installation import Bot, bot
+from tests.fakes.far_queue import FarQueue
+from tests.simulation.bot_installation import ADMIN, Bot, bot
 from tests.simulation.installation import Installation, host, image_model, until
 from tests.simulation.loop import run
 
@@ -418,3 +419,125 @@ def test_a_reading_ends_with_a_cancel_and_with_its_message() -> None:
     gpu.servers["mouth"].service_s = 30.0
     (message,) = played(scenario, gpu).messages.values()
     assert message.text.endswith("🔇 Reading aloud was stopped.")
+
+
+def test_a_ban_ends_the_reading_too() -> None:
+    """A person who was banned would still be read to."""
+    gpu = house()
+    gpu.servers["mouth"].service_s = 60.0
+
+    async def scenario(running: Bot) -> None:
+        await running.people.change("fake:1", aloud=1)
+        await says(running)
+        await until(partial(_have_begun, gpu, "mouth", 1))
+        await running.gate.call(running.chat.call("/ban fake:1", user=ADMIN))
+        await quiet(running)
+        assert asyncio.get_running_loop().time() < 30
+
+    played(scenario, gpu)
+
+
+def test_a_question_asked_again_is_not_written_down_again() -> None:
+    """A repeated question would be asked without its words, or of a model that must see."""
+    gpu = house()
+
+    async def scenario(running: Bot) -> None:
+        await says(running)
+        await quiet(running)
+        await running.gate.call(running.chat.call("/again 1"))
+        await quiet(running)
+        await running.gate.call(running.chat.call("/edit 1 and red?"))
+        await quiet(running)
+
+    texts = [message.text for message in played(scenario, gpu).messages.values()]
+    assert asked_of(gpu, "studio") == [SAID, SAID, "and red?"]
+    assert len(asked_of(gpu, "ears")) == 1
+    assert [text.startswith("> 🎤") for text in texts] == [True, True, False]
+
+
+def test_a_question_that_was_not_heard_is_heard_when_it_is_asked_again() -> None:
+    """The button under a failed recording would ask a model nothing."""
+    gpu = house()
+    fates = iter([Fate(error=ValueError("no")), Fate()])
+    gpu.servers["ears"].fates = lambda _: next(fates)
+
+    async def scenario(running: Bot) -> None:
+        await says(running)
+        await quiet(running)
+        await running.gate.call(running.chat.call("/again 1"))
+        await quiet(running)
+
+    played(scenario, gpu)
+    assert asked_of(gpu, "studio") == [SAID]
+
+
+def test_the_conversation_goes_on_from_what_was_said() -> None:
+    """A second voice message would be answered as if it were the first."""
+    gpu = house()
+
+    async def scenario(running: Bot) -> None:
+        await says(running)
+        await quiet(running)
+        await says(running, voice("and at night"))
+        await quiet(running)
+        job = await running.queue.jobs.get(3)
+        assert job is not None
+        assert isinstance(job.request, Chat)
+        told = [(turn.role, turn.text, turn.sounds) for turn in job.request.messages]
+        assert told == [
+            ("user", SAID, ()),
+            ("assistant", ANSWER, ()),
+            ("user", "and at night", (0,)),
+        ]
+        (sound,) = await running.queue.jobs.inputs(job)
+        assert sound.data == b"and at night"
+
+    played(scenario, gpu)
+
+
+def test_the_queue_says_what_a_held_question_waits_for() -> None:
+    """`/queue` would show a question that stands in line for no reason."""
+    gpu = house()
+    gpu.servers["ears"].service_s = 30.0
+
+    async def scenario(running: Bot) -> None:
+        await says(running)
+        await asyncio.sleep(3)
+        await running.gate.call(running.chat.call("/queue"))
+        await asyncio.sleep(1)
+        await quiet(running)
+
+    ((_, told),) = played(scenario, gpu).private
+    assert "what was said is being written down first" in told
+
+
+def test_a_late_part_joins_a_held_question_and_what_it_says_is_heard() -> None:
+    """A part of an album that comes late would release the question unheard, or be lost."""
+    gpu = house()
+    gpu.servers["ears"].service_s = 10.0
+
+    async def scenario(running: Bot) -> None:
+        first, late = voice("one", part="1"), voice("two", part="2")
+        key = "fake:album"
+        await says(running, first, words="what is this", key=key, album=Album(begun=False))
+        await asyncio.sleep(5)
+        await says(running, first, late, key=key, album=Album(begun=True))
+        await quiet(running)
+
+    played(scenario, gpu)
+    assert asked_of(gpu, "studio") == ["what is this\n\none\n\ntwo"]
+    assert len(asked_of(gpu, "ears")) == 2
+
+
+def test_people_see_the_same_of_a_queue_behind_a_connection() -> None:
+    """A chat in a process of its own would not learn which step a question is at."""
+
+    async def scenario(running: Bot) -> None:
+        await running.people.change("fake:1", aloud=1)
+        await says(running)
+        await quiet(running)
+
+    near, far = played(scenario), played(scenario, service=FarQueue)
+    shown = [[message.texts for message in chat.messages.values()] for chat in (near, far)]
+    assert shown[0] == shown[1]
+    assert len(shown[0]) == 2
