@@ -37,8 +37,8 @@ class VLlm(Generic):
     sounds: ClassVar[AudioForm] = AudioForm(speech=None)
     note: ClassVar[str] = (
         "vLLM keeps its model as long as it runs: its memory is never free for other models. It"
-        " transcribes recordings of up to 600 s and 25 MB, unless VLLM_MAX_AUDIO_DECODE_DURATION_S"
-        " and VLLM_MAX_AUDIO_CLIP_FILESIZE_MB say otherwise."
+        " refuses sounds of more than 600 s or 25 MB; Usher sends it two minutes at a time, if"
+        " usher-bot[media] is installed."
     )
 
     async def describe(self, http: Http) -> str | None:

@@ -11,7 +11,7 @@ import pytest
 
 from backends.media import films
 from backends.media.sounds import FORMS
-from backends.openai.audio import speaking
+from backends.openai.audio import pieces, speaking
 from backends.openai.audio.sounds import sound_of
 from backends.openai.backend import OpenAI
 from backends.registry import connect
@@ -270,6 +270,43 @@ async def test_what_is_no_recording_is_told_before_it_is_sent() -> None:
             await heard(backend, b"this is no sound at all")
         assert what(caught) is What.BAD_SOUND
         assert not server.calls
+
+
+@pytest.mark.parametrize("kind", HEARING)
+async def test_a_long_recording_is_written_down_in_pieces(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server like vLLM takes ten minutes, and a person would see nothing until the end of an hour."""
+    monkeypatch.setattr(pieces, "PIECE_S", 1.0)
+    monkeypatch.setattr(pieces, "PAUSE_S", 0.5)
+    async with speech(kind) as server, connected(server) as backend:
+        await backend.load(ear())
+        reports: list[Progress] = []
+        request = SpeechToText(timestamps=True)
+        work = Work(key="k", request=request, files=(recording(wav(2.5)),))
+        output = await (await backend.run(ear(), work, reports.append))()
+        count = len(server.calls)
+        assert count >= 3
+        assert output.text == " ".join([SAID] * count)
+        assert [report.fraction for report in reports] == [(n + 1) / count for n in range(count)]
+        assert reports[0].text == SAID
+        if kind in VERBOSE:
+            answer = json.loads(output.answer)
+            assert answer["duration"] == pytest.approx(2.5)
+            starts = [each["start"] for each in answer["segments"]]
+            assert starts == sorted(set(starts))
+
+
+async def test_a_model_without_segments_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each piece of a recording would be sent twice."""
+    monkeypatch.setattr(pieces, "PIECE_S", 1.0)
+    monkeypatch.setattr(pieces, "PAUSE_S", 0.5)
+    async with speech("speaches") as server, connected(server) as backend:
+        server.faults.extend([SpeechFault.NO_SEGMENTS] * 9)
+        output = await heard(backend, wav(2.5), timestamps=True)
+        assert output.answer == ""
+        forms = [call.fields["response_format"] for call in server.calls]
+        assert forms == ["verbose_json", *["json"] * (len(forms) - 1)]
 
 
 # ---------------------------------------------------------------- reading aloud

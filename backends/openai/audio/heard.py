@@ -64,25 +64,25 @@ def heard(answer: JsonValue) -> Heard:
     if not isinstance(text, str):
         raise Unavailable("unexpected answer: no text")
     told = _segments(answer.get("segments"))
-    spoken = [segment for segment in told if not _silent(segment)]
+    spoken = [segment for segment in told or () if not _silent(segment)]
     numbered: list[Segment] = [{**segment, "id": at} for at, segment in enumerate(spoken)]
-    words = _words(spoken) if len(spoken) < len(told) else without_thoughts(text).strip()
+    words = _words(spoken) if len(spoken) < len(told or ()) else without_thoughts(text).strip()
     words = " ".join(words.split()) if told else words  # whisper.cpp ends a line with each segment
     return Heard(
         text="" if words.casefold() in BLANK else words,
-        segments=tuple(numbered) if told else None,
+        segments=None if told is None else tuple(numbered),
         language=language if isinstance(language, str) and language else None,
         seconds=_duration(answer.get("duration"), spoken),
     )
 
 
-def _segments(told: JsonValue) -> list[Segment]:
-    """Return the segments with numbers as numbers of seconds; none where one has no times."""
+def _segments(told: JsonValue) -> list[Segment] | None:
+    """Return the segments with numbers as numbers of seconds; None where one has no times."""
     if not isinstance(told, list):
-        return []
+        return None
     segments = [_segment(each) for each in told if isinstance(each, dict)]
     if any(each[name] is None for each in segments for name in _TIMES):
-        return []
+        return None
     if any((_number(each["end"]) or 0) >= NANOSECONDS for each in segments):
         return [_scaled(each) for each in segments]
     return segments

@@ -4,14 +4,16 @@ The recording is sent as 16 kHz mono WAV, which every server reads. Nothing is s
 disagree about the events of a stream, and all of them return the whole text.
 """
 
+import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from backends.common.http import Http, HttpFailed, HttpRefused
 from backends.media.sounds import SoundError, SoundFault, as_wav
 from backends.openai.answer import silence_s
 from backends.openai.audio.form import AudioForm
 from backends.openai.audio.heard import Heard, heard
+from backends.openai.audio.pieces import pieces_of, together
 from backends.openai.audio.sounds import is_plain
 from backends.openai.errors import (
     BAD_SOUND,
@@ -64,20 +66,30 @@ async def plain_sound(files: Sequence[File]) -> File:
 
 
 async def transcribe(http: Http, form: AudioForm, recording: Recording, report: Report) -> Output:
-    """Return the text of a recording, "" where nothing is said.
+    """Return the text of a recording, "" where nothing is said, reporting each piece of it.
 
     Cancelling closes the connection. Raises `BackendError`s.
     """
     asked = recording.request
-    told = await _told(http, form, recording)
-    report(Progress(fraction=1.0))
-    verbose = told.verbose(translated=asked.translate) if asked.timestamps else ""
-    return Output(text=told.text, answer=verbose)
+    pieces = await asyncio.to_thread(pieces_of, recording.sound.data)
+    told: list[Heard] = []
+    timed = form.segments and (asked.timestamps or form.silence)
+    for piece in pieces:
+        told.append(await _told(http, form, recording, piece.sound(), timed=timed))
+        timed = timed and not (told[-1].text and told[-1].segments is None)
+        so_far = together(pieces, told).text if len(pieces) > 1 else None
+        report(Progress(fraction=len(told) / len(pieces), text=so_far or None))
+    whole = together(pieces, told)
+    verbose = whole.verbose(translated=asked.translate) if asked.timestamps else ""
+    return Output(text=whole.text, answer=verbose)
 
 
-async def _told(http: Http, form: AudioForm, recording: Recording) -> Heard:
+async def _told(
+    http: Http, form: AudioForm, recording: Recording, sound: bytes, *, timed: bool
+) -> Heard:
     """Ask with segments where they are wanted, and without where the model knows none."""
-    if form.segments and (recording.request.timestamps or form.silence):
+    recording = replace(recording, sound=replace(recording.sound, data=sound))
+    if timed:
         try:
             return await _asked(http, form, recording, "verbose_json")
         except (HttpRefused, HttpFailed) as error:

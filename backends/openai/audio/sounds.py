@@ -59,13 +59,23 @@ def joined(sounds: Sequence[bytes]) -> bytes:
 
 def is_plain(sound: bytes) -> bool:
     """Return whether a sound is WAV of 16 kHz in mono with 16 bits, as speech is best read."""
+    return plain_samples(sound) is not None
+
+
+def plain_samples(sound: bytes) -> memoryview | None:
+    """Return the samples of such a sound as numbers, which are not copied; None for any other."""
     if sound_of(sound) != "audio/wav":
-        return False
+        return None
     try:
-        form, _ = _chunks(sound)
+        form, samples = _chunks(sound)
     except ValueError:
-        return False
-    return form[:16] == PLAIN
+        return None
+    return samples[: len(samples) // 2 * 2].cast("h") if form[:16] == PLAIN else None
+
+
+def plain_wav(samples: memoryview) -> bytes:
+    """Return samples as such a sound."""
+    return _riff(PLAIN, samples.tobytes())
 
 
 # ---------------------------------------------------------------- WAV
@@ -79,7 +89,10 @@ def _wav(sounds: Sequence[bytes]) -> bytes:
     forms, samples = zip(*map(_chunks, sounds), strict=True)
     if any(one != other for one, other in pairwise(forms)):
         raise ValueError("the parts differ in their rate or form")
-    form, data = forms[0], b"".join(samples)
+    return _riff(forms[0], b"".join(samples))
+
+
+def _riff(form: bytes, data: bytes) -> bytes:
     chunks = _chunk(b"fmt ", form) + _chunk(b"data", data)
     return b"RIFF" + _four(4 + len(chunks)) + b"WAVE" + chunks
 
