@@ -260,7 +260,9 @@ async def _embed(request: Embed, work: Work, pace: Pace) -> Fetch:
 async def _words(request: Chat, files: Sequence[File]) -> list[str]:
     if request.passed_on is not None and request.passed_on.text:
         return continuation(request.passed_on).split(" ")
-    pictures = [await asyncio.to_thread(open_picture, file) for file in files]
+    heard = {index for turn in request.messages for index in turn.sounds}
+    shown = [file for index, file in enumerate(files) if index not in heard]
+    pictures = [await asyncio.to_thread(open_picture, file) for file in shown]
     return answer(request, [picture.size for picture in pictures]).split(" ")
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +10,10 @@ from backends.common import presence
 from backends.media.metadata.kinds import is_film, is_sound, mime_of
 from queueing.core.errors import BadModel, Rejected, StoreError, Unavailable
 from queueing.core.requests import (
+    Chat,
+    ChatMessage,
     Embed,
+    File,
     Generation,
     LoraWeight,
     Output,
@@ -160,6 +164,20 @@ async def test_a_run_reports_and_its_output_can_be_fetched_again(harness: Harnes
     fractions = [report.fraction for report in reports if report.fraction is not None]
     assert fractions == sorted(fractions)
     assert all(0 <= fraction <= 1 for fraction in fractions)
+
+
+async def test_a_recording_that_was_written_down_is_no_picture(harness: Harness) -> None:
+    """A spoken question would fail at the model that is to answer it: its recording stays a file."""
+    work = harness.work()
+    if not isinstance(work.request, Chat) or work.request.passed_on is not None:
+        pytest.skip("it answers no questions")
+    turn = ChatMessage(role="user", text="Hello", sounds=(0,), heard="Hello")
+    sound = File(name="voice.ogg", mime="audio/ogg", data=b"OggS")
+    asked = work.request.model_copy(update={"messages": (turn,)})
+    fetch = await harness.backend.run(
+        harness.model, replace(work, request=asked, files=(sound,)), lambda _: None
+    )
+    assert (await fetch()).text
 
 
 async def test_nothing_is_sent_before_it_is_written_down(harness: Harness) -> None:
