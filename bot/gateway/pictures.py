@@ -13,7 +13,7 @@ from bot.gateway.fetching.fetcher import Fetcher
 from bot.gateway.fetching.targets import NotFetched
 from bot.gateway.openai.data_urls import NotData, data_of
 from bot.gateway.outcomes import in_words, refused
-from bot.gateway.recordings import is_recorded, recorded
+from bot.gateway.recordings import is_recorded, kept_whole, recorded
 from bot.requests.images import checked, require_weight
 from bot.requests.limits import ban_of
 from bot.requests.refusals import Declined
@@ -65,12 +65,12 @@ class CallPictures:
             raise invalid(in_words(declined.refusal), param) from None
 
     async def recorded(self, data: bytes, param: str) -> File:
-        """Return bytes as a sound or a film, checked and without metadata. Raises `ApiError`."""
+        """Return what is heard in a sound or a film, without metadata. Raises `ApiError`."""
         return await recorded(data, param)
 
     async def any_kind(self, data: bytes, param: str) -> File:
         """Return bytes as a picture, a sound or a film, checked. Raises `ApiError`."""
-        return await (self.recorded if is_recorded(data) else self.sent)(data, param)
+        return await (kept_whole if is_recorded(data) else self.sent)(data, param)
 
     async def _fetched(self, text: str) -> bytes:
         if self._errands is None:

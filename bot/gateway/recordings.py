@@ -3,9 +3,12 @@
 from backends.media.metadata.kinds import is_film, is_sound, mime_of
 from bot.gateway.errors import invalid
 from bot.gateway.outcomes import in_words
+from bot.requests.images import bare
 from bot.requests.refusals import Declined
 from bot.requests.sounds import checked_sound, require_sound_weight
 from queueing.core.requests import File
+
+_ENDINGS = {"audio/mpeg": "mp3", "audio/mp4": "m4a", "video/quicktime": "mov"}
 
 
 def is_recorded(data: bytes) -> bool:
@@ -22,8 +25,19 @@ def require_recording_weight(size: int, param: str) -> None:
         raise invalid(in_words(declined.refusal), param) from None
 
 
+async def kept_whole(data: bytes, param: str) -> File:
+    """Return a sound or a film as it may be stored for later, without metadata. Raises `ApiError`."""
+    require_recording_weight(len(data), param)
+    mime = mime_of(data)
+    bare_ = await bare(data)
+    if not bare_:
+        raise invalid(f"{param}: this is no recording that can be read here.", param)
+    ending = _ENDINGS.get(mime) or mime.partition("/")[2].removeprefix("x-")
+    return File(name=f"recording.{ending}", mime=mime, data=bare_)
+
+
 async def recorded(data: bytes, param: str) -> File:
-    """Return bytes as a sound or a film, checked and without metadata. Raises `ApiError`."""
+    """Return what is heard in a sound or a film, small and without metadata. Raises `ApiError`."""
     try:
         return await checked_sound(param, data)
     except Declined as declined:

@@ -185,12 +185,11 @@ async def test_a_transcript_comes_in_the_form_that_was_asked_for(form: Any, tmp_
     text = made if isinstance(made, str) else made.text
     assert "no model listened" in text
     if form == "srt":
-        assert text.startswith("1\n00:00:00,000 --> 00:00:02,500\n")
+        assert text.startswith("1\n00:00:00,000 --> 00:00:02,5")
     if form == "vtt":
-        assert text.startswith("WEBVTT\n\n00:00:00.000 --> 00:00:02.500\n")
+        assert text.startswith("WEBVTT\n\n00:00:00.000 --> 00:00:02.5")
     if form == "verbose_json":
-        assert made.duration == 2.5
-        assert made.segments[0].end == 2.5
+        assert made.duration == made.segments[0].end == pytest.approx(2.5, abs=0.05)
         openai_spec.check_schema(
             "CreateTranscriptionResponseVerboseJson", made.model_dump(exclude_unset=True)
         )
@@ -222,7 +221,7 @@ async def test_every_wish_for_a_transcript_reaches_the_model(tmp_path: Path) -> 
         job = (await api.parts.queue.jobs.history("api:local", limit=1))[0]
         assert job.request == SpeechToText(language="de", temperature=0.2, timestamps=True)
         (stored,) = await api.parts.queue.jobs.inputs(job)
-    assert stored.name == "recording.wav"
+    assert stored.name == "recording.ogg"
 
 
 async def test_a_streamed_transcript_is_one_piece_and_its_end(tmp_path: Path) -> None:
