@@ -45,7 +45,12 @@ KINDS: Mapping[str, Kind] = {
 
 
 def film(
-    kind: str, *, size: tuple[int, int] = (64, 48), frames: int = 12, silent: bool = False
+    kind: str,
+    *,
+    size: tuple[int, int] = (64, 48),
+    frames: int = 12,
+    silent: bool = False,
+    pixels: str = "yuv420p",
 ) -> bytes:
     """Return a film or a sound of that kind, tagged with the secret."""
     how, out = KINDS[kind], io.BytesIO()
@@ -54,7 +59,7 @@ def film(
         target: Any = made
         for name in ("prompt", "workflow", "title", "comment", "artist"):
             target.metadata[name] = SECRET
-        picture = _picture(target, how, size) if how.picture else None
+        picture = _picture(target, how, size, pixels) if how.picture else None
         sound = _sound(target, how) if how.sound and not silent else None
         if picture is not None:
             for number in range(frames):
@@ -66,11 +71,11 @@ def film(
     return out.getvalue()
 
 
-def _picture(target: Any, how: Kind, size: tuple[int, int]) -> Any:
+def _picture(target: Any, how: Kind, size: tuple[int, int], pixels: str) -> Any:
     quick = {"deadline": "realtime", "cpu-used": "8"} if "vpx" in how.picture else {}
     stream = target.add_stream(how.picture, rate=16, options=quick)
     stream.width, stream.height = size
-    stream.pix_fmt = "yuv420p"
+    stream.pix_fmt = pixels
     stream.metadata["title"] = SECRET
     stream.metadata["handler_name"] = SECRET
     return stream

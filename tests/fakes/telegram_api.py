@@ -45,6 +45,7 @@ SENDING = frozenset(
         "sendVideo",
         "sendAnimation",
         "sendAudio",
+        "sendVoice",
         "sendMediaGroup",
         "editMessageText",
         "editMessageCaption",
@@ -155,6 +156,7 @@ class Api:
             "sendVideo": partial(self._send_film, "video"),
             "sendAnimation": partial(self._send_film, "animation"),
             "sendAudio": partial(self._send_film, "audio"),
+            "sendVoice": partial(self._send_film, "voice"),
             "sendMediaGroup": self._send_media_group,
             "sendMessageDraft": self._send_draft,
             "sendChatAction": self._send_action,
@@ -278,8 +280,11 @@ class Api:
 
     def _as_film(self, seen: Seen, file: FakeFile, kind: str, said: Json) -> FakeFile:
         file.photo, file.film = False, kind
-        known = ("duration",) if kind == "audio" else ("duration", "width", "height")
+        sound = kind in {"audio", "voice"}
+        known = ("duration",) if sound else ("duration", "width", "height")
         file.about = {name: int(said[name]) for name in known if name in said}
+        if "title" in said:
+            file.about["title"] = said["title"]
         if "thumbnail" in said:
             still = self._uploaded(seen, str(said["thumbnail"]).removeprefix(ATTACHED))
             file.about["still"] = still.dimensions

@@ -98,12 +98,16 @@ def photo(file: FakeFile) -> Json:
 def film(file: FakeFile) -> Json:
     """Return a film, an animation or a sound as Telegram offers it."""
     made = document(file)["document"]
-    size = {} if file.film == "audio" else {"width": 320, "height": 320}  # where no one says it
+    size = (
+        {} if file.film in {"audio", "voice"} else {"width": 320, "height": 320}
+    )  # where no one says it
     known = {
         "duration": 0,
         **size,
         **{key: file.about[key] for key in file.about if key != "still"},
     }
+    if file.film == "voice":  # which has no name
+        made = {key: value for key, value in made.items() if key != "file_name"}
     shown = {file.film: made | known}
     return shown | ({"document": made} if file.film == "animation" else {})
 

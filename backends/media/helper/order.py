@@ -52,12 +52,13 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Looks:
-    """Properties of a film or sound: pixels, seconds and codecs."""
+    """Properties of a film or sound: size, seconds, codecs, and how its pixels are stored."""
 
     width: int = 0
     height: int = 0
     seconds: float = 0.0
     picture: str = ""
+    pixels: str = ""
     sound: str = ""
 
 

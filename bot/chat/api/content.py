@@ -85,7 +85,8 @@ class Content:
 
     `files` are pictures or attachments (the first picture is shown large); `buttons` are rows.
     `mention` is the only platform user id this message may notify.
-    `spoiler` hides the pictures until a reader asks for them; `awaits` says that a reply to this
+    `spoiler` hides the pictures until a reader asks for them; `voice` says that the only file is
+    an answer read aloud, which a platform may show as a voice message; `awaits` says that a reply to this
     very message is hoped for, so that a platform may open the reader's keyboard for it. A `secret`
     content is shown and kept nowhere: a platform whose messages we keep ourselves shows it once.
     """
@@ -95,6 +96,7 @@ class Content:
     buttons: tuple[tuple[Button, ...], ...] = ()
     mention: str | None = None
     spoiler: bool = False
+    voice: bool = False
     awaits: bool = False
     secret: bool = False
 

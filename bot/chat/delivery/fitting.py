@@ -15,6 +15,7 @@ from queueing.core.requests import File
 _log = logging.getLogger(__name__)
 
 _CODECS = frozenset({"h264", "vp8", "vp9"})  # of films; others are a still picture with sound
+_PIXELS = frozenset({"yuv420p", "yuvj420p", "yuva420p"})  # no player in a chat knows others
 
 
 async def fitted(file: File, limits: ChatLimits) -> File | None:
@@ -41,9 +42,10 @@ async def fitted(file: File, limits: ChatLimits) -> File | None:
 
 async def _plays(file: File) -> bool:
     try:
-        return (await films.looked_at(file)).looks.picture in _CODECS
+        looks = (await films.looked_at(file)).looks
     except films.FilmError:
         return True  # it cannot be improved
+    return looks.picture in _CODECS and looks.pixels in _PIXELS
 
 
 async def _moves(file: File, limits: ChatLimits) -> bool:

@@ -98,7 +98,9 @@ class ResultRenderer:
         notes = _in_lines(spoken.cut(origin.cut, language), aloud.note)
         rendered = await self._whole(job, language, limits, written, hint=hint, notes=notes)
         if aloud.sound:
-            rendered = replace(rendered, rest=(*rendered.rest, Content(files=aloud.sound)))
+            rendered = replace(
+                rendered, rest=(*rendered.rest, Content(files=aloud.sound, voice=True))
+            )
         if fallback is Fallback.WORDS:
             refused = say(language, "result.files_refused", job=job.id)
             rendered = _in_words(rendered, refused + await self._links(job, rendered, language))

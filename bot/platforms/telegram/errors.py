@@ -33,6 +33,7 @@ from bot.chat.api.errors import (
 # Parts of the descriptions of a 400, in lower case.
 NOT_MODIFIED = "message is not modified"
 NO_TEXT = "there is no text in the message to edit"
+NO_VOICES = "voice_messages_forbidden"
 BAD_ENTITIES = "entit"
 _QUERY_TOO_OLD = "query is too old"
 _BAD_PHOTO = (

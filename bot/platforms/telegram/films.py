@@ -9,6 +9,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import PurePath
 from typing import Any
 
 from PIL import Image
@@ -20,10 +21,11 @@ from telegram import (
     InputMediaVideo,
 )
 
-from backends.media import films
+from backends.media import films, sounds
 from backends.media.metadata.kinds import SENT, mime_of
 from queueing.core.requests import File
 
+UPLOAD_MOST = 50_000_000  # bytes
 PHOTO_BYTES_MOST = 10_000_000
 PHOTO_SIDES_MOST = 10_000  # width and height together
 PHOTO_RATIO_MOST = 20
@@ -42,6 +44,7 @@ class SendKind(StrEnum):
     VIDEO = "video"
     ANIMATION = "animation"
     AUDIO = "audio"
+    VOICE = "voice"
     DOCUMENT = "document"
 
 
@@ -86,6 +89,16 @@ def as_document(file: File) -> SentFile:
     )
 
 
+async def as_voice_message(file: File) -> SentFile | None:
+    """Return a sound as a voice message, None if it cannot be made one."""
+    try:
+        voice = await sounds.as_voice(file)
+    except sounds.SoundError:
+        return None
+    about = {"duration": max(1, round(voice.seconds))}
+    return SentFile(file=voice.file, kind=SendKind.VOICE, about=about)
+
+
 async def shown_as(file: File) -> SentFile:
     """Return how Telegram shows a file best."""
     mime = mime_of(file.data)
@@ -126,12 +139,24 @@ async def _played(file: File, mime: str) -> SentFile:
     looks = film.looks
     about: dict[str, Any] = {"duration": max(1, round(looks.seconds))}
     if mime.startswith("audio/"):
-        return SentFile(file=file, kind=SendKind.AUDIO, about=about)
+        title = {"title": PurePath(file.name).stem}
+        return SentFile(file=file, kind=SendKind.AUDIO, about=about | title)
     about |= {"width": looks.width, "height": looks.height}
     about |= {"thumbnail": film.still} if film.still else {}
     if not looks.sound and looks.seconds < LOOPS_MOST_S:
         return SentFile(file=file, kind=SendKind.ANIMATION, about=about)
+    if not looks.sound:
+        file = await _not_a_loop(file)
     return SentFile(file=file, kind=SendKind.VIDEO, about=about | {"supports_streaming": True})
+
+
+async def _not_a_loop(file: File) -> File:
+    """Return a long silent film with a track of silence: clients loop one without, and hide its slider."""
+    try:
+        made = await films.with_silence(file)
+    except films.FilmError:
+        return file
+    return made if len(made.data) <= max(len(file.data), UPLOAD_MOST) else file
 
 
 def _kind_of_picture(file: File) -> SendKind:

@@ -21,6 +21,7 @@ from bot.chat.api.errors import ChatError, ChatUnavailable, TooLarge
 from bot.platforms.telegram.errors import (
     BAD_ENTITIES,
     NO_TEXT,
+    NO_VOICES,
     NOT_MODIFIED,
     chat_errors,
     is_bad_photo,
@@ -31,6 +32,7 @@ from bot.platforms.telegram.films import (
     SendKind,
     SentFile,
     as_document,
+    as_voice_message,
     shown_as,
     shown_together,
 )
@@ -117,6 +119,12 @@ async def _post_one(
         )
     (file,) = content.files
     caption = {"caption": message.text, "caption_entities": message.entities}
+    if content.voice and (voice := await as_voice_message(file)) is not None:
+        try:
+            return await _post_file(bot, voice, message, caption | options)
+        except BadRequest as error:  # some people receive none; a sound they do
+            if not says(error, NO_VOICES):
+                raise
     shown = await shown_as(file)
     try:
         return await _post_file(bot, shown, message, caption | options)
@@ -134,6 +142,7 @@ async def _post_file(
         SendKind.VIDEO: bot.send_video,
         SendKind.ANIMATION: bot.send_animation,
         SendKind.AUDIO: bot.send_audio,
+        SendKind.VOICE: bot.send_voice,
         SendKind.DOCUMENT: bot.send_document,
     }
     parameters = shown.parameters(spoiler=message.spoiler)

@@ -39,6 +39,7 @@ def look(data: bytes, mime: str) -> tuple[Looks, bytes]:
             height=image.height,
             seconds=seconds,
             picture=pictures.codec_context.name,
+            pixels=pictures.codec_context.pix_fmt or "",
             sound=sound,
         )
         image.thumbnail((_SIDE_MOST, _SIDE_MOST))

@@ -30,6 +30,16 @@ def file(data: bytes, name: str = "wan-1.bin") -> File:
     return File(name=name, mime=mime_of(data), data=data)
 
 
+@pytest.mark.parametrize("pixels", ["yuv444p", "yuv420p10le"])
+async def test_a_film_in_pixels_that_players_do_not_know_is_made_again(pixels: str) -> None:
+    """Half of the readers would see a black square: servers save ten bits where they are told to."""
+    odd = file(film("mp4", pixels=pixels))
+    again = await fitted(odd, LIMITS)
+    assert again is not None
+    assert (await films.looked_at(again)).looks.pixels == "yuv420p"
+    assert again.data != odd.data
+
+
 async def test_a_film_that_fits_and_plays_stays_as_it_is() -> None:
     """Every film would lose quality, and take a second of work."""
     whole = file(film("mp4"))

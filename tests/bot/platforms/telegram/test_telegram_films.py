@@ -2,6 +2,7 @@
 
 import pytest
 
+from backends.media import films
 from bot.chat.api.content import Content
 from queueing.core.requests import File
 from tests.backends.planted import MOVING, PLANTED
@@ -54,7 +55,7 @@ async def test_it_plays_in_place_with_its_size_and_length(file: File, kind: str)
         assert message.file is not None
         assert message.file.film == kind
         if file.mime.startswith("audio/"):
-            assert message.file.about == {"duration": 1}
+            assert message.file.about == {"duration": 1, "title": "wan-1"}
         elif file.mime == "video/mp4":
             expected = {"duration": 1, "width": 64, "height": 48, "still": (64, 48)}
             assert message.file.about == expected
@@ -101,3 +102,36 @@ async def test_a_film_telegram_refuses_comes_as_a_document() -> None:
         [message] = fake.person(7).chat.from_bot
         assert message.file is not None
         assert message.file.film == ""
+
+
+async def test_a_long_silent_film_has_a_slider() -> None:
+    """Clients show a film without a track of sound as a loop that cannot be wound."""
+    long = made("mp4", frames=16 * 11, silent=True)
+    for message in await both_ways(long):
+        assert message.file is not None
+        assert message.file.film == "video"
+        sent = File(name="x.mp4", mime="video/mp4", data=message.file.data)
+        assert (await films.looked_at(sent)).looks.sound == "aac"
+
+
+@pytest.mark.parametrize("kind", ["mp3", "wav", "ogg"])
+async def test_an_answer_read_aloud_is_a_voice_message(kind: str) -> None:
+    """It would be a file to download, in a chat where people speak."""
+    async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
+        person = fake.person(7)
+        await chat.send("7", Content(files=(made(kind),), voice=True))
+        (message,) = person.chat.from_bot
+        assert message.file is not None
+        assert (message.file.film, message.file.about) == ("voice", {"duration": 1})
+        assert message.file.data.startswith(b"OggS")
+
+
+async def test_where_voices_are_forbidden_a_sound_comes() -> None:
+    """A person who receives no voice messages would never get the answer."""
+    async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
+        person = fake.person(7)
+        fake.fail("sendVoice", status=400, text="Bad Request: VOICE_MESSAGES_FORBIDDEN")
+        await chat.send("7", Content(files=(made("mp3"),), voice=True))
+        (message,) = person.chat.from_bot
+        assert message.file is not None
+        assert message.file.film == "audio"
