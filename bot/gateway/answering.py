@@ -7,7 +7,7 @@ does not stream delays its headers while its status can still change, and then s
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -41,6 +41,8 @@ COMMENT_EVERY_S = 5.0
 CHUNK_EVERY_S = 100.0
 """LangChain's async streams give up after 120 s without a chunk, even if comments arrive."""
 SPACE_EVERY_S = 15.0
+LARGE = 500_000
+"""Bytes of files from which on it is worth a thread to write them as JSON."""
 log = logging.getLogger(__name__)
 
 
@@ -143,7 +145,7 @@ class Answering:
             output = await self.output_of(job)
         except ApiError as error:
             return writer.failing(error)
-        return writer.closing(output)
+        return await apart(output, lambda: writer.closing(output))
 
     # ------------------------------------------------------------ whole
 
@@ -159,7 +161,7 @@ class Answering:
             with self.runs.watch(job) as (run, news):
                 if await run.until_final(news, min(ends, began + hold_s)):
                     return web.Response(
-                        body=_in_json(render(await self.output_of(run.job))),
+                        body=await in_json(render, await self.output_of(run.job)),
                         content_type="application/json",
                         charset="utf-8",
                         headers=headers_of(run.job),
@@ -184,7 +186,7 @@ class Answering:
         try:
             if not run.job.state.final:
                 raise unfinished(run)
-            body = _in_json(render(await self.output_of(run.job)))
+            body = await in_json(render, await self.output_of(run.job))
         except ApiError as error:
             body = _in_json(error.body)
         await response.write(body)
@@ -243,6 +245,17 @@ def require_result(job: Job) -> None:
 def unfinished(run: Run) -> ApiError:
     """Return the error for a call whose job goes on without it."""
     return stopping(run.job) if run.left else too_late(run.job)
+
+
+async def in_json(render: Render, output: Output) -> bytes:
+    """Return the body of an answer that is rendered from an output."""
+    return await apart(output, lambda: _in_json(render(output)))
+
+
+async def apart(output: Output, make: Callable[[], bytes]) -> bytes:
+    """Make an answer in a thread if large files go into it, which would hold up all others."""
+    large = sum(len(file.data) for file in output.files) > LARGE
+    return await asyncio.to_thread(make) if large else make()
 
 
 def _in_json(body: JsonValue | bytes) -> bytes:

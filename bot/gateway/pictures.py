@@ -4,6 +4,7 @@ The one door for all of them, and for recordings: each is bounded, known by its 
 metadata.
 """
 
+import asyncio
 from dataclasses import dataclass
 
 from bot.gateway.callers import Caller
@@ -21,6 +22,7 @@ from queueing.core.ports import Clock
 from queueing.core.requests import REFERENCES_MOST, File
 
 PICTURES_MOST = 64  # each may take a second to decode
+LARGE = 500_000  # letters of base64 from which on it is worth a thread to decode them
 NO_ADDRESS = "pictures must come as data URLs: this server does not fetch addresses"
 
 
@@ -45,7 +47,10 @@ class CallPictures:
 
     async def _data(self, text: str, param: str) -> bytes:
         try:
-            return await self._fetched(text) if "://" in text[:20] else data_of(text)
+            if "://" in text[:20]:
+                return await self._fetched(text)
+            # Megabytes take a while to decode.
+            return await asyncio.to_thread(data_of, text) if len(text) > LARGE else data_of(text)
         except (NotData, NotFetched) as error:
             raise invalid(f"{param}: {error}.", param) from None
 

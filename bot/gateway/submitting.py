@@ -1,5 +1,6 @@
 """Turns a program's request into a job: idempotency, limits, and refusals as errors."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
@@ -50,7 +51,7 @@ class Submitting:
         A repeated call gets the job that it made before. `hook` is called once the job has ended. A
         caller who hangs up meanwhile is cancelled only once the job is known.
         """
-        digest = digest_of(request.headers, model, wanted, files)
+        digest = await _digest(request, model, wanted, files)
         asking = await self._asking(request, caller, digest, hook)
         made = await seen_through(self.admission.submit(asking, model, wanted, files))
         return await self._accepted(request, made, digest)
@@ -59,7 +60,7 @@ class Submitting:
         self, request: web.Request, caller: Caller, drawing: Drawing, *, hook: Hook | None = None
     ) -> Job:
         """Accept a request for a picture. Raises the same errors as `submit`."""
-        digest = digest_of(request.headers, drawing.model, drawing, drawing.files)
+        digest = await _digest(request, drawing.model, drawing, drawing.files)
         asking = await self._asking(request, caller, digest, hook)
         made = await seen_through(self.admission.draw(asking, drawing))
         return await self._accepted(request, made, digest)
@@ -134,3 +135,12 @@ class Submitting:
             hook=hook,
         ).model_dump_json()
         return Asking(person=caller.person, key=key, unwanted=self.unwanted, reply_to=origin)
+
+
+async def _digest(
+    request: web.Request, model: str | None, wanted: Request | Drawing, files: Sequence[File]
+) -> str:
+    """Return what a request is recognised by; files are digested in a thread, which takes a while."""
+    if not files or not may_repeat(request.headers):
+        return digest_of(request.headers, model, wanted, files)
+    return await asyncio.to_thread(digest_of, request.headers, model, wanted, files)

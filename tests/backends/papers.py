@@ -127,7 +127,7 @@ def pdf_of(objects: Sequence[bytes], trailer: bytes = b"") -> bytes:
 
 
 def pdf(pages: Sequence[str], trailer: bytes = b"", *, size: str = "595 842") -> bytes:
-    """Return a PDF with a line of text on each page."""
+    """Return a PDF with these lines of text on each page."""
     kids = b" ".join(b"%d 0 R" % (4 + 2 * at) for at in range(len(pages)))
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
@@ -135,7 +135,8 @@ def pdf(pages: Sequence[str], trailer: bytes = b"", *, size: str = "595 842") ->
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
     ]
     for at, text in enumerate(pages):
-        drawn = b"BT /F1 12 Tf 40 700 Td (%b) Tj ET" % text.encode("latin-1")
+        lines = b" ".join(b"(%b) Tj T*" % line.encode("latin-1") for line in text.split("\n"))
+        drawn = b"BT /F1 9 Tf 40 780 Td 12 TL %b ET" % lines
         objects += [
             b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 %b] /Contents %d 0 R "
             b"/Resources << /Font << /F1 3 0 R >> >> >>" % (size.encode(), 5 + 2 * at),

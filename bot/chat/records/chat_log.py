@@ -144,7 +144,9 @@ def file_id(chat: str, message: str, file: File) -> str:
     fetch it again; only a holder of the file could guess it.
     """
     head = f"{chat}\0{message}\0{file.name}\0{file.mime}\0"
-    return hashlib.sha256(head.encode("utf-8", "replace") + file.data).hexdigest()[:40]
+    found = hashlib.sha256(head.encode("utf-8", "replace"))
+    found.update(file.data)
+    return found.hexdigest()[:40]
 
 
 # ---------------------------------------------------------------- the log

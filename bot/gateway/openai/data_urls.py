@@ -27,9 +27,9 @@ def data_of(text: str) -> bytes:
             raise NotData("a data URL must be base64")
         text = text[match.end() :]
     try:
-        return base64.b64decode(text.translate(_SPACES), validate=True)
+        return base64.b64decode(text.encode("ascii").translate(None, _SPACES), validate=True)
     except (binascii.Error, ValueError):
         raise NotData("the data is not valid base64") from None
 
 
-_SPACES = {ord(each): None for each in " \r\n\t"}  # programs break long lines
+_SPACES = b" \r\n\t"  # programs break long lines

@@ -23,6 +23,8 @@ from backends.media.metadata.kinds import MOVING
 
 _TRIES = (1.0, 0.75, 0.5)  # of the limit: when a difficult film overshoots, the next share is tried
 _THREADS = 2
+_CAREFUL = {"preset": "veryfast"}
+_QUICK = {"preset": "ultrafast", "x264-params": "no-deblock=0:deblock=0,0:aq-mode=1"}
 _FPS = 25.0
 _RATES_OF_MP3 = frozenset({16_000, 22_050, 24_000, 32_000, 44_100, 48_000})
 _MOVING = frozenset({"image/webp", "image/png", "image/gif", "image/avif"})
@@ -55,7 +57,9 @@ def _once(data: bytes, mime: str, limit: int, share: float) -> tuple[bytes, str]
         sounds = [stream for stream in streams if stream.type == "audio"]
         seconds = length_of(data, mime)
         if len(sounds) < len(streams):
-            return _film(source, pictures_of(source), sounds[:1], (limit, share, seconds))
+            return _film(
+                source, pictures_of(source), sounds[:1], (limit, share, seconds, len(data))
+            )
         if sounds:
             return _sound(source, sounds[0], (limit, share, seconds))
     raise Unreadable("neither picture nor sound")
@@ -65,9 +69,9 @@ def _once(data: bytes, mime: str, limit: int, share: float) -> tuple[bytes, str]
 
 
 def _film(
-    source: Any, picture: Any, sounds: list[Any], room: tuple[int, float, float]
+    source: Any, picture: Any, sounds: list[Any], room: tuple[int, float, float, int]
 ) -> tuple[bytes, str] | None:
-    limit, share, seconds = room
+    limit, share, seconds, weight = room
     turned = _turned(picture, source)
     size = (picture.codec_context.width, picture.codec_context.height)
     fps = float(picture.average_rate or _FPS)
@@ -78,6 +82,7 @@ def _film(
         fps=fps,
         has_sound=bool(sounds),
         share=share,
+        weight=weight,
     )
     if plan is None:
         return None
@@ -109,7 +114,8 @@ def _picture_stream(target: Any, plan: FilmPlan, rate: Any) -> Any:
     stream.width, stream.height, stream.pix_fmt = plan.width, plan.height, "yuv420p"
     stream.codec_context.thread_count = _THREADS
     most = str(plan.picture)
-    stream.options = {"preset": "veryfast", "crf": "21", "maxrate": most, "bufsize": most}
+    quickly = _QUICK if plan.noisy else _CAREFUL
+    stream.options = {**quickly, "crf": "21", "maxrate": most, "bufsize": most}
     return stream
 
 

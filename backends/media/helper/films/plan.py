@@ -8,6 +8,8 @@ _SOUND_SHARE = 0.25  # of the bits, in a film
 _FILM_SOUND = (128_000, 96_000, 64_000, 48_000, 32_000)  # bits per second
 _SOUND = (256_000, 192_000, 160_000, 128_000, 96_000, 64_000, 48_000, 32_000, 24_000)
 _BITS_PER_PIXEL = 0.05  # with fewer bits, a smaller picture looks better
+_NOISY = 4.0  # bits per pixel of a film that no encoder makes small
+_PLENTY = 0.5  # bits per pixel with which a quick encoder does as well as a careful one
 _SIDE_LEAST = 64
 _SIDE_MOST = 1920
 _BITS_LEAST = 8_000
@@ -17,19 +19,28 @@ _BITS_LEAST = 8_000
 class FilmPlan:
     """How a film is encoded: its size in pixels, and bits per second for picture and sound.
 
-    `sound` is None for a silent film, or if no bits are left for sound.
+    `sound` is None for a silent film, or if no bits are left for sound. `noisy` is set for a film
+    that takes the encoder long and has bits in plenty, so that a quick one does as well.
     """
 
     width: int
     height: int
     picture: int
     sound: int | None
+    noisy: bool = False
 
 
 def film_plan(
-    *, limit: int, seconds: float, size: tuple[int, int], fps: float, has_sound: bool, share: float
+    *,
+    limit: int,
+    seconds: float,
+    size: tuple[int, int],
+    fps: float,
+    has_sound: bool,
+    share: float,
+    weight: int = 0,
 ) -> FilmPlan | None:
-    """Return how to fit a film into `share` of `limit` bytes; None if it cannot fit.
+    """Return how to fit a film of `weight` bytes into `share` of `limit` bytes; None if it cannot.
 
     The size of the picture is reduced before the bits per pixel are.
     """
@@ -43,8 +54,14 @@ def film_plan(
     scale = min(1.0, math.sqrt(pixels / (width * height)), _SIDE_MOST / max(size))
     if round(min(size) * scale) < min(_SIDE_LEAST, *size):
         scale = min(_SIDE_LEAST / min(size), 1.0)
+    each_s = width * height * max(fps, 1.0)
     return FilmPlan(
-        width=_even(width * scale), height=_even(height * scale), picture=picture, sound=sound
+        width=_even(width * scale),
+        height=_even(height * scale),
+        picture=picture,
+        sound=sound,
+        noisy=weight * 8 / max(seconds, 0.1) > _NOISY * each_s
+        and picture > _PLENTY * each_s * scale**2,
     )
 
 
