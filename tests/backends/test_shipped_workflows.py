@@ -8,7 +8,7 @@ import pytest
 
 from backends.comfyui.models import check_offered
 from backends.comfyui.workflow.fill import warm_up
-from backends.comfyui.workflow.graph import names_in, words_in
+from backends.comfyui.workflow.graph import link_of, names_in, words_in
 from backends.comfyui.workflow.template import Workflow
 from backends.comfyui.workflow.versions import least_version
 from queueing.core.requests import LoraWeight
@@ -57,6 +57,16 @@ def test_a_template_that_draws_takes_seeds_and_loras(path: Path) -> None:
     nodes = {**NODES, **{node.class_type: _with_lora(node.class_type) for node in loaders}}
     assert faults(graph, nodes) == []
     assert 3 in [node.inputs.get(name) for node in graph.values() for name in SEEDS]
+
+
+def test_each_of_several_repainted_pictures_keeps_what_is_not_masked() -> None:
+    """Of several pictures only the first would come: the node takes as many as it is laid upon."""
+    (path,) = (path for path in SHIPPED if path.name == "flux-fill.json")
+    graph = asked(shipped(path), count=3)
+    (kept,) = (node for node in graph.values() if node.class_type == "ImageCompositeMasked")
+    below = link_of(kept.inputs["destination"])
+    assert below
+    assert graph[below[0]].inputs["amount"] == 3
 
 
 def test_what_people_can_ask_of_each_template() -> None:
