@@ -23,7 +23,7 @@ from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import BadModel, Rejected, Unavailable
 from queueing.core.requests import Capability, File, LoraWeight, Progress, TextToImage, Work
 from tests.contracts.backend_harness import until
-from tests.contracts.harness_comfyui import model
+from tests.contracts.harness_comfyui import first_checkpoint, model
 
 PYTHON = os.environ.get("USHER_COMFYUI_PYTHON", "")
 FOLDER = os.environ.get("USHER_COMFYUI_FOLDER", "")
@@ -79,9 +79,7 @@ def connect(port: int) -> ComfyUI:
 
 async def smallest(backend: ComfyUI) -> ModelSpec:
     """Return a model of the checkpoint named in the environment, or of the first there is."""
-    values = (await backend.discover())[0].options["values"]
-    assert isinstance(values, dict)
-    return model(os.environ.get("USHER_COMFYUI_CHECKPOINT") or str(values["checkpoint"]))
+    return model(os.environ.get("USHER_COMFYUI_CHECKPOINT") or await first_checkpoint(backend))
 
 
 def work(*files: File, **options: object) -> Work:

@@ -49,6 +49,16 @@ def model(
     )
 
 
+async def first_checkpoint(backend: ComfyUI) -> str:
+    """Return the first checkpoint that a server offers."""
+    offered = [model.options["values"] for model in await backend.discover()]
+    return next(
+        str(values["checkpoint"])
+        for values in offered
+        if isinstance(values, dict) and "checkpoint" in values
+    )
+
+
 @asynccontextmanager
 async def _fake(*, old: bool) -> AsyncIterator[Harness]:
     async with FakeComfyUI(step_s=0.005, load_s=0.02, old=old) as fake:
@@ -75,9 +85,7 @@ async def _fake(*, old: bool) -> AsyncIterator[Harness]:
 @asynccontextmanager
 async def _real() -> AsyncIterator[Harness]:
     backend = ComfyUI(BackendSpec(name="comfy", kind="comfyui", url=URL))
-    offered = (await backend.discover())[0].options["values"]
-    assert isinstance(offered, dict)
-    checkpoint = os.environ.get("USHER_COMFYUI_CHECKPOINT") or str(offered["checkpoint"])
+    checkpoint = os.environ.get("USHER_COMFYUI_CHECKPOINT") or await first_checkpoint(backend)
 
     async def busy() -> bool:
         return await backend._server.running() is not None
