@@ -6,7 +6,7 @@ The attempt's key is the server's prompt id, so an attempt can be looked up afte
 
 import asyncio
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import ClassVar
 from uuid import UUID, uuid4
@@ -26,8 +26,8 @@ from backends.comfyui.models import (
 )
 from backends.comfyui.results import collected
 from backends.comfyui.server import ComfyUIServer
-from backends.comfyui.uploads import prepare_uploads, stand_in
-from backends.comfyui.workflow.fill import TINY, fill, fit_size, warm_up
+from backends.comfyui.uploads import stand_in, uploaded
+from backends.comfyui.workflow.fill import TINY, fill, warm_up
 from backends.comfyui.workflow.limits import NumberRange, common, inputs_of, limits_in
 from backends.comfyui.workflow.media import Medium
 from backends.comfyui.workflow.template import Workflow
@@ -45,7 +45,6 @@ from queueing.core.requests import (
     Output,
     Record,
     TextToImage,
-    TextToVideo,
     Work,
 )
 
@@ -197,11 +196,11 @@ class ComfyUI:
         """Send one prompt and follow it to its end."""
         request, workflow, files = self._request(model, work)
         request = await self._with_lora_files(request, workflow)
-        uploaded, request = await self._uploaded(files, request, workflow)
+        names, request = await uploaded(self._server, files, request, workflow)
         if isinstance(request, Generation):
             seed = (await self._limits(workflow, "seed")).wrapped(request.seed)
             request = request.model_copy(update={"seed": seed})
-        graph = fill(workflow, request, prefix=f"usher/{work.key}", files=uploaded)
+        graph = fill(workflow, request, prefix=f"usher/{work.key}", files=names)
         ended = await self._attempts.run(
             work.key, graph, workflow, request, report, recorded=recorded
         )
@@ -232,25 +231,6 @@ class ComfyUI:
         await self._http.aclose()
 
     # ---------------------------------------------------------------- files in and out
-
-    async def _uploaded(
-        self, files: Mapping[str, File], request: Asked, workflow: Workflow
-    ) -> tuple[dict[str, str], Asked]:
-        """Upload files and return their names on the server by placeholder.
-
-        A size left open follows the first picture's shape. Without a place for them, or with too
-        few, nothing is uploaded, because filling the graph will refuse them.
-        """
-        if not files.keys() <= workflow.placeholders or not workflow.needs <= files.keys():
-            return dict.fromkeys(files, ""), request
-        prepared = await asyncio.to_thread(prepare_uploads, files)
-        width, height = (workflow.defaults.get(side) for side in ("width", "height"))
-        size = prepared["picture"].size if "picture" in prepared else None
-        if size and isinstance(width, int) and isinstance(height, int):
-            request = _shaped(request, size, (width, height))
-        return {
-            word: await self._server.upload(each.file) for word, each in prepared.items()
-        }, request
 
     async def _with_lora_files(self, request: Asked, workflow: Workflow) -> Asked:
         """Return a request that names the server's files instead of what people call them."""
@@ -372,14 +352,6 @@ class ComfyUI:
             raise Rejected("a chat for a graph", problem=problem(what))
         files = places(work.request, work.files)
         return work.request, self._templates(model).serving(work.request, files.keys()), files
-
-
-def _shaped(request: Asked, picture: tuple[int, int], default: tuple[int, int]) -> Asked:
-    """Return a request whose open size follows a picture's shape."""
-    if not isinstance(request, TextToImage | TextToVideo) or request.width or request.height:
-        return request
-    width, height = fit_size(picture, default)
-    return request.model_copy(update={"width": width, "height": height})
 
 
 def _unloaded(templates: Templates, ended: Ended) -> bool:

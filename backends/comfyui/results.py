@@ -14,6 +14,8 @@ from queueing.core.problems import What, problem
 from queueing.core.requests import File, Output
 
 KEPT_BACK = problem(What.KEPT_BACK)
+FILES_MOST = 32  # a workflow may save every frame of a film
+BYTES_MOST = 512 * 1024 * 1024  # held at once; the last file may go beyond
 
 _log = logging.getLogger(__name__)
 
@@ -24,14 +26,18 @@ async def collected(
     """Return everything an attempt made; with `keep_metadata`, including the workflow.
 
     Films come first, animated pictures among them, then sounds, then pictures, as their own bytes
-    tell. A file that cannot be stripped is left out, and `missing` says so. Raises `Rejected` if no
-    file is left.
+    tell. What is beyond `FILES_MOST` and `BYTES_MOST` stays on the server, and a file that cannot
+    be stripped is left out; `missing` says so. Raises `Rejected` if no file is left.
     """
     given: list[File] = []
-    for file in files:
+    kept_back = 0
+    for file in sorted(files, key=_rank_by_name)[:FILES_MOST]:
+        if sum(len(each.data) for each in given) > BYTES_MOST:
+            break
         try:
             given.append(await _download(server, file, keep_metadata))
         except KeptBack as why:
+            kept_back += 1
             _log.warning("%s: a file of %s is kept back: %s", model, _shown(file), why)
     if not given:
         raise Rejected(f"no file of {model} could be cleaned", problem=KEPT_BACK)
@@ -39,7 +45,9 @@ async def collected(
         replace(file, name=f"{model}-{number}.{file.name}")
         for number, file in enumerate(sorted(given, key=_rank), start=1)
     ]
-    return Output(files=tuple(named), missing="" if len(given) == len(files) else KEPT_BACK.code())
+    more = len(files) - len(given) - kept_back
+    left = KEPT_BACK if kept_back else problem(What.MORE_RESULTS, count=more)
+    return Output(files=tuple(named), missing=left.code() if kept_back or more else "")
 
 
 async def _download(server: ComfyUIServer, file: ServerFile, keep_metadata: bool) -> File:
@@ -61,6 +69,14 @@ def _rank(file: File) -> int:
     if is_sound(file.mime):
         return 1
     return 2 if is_picture(file.mime) else 3
+
+
+def _rank_by_name(file: ServerFile) -> int:
+    """Return where a file belongs as far as its name tells, before it is fetched."""
+    name = file.filename.lower()
+    if name.endswith((".mp4", ".webm", ".mkv", ".mov", ".gif", ".avi")):
+        return 0
+    return 1 if name.endswith((".mp3", ".flac", ".opus", ".ogg", ".wav", ".m4a")) else 2
 
 
 def _shown(file: ServerFile) -> str:

@@ -1,5 +1,9 @@
-"""Prepares files for ComfyUI's loaders. Blocking Pillow work: call it in a thread."""
+"""Sends a request's files to a ComfyUI server, as its loaders take them.
 
+`uploaded` prepares them in a thread; everything else here is blocking Pillow work.
+"""
+
+import asyncio
 import hashlib
 import io
 import struct
@@ -8,8 +12,12 @@ from dataclasses import dataclass
 
 from PIL import Image, ImageOps
 
+from backends.comfyui.server import ComfyUIServer
+from backends.comfyui.workflow.fill import fit_size
+from backends.comfyui.workflow.template import Workflow
+from backends.comfyui.workflow.words import Asked
 from backends.media.pictures import as_png, open_picture
-from queueing.core.requests import File
+from queueing.core.requests import File, TextToImage, TextToVideo
 
 UPLOAD_SIDE = 4096  # pixels; templates scale down anyway, and uploads are limited to 100 MB
 
@@ -29,6 +37,24 @@ class ServerUpload:
 
     file: File
     size: tuple[int, int] | None = None
+
+
+async def uploaded(
+    server: ComfyUIServer, files: Mapping[str, File], request: Asked, workflow: Workflow
+) -> tuple[dict[str, str], Asked]:
+    """Upload files and return their names on the server by placeholder, and the request.
+
+    A size left open follows the first picture's shape. Without a place for them, or with too few,
+    nothing is uploaded, because filling the graph will refuse them.
+    """
+    if not files.keys() <= workflow.placeholders or not workflow.needs <= files.keys():
+        return dict.fromkeys(files, ""), request
+    prepared = await asyncio.to_thread(prepare_uploads, files)
+    width, height = (workflow.defaults.get(side) for side in ("width", "height"))
+    size = prepared["picture"].size if "picture" in prepared else None
+    if size and isinstance(width, int) and isinstance(height, int):
+        request = _shaped(request, size, (width, height))
+    return {word: await server.upload(each.file) for word, each in prepared.items()}, request
 
 
 def prepare_uploads(files: Mapping[str, File]) -> dict[str, ServerUpload]:
@@ -87,6 +113,14 @@ def stand_in(word: str) -> File:
     if word == "mask":
         return _named(as_png(Image.new("RGBA", (64, 64), (255, 255, 255, 0))), "png")
     return _named(as_png(Image.new("RGB", (64, 64), "grey")), "png")
+
+
+def _shaped(request: Asked, picture: tuple[int, int], default: tuple[int, int]) -> Asked:
+    """Return a request whose open size follows a picture's shape."""
+    if not isinstance(request, TextToImage | TextToVideo) or request.width or request.height:
+        return request
+    width, height = fit_size(picture, default)
+    return request.model_copy(update={"width": width, "height": height})
 
 
 def _sound(file: File) -> ServerUpload:

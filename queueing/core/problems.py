@@ -40,6 +40,7 @@ class What(StrEnum):
     NO_PICTURE = "no_picture"
     NO_RESULT = "no_result"
     KEPT_BACK = "kept_back"
+    MORE_RESULTS = "more_results"  # count
     DRAWS_ONLY = "draws_only"
     NO_LORA = "no_lora"  # name
     OTHER_LORAS = "other_loras"  # name, there

@@ -8,11 +8,12 @@ from PIL import Image
 
 from backends.comfyui.answers import ServerFile, read_ended
 from backends.comfyui.backend import ComfyUI
-from backends.comfyui.results import KEPT_BACK, collected
+from backends.comfyui.results import FILES_MOST, KEPT_BACK, collected
 from backends.media import films
 from backends.media.metadata import svg
 from backends.media.metadata.kinds import is_film, moves
 from queueing.core.errors import Rejected
+from queueing.core.problems import Problem
 from queueing.core.requests import Output
 from tests.backends.planted import PLANTED, SECRET, words_of
 
@@ -124,6 +125,27 @@ async def test_a_film_comes_before_its_still_and_its_sound(comfy: ComfyUI, kind:
     assert kinds == ["audio", "image"]
     assert is_film(output.files[0].mime) or moves(output.files[0].data)
     assert [file.name for file in output.files] == [f"wan-{n}.bin" for n in range(1, 5)]
+
+
+async def test_the_film_is_there_though_every_frame_was_saved_as_well(
+    comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hundreds of frames would fill the memory and the chat, and the film be lost among them."""
+    frame = PLANTED["PNG"]()
+
+    async def download(file: ServerFile) -> tuple[bytes, str]:
+        return film("mp4") if file.filename.endswith("mp4") else frame, ""
+
+    monkeypatch.setattr(comfy._server, "download", download)
+    names = [*(f"{n}.png" for n in range(300)), "film.mp4"]
+    told = [ServerFile(filename=name) for name in names]
+    output = await collected(comfy._server, told, "wan", keep_metadata=False)
+    assert output.files[0].mime == "video/mp4"
+    assert len(output.files) == FILES_MOST
+    assert Problem.read(output.missing).values == {"count": 301 - FILES_MOST}
+    monkeypatch.setattr("backends.comfyui.results.BYTES_MOST", 10)
+    few = await collected(comfy._server, told, "wan", keep_metadata=False)
+    assert [file.mime for file in few.files] == ["video/mp4"]
 
 
 @pytest.mark.parametrize("kind", ["PNG", "WEBP", "JPEG"])

@@ -8,8 +8,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
+from backends.comfyui.workflow.defaults import check_values, defaults_in, validated
 from backends.comfyui.workflow.graph import (
     Graph,
     Node,
@@ -19,7 +20,6 @@ from backends.comfyui.workflow.graph import (
     is_deep,
     link_of,
     names_in,
-    placeholders_in,
     substituted,
     texts_in,
     words_in,
@@ -28,27 +28,12 @@ from backends.comfyui.workflow.measures import grid_of, rate_of
 from backends.comfyui.workflow.media import Medium, abilities_of, medium_of, saves_in
 from backends.comfyui.workflow.memory import Marks, all_marks, is_plain, marks_of
 from backends.comfyui.workflow.optional import needed_files
-from backends.comfyui.workflow.words import FILES, FOLLOWS, NEEDS_DEFAULT, NO_DEFAULT, WORDS, Asked
+from backends.comfyui.workflow.words import FILES, FOLLOWS, NEEDS_DEFAULT, WORDS
 from queueing.core.errors import BadModel
 from queueing.core.near import near
-from queueing.core.requests import (
-    Capability,
-    Generation,
-    TextToAudio,
-    TextToImage,
-    TextToSpeech,
-    TextToVideo,
-)
-
-_REQUESTS: Mapping[Medium, tuple[type[Asked], ...]] = {
-    Medium.PICTURE: (TextToImage, TextToVideo, TextToAudio, TextToSpeech),
-    Medium.FILM: (TextToVideo, TextToImage, TextToAudio, TextToSpeech),
-    Medium.SOUND: (TextToAudio, TextToSpeech, TextToVideo, TextToImage),
-}
-"""The requests whose fields the defaults of a graph are, the likeliest first."""
+from queueing.core.requests import Capability
 
 _ALSO = {"frames": "seconds"}  # a default that counts though no placeholder has its name
-_FRAMES_MOST = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,8 +135,8 @@ def prepare(nodes: Graph, values: Mapping[str, JsonValue], *, name: str) -> Work
     Values for placeholders of `WORDS` become defaults; unknown names are left to the caller, which
     may have a second template that uses them.
     """
-    defaults = _defaults(nodes, name) | dict(values)
-    _check_values(defaults, name)
+    defaults = defaults_in(nodes, name) | dict(values)
+    check_values(defaults, name)
     used = words_in(nodes)
     if not used & {"prompt", *FILES}:
         raise BadModel(f"{name}: no node holds {{{{prompt}}}}")
@@ -169,7 +154,7 @@ def prepare(nodes: Graph, values: Mapping[str, JsonValue], *, name: str) -> Work
         name=name,
         nodes=substituted(nodes, own),
         placeholders=used & WORDS.keys(),
-        defaults=_validated(
+        defaults=validated(
             name, medium, {k: v for k, v in defaults.items() if k in counted & WORDS.keys()}
         ),
         saves=saves,
@@ -209,28 +194,6 @@ def _node(where: str, value: JsonValue) -> Node:
     return Node(class_type=class_type, inputs=inputs)
 
 
-def _defaults(nodes: Graph, name: str) -> dict[str, JsonValue]:
-    """Return the defaults written in the placeholders themselves."""
-    defaults: dict[str, JsonValue] = {}
-    for key, node in nodes.items():
-        for found in placeholders_in(node.inputs):
-            word, text = found[1], found[2]
-            if text is None:
-                continue
-            if defaults.setdefault(word, text) != text:
-                raise BadModel(f"{name}: node {key}: {{{{{word}}}}} has two different defaults")
-    return {word: text if word in WORDS else _scalar(str(text)) for word, text in defaults.items()}
-
-
-def _scalar(text: str) -> JsonValue:
-    """Read a number or boolean as such, and everything else as text."""
-    try:
-        value: JsonValue = json.loads(text)
-    except ValueError:
-        return text
-    return value if isinstance(value, int | float) else text
-
-
 def _check_placeholder(
     where: str, node: Node, word: str, defaults: Mapping[str, JsonValue]
 ) -> None:
@@ -245,43 +208,3 @@ def _check_placeholder(
         raise BadModel(f"{shown} needs a default, as in {{{{{word}:1}}}}, or values.{word}")
     if word == "lora" and word not in defaults and not bypass(node):
         raise BadModel(f"{shown} without a default belongs into a LoraLoader with linked inputs")
-
-
-def _check_values(values: Mapping[str, JsonValue], name: str) -> None:
-    for word, value in values.items():
-        if word in NO_DEFAULT:
-            raise BadModel(f"{name}: {word} comes with each request and takes no default")
-        if not isinstance(value, str | int | float) or "{{" in str(value):
-            raise BadModel(f"{name}: values.{word} must be a text or a number")
-
-
-def _validated(
-    name: str, medium: Medium, defaults: Mapping[str, JsonValue]
-) -> Mapping[str, JsonValue]:
-    """Return the defaults with the types and bounds that requests have."""
-    return {word: _valid(name, medium, word, value) for word, value in defaults.items()}
-
-
-def _valid(name: str, medium: Medium, word: str, value: JsonValue) -> JsonValue:
-    if word == "lora":
-        return value
-    if word == "frames":
-        return _frames(name, value)
-    asked = next(kind for kind in _REQUESTS[medium] if word in kind.model_fields)
-    words = {"prompt": ""} if issubclass(asked, Generation) else {"text": "-"}
-    try:
-        request = asked.model_validate({**words, word: value})
-    except ValidationError as error:
-        raise BadModel(f"{name}: default of {{{{{word}}}}}: {error.errors()[0]['msg']}") from None
-    found: JsonValue = request.model_dump()[word]
-    return found
-
-
-def _frames(name: str, value: JsonValue) -> int:
-    try:
-        frames = int(str(value))
-    except ValueError:
-        frames = 0
-    if not 1 <= frames <= _FRAMES_MOST:
-        raise BadModel(f"{name}: default of {{{{frames}}}}: it is no number of frames")
-    return frames

@@ -23,6 +23,7 @@ TEXTS: Mapping[str, str] = {
     "failure.step_failed": "Der Server konnte das nicht fertigstellen; andere Einstellungen klappen vielleicht.",
     "failure.no_picture": "Der Server ist fertig geworden, hat aber kein Bild geliefert. Bitte sag dem Betreiber Bescheid.",
     "failure.no_result": "Der Server ist fertig geworden, hat aber nichts geliefert. Bitte sag dem Betreiber Bescheid.",
+    "failure.more_results": "Dateien, die auf dem Server geblieben sind, weil es zu viele waren: {count}.",
     "failure.kept_back": "Aus einer Datei des Servers ließ sich der Workflow nicht entfernen, deshalb wurde sie nicht gesendet. Bitte sag dem Betreiber Bescheid.",
     "failure.draws_only": "Dieses Modell zeichnet nur Bilder.",
     "failure.no_lora": "Dieser Server hat kein LoRA namens {name}.",

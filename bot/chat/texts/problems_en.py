@@ -23,6 +23,7 @@ TEXTS: Mapping[str, str] = {
     "failure.step_failed": "The server couldn't finish this; other settings may work.",
     "failure.no_picture": "The server finished without a picture. Please tell the operator.",
     "failure.no_result": "The server finished without a result. Please tell the operator.",
+    "failure.more_results": "Files left on the server because there were too many: {count}.",
     "failure.kept_back": "The workflow couldn't be removed from a file the server made, so the file wasn't sent. Please tell the operator.",
     "failure.draws_only": "This model only draws pictures.",
     "failure.no_lora": "This server has no LoRA named {name}.",
