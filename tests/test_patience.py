@@ -21,6 +21,7 @@ SLEEPS = {
     "processes/cluster.py": "other processes, which cannot signal",
     "backends/test_comfyui_real.py": "a real server",
     "backends/test_http.py": "what drips for ever, until the client gives up",
+    "backends/test_images_real.py": "a real server",
     "backends/test_openai_real.py": "a real server",
     "bot/gateway/fetching/test_fetcher.py": "a server that drips for ever, until it is given up",
     "bot/cli/test_cli.py": "another process shows nothing but its file",

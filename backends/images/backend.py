@@ -19,6 +19,7 @@ from backends.images.flavour import ListedPainter, PictureFlavour, able
 from backends.images.flavours import PICTURE_FLAVOURS
 from backends.images.loras import found, shown
 from backends.images.order import PictureOrder, prepared, size_of
+from backends.images.replies import PictureTokenRefused
 from backends.images.results import collected
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import BackendError, BadModel, NotLoaded, Rejected, Unavailable
@@ -247,12 +248,18 @@ class Images:
     async def _recognise(self) -> tuple[PictureFlavour, str]:
         """Detect the flavour, trying the known one first; return it and the server's description."""
         known = [] if self._flavour is None else [self._flavour]
+        verdict = Unavailable("nothing at this url answers like a picture server")
         for flavour in [*known, *self._flavours]:
-            if description := await flavour.describe(self._http):
+            try:
+                description = await flavour.describe(self._http)
+            except PictureTokenRefused as error:  # some gateways refuse unknown paths this way
+                verdict = error
+                continue
+            if description:
                 self._flavour = flavour
                 self.can_unload, self.unloads_together = flavour.can_unload, flavour.frees_all
                 return flavour, description
-        raise Unavailable("nothing at this url answers like a picture server")
+        raise verdict
 
     async def _known(self) -> PictureFlavour:
         return self._flavour or (await self._recognise())[0]

@@ -32,6 +32,11 @@ class ListedName(PictureReply):
     """An entry of /v1/models."""
 
     id: str
+    owned_by: str | None = None
+
+
+class PictureTokenRefused(Unavailable):
+    """The server refuses this call without another token."""
 
 
 class NameListing(PictureReply):
@@ -86,7 +91,7 @@ async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
         text, _ = await http.get_bytes(path, limit=JSON_LIMIT)
     except (HttpRefused, HttpFailed) as error:
         if error.status in {401, 403}:
-            raise Unavailable(
+            raise PictureTokenRefused(
                 "the server refuses the token, or wants one (setting `token`)"
             ) from error
         if error.status in BUSY:

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from backends.common.http import Http
 from backends.images.flavour import MIRRORED, GenericPictures, ListedPainter
 from backends.images.order import PictureOrder
-from backends.images.replies import PictureReply, ask, listing
+from backends.images.replies import NameListing, PictureReply, ask, listing
 
 
 class OmniVersion(PictureReply):
@@ -30,9 +30,13 @@ class VllmOmni(GenericPictures):
     takes: ClassVar[frozenset[str]] = MIRRORED | {"negative", "steps", "guidance", "seed"}
 
     async def describe(self, http: Http) -> str | None:
-        """Detect it by /version."""
+        """Detect it by /version, and by the owner it names in its list: others have one as well."""
         answer = await ask(http, "/version", OmniVersion)
-        return f"vLLM-Omni {answer.version}" if answer else None
+        listed = await ask(http, "/v1/models", NameListing) if answer else None
+        if answer is None or listed is None:
+            return None
+        owned = any("vllm" in (entry.owned_by or "") for entry in listed.data)
+        return f"vLLM-Omni {answer.version}" if owned else None
 
     async def served(self, http: Http) -> tuple[ListedPainter, ...]:
         """Return the list; all of its models are loaded."""

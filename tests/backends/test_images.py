@@ -336,6 +336,29 @@ async def test_a_server_is_recognised_by_its_own_calls(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+async def test_a_gateway_that_refuses_unknown_paths_hides_no_server(kind: str) -> None:
+    """The right token would be called wrong."""
+    async with painting(kind) as fake:
+        fake.guarded = True
+        backend = Images(BackendSpec(name="p", kind="images", url=f"{fake.url}/v1/"))
+        await backend.load(model())
+        assert (await output(backend, work())).files
+        await backend.aclose()
+
+
+async def test_another_server_at_the_same_address_is_recognised() -> None:
+    """It would be spoken to as the one before, until Usher is restarted."""
+    async with connected("swarmui") as (before, backend):
+        await before.stop()
+        after = FakePainter("localai", port=before.port)
+        await after.start()
+        assert (await backend.probe()).description == "LocalAI v4.2.0"
+        await backend.load(model())
+        assert (await output(backend, work())).files
+        await after.stop()
+
+
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_token_opens_the_server(kind: str) -> None:
     """A protected server could not be used."""
     async with painting(kind, token="sesame") as fake:

@@ -51,7 +51,8 @@ class OpenAiCalls:
         )
 
     async def models(self, _: web.Request) -> web.Response:
-        entries = [{"id": name, "object": "model"} for name in self.fake.models]
+        owner = {"owned_by": "vllm"} if self.fake.kind == "vllm-omni" else {}
+        entries = [{"id": name, "object": "model"} | owner for name in self.fake.models]
         return web.json_response({"object": "list", "data": entries})
 
     async def drawn(self, _: web.Request) -> web.Response:

@@ -38,7 +38,7 @@ def picture(width: int = 64, height: int = 64, prompt: str = "", form: str = "PN
 class FakePainter:
     """One server. `url` is set once it runs; `requests` are (path, body) in order."""
 
-    def __init__(self, kind: str, *, token: str | None = None) -> None:
+    def __init__(self, kind: str, *, token: str | None = None, port: int = 0) -> None:
         self.kind = kind
         self.token = token
         self.models = ["alpha.safetensors", "beta"] if kind in {"localai", "swarmui"} else ["alpha"]
@@ -52,12 +52,13 @@ class FakePainter:
         self.faults: deque[Callable[[], web.Response]] = deque()
         self.by_url = False  # results as addresses instead of base64
         self.files: dict[str, bytes] = {}  # what such addresses lead to
+        self.guarded = False  # a gateway before it refuses paths that it does not know
         self.host = ""  # the server such addresses name, its own if empty
         self.jobs: dict[str, dict[str, Any]] = {}
         self.sessions: dict[str, set[asyncio.Future[Any]]] = {}
         self.one_at_a_time = asyncio.Lock()
         self.changed = asyncio.Event()
-        self.port = port_of(self)
+        self.port = port or port_of(self)
         self.url = f"http://127.0.0.1:{self.port}"
         self.tasks: set[asyncio.Future[Any]] = set()
         self._runner: web.AppRunner | None = None
@@ -140,6 +141,8 @@ class FakePainter:
         return response
 
     async def _unknown(self, request: web.Request) -> web.Response:
+        if self.guarded:
+            return web.json_response({"error": {"message": "Unauthorized"}}, status=401)
         if self.kind == "swarmui":
             return web.Response(text="<html>SwarmUI</html>", content_type="text/html")
         return web.json_response({"error": {"code": 404, "message": "Not Found"}}, status=404)
