@@ -20,8 +20,6 @@ from backends.comfyui.models import (
     check_offered,
     choices_of,
     input_of,
-    lora_name,
-    lora_named,
     read_templates,
 )
 from backends.comfyui.results import collected
@@ -33,6 +31,7 @@ from backends.comfyui.workflow.media import Medium
 from backends.comfyui.workflow.template import Workflow
 from backends.comfyui.workflow.words import Asked, places
 from backends.common.http import Http
+from backends.common.loras import lora_name, lora_named
 from backends.common.options import read_options
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import BadModel, OutOfMemory, Rejected, Unavailable

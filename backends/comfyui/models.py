@@ -3,7 +3,7 @@
 Reads template files on this machine; never calls a server.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -18,17 +18,12 @@ from backends.comfyui.workflow.versions import is_own, least_version
 from backends.comfyui.workflow.words import Asked
 from backends.common.options import read_options
 from queueing.core.catalog import ModelSpec
-from queueing.core.errors import BadModel, Rejected
-from queueing.core.near import near
-from queueing.core.problems import What, problem
+from queueing.core.errors import BadModel
 from queueing.core.requests import Capability, Record, TextToImage, needed
 
 _SHIPPED = resources.files("backends") / "workflows"
 _MODELS = ("ckpt_name", "unet_name")  # inputs that name a model rather than a part of one
 _LISTED = 10  # file names in an error text
-_NEAR = 3
-_COMPARED = 1000  # names a word is compared with, because comparing takes time
-_NAME_MOST = 80  # characters in a LoRA's name
 
 _LACKS: Mapping[Capability, tuple[str, str]] = {
     Capability.TEXT_TO_IMAGE: ("workflow", "it needs a picture, or draws none"),
@@ -131,41 +126,6 @@ def input_of(offered: JsonValue, class_type: str, name: str) -> JsonValue:
         return None
     inputs = inputs_for(info, {})
     return inputs.required.get(name) or inputs.optional.get(name)
-
-
-def lora_named(word: str, files: Sequence[str]) -> str:
-    """Return the LoRA file a person means, by path or by name without folder and ending.
-
-    Raises `Rejected` with the available names.
-    """
-    wanted = word.casefold()
-    called = ((file, {file, _base_name(file), lora_name(file)}) for file in files)
-    found = [file for file, names in called if wanted in {name.casefold() for name in names}]
-    if found:
-        return found[0]
-    names = [lora_name(file) for file in files[:_COMPARED]]
-    meant = near(word, names, most=_NEAR)
-    there, name = ", ".join(meant or names[:_LISTED]), word[:_NAME_MOST]
-    why = (
-        problem(What.OTHER_LORAS, name=name, there=there)
-        if there
-        else problem(What.NO_LORA, name=name)
-    )
-    raise Rejected(f"no LoRA is called {word!r}", problem=why)
-
-
-def lora_name(file: str) -> str:
-    """Return the name people use for a LoRA: its file's name without folder and ending.
-
-    Invisible characters are removed: a name must not reverse the text around it.
-    """
-    name = _base_name(file)
-    bare = name.rpartition(".")[0] or name
-    return "".join(char for char in bare if char.isprintable())[:_NAME_MOST]
-
-
-def _base_name(file: str) -> str:
-    return file.replace("\\", "/").rpartition("/")[2]  # servers on Windows list their own slashes
 
 
 def check_offered(workflow: Workflow, node_id: str, offered: JsonValue) -> None:

@@ -12,12 +12,12 @@ from typing import ClassVar
 from pydantic import Field, SecretStr, field_validator
 
 from backends.common.http import Http
+from backends.common.loras import lora_name, lora_named
 from backends.common.naming import ENDINGS, catalog_names
 from backends.common.options import read_options
 from backends.images.errors import NO_MODEL, classified
 from backends.images.flavour import ListedPainter, PictureFlavour, able
 from backends.images.flavours import PICTURE_FLAVOURS
-from backends.images.loras import found, shown
 from backends.images.order import PictureOrder, prepared, size_of
 from backends.images.replies import PictureTokenRefused
 from backends.images.results import collected
@@ -150,7 +150,7 @@ class Images:
         """Return the names of the server's LoRAs."""
         with classified():
             flavour = await self._known()
-            return tuple(dict.fromkeys(shown(path) for path in await flavour.loras(self._http)))
+            return tuple(dict.fromkeys(lora_name(path) for path in await flavour.loras(self._http)))
 
     async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
         """Return which models are in memory; None if the server does not report it."""
@@ -227,7 +227,7 @@ class Images:
         work: Work,
     ) -> PictureOrder:
         paths = await flavour.loras(self._http) if request.lora else ()
-        loras = tuple((found(lora.name, paths), lora.weight) for lora in request.lora)
+        loras = tuple((lora_named(lora.name, paths), lora.weight) for lora in request.lora)
         sent = await asyncio.to_thread(prepared, request, work.files)
         own = _options(model)
         usual = (own.width, own.height) if own.width and own.height else None

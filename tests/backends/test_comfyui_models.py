@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from backends.comfyui.models import check_offered, lora_named, read_templates
+from backends.comfyui.models import check_offered, read_templates
+from backends.common.loras import lora_named
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import Capability, TextToImage

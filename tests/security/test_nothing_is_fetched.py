@@ -11,6 +11,7 @@ from aiohttp.test_utils import TestServer
 from backends.comfyui.watch import Watch
 from backends.common.http import Http, HttpFailed
 from backends.common.sockets import listener
+from queueing.core.errors import Unavailable
 from tests.fakes.telegram import FakeTelegram
 from tests.security.bots import on_telegram
 
@@ -56,6 +57,9 @@ async def test_no_server_sends_us_elsewhere(bait: Bait, status: int) -> None:
             await http.post_json("/prompt", {})
         with pytest.raises(HttpFailed):
             async with http.stream_lines("/v1/chat/completions", {}, read_s=5):
+                pass
+        with pytest.raises(Unavailable):
+            async with http.talk("/API/GenerateText2ImageWS", {}, silence_s=5):
                 pass
         await http.aclose()
         async with listener({"Authorization": "Bearer canary"}) as session:
