@@ -5,7 +5,13 @@ from bot.chat.api.table import Command
 from bot.chat.commands import ask
 from bot.chat.commands.context import Call, Context
 
-COMMAND = Command(name="listen", help="command.listen", hidden=True, takes=ask.COMMAND.takes)
+COMMAND = Command(
+    name="listen",
+    help="command.listen",
+    hidden=True,
+    takes=ask.COMMAND.takes,
+    params=tuple(param for param in ask.COMMAND.params if param.name == "model"),
+)
 
 
 async def handle(context: Context, call: Call) -> Answer:

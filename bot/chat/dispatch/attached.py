@@ -17,11 +17,14 @@ _NAME_SHOWN = 60
 _NAMES_SHOWN = 5
 
 
-def used(command: Command, invocation: Invocation, language: str) -> tuple[Attachment, ...]:
+def used(
+    command: Command, invocation: Invocation, language: str, *, joins: bool = False
+) -> tuple[Attachment, ...]:
     """Return the attachments the command uses. Raises `BadCall` when it cannot use every one.
 
     Attachments of a message that is replied to count for commands that take attachments at all; a
-    single picture to start from is the person's own if they attached one.
+    single picture to start from is the person's own if they attached one. What `joins` a question
+    that was asked before needs no words of its own.
     """
     files = _looked_at(command, invocation)
     unused = [file for file in files if file.kind not in command.takes]
@@ -30,7 +33,8 @@ def used(command: Command, invocation: Invocation, language: str) -> tuple[Attac
     for kind, most in command.takes.items():
         alike = next((each for each in (SPOKEN, FILMED) if kind in each), {kind})
         _check_count(command, kind, sum(file.kind in alike for file in files), most)
-    if command.name == "ask" and not invocation.options and not invocation.text.strip():
+    alone = not invocation.options and not invocation.text.strip()
+    if command.name == "ask" and alone and not joins:
         _ask_what_about(files)
     return files
 

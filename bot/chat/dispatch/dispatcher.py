@@ -121,7 +121,7 @@ class Dispatcher:
             return
         self._presenter.remember_call(invocation)
         try:
-            invocation = meant(await self._completed(invocation), self._typed)
+            invocation = meant(await self._completed(invocation), self._typed, self._is_model)
             person = await self._caller(invocation.user)
             language = person.language or language
             answer = await self._answer(invocation, person, language)
@@ -193,7 +193,8 @@ class Dispatcher:
                 return None
         command = self._allowed(invocation, person, language)
         try:
-            files = attached.used(command, invocation, language)
+            joins = earlier is not None
+            files = attached.used(command, invocation, language, joins=joins)
             invocation = replace(invocation, files=files)
             if earlier is not None:
                 call = Call(invocation=invocation, args={}, person=person, language=language)
@@ -242,8 +243,10 @@ class Dispatcher:
     def _args(self, command: Command, invocation: Invocation) -> Args:
         if invocation.options:
             return check(command, invocation.options)
-        catalog = self._context.catalog
-        return parse(command, invocation.text, lambda first: catalog.find(first) is not None)
+        return parse(command, invocation.text, self._is_model)
+
+    def _is_model(self, name: str) -> bool:
+        return self._context.catalog.find(name) is not None
 
     def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
         """Return up to 25 values for a parameter from memory, those with the typed prefix first."""

@@ -1,7 +1,7 @@
 """The call meant by a line that names no command, the same on every platform."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from bot.chat.api.attachment_kinds import SPOKEN, AttachmentKind
@@ -10,11 +10,16 @@ from bot.chat.api.base import Invocation
 _SLIP = re.compile(r"/[/\s]+([A-Za-z][\w-]*)")
 
 
-def meant(invocation: Invocation, commands: Collection[str]) -> Invocation:
+def meant(
+    invocation: Invocation,
+    commands: Collection[str],
+    is_model: Callable[[str], bool] = lambda _: False,
+) -> Invocation:
     """Return the call that was meant; `commands` are the names people may type.
 
-    Pictures without a word ask what is in them, a recording is a question itself. "//image cat" and "/ image cat" are slips, not
-    questions for a model: they are answered with the help about that command.
+    Pictures without a word ask what is in them; a recording, alone or with a model's name, is a
+    question itself. "//image cat" and "/ image cat" are slips, not questions for a model: they are
+    answered with the help about that command.
     """
     if invocation.command != "ask" or invocation.options:
         return invocation
@@ -22,7 +27,7 @@ def meant(invocation: Invocation, commands: Collection[str]) -> Invocation:
     kinds = {file.kind for file in invocation.files}
     if not text and kinds == {AttachmentKind.PICTURE}:
         return replace(invocation, command="describe")
-    if not text and kinds & SPOKEN:
+    if kinds & SPOKEN and (not text or is_model(text)):
         return replace(invocation, command="listen")
     slip = _SLIP.match(text)
     if slip is not None and slip[1].lower() in commands:

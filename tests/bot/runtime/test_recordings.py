@@ -541,3 +541,16 @@ def test_people_see_the_same_of_a_queue_behind_a_connection() -> None:
     shown = [[message.texts for message in chat.messages.values()] for chat in (near, far)]
     assert shown[0] == shown[1]
     assert len(shown[0]) == 2
+
+
+def test_a_model_can_be_named_for_a_recording() -> None:
+    """A voice message with "/ask llama" would be answered with a complaint about a missing word."""
+    llama = replace(QWEN, name="llama")
+
+    async def scenario(running: Bot) -> None:
+        await says(running, words="llama")
+        await quiet(running)
+        job = await question(running)
+        assert job.model == "llama"
+
+    played(scenario, house(models=(WHISPER, QWEN, llama)))

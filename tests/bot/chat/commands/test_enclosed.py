@@ -8,6 +8,7 @@ import pytest
 from backends.media import films
 from backends.media.documents import DocumentContents
 from backends.media.sounds import Voice
+from bot.chat.api.base import Album
 from bot.requests import papers, sounds
 from queueing.core.requests import Capability, Chat, File
 from tests.bot.results import DEAF, QWEN, ask, attachment, done, in_bot, model, picture
@@ -169,3 +170,22 @@ def test_a_file_that_is_too_large_is_not_even_downloaded() -> None:
     told = [text for _, text in in_bot(scenario, QWEN, WHISPER).private]
     assert all("is too large (30 MB)" in text for text in told)
     assert len(told) == 3
+
+
+def test_a_late_document_of_an_album_joins_its_question() -> None:
+    """Of three papers sent together the slow one would be missing, without a word."""
+
+    async def scenario(running: Bot) -> None:
+        first = attachment(b"one", "one.pdf", "application/pdf", part="1")
+        late = attachment(b"two", "two.pdf", "application/pdf", part="2")
+        album = {"key": "fake:album"}
+        await ask(running, "/ask before")
+        job = await ask(running, "/ask compare", files=(first,), album=Album(begun=False), **album)
+        assert job is not None
+        again = running.chat.call("/ask", files=(late,), album=Album(begun=True), **album)
+        await running.gate.call(again)
+        current = await running.queue.jobs.get(job.id)
+        text = "> one.pdf\n> one\n\ncompare\n> two.pdf\n> two"
+        assert question(current) == (text, 0)
+
+    in_bot(scenario, DEAF)
