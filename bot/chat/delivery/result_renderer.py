@@ -153,7 +153,7 @@ class ResultRenderer:
         missing = _missing(job, output, language)
         note = _in_lines(note, (missing,) if missing else (), notes)
         if heard := recordings.heard_in(job):
-            output = replace(output, text=f"{spoken.quoted(heard)}\n\n{output.text}")
+            output = replace(output, text=f"{spoken.quoted(heard, language)}\n\n{output.text}")
         measures = await measured(output.files[0]) if output.files else UNKNOWN
         content = status.result(
             job,

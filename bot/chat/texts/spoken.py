@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bot.chat.api.content import Body, Content
-from bot.chat.texts import buttons, join, say
+from bot.chat.texts import buttons, join, say, word
 from bot.chat.texts.status import running, shortened, waiting
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Progress
@@ -36,10 +36,9 @@ def _stands(standing: Standing, progress: Progress | None, language: str) -> Bod
     return waiting(standing, language)
 
 
-def quoted(heard: str) -> str:
-    """Return what was heard as a quotation, in the form that models write."""
-    lines = shortened(heard, HEARD_SHOWN).splitlines()
-    return "\n".join(f"> {line}" for line in (f"🎤 {lines[0]}", *lines[1:]))
+def quoted(heard: str, language: str) -> str:
+    """Return what was heard as a quotation, for the beginning of its answer."""
+    return word(language, "recording.heard", text=shortened(heard, HEARD_SHOWN))
 
 
 def cut(names: Sequence[str], language: str) -> Body:

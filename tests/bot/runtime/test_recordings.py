@@ -118,7 +118,7 @@ def test_a_voice_message_is_answered_in_one_message_that_quotes_it() -> None:
     assert all(text.startswith(first) for text in message.texts[:2])
     assert any("whisper" in text for text in message.texts)
     assert any("qwen is writing" in text for text in message.texts)
-    assert message.text.startswith(f"> 🎤 {SAID}\n\n{ANSWER}\n\n")
+    assert message.text.startswith(f"🎤 “{SAID}”\n\n{ANSWER}\n\n")
     assert asked_of(gpu, "studio") == [SAID]
     assert not asked_of(gpu, "mouth")
 
@@ -266,7 +266,7 @@ def test_the_answer_is_read_aloud_for_those_who_want_it() -> None:
         await quiet(running)
 
     answer, sound = played(scenario, gpu).messages.values()
-    assert answer.text.startswith(f"> 🎤 {SAID}\n\n{ANSWER}")
+    assert answer.text.startswith(f"🎤 “{SAID}”\n\n{ANSWER}")
     assert "🔊" not in answer.text
     (file,) = sound.contents[-1].files
     assert (file.mime, file.data) == ("audio/mpeg", ANSWER.encode())
@@ -452,7 +452,7 @@ def test_a_question_asked_again_is_not_written_down_again() -> None:
     texts = [message.text for message in played(scenario, gpu).messages.values()]
     assert asked_of(gpu, "studio") == [SAID, SAID, "and red?"]
     assert len(asked_of(gpu, "ears")) == 1
-    assert [text.startswith("> 🎤") for text in texts] == [True, True, False]
+    assert [text.startswith("🎤 “") for text in texts] == [True, True, False]
 
 
 def test_a_question_that_was_not_heard_is_heard_when_it_is_asked_again() -> None:
