@@ -213,7 +213,7 @@ def test_what_people_show_each_other_is_no_call() -> None:
     assert not in_bot(scenario).private
 
 
-@pytest.mark.parametrize("line", ["/image a cat", "/vary"])
+@pytest.mark.parametrize("line", ["/upscale", "/vary"])
 def test_an_album_for_a_command_that_takes_one_picture_is_refused(line: str) -> None:
     """A picture would be drawn from one of several, and no one knows which."""
 
