@@ -82,7 +82,12 @@ SUFFIX = (
     "suffix is not currently supported",
     "unsupported param: suffix",
 )
-DEAF = ("does not support audio", "audio input is not supported")
+DEAF = (
+    "does not support audio",
+    "audio input is not supported",
+    "does not support transcriptions",
+    "does not support translations",
+)
 BAD_SOUNDS = (
     "failed to read audio",
     "failed to decode audio",

@@ -200,7 +200,8 @@ def failure(kind: str, fault: str, fields: dict[str, Any]) -> web.Response | Non
             text = f"Voice '{fields['voice']}' not found. Available voices: {', '.join(VOICES)}"
             return told({"detail": {"error": "validation_error", "message": text}}, 400)
         case "deaf":
-            text = "The current model does not support audio input."
+            api = "The model does not support Transcriptions API"
+            text = api if kind == "vllm" else "The current model does not support audio input."
             return told({"error": {"code": 501, "message": text}}, 501)
         case "unreadable":
             return told({"detail": "Failed to decode audio."}, 415)
@@ -239,7 +240,7 @@ def _verbose(kind: str, said: str) -> dict[str, Any]:
             whole["text"] = f"{said}\n{INVENTED}\n"
         case "vllm":
             whole["duration"] = "4.0"
-            whole["segments"] = segments[:-1]
+            whole["segments"] = [each | {"no_speech_prob": None} for each in segments[:-1]]
             whole["text"] = said
         case "localai":  # as old versions did
             whole = {"text": said, "segments": [_nanoseconds(each) for each in segments[:-1]]}
