@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from backends.common.memory import NvmlProbe
-from backends.media import films
+from backends.media import documents, films
 from backends.registry import connect
 from bot.chat.api.base import ChatPlatform
 from bot.chat.api.errors import ChatError
@@ -110,12 +110,15 @@ async def _attempt(what: str, name: str, trying: Awaitable[str], try_s: float) -
 
 
 def _films(catalog: Catalog) -> Iterator[Finding]:
-    """Report whether films and sound can be handled, if a server may make or take any."""
+    """Report whether films, sound and PDFs can be handled, if a server may make or take any."""
     if catalog.able(Capability.SPEECH_TO_TEXT) and not films.available():
         text = (
             "recordings are sent as they came: install usher-bot[media] for servers that need WAV"
         )
         yield Finding(what="recordings", name="PyAV", works=None, text=text)
+    if catalog.able(Capability.TEXT_TO_TEXT) and not documents.reads_pdfs():
+        text = "PDFs are refused: install usher-bot[media] for questions about them"
+        yield Finding(what="documents", name="pypdfium2", works=None, text=text)
     if all(spec.kind != "comfyui" for spec in catalog.backends.values()):
         return
     text = "their workflow is taken out, and what is too large for a chat is made to fit"

@@ -134,6 +134,33 @@ async def test_a_scanned_pdf_becomes_pictures_of_its_pages() -> None:
             assert ink[3] / high == pytest.approx(120 / 420, abs=0.02)
 
 
+async def test_a_page_with_few_words_is_no_scan() -> None:
+    """A short letter would be sent as a picture, which most models cannot see."""
+    pytest.importorskip("pypdfium2", reason="PDFs need usher-bot[media]")
+    found = await read(pdf(["Yours, Ada", ""]))
+    assert (found.text, found.pictures) == ("[page 1]\nYours, Ada", ())
+
+
+async def test_pictures_in_an_office_file_without_words_are_shown() -> None:
+    """A letter that was photographed into a Word file would be an empty one."""
+    photo, sign = io.BytesIO(), io.BytesIO()
+    Image.effect_noise((2000, 900), 60).save(photo, "PNG")
+    Image.effect_noise((40, 40), 60).save(sign, "PNG")
+    files = {
+        "word/media/image10.png": photo.getvalue(),
+        "word/media/image2.png": photo.getvalue(),
+        "word/media/image1.png": sign.getvalue(),
+        "word/media/image3.emf": b"not read",
+    }
+    scanned = zipped({"word/document.xml": "<document><p><t>Hi</t></p></document>", **files})
+    found = await read(scanned)
+    assert (found.text, len(found.pictures)) == ("Hi", 2)
+    with Image.open(io.BytesIO(found.pictures[0].data), formats=["JPEG"]) as page:
+        assert page.size == (1568, 706)
+    words = f"<document><p><t>{LONG * 9}</t></p></document>"
+    assert (await read(zipped({"word/document.xml": words, **files}))).pictures == ()
+
+
 # ---------------------------------------------------------------- bounds and refusals
 
 
@@ -172,7 +199,7 @@ async def test_what_is_wrong_with_a_pdf_is_told(monkeypatch: pytest.MonkeyPatch)
     pytest.importorskip("pypdfium2", reason="PDFs need usher-bot[media]")
     assert await fault_of(locked_pdf()) is Fault.ENCRYPTED
     assert await fault_of(b"%PDF-1.4\n" + bytes(400)) is Fault.UNREADABLE
-    monkeypatch.setattr(documents, "installed", lambda _: False)
+    monkeypatch.setattr(documents, "reads_pdfs", lambda: False)
     assert await fault_of(pdf(["hello"])) is Fault.NO_LIBRARY
 
 

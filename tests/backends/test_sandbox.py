@@ -195,6 +195,7 @@ def test_the_helper_loads_little() -> None:
     begins = (
         "import sys; from backends.media.helper.worker import _WORKS\n"
         "import backends.media.helper.documents.office\n"
+        "assert 'PIL' not in sys.modules\n"
         "try: import av, backends.media.helper.films.encode, backends.media.helper.sounds.convert\n"
         "except ImportError: pass\n"
     )

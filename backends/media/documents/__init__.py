@@ -13,7 +13,14 @@ from backends.media.helper.order import MediaTask, Order, pieces
 from backends.media.helper.process import MediaError, ask, installed
 from queueing.core.requests import File
 
-__all__ = ["DocumentContents", "DocumentError", "Fault", "is_document", "read_document"]
+__all__ = [
+    "DocumentContents",
+    "DocumentError",
+    "Fault",
+    "is_document",
+    "read_document",
+    "reads_pdfs",
+]
 
 MOST_BYTES = 50_000_000
 CHARACTERS = 200_000
@@ -26,8 +33,9 @@ class DocumentContents:
     """What a document says.
 
     `text` names pages, slides and sheets in brackets; `pages` is how many there are, 0 where the
-    file does not tell. A page without words (a scan) is one of the JPEG `pictures`. `truncated` is
-    set if there is more text, or more such pages, than was asked for.
+    file does not tell. A page without words (a scan) is one of the JPEG `pictures`; so
+    are the pictures in an office file that hardly says anything. `truncated` is set if there is more
+    text, or more such pages, than was asked for.
     """
 
     text: str
@@ -53,6 +61,11 @@ def is_document(mime: str, name: str = "") -> bool:
     return said in DOCUMENTS or PurePath(name).suffix.lower() in ENDINGS
 
 
+def reads_pdfs() -> bool:
+    """Return whether the library for PDFs (`usher-bot[media]`) is installed."""
+    return installed("pypdfium2")
+
+
 async def read_document(
     file: File, *, characters: int = CHARACTERS, pictures: int = PICTURES, wall_s: float = WALL_S
 ) -> DocumentContents:
@@ -66,7 +79,7 @@ async def read_document(
     mime = kind_of(file.data)
     if not mime:
         raise DocumentError(Fault.UNREADABLE, f"{file.mime} is neither a PDF nor an office file")
-    if mime == PDF and not installed("pypdfium2"):
+    if mime == PDF and not reads_pdfs():
         raise DocumentError(Fault.NO_LIBRARY, "PDFs need usher-bot[media]")
     order = Order(
         task=MediaTask.READ,

@@ -29,6 +29,7 @@ _SOONER: Mapping[MediaTask, tuple[int, int]] = {
     MediaTask.FRAMES: (MEMORY, 45),
 }
 _NICE = 15
+_OPEN_MOST = 64  # files: fonts, mostly
 
 _WORKS: Mapping[MediaTask, tuple[str, str]] = {
     MediaTask.CLEAN: ("films.remux", "cleaned"),
@@ -98,6 +99,7 @@ def _bound(memory: int, processor_s: int) -> None:
         (resource.RLIMIT_CPU, processor_s),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, _OPEN_MOST),
     ):
         with suppress(OSError, ValueError):  # a tighter limit is set already
             resource.setrlimit(what, (most, most))

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from backends.common.memory import NvmlProbe
-from backends.media import films
+from backends.media import documents, films
 from bot.chat.records.stored_records import MIGRATIONS
 from bot.cli import check
 from bot.cli.findings import Finding
@@ -87,6 +87,16 @@ async def test_it_says_whether_films_can_be_given_out(
     assert told.works is works
     assert there or "usher-bot[media]" in told.text
     assert ("films", "PyAV") not in await found(configured(tmp_path))
+
+
+@pytest.mark.parametrize("there", [True, False])
+async def test_it_says_whether_pdfs_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    """An operator would learn from people that their papers are refused."""
+    monkeypatch.setattr(documents, "reads_pdfs", lambda: there)
+    told = await found(configured(tmp_path, CONFIG))
+    assert (("documents", "pypdfium2") in told) is not there
 
 
 @pytest.mark.parametrize("there", [True, False])

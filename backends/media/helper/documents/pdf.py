@@ -1,24 +1,24 @@
 """Reads PDFs, or draws their pages where they hold no words. In the helper process only."""
 
-import io
 import math
 import time
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 import pypdfium2
 import pypdfium2.raw as pdfium
 
 from backends.media.helper.documents.kinds import Fault
+from backends.media.helper.documents.page import SIDE_MOST, as_page
 from backends.media.helper.documents.paper import Full, Paper
 from backends.media.helper.order import Answer, Faulty, Order
 
 _PAGES_MOST = 1000
 _PROCESSOR_S = 15.0  # afterwards what was found until then is the answer
 _WORDLESS = 40  # characters on a page, with fewer of which it is taken for a scan
-_SIDE_MOST = 1568  # pixels: models that see make nothing of more
 _SCALE_MOST = 4.0
-_QUALITY = 80
+_OBJECTS_MOST = 1000  # that are looked at to tell whether a page is a scan
 
 
 def read(order: Order, data: bytes) -> tuple[Answer, bytes]:
@@ -64,8 +64,8 @@ def _written(document: Any, paper: Paper) -> list[int]:
             if number >= _PAGES_MOST or _late():
                 paper.truncated = True
                 break
-            text = _words(document, number, paper.room)
-            if len("".join(text.split())) < _WORDLESS:
+            text, scanned = _words(document, number, paper.room)
+            if scanned:
                 wordless.append(number)
             if text.strip():
                 paper.add(f"\n[page {number + 1}]\n{text}\n")
@@ -74,26 +74,29 @@ def _written(document: Any, paper: Paper) -> list[int]:
     return wordless
 
 
-def _words(document: Any, number: int, most: int) -> str:
-    """Return the words of a page, "" if it is damaged."""
+def _words(document: Any, number: int, most: int) -> tuple[str, bool]:
+    """Return the words of a page and whether it is a scan; a damaged one is an empty scan."""
     try:
         page = document[number]
         words = page.get_textpage()
-        if words.count_chars() > most:
-            return str(words.get_text_range(count=most + 1))
-        return str(words.get_text_bounded())
+        many = words.count_chars() > most
+        text = str(words.get_text_range(count=most + 1) if many else words.get_text_bounded())
+        return text, len("".join(text.split())) < _WORDLESS and _is_drawn(page, text)
     except pypdfium2.PdfiumError:
-        return ""
+        return "", True
+
+
+def _is_drawn(page: Any, text: str) -> bool:
+    """Return whether a page shows more than its few words: a picture, or letters drawn as lines."""
+    shown = {each.type for each in islice(page.get_objects(max_depth=2), _OBJECTS_MOST)}
+    return pdfium.FPDF_PAGEOBJ_IMAGE in shown or (bool(shown) and not text.strip())
 
 
 def _drawn(page: Any) -> bytes:
     sides = [side if math.isfinite(side) and side > 0 else 1.0 for side in page.get_size()]
-    scale = min(_SIDE_MOST / max(sides), _SCALE_MOST)
-    picture = page.render(scale=scale, may_draw_forms=False).to_pil().convert("RGB")
-    picture.thumbnail((_SIDE_MOST, _SIDE_MOST))
-    out = io.BytesIO()
-    picture.save(out, "JPEG", quality=_QUALITY)
-    return out.getvalue()
+    scale = min(SIDE_MOST / max(sides), _SCALE_MOST)
+    picture = page.render(scale=scale, may_draw_forms=False).to_pil()
+    return as_page(picture)
 
 
 def _late() -> bool:
