@@ -158,8 +158,8 @@ def _shade(colour: Colour, factor: float) -> Colour:
     return round(red * factor), round(green * factor), round(blue * factor)
 
 
-def caption(image: Image.Image, prompt: str) -> None:
-    """Write the prompt and the disclaimer on a dark band at the foot."""
+def caption(image: Image.Image, prompt: str, *, on_top: bool = False) -> None:
+    """Write the prompt and the disclaimer on a dark band at the foot, or at the top."""
     width, height = image.size
     text_px = max(9, min(height // 26, width // 26))
     font = ImageFont.load_default(text_px)
@@ -168,12 +168,13 @@ def caption(image: Image.Image, prompt: str) -> None:
     lines.append(HONEST_LINE)
     band = round(text_px * 1.35 * len(lines) + text_px * 0.6)
     foot = Image.new("RGB", (width, min(band, height)), (14, 16, 22))
-    box = (0, max(0, height - band))
-    image.paste(Image.blend(image.crop((*box, *image.size)), foot, 0.72), box)
+    top = 0 if on_top else max(0, height - band)
+    under = image.crop((0, top, width, top + foot.height))
+    image.paste(Image.blend(under, foot, 0.72), (0, top))
     draw = ImageDraw.Draw(image)
     for number, line in enumerate(lines):
         fill = (255, 255, 255) if line is not lines[-1] else (190, 196, 208)
-        at = (text_px * 0.6, height - band + text_px * (0.3 + 1.35 * number))
+        at = (text_px * 0.6, (0 if on_top else height - band) + text_px * (0.3 + 1.35 * number))
         draw.text(at, line, font=font, fill=fill)
 
 

@@ -77,7 +77,7 @@ def frame(scene: Image.Image, at: float, words: str, last: Image.Image | None) -
     ball_y = height * (0.62 - 0.45 * abs(math.sin(3 * math.pi * at)))
     box = (ball_x - radius, ball_y - radius, ball_x + radius, ball_y + radius)
     ImageDraw.Draw(shown).ellipse(box, fill="white", outline="black", width=2)
-    caption(shown, words)
+    caption(shown, words, on_top=True)  # players cover the foot
     return shown
 
 

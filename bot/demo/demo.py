@@ -29,6 +29,7 @@ from queueing.core.jobs import JobState
 FAILED = 2
 USUAL_PORT, API_PORT = 8080, 8081
 _DELIVERY_S = 30.0
+_FIRST = "Type /image flux cat, /film a cat, or ask something. Ctrl-C ends it."
 _KEPT = "Jobs are kept in {path}, even through kill -9; --fresh begins without them."
 
 CONFIG = """
@@ -196,7 +197,7 @@ async def _announce(parts: BotParts, *, kept: bool) -> None:
         if isinstance(platform, Web):
             await platform.connected.wait()
             print(f"Usher's demo is at {platform.url}", flush=True)  # noqa: T201  # the answer
-            print("Type /image flux cat, or ask something. Ctrl-C ends it.", flush=True)  # noqa: T201
+            print(_FIRST, flush=True)  # noqa: T201  # as above
     if parts.gateway is not None:
         await parts.gateway.connected.wait()
         address = f"http://127.0.0.1:{parts.gateway.port}/v1"

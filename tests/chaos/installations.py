@@ -7,6 +7,7 @@ from random import Random
 from typing import Protocol, Self
 
 from tests.chaos.chats import Seen, Words
+from tests.chaos.program_media import MODELS
 from tests.chaos.programs import VECTORS
 from tests.chaos.servers import Book, CountingComfyUI, CountingLlm, shown_number
 from tests.chaos.verdict import Line, Row, Verdict
@@ -113,7 +114,10 @@ class FakeInstallation:
 
     def config(self) -> str:
         return _CONFIG.format(
-            comfy_1=self._comfy_1.url, comfy_2=self._comfy_2.url, studio=self._studio.url
+            comfy_1=self._comfy_1.url,
+            comfy_2=self._comfy_2.url,
+            studio=self._studio.url,
+            media=MODELS,
         )
 
     def words(self, random: Random, number: int) -> Words:
@@ -170,8 +174,12 @@ hosts:
     margin: 1
     backends:
       studio: {{kind: lmstudio, url: "{studio}"}}
-models:
-  schnell:
+  gpu-4:
+    vram: 10GB
+    margin: 1
+    backends:
+      stand-ins: {{kind: demo}}
+models:{media}  schnell:
     {{backends: [comfy-1], workflow: flux-schnell.json, vram: 17GB, load_s: 1, service_s: 1}}
   sdxl:
     {{backends: [comfy-2], workflow: sdxl.json, values: {{steps: 6}}, vram: 9GB, load_s: 1, service_s: 1}}

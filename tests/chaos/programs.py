@@ -23,14 +23,21 @@ from tests.chaos.program_calls import (
     Wish,
 )
 from tests.chaos.program_jobs import NativeJob, NativeText
+from tests.chaos.program_media import FILMS, SPEAKS, WRITES, FilmedJob, SpokenCall, WrittenCall
 from tests.fakes.ports import port_of
 
 VECTORS = "vectors"
 EMBEDS = 0.2
+MEDIA = 0.3  # of what is not embedded
 HUNG_UP = Given(text="hung up, and so cancelled")
 
 _TEXTS: tuple[type[ProgramCall], ...] = (StreamedCall, StreamedCall, WholeCall, NativeText)
 _PICTURES: tuple[type[ProgramCall], ...] = (PictureCall, NativeJob)
+_MEDIA: Mapping[str, type[ProgramCall]] = {
+    FILMS: FilmedJob,
+    SPEAKS: SpokenCall,
+    WRITES: WrittenCall,
+}
 
 
 class OnApi:
@@ -87,6 +94,8 @@ class OnApi:
     async def ask(self, request: Asked, words: Words) -> None:
         if self._random.random() < EMBEDS:
             request.model = VECTORS
+        elif self._random.random() < MEDIA:
+            request.model = self._random.choice(list(_MEDIA))
         kind = self._kind(request, words)
         self.kinds[kind.__name__] += 1
         headers, others = request.person
@@ -133,6 +142,8 @@ class OnApi:
     def _kind(self, request: Asked, words: Words) -> type[ProgramCall]:
         if request.model == VECTORS:
             return VectorCall
+        if request.model in _MEDIA:
+            return _MEDIA[request.model]
         return self._random.choice(_PICTURES if words.command == "image" else _TEXTS)
 
     def _is_keyed(self, kind: type[ProgramCall]) -> bool:

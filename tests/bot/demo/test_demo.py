@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from backends.media import films
+from backends.media.metadata.kinds import mime_of
 from bot.cli import main as cli
 from bot.demo import demo
 from bot.demo.database import database_of, kept_path
@@ -74,6 +76,16 @@ def test_a_transcript_shows_each_line_its_answers_and_saves_the_pictures(tmp_pat
     (picture,) = tmp_path.glob("1-*.png")
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert str(picture) in done.stdout
+
+
+@pytest.mark.skipif(not films.available(), reason="needs usher-bot[media]")
+def test_a_newcomer_sees_a_film_and_hears_a_sound(tmp_path: Path) -> None:
+    """The first things anyone tries would leave nothing that plays."""
+    done = said(tmp_path, "/film wan a cat", "/film a cat", "/speak hello", "/music calm")
+    assert done.returncode == 0, done.stderr
+    kinds = sorted(mime_of(path.read_bytes()) for path in tmp_path.iterdir())
+    assert kinds == ["audio/mpeg", "audio/mpeg", "video/mp4", "video/mp4"]
+    assert "hello.mp3" in done.stdout
 
 
 def test_what_people_type_cannot_steer_a_terminal(tmp_path: Path) -> None:
