@@ -48,6 +48,7 @@ class SwarmUi(GenericPictures):
     starts: ClassVar[bool] = True
     can_unload: ClassVar[bool] = True
     frees_all: ClassVar[bool] = True
+    eager: ClassVar[bool] = True
     shapes: ClassVar[bool] = True
     seeds: ClassVar[int] = SEEDS
 

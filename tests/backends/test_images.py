@@ -292,9 +292,10 @@ async def test_several_loras_are_sent_with_their_weights(kind: str) -> None:
         assert body["loraweights"] == ["0.8", "1.0"]
 
 
-async def test_localai_does_not_load_behind_the_queues_back() -> None:
+@pytest.mark.parametrize("kind", ["localai", "swarmui"])
+async def test_no_request_loads_behind_the_queues_back(kind: str) -> None:
     """Two models could be in a memory that holds one."""
-    async with connected("localai") as (fake, backend):
+    async with connected(kind) as (fake, backend):
         with pytest.raises(NotLoaded):
             await output(backend, work(), model("beta"))
         assert fake.loaded == {"alpha.safetensors"}
@@ -307,6 +308,8 @@ async def test_swarmui_forgets_all_models_at_once_and_remembers_that() -> None:
         await backend.unload(model())
         assert fake.loaded == {"alpha.safetensors"}
         assert await backend.loaded([model()]) == frozenset()
+        with pytest.raises(NotLoaded):
+            await output(backend, work())
         await backend.load(model())
         assert await backend.loaded([model()]) == frozenset({"alpha"})
 
