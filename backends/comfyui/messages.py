@@ -109,7 +109,9 @@ class Tracker:
                 return self._progress()
             case "executing" if data.node is not None:
                 self._enter(data.node)
-                return self._progress()
+                total = sum(self._steps.values())
+                between = 0 < self._made < total  # two samplers
+                return self._progress(step=(self._made, total) if between else None)
             case "progress" if data.value is not None and data.max:
                 self._enter(data.node)
                 steps = max(int(data.max), 1)  # some nodes count in parts of one
