@@ -69,10 +69,19 @@ def words_of(written: str) -> str:
 def asked(request: Chat, heard: Sequence[str]) -> Chat:
     """Return a question with what was said in its recordings, after its typed words."""
     *before, last = request.messages
-    said = "\n\n".join(filter(None, (each.strip() for each in heard)))[:HEARD_LIMIT]
+    said = _together(heard)[:HEARD_LIMIT]
     text = "\n\n".join(filter(None, (last.text, said)))
     turn = last.model_copy(update={"text": text, "heard": said})
     return request.model_copy(update={"messages": (*before, turn)})
+
+
+def is_cut(heard: Sequence[str]) -> bool:
+    """Return whether more was said than is asked."""
+    return len(_together(heard)) > HEARD_LIMIT
+
+
+def _together(heard: Sequence[str]) -> str:
+    return "\n\n".join(filter(None, (each.strip() for each in heard)))
 
 
 def speech_key(question: int) -> str:

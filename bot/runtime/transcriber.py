@@ -9,6 +9,7 @@ import logging
 
 from bot.chat.api.chat_settings import ChatSettingsTable
 from bot.chat.api.origin import origin_in
+from bot.chat.texts import word
 from bot.people.users import People
 from bot.queue.deliveries import Deliveries
 from bot.queue.erasure import JobEraser
@@ -200,13 +201,18 @@ class Transcriber:
             return
         if not any(heard):
             raise Unheard(problem(What.NOTHING_SAID))
-        origin = origin_in(question.reply_to)
+        origin, reply_to = origin_in(question.reply_to), None
         if origin is not None:
             words = self._chat_settings.of(origin.platform, origin.places).words
-            if (word := unwanted_word(words, heard)) is not None:
-                raise Unheard(problem(What.UNWANTED, word=word))
+            if (unwanted := unwanted_word(words, heard)) is not None:
+                raise Unheard(problem(What.UNWANTED, word=unwanted))
+            if recordings.is_cut(heard):
+                cut = (*origin.cut, word(origin.language, "recording.itself"))
+                reply_to = origin.model_copy(update={"cut": cut}).model_dump_json()
         asked = recordings.asked(request, heard)
-        await self._submitter.replace_request(question.id, asked, version=question.version)
+        await self._submitter.replace_request(
+            question.id, asked, reply_to=reply_to, version=question.version
+        )
 
     # ------------------------------------------------------------ clearing up
 

@@ -37,7 +37,7 @@ class Blocked(StrEnum):
     LOAD_PAUSE = "load-pause"  # its last load failed; tried again at `until`
     RETRY_PAUSE = "retry-pause"  # every waiting job pauses after a failed attempt, until `until`
     ENHANCING = "enhancing"  # a text model improves the prompts of its waiting jobs
-    HELD = "held"  # what the job asks is still being written down
+    HELD = "held"  # what its waiting jobs ask is still being written down
     PAUSED = "paused"  # by an admin
     SUSPECT = "suspect"  # it runs alone, after `other` has ended
     STARTING = "starting"  # it starts now

@@ -42,7 +42,8 @@ def _reason(board: Board, model: ModelState, keeping: Collection[str]) -> Reason
     if model.oldest_at is None and not any(lane.taken for lane in model.lanes):
         until = min(_next_starts(model), default=None)
         held = any(lane.view.held for lane in model.lanes)
-        why = Blocked.ENHANCING if held else Blocked.RETRY_PAUSE
+        waits = Blocked.HELD if until is None else Blocked.ENHANCING
+        why = waits if held else Blocked.RETRY_PAUSE
         return Reason(why=why, model=name, until=until)
     serving = [copy for copy in model.copies if copy.serves]
     ready = [copy for copy in serving if copy.residency is Residency.READY]

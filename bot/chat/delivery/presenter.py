@@ -313,6 +313,8 @@ class Presenter:
                 message.written = ""  # it begins again
             elif job.state.final:
                 message.delayed_until = 0.0  # a penalty in a passing state does not concern the end
+        if job.reply_to != message.job.reply_to and (told := origin_in(job.reply_to)) is not None:
+            message.origin = message.origin.model_copy(update={"cut": told.cut})
         message.job, message.changed = job, True
         if not job.held:  # its recording is written down
             message.step = None

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 TEXTS: Mapping[str, str] = {
     "command.listen": "Eine Sprachnachricht beantworten",
     "recording.first": "🎤 Ich schreibe auf, was du gesagt hast; danach antwortet {model}.",
+    "recording.itself": "deiner Aufnahme",
     "recording.heard": "🎤 „{text}“",
     "aloud.reading": "🔊 Wird vorgelesen:",
     "aloud.failed": "🔇 Das konnte ich nicht vorlesen. {reason}",

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 TEXTS: Mapping[str, str] = {
     "command.listen": "Answer a voice message",
     "recording.first": "🎤 Writing down what you said; then {model} answers.",
+    "recording.itself": "your recording",
     "recording.heard": "🎤 “{text}”",
     "aloud.reading": "🔊 Reading it aloud:",
     "aloud.failed": "🔇 I couldn't read this aloud. {reason}",

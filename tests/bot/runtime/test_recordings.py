@@ -508,7 +508,9 @@ def test_the_queue_says_what_a_held_question_waits_for() -> None:
         await quiet(running)
 
     ((_, told),) = played(scenario, gpu).private
-    assert "what was said is being written down first" in told
+    assert (
+        told.count("what was said is being written down first") == 2
+    )  # of the job and of its line
 
 
 def test_a_late_part_joins_a_held_question_and_what_it_says_is_heard() -> None:
@@ -554,3 +556,20 @@ def test_a_model_can_be_named_for_a_recording() -> None:
         assert job.model == "llama"
 
     played(scenario, house(models=(WHISPER, QWEN, llama)))
+
+
+def test_what_was_cut_of_a_recording_is_said() -> None:
+    """An answer about half a lecture would pass for one about the whole."""
+
+    async def scenario(running: Bot) -> None:
+        await says(running, voice("word " * 10_000))
+        await quiet(running)
+        job = await question(running)
+        assert isinstance(job.request, Chat)
+        assert len(job.request.messages[-1].text) == recordings.HEARD_LIMIT
+
+    (message, *_) = played(scenario).messages.values()
+    assert any(
+        "✂️ Only the beginning of your recording fitted into the question." in text
+        for text in message.texts
+    )
