@@ -21,10 +21,10 @@ FLAVOURS: Mapping[str, type[Flavour]] = {
         LlamaCppRouter,
         LlamaCpp,
         VLlm,
-        WhisperCpp,
         Speaches,
         Kokoro,
         LlamaCppPython,
+        WhisperCpp,
         Generic,
     )
 }

@@ -8,10 +8,9 @@ import re
 from dataclasses import replace
 from typing import ClassVar
 
-from backends.common.http import Http, HttpFailed, HttpRefused
+from backends.common.http import Http, HttpRefused
 from backends.openai.audio.form import AudioForm
 from backends.openai.flavour import Generic, Served
-from backends.openai.replies import BUSY
 from queueing.core.errors import Unavailable
 
 PAGE_LIMIT = 64 * 1024
@@ -62,9 +61,7 @@ async def _path(http: Http) -> str | None:
     """Return the path of its call relative to the server's address, None if it is another server."""
     try:
         page, _ = await http.get_bytes("/", limit=PAGE_LIMIT)
-    except (HttpRefused, HttpFailed) as error:
-        if error.status in BUSY:
-            raise Unavailable(str(error)) from error
+    except (HttpRefused, Unavailable):  # no page, a larger one, or none at all: other calls tell
         return None
     text = page.decode(errors="replace")
     found = _PATH.search(text)

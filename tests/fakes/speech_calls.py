@@ -66,7 +66,12 @@ def routes_of(server: FakeSpeech) -> Routes:
         "vllm": [models, ("GET", "/version", _always({"version": "0.11.0"}))],
         "llamacpp": [models, ("GET", "/props", _always(props))],
     }
-    return routes.get(server.kind, [models])
+    return routes.get(server.kind, [models, ("GET", "/", _web_page)])
+
+
+async def _web_page(request: web.Request) -> web.Response:
+    """Answer with a page as many servers have one."""
+    return web.Response(text="<html>" + "x" * 200_000, content_type="text/html")
 
 
 def _whisper_routes(server: FakeSpeech) -> Routes:
