@@ -1,9 +1,11 @@
 """vLLM-Omni: one model per process, loaded from start to end.
 
-Read in vllm-project/vllm-omni: `vllm_omni/entrypoints/openai/protocol/images.py` and
-`docs/serving/image_edit_api.md` at 00a3619b (2026), `entrypoints/openai/api_server.py`. It takes a
-negative prompt, steps, guidance up to 20 and a seed beside OpenAI's fields; a form's field `image[]`
-holds the pictures of an edit. It answers `b64_json` only and lists no LoRAs.
+Read in vllm-project/vllm-omni: `vllm_omni/entrypoints/openai/api_server.py` at 005fd8ea, `protocol/images.py` and
+`docs/serving/image_edit_api.md` at 00a3619b (2026). It takes a negative prompt, steps, guidance up to
+20 and a seed beside OpenAI's fields; `image[]` of a form holds the pictures of an edit. Without a size
+an edit is drawn in the first picture's own, whatever that is. A mask and a strength reach those of its
+models that know them and are ignored silently by the others, so that both are refused here. It
+answers `b64_json` only and lists no LoRAs.
 """
 
 from collections.abc import Mapping
@@ -28,6 +30,8 @@ class VllmOmni(GenericPictures):
 
     name: ClassVar[str] = "vllm-omni"
     takes: ClassVar[frozenset[str]] = MIRRORED | {"negative", "steps", "guidance", "seed"}
+    shapes: ClassVar[bool] = True
+    seeds: ClassVar[int] = 2**32
 
     async def describe(self, http: Http) -> str | None:
         """Detect it by /version, and by the owner it names in its list: others have one as well."""
