@@ -2,7 +2,7 @@
 
     python -m benchmarks.soak --days 30 --json
 
-Eight models, three hosts, 300 people, restarts, kills and outages. Exit status 1 when a request was
+Ten models, which draw, write, film and speak, three hosts, 300 people, restarts, kills and outages. Exit status 1 when a request was
 lost or something leaked; the sentences are printed to standard error.
 """
 

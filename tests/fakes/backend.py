@@ -116,6 +116,8 @@ def output_of(work: Work) -> Output:
             return Output(text=work.files[0].data.decode(errors="replace"))
         case TextToSpeech(text=text):
             return Output(files=(File(name="speech.mp3", mime="audio/mpeg", data=text.encode()),))
+        case TextToVideo(prompt=prompt):
+            return Output(files=(File(name="film.mp4", mime="video/mp4", data=prompt.encode()),))
         case TextToImage():
             return Output(text=f"result of {prompt_of(work)}", files=(PICTURE,))
         case _:

@@ -49,7 +49,10 @@ MODELS = {  # name: (hosts, GB, seconds, how often it is asked for)
     "mistral": ("hall", 14, 18.0, 4),
     "schnell": ("attic", 16, 4.0, 3),
     "dreams": ("attic", 7, 9.0, 1),
+    "wan": ("attic", 18, 60.0, 3),
+    "kokoro": ("hall", 2, 3.0, 6),
 }
+ABLE = {"wan": ("text-to-video", "film"), "kokoro": ("text-to-speech", "speak")}
 HOSTS = {"attic": 24, "cellar": 24, "hall": 16}
 
 
@@ -62,7 +65,7 @@ def config_text() -> str:
     models = {
         name: {
             "backends": backends.split(),
-            "capabilities": ["text-to-text" if name in TEXTS else "text-to-image"],
+            "capabilities": [_able(name)[0]],
             "vram": f"{size}GB",
             "service_s": service_s,
             "load_s": 25,
@@ -70,6 +73,13 @@ def config_text() -> str:
         for name, (backends, size, service_s, _) in MODELS.items()
     }
     return json.dumps({"hosts": hosts, "models": models, "retention": {"days": 7}})
+
+
+def _able(model: str) -> tuple[str, str]:
+    """Return what a model can do, and the command that asks for it."""
+    return ABLE.get(model) or (
+        ("text-to-text", "ask") if model in TEXTS else ("text-to-image", "image")
+    )
 
 
 class SoakChat(FakeChat):
@@ -353,7 +363,7 @@ class Soak:
         """Ask until a message shows that it was taken; some change their mind."""
         chat = self._chat
         chat.waiting[request] = chat_of(request)
-        command = "ask" if model in TEXTS else "image"
+        command = _able(model)[1]
         cancels = self._random.random() < CANCELLED
         pause_s = 3.0 if cancels else 90.0
         while request in chat.waiting and request not in chat.shown:
