@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 
 from backends.comfyui.discovery.families import FAMILIES
@@ -15,6 +16,7 @@ from backends.comfyui.discovery.recognise import (
 )
 from backends.comfyui.models import read_templates
 from backends.comfyui.server import ComfyUIServer
+from backends.common.http import HttpFailed
 from backends.common.naming import catalog_names
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BadModel
@@ -67,9 +69,11 @@ class Discovery:
         )
 
     async def _read_metadata(self, server: ComfyUIServer, folder: str, name: str) -> None:
+        """Read what a file says of itself; one that the server cannot read says nothing yet."""
         if (folder, name) not in self._metadata:
             async with self._gate:
-                self._metadata[folder, name] = await server.metadata(folder, name)
+                with suppress(HttpFailed):  # such as a file whose download has not ended
+                    self._metadata[folder, name] = await server.metadata(folder, name)
 
     def _tell(self, found: Sequence[Found]) -> None:
         told = [str(each) for each in sorted(found, key=lambda each: each.offered)]

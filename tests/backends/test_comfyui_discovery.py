@@ -113,6 +113,8 @@ NAMES = [
         "a special kind of Wan 2.2",
     ),
     (MODELS, "wan2.2_s2v_14B_fp8_scaled.safetensors", "a special kind of Wan 2.2"),
+    (MODELS, "wan2.2_t2v_low_noise_14B_fp8_scaled.safetensors", "half of Wan 2.2 14B"),
+    (MODELS, "wan22-t2v-HIGH.safetensors", "Wan 2.2 14B from text"),
     (MODELS, "wan2.1_t2v_14B_fp8_e4m3fn.safetensors", "an earlier Wan"),
     (MODELS, "hunyuanvideo1.5_720p_t2v_fp16.safetensors", "HunyuanVideo 1.5 from text"),
     (MODELS, "hunyuanvideo1.5_720p_i2v_fp16.safetensors", "HunyuanVideo 1.5 from a picture"),
@@ -269,7 +271,7 @@ def test_an_expert_without_its_partner_is_told_and_not_offered() -> None:
     (alone,) = recognised(ServerFiles(names={MODELS: [high], **beside}))
     assert f"not offered without diffusion_models/{low}." in str(alone)
     (other,) = recognised(ServerFiles(names={MODELS: [low], **beside}))
-    assert not other.offered
+    assert str(other).startswith(f"{low}: half of Wan 2.2 14B (its name); no template")
     (pair,) = recognised(ServerFiles(names={MODELS: [high, low], **beside}))
     assert pair.offered
     assert pair.called == "wan2.2_t2v_14B.safetensors"
@@ -370,6 +372,18 @@ async def test_metadata_is_read_once(fake: FakeComfyUI, comfy: ComfyUI) -> None:
     notes = (await comfy.probe()).notes
     assert len(notes) < 30
     assert notes[-1].startswith("… and ")
+
+
+async def test_a_file_that_the_server_cannot_read_hides_no_other(
+    fake: FakeComfyUI, comfy: ComfyUI
+) -> None:
+    """While one model is downloaded, no model would be offered."""
+    fake.models = {"checkpoints": dict.fromkeys(("sdxl.safetensors", "half.safetensors"), 1)}
+    fake.broken_models.add("half.safetensors")
+    assert [spec.name for spec in await comfy.discover()] == ["sdxl"]
+    fake.broken_models.clear()
+    fake.metadata["half.safetensors"] = {"modelspec.architecture": "stable-diffusion-v1"}
+    assert [spec.name for spec in await comfy.discover()] == ["sdxl", "half"]
 
 
 async def test_a_server_without_these_lists_offers_nothing(

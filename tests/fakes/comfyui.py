@@ -117,6 +117,7 @@ class FakeComfyUI:
         self.memory: str | None = None
         self.models = {folder: dict(files) for folder, files in MODELS.items()}
         self.metadata: dict[str, dict[str, Any]] = {}  # of model files, by name
+        self.broken_models: set[str] = set()  # files that the server cannot read
         self.stats: dict[str, Any] = {}  # overrides of the device in /system_stats
         self.headers_seen: list[dict[str, str]] = []
         self._port = port or port_of(self)
@@ -354,7 +355,10 @@ class FakeComfyUI:
         return web.json_response(listed)
 
     async def _model_metadata(self, request: web.Request) -> web.Response:
-        told = self.metadata.get(request.query.get("filename", ""))
+        name = request.query.get("filename", "")
+        if name in self.broken_models:
+            return web.Response(status=500, text="500 Internal Server Error")
+        told = self.metadata.get(name)
         return web.Response(status=404) if told is None else web.json_response(told)
 
     async def _system_stats(self, _: web.Request) -> web.Response:

@@ -108,7 +108,7 @@ _LTX2 = (
     _beside("upscaler", "latent_upscale_models", r"^ltx-2-spatial-upscaler-x2"),
     _beside("distilled", _LORAS, r"^ltx-2-19b-distilled-lora"),
 )
-_WAN22 = r"wan-?2[.-]2"
+_WAN22 = r"wan-?2[.-]?2"
 
 FAMILIES: tuple[Family, ...] = (
     # ------------------------------------------------------------ one model to a file
@@ -161,6 +161,7 @@ FAMILIES: tuple[Family, ...] = (
              "wan22-t2v.json"),
     _experts("Wan 2.2 14B from pictures", _WAN22 + r".*i2v.*high|" + _WAN22 + r".*high.*i2v",
              "wan22-i2v.json"),
+    _without("half of Wan 2.2 14B", _WAN22 + r".*low"),
     _without("an earlier Wan", r"^wan-?(2[.-]?1|21)|^wan.*(vace|1\.3b)"),
     _without(
         "a special kind of HunyuanVideo 1.5",
