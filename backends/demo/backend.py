@@ -53,6 +53,8 @@ TAKES = (  # by what a model can do: all but a LoRA
     (EDITS, _COMMON | {"width", "height", "count", "strength"}),
     (FILMS, _COMMON | {"width", "height", "seconds", "fps"}),
     (COMPOSES, _COMMON | {"seconds", "lyrics"}),
+    (frozenset({Capability.TEXT_TO_SPEECH}), frozenset({"voice", "speed"})),
+    (frozenset({Capability.SPEECH_TO_TEXT}), frozenset({"language", "translate", "prompt"})),
 )
 OFFERED = {
     "demo-painter": DRAWS,
@@ -108,7 +110,7 @@ class Demo:
         self._options(model)
 
     def options(self, model: ModelSpec) -> frozenset[str]:
-        """Return every option but a LoRA for a model that draws, films or makes music."""
+        """Return every option but a LoRA of what the model makes."""
         taken = (fields for able, fields in TAKES if model.capabilities & able)
         return frozenset().union(*taken)
 

@@ -6,7 +6,20 @@ from queueing.core.requests import Capability
 
 WRITES = frozenset({Capability.TEXT_TO_TEXT, Capability.VISION})
 AUDIBLE = frozenset({Capability.SPEECH_TO_TEXT, Capability.TEXT_TO_SPEECH})
+HONOURED = {
+    Capability.TEXT_TO_SPEECH: frozenset({"voice", "speed", "instructions", "format"}),
+    Capability.SPEECH_TO_TEXT: frozenset(
+        {"language", "prompt", "temperature", "translate", "timestamps"}
+    ),
+}
+"""The fields of requests that people choose and servers are told."""
 EMBEDS = frozenset({Capability.EMBEDDING, Capability.IMAGE_EMBEDDING})
+
+
+def honoured(model: ModelSpec) -> frozenset[str]:
+    """Return the fields of its requests that a model honours."""
+    fields = (HONOURED[each] for each in HONOURED if each in model.capabilities)
+    return frozenset[str]().union(*fields)
 
 
 def able(served: Served) -> frozenset[Capability]:

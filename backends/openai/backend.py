@@ -15,7 +15,7 @@ from pydantic import JsonValue, SecretStr, field_validator
 from backends.common.http import Http
 from backends.common.naming import catalog_names
 from backends.common.options import read_options
-from backends.openai.abilities import AUDIBLE, EMBEDS, WRITES, able, lacks
+from backends.openai.abilities import AUDIBLE, EMBEDS, WRITES, able, honoured, lacks
 from backends.openai.answer import Question, classified, stream_answer
 from backends.openai.audio.hearing import Recording, plain_sound, transcribe
 from backends.openai.audio.speaking import Speech, speak
@@ -112,9 +112,9 @@ class OpenAI:
                 f"models.{model.name}.capabilities: {', '.join(beyond)}: not on a text server"
             )
 
-    def options(self, model: ModelSpec) -> frozenset[str] | None:  # noqa: ARG002 - the port's signature
-        """Return none: text models draw nothing."""
-        return frozenset()
+    def options(self, model: ModelSpec) -> frozenset[str] | None:
+        """Return what models are told that read aloud or transcribe; others draw nothing."""
+        return honoured(model)
 
     def weightless(self, model: ModelSpec) -> bool:  # noqa: ARG002 - the port's signature
         """Return False: a model that writes needs memory."""

@@ -186,7 +186,7 @@ class Catalog:
 class Offer:
     """What can be asked for: models, hosts, and what each model honours.
 
-    `options` are, by model, the fields of `TextToImage` it honours wherever it runs, None for all.
+    `options` are, by model, the fields of its requests it honours wherever it runs, None for all.
     """
 
     models: tuple[ModelSpec, ...]

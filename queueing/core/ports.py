@@ -67,8 +67,8 @@ class Backend(Protocol):
     def options(self, model: ModelSpec) -> frozenset[str] | None:
         """Return the fields of its requests the model honours here; None: all of them.
 
-        The prompt is not included. Empty for models that draw nothing. The model has passed
-        `check`.
+        The prompt is not included. Empty for models that people choose nothing for, such as those
+        that write. The model has passed `check`.
         """
 
     def weightless(self, model: ModelSpec) -> bool:
