@@ -7,6 +7,7 @@ made for it: their keys follow from its number, so each is accepted once whateve
 import re
 from collections.abc import Sequence
 
+from bot.requests.spoken import spoken
 from queueing.core.jobs import Job, NewJob
 from queueing.core.requests import Chat, File, Request, SpeechToText, TextToSpeech
 
@@ -16,10 +17,6 @@ RECORDINGS = 4  # in one question
 HEARD_LIMIT = 20_000  # characters of what is said in the recordings of one question
 SPOKEN_LIMIT = 4_000  # characters of an answer that are read aloud
 
-_FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
-_BARE_LINK = re.compile(r"https?://\S+")
-_SIGNS = re.compile(r"^\s{0,3}(?:#{1,6}|>|[-*+]|\d+\.)\s+|[*_`~|]+", re.MULTILINE)
 _SILENCE = re.compile(r"(?:[\[(][\w ]*[\])]|[\s.…♪*-])*")
 _END = re.compile(r"[.!?…。]\s")
 
@@ -101,15 +98,12 @@ def speech(question: Job, text: str, model: str) -> NewJob:
     )
 
 
-def spoken(answer: str) -> str:
+def read_of(answer: str) -> str:
     """Return the words of an answer as a voice reads them, "" where it has none.
 
-    Program text and addresses are left out, and so are the signs of Markdown; of a long answer the
-    sentences that fit are read.
+    Of a long answer the sentences that fit are read.
     """
-    text = _LINK.sub(r"\1", _FENCED.sub(" ", answer))
-    text = _SIGNS.sub("", _BARE_LINK.sub(" ", text))
-    text = "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
+    text = spoken(answer)
     if len(text) > SPOKEN_LIMIT:
         text = text[:SPOKEN_LIMIT]
         ends = [found.end() for found in _END.finditer(text)]

@@ -46,7 +46,7 @@ class Readings:
         made = await self._jobs.find(recordings.speech_key(job.id))
         if made is None:
             output = await self._jobs.output(job)
-            words = recordings.spoken(output.text) if output is not None else ""
+            words = recordings.read_of(output.text) if output is not None else ""
             if not words:
                 return Aloud()
             person = await self._people.get(job.owner)

@@ -1,0 +1,34 @@
+"""What a voice reads of an answer."""
+
+import time
+
+import pytest
+
+from bot.requests.recordings import SPOKEN_LIMIT, read_of
+from bot.requests.spoken import spoken
+
+
+def test_a_table_is_read_as_its_words() -> None:
+    """A voice would read out every line and bar."""
+    table = "| name | age |\n|---|:-:|\n| Ada | 36 |\n"
+    assert spoken(table) == "name, age\nAda, 36"
+
+
+def test_a_long_answer_ends_with_a_sentence() -> None:
+    """The voice would break off in the middle of a word."""
+    answer = "This is one sentence. " * 300
+    read = read_of(answer)
+    assert len(read) <= SPOKEN_LIMIT
+    assert read.endswith("sentence.")
+    assert read_of("short") == "short"
+    assert read_of("```\ncode\n```") == ""
+
+
+@pytest.mark.parametrize(
+    "sign", ["*a ", "[", "`", "_", "| ", "- ", "[a](", "```\n", "**", "<https://"]
+)
+def test_no_answer_takes_long_to_read(sign: str) -> None:
+    """A model that repeats a sign for ever would hold up everything else."""
+    began = time.process_time()
+    spoken(sign * (1_000_000 // len(sign)))
+    assert time.process_time() - began < 1.0
