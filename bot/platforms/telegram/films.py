@@ -14,6 +14,7 @@ from typing import Any
 
 from PIL import Image
 from telegram import (
+    InputFile,
     InputMediaAnimation,
     InputMediaAudio,
     InputMediaDocument,
@@ -71,15 +72,20 @@ class SentFile:
     def parameters(self, *, spoiler: bool) -> dict[str, Any]:
         """Return the parameters of the sending method for the file."""
         hidden = {"has_spoiler": spoiler or None} if self.kind in HIDDEN else {}
-        return {self.kind.value: self.file.data, "filename": self.file.name, **self.about, **hidden}
+        return {self.kind.value: self._read(), "filename": self.file.name, **self.about, **hidden}
 
     def media(self, caption: Mapping[str, Any], *, spoiler: bool) -> Media:
         """Return the file in the form an album or an edit takes."""
         hidden = {"has_spoiler": spoiler or None} if self.kind in HIDDEN else {}
         made: Media = _MEDIA[self.kind](
-            self.file.data, filename=self.file.name, **self.about, **hidden, **caption
+            self._read(attach=True), filename=self.file.name, **self.about, **hidden, **caption
         )
         return made
+
+    def _read(self, *, attach: bool = False) -> InputFile:
+        """Return the file to be read in pieces: sent at once, 50 MB hold up everything else."""
+        name, data = self.file.name, io.BytesIO(self.file.data)
+        return InputFile(data, filename=name, attach=attach, read_file_handle=False)
 
 
 def as_document(file: File) -> SentFile:

@@ -1,9 +1,14 @@
 """Films, animations and sound on Telegram: played in place, with all that players need to know."""
 
+from typing import Any
+
+import httpx
 import pytest
+from telegram import InputFile
 
 from backends.media import films
 from bot.chat.api.content import Content
+from bot.platforms.telegram.films import as_document
 from queueing.core.requests import File
 from tests.backends.planted import MOVING, PLANTED
 from tests.bot.platforms.discord.discord_bot import RecordingHandler
@@ -135,3 +140,18 @@ async def test_where_voices_are_forbidden_a_sound_comes() -> None:
         (message,) = person.chat.from_bot
         assert message.file is not None
         assert message.file.film == "audio"
+
+
+async def test_a_large_file_is_read_in_pieces() -> None:
+    """A film of 50 MB would hold up everything else while it is copied into a socket at once."""
+    file = File(name="wan-1.mp4", mime="video/mp4", data=bytes(range(256)) * 10_000)
+    document = as_document(file)
+    sent = document.parameters(spoiler=False)["document"]
+    for each in (sent, document.media({}, spoiler=False).media):
+        assert isinstance(each, InputFile)
+        request = httpx.Request("POST", "https://telegram.test", files={"it": each.field_tuple})
+        for _ in range(2):  # a second try sends it whole once more
+            stream: Any = request.stream
+            pieces = [piece async for piece in stream]
+            assert max(len(piece) for piece in pieces) <= 100_000
+            assert file.data in b"".join(pieces)
