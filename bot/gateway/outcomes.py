@@ -41,6 +41,7 @@ _CLIENTS = frozenset(
         What.NO_START,
         What.NEEDS_START,
         What.NEEDS,
+        What.NO_PLACE,
         What.FEWER_PICTURES,
         What.ONE_LORA,
         What.BAD_PICTURE,

@@ -50,6 +50,7 @@ class What(StrEnum):
     NO_START = "no_start"
     NEEDS_START = "needs_start"
     NEEDS = "needs"  # field
+    NO_PLACE = "no_place"  # field
     FEWER_PICTURES = "fewer_pictures"  # count
     ONE_LORA = "one_lora"
     BAD_PICTURE = "bad_picture"

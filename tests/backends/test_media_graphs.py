@@ -264,7 +264,7 @@ def test_a_graph_that_draws_over_the_mask_needs_it() -> None:
     [
         (prepared(wan()), FILM, {"picture": A}, "can't start from a picture"),
         (prepared(wan_from_pictures()), FILM, {}, "needs a picture"),
-        (prepared(ltx()), FILM, {"picture": A, "last_picture": B}, "set the last picture"),
+        (prepared(ltx()), FILM, {"picture": A, "last_picture": B}, "can't use a last picture"),
         (prepared(qwen_edit()), EDIT, {"picture": A, "picture2": B, "picture3": C, "picture4": D}, "3"),
         (prepared(qwen_edit()), EDIT.model_copy(update={"mask": True}), {"picture": A, "mask": B}, "mask"),
         (prepared(wan()), FILM, {"audio": "x.wav"}, "recording"),

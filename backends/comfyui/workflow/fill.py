@@ -150,7 +150,7 @@ def _refuse_files(workflow: Workflow, files: Collection[str]) -> None:
     if "picture" in homeless:
         raise _unsupported(What.NO_START)
     if homeless[0] in {"mask", "audio", "last_picture"}:
-        raise _unsupported(What.TAKES_NO, field=homeless[0])
+        raise _unsupported(What.NO_PLACE, field=homeless[0])
     most = len(workflow.placeholders.intersection((*PICTURES, "last_picture")))
     raise _unsupported(What.FEWER_PICTURES, count=most)
 

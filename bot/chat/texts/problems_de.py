@@ -47,6 +47,7 @@ TEXTS: Mapping[str, str] = {
     "failure.no_start": "Dieses Modell kann nicht von einem Bild ausgehen.",
     "failure.needs_start": "Dieses Modell braucht ein Bild, von dem es ausgeht.",
     "failure.needs": "Diesem Modell fehlt noch etwas: {field}.",
+    "failure.no_place": "Damit kann dieses Modell nichts anfangen: {field}.",
     "failure.fewer_pictures": "So viele Bilder nimmt dieses Modell nicht: höchstens {count}.",
     "failure.one_lora": "Dieses Modell nimmt nur ein LoRA auf einmal.",
     "failure.bad_picture": "Das angehängte Bild lässt sich nicht lesen. Bitte schick es als PNG, JPEG oder WebP.",

@@ -43,6 +43,7 @@ TEXTS: Mapping[str, str] = {
     "failure.no_start": "This model can't start from a picture.",
     "failure.needs_start": "This model needs a picture to start from.",
     "failure.needs": "This model also needs a {field}.",
+    "failure.no_place": "This model can't use a {field}.",
     "failure.fewer_pictures": "That's more pictures than this model takes: its limit is {count}.",
     "failure.one_lora": "This model takes one LoRA at a time.",
     "failure.bad_picture": "The attached picture can't be read. Please send a PNG, JPEG or WebP file.",
