@@ -36,6 +36,7 @@ LIMITS = st.builds(
     max_per_hour=st.none() | st.integers(0, 20),
 )
 HOUR_S = 3600.0
+HELD = -1.0  # in place of a delay: until it is given another request
 
 
 @dataclass
@@ -159,7 +160,7 @@ class StoreMachine(RuleBasedStateMachine):
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(work)
 
-    @rule(owner=OWNERS, line=LINES, limits=LIMITS, delay_s=st.sampled_from([0.0, 5.0]))
+    @rule(owner=OWNERS, line=LINES, limits=LIMITS, delay_s=st.sampled_from([0.0, 5.0, HELD]))
     def add(self, owner: str, line: tuple[str, str], limits: Admission, delay_s: float) -> None:
         self._add([(owner, line)], limits, delay_s)
 
@@ -177,7 +178,8 @@ class StoreMachine(RuleBasedStateMachine):
                 owner=owner,
                 request=TextToImage(prompt="cat"),
                 key=f"k{next(self.numbers)}",
-                delay_s=delay_s,
+                delay_s=0.0 if delay_s == HELD else delay_s,
+                held=delay_s == HELD,
             )
             for owner, (model, lane) in asked
         ]
@@ -249,15 +251,24 @@ class StoreMachine(RuleBasedStateMachine):
             self.model.move_first(after)
 
     @precondition(lambda self: self.model.jobs)
-    @rule(number=st.integers(0, 30), words=st.sampled_from(["dog", "owl"]))
-    def replace_request(self, number: int, words: str) -> None:
+    @rule(
+        number=st.integers(0, 30),
+        words=st.sampled_from(["dog", "owl"]),
+        release=st.booleans(),
+        older=st.sampled_from([None, 0, 1]),
+    )
+    def replace_request(self, number: int, words: str, *, release: bool, older: int | None) -> None:
         ids = list(self.model.jobs)
         job = self.model.jobs[ids[number % len(ids)]]
+        request = TextToImage(prompt=words, original="cat")
+        version = None if older is None else job.version - older
         after = self.run(
-            self.store.replace_request(job.id, TextToImage(prompt=words, original="cat"))
+            self.store.replace_request(job.id, request, release=release, version=version)
         )
-        assert (after is not None) == (job.state is JobState.PENDING and not job.attempt)
+        waits = job.state is JobState.PENDING and not job.attempt
+        assert (after is not None) == (waits and older != 1)
         if after is not None:
+            assert after.not_before == (0.0 if release else job.not_before)
             assert self.run(self.store.get(job.id)) == after
             self.model.jobs[job.id] = after
 
