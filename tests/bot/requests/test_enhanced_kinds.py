@@ -1,0 +1,29 @@
+"""Prompts of films and music are improved as those of pictures are."""
+
+from typing import get_args
+
+import pytest
+
+from bot.requests.drawing import Made
+from bot.requests.enhancement import improved, instructions, question
+from queueing.core.jobs import stand_in
+from queueing.core.requests import Chat, TextToAudio, TextToVideo
+
+
+def test_each_kind_is_asked_for_in_its_own_words() -> None:
+    """A text model would describe the light and composition of a piece of music."""
+    told = {instructions(kind(prompt="a cat")) for kind in get_args(Made)}
+    assert len(told) == len(get_args(Made))
+    assert "tempo" in instructions(TextToAudio(prompt="a waltz"))
+    assert "camera movement" in instructions(TextToVideo(prompt="a cat"))
+
+
+@pytest.mark.parametrize("kind", get_args(Made))
+def test_an_improved_request_keeps_everything_else(kind: type[Made]) -> None:
+    """A film would lose its length, or become a picture."""
+    request = kind(prompt="a cat", seed=7, steps=4)
+    better = improved(request, '"A ginger cat leaps."')
+    assert better == kind(prompt="A ginger cat leaps.", original="a cat", seed=7, steps=4)
+    asked = question(stand_in(1, "wan", 0.0), request, "qwen").request
+    assert isinstance(asked, Chat)
+    assert [turn.text for turn in asked.messages] == [instructions(request), "a cat"]
