@@ -54,6 +54,8 @@ class Body:
         if self._back:
             piece, self._back = self._back[:size], self._back[size:]
             return piece
+        if self._content.at_eof():  # aiohttp logs the stack of further reads
+            return b""
         return await self._bounded(self._content.read(size))
 
     async def readline(self, *, max_line_length: int | None = None) -> bytes:

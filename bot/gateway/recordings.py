@@ -3,9 +3,10 @@
 from backends.media.metadata.kinds import is_film, is_sound, mime_of
 from bot.gateway.errors import invalid
 from bot.gateway.outcomes import in_words
+from bot.requests import sounds
 from bot.requests.images import bare
 from bot.requests.refusals import Declined
-from bot.requests.sounds import checked_sound, require_sound_weight
+from bot.requests.sounds import checked_sound
 from queueing.core.requests import File
 
 _ENDINGS = {"audio/mpeg": "mp3", "audio/mp4": "m4a", "video/quicktime": "mov"}
@@ -19,10 +20,8 @@ def is_recorded(data: bytes) -> bool:
 
 def require_recording_weight(size: int, param: str) -> None:
     """Refuse a recording that is too large. Raises `ApiError`."""
-    try:
-        require_sound_weight(param, size)
-    except Declined as declined:
-        raise invalid(in_words(declined.refusal), param) from None
+    if size > sounds.SOUND_MB * 1_000_000:  # perhaps of more: the rest was not read
+        raise invalid(f"{param}: I take files of up to {sounds.SOUND_MB} MB.", param)
 
 
 async def kept_whole(data: bytes, param: str) -> File:
@@ -39,6 +38,6 @@ async def kept_whole(data: bytes, param: str) -> File:
 async def recorded(data: bytes, param: str) -> File:
     """Return what is heard in a sound or a film, small and without metadata. Raises `ApiError`."""
     try:
-        return await checked_sound(param, data)
+        return await checked_sound("the file", data)
     except Declined as declined:
         raise invalid(f"{param}: {in_words(declined.refusal)}", param) from None

@@ -1,5 +1,7 @@
 """PDFs and office files: read within bounds, in a process of their own."""
 
+from math import ceil
+
 from backends.media.documents import DocumentContents, DocumentError, read_document
 from bot.requests.refusals import Declined, FileTooHeavy, PaperUnread
 from queueing.core.requests import File
@@ -12,7 +14,7 @@ _READ_S = 30.0
 def require_paper_weight(name: str, size: int) -> None:
     """Refuse a document of more bytes than are read. Raises `Declined`."""
     if size > PAPER_MB * 1_000_000:
-        raise Declined(FileTooHeavy(name=name, size_mb=size // 1_000_000, limit_mb=PAPER_MB))
+        raise Declined(FileTooHeavy(name=name, size_mb=ceil(size / 1_000_000), limit_mb=PAPER_MB))
 
 
 async def opened(name: str, data: bytes, *, characters: int, pictures: int) -> DocumentContents:

@@ -1,5 +1,7 @@
 """Recordings that people send: their sound alone, within bounds, made in a process of its own."""
 
+from math import ceil
+
 from backends.media.metadata.kinds import is_sound, mime_of
 from backends.media.sounds import SoundError, SoundFault, as_voice
 from bot.requests.refusals import Declined, FileTooHeavy, NotASound
@@ -13,7 +15,7 @@ _ENDINGS = {"audio/mpeg": "mp3", "audio/mp4": "m4a"}
 def require_sound_weight(name: str, size: int) -> None:
     """Refuse a file of more bytes than a recording may have. Raises `Declined`."""
     if size > SOUND_MB * 1_000_000:
-        raise Declined(FileTooHeavy(name=name, size_mb=size // 1_000_000, limit_mb=SOUND_MB))
+        raise Declined(FileTooHeavy(name=name, size_mb=ceil(size / 1_000_000), limit_mb=SOUND_MB))
 
 
 async def checked_sound(name: str, data: bytes) -> File:

@@ -1,5 +1,7 @@
 """Films that people send: shown to a model as pictures, made in a process of their own."""
 
+from math import ceil
+
 from backends.media import films
 from bot.requests.refusals import Declined, FileTooHeavy, NotAFilm
 from queueing.core.requests import File
@@ -11,7 +13,7 @@ _READ_S = 30.0
 def require_film_weight(name: str, size: int) -> None:
     """Refuse a film of more bytes than are taken. Raises `Declined`."""
     if size > FILM_MB * 1_000_000:
-        raise Declined(FileTooHeavy(name=name, size_mb=size // 1_000_000, limit_mb=FILM_MB))
+        raise Declined(FileTooHeavy(name=name, size_mb=ceil(size / 1_000_000), limit_mb=FILM_MB))
 
 
 async def seen(name: str, data: bytes, most: int) -> tuple[File, ...]:

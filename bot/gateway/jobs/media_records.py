@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from bot.gateway.openai.records import NAME_LIMIT
+from bot.gateway.openai.records import NAME_LIMIT, WORDS
 from bot.requests.drawing import PROMPT_LIMIT, Drawing, DrawingOptions
 from bot.requests.loras import loras_in
 from queueing.core.requests import (
@@ -113,7 +113,7 @@ class SpeechJob(MediaJob):
     """A text to read aloud. `speed` is a factor; `format` is kept where the server has it."""
 
     kind: Literal["speech"]
-    text: str = Field(min_length=1, max_length=SPEECH_LIMIT)
+    text: str = Field(min_length=1, max_length=SPEECH_LIMIT, pattern=WORDS)
     voice: str | None = Field(default=None, min_length=1, max_length=NAME_LIMIT)
     speed: float | None = Field(default=None, ge=0.25, le=4)
     instructions: str | None = Field(default=None, max_length=PROMPT_LIMIT)

@@ -99,6 +99,8 @@ class NewJobs:
         mask += [await find(asked.mask, "mask")] if asked.mask is not None else []
         if mask and not files:
             raise invalid("mask: there is no picture for it.", "mask")
+        if asked.edit and not files:
+            raise invalid("edit: there is no picture to change.", "edit")
         drawing = asked.drawing((*files, *mask))
         return replace(drawing, edit=True, mask=True) if mask else drawing
 

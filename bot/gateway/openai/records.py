@@ -9,6 +9,8 @@ from bot.gateway.errors import ApiError, invalid
 
 T = TypeVar("T", bound=BaseModel)
 NAME_LIMIT = 200  # characters of a model's name
+WORDS = r"\S"
+"""The pattern of a text that is not blank."""
 
 
 class ClientRecord(BaseModel):
@@ -33,8 +35,10 @@ def read(kind: type[T], body: bytes) -> T:
 
 def wrong(error: ValidationError) -> ApiError:
     """Return the error for an invalid record: its first mistake."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    first = error.errors(include_url=False, include_input=False)[0]
     path = dotted(first["loc"])
+    if first["type"] == "union_tag_invalid":  # jobs have one of several kinds
+        return invalid(f"kind: must be one of {first['ctx']['expected_tags']}.", param="kind")
     if not path and first["type"] == "value_error":
         return invalid(f"{_sentence(first)[:1].upper()}{_sentence(first)[1:]}.")
     if not path:
@@ -54,4 +58,7 @@ def without_null(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 def _sentence(error: Any) -> str:
     text = str(error["msg"]).removeprefix("Value error, ")
+    text = text.replace("Tuple should", "List should").replace(" after validation", "")
+    if text.endswith(f"pattern '{WORDS}'"):
+        return "there are no words in it"
     return "this field is required" if error["type"] == "missing" else text[:1].lower() + text[1:]

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 from backends.media.sounds import FORMS
 from bot.gateway import sse
 from bot.gateway.errors import ApiError
-from bot.gateway.openai.records import NAME_LIMIT, ClientRecord
+from bot.gateway.openai.records import NAME_LIMIT, WORDS, ClientRecord
 from bot.gateway.outcomes import no_sound
 from bot.gateway.runs import Run
 from bot.gateway.waiting import place_of
@@ -22,7 +22,7 @@ NO_USAGE = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
 class SpeechCall(ClientRecord):
     """A text to read aloud. Without `voice`, the model's own speaks."""
 
-    input: str = Field(min_length=1, max_length=TEXT_LIMIT)
+    input: str = Field(min_length=1, max_length=TEXT_LIMIT, pattern=WORDS)
     model: str | None = Field(default=None, min_length=1, max_length=NAME_LIMIT)
     voice: str | None = Field(default=None, max_length=NAME_LIMIT)
     instructions: str | None = Field(default=None, max_length=TEXT_LIMIT)

@@ -79,5 +79,5 @@ def test_the_size_a_chat_tells_is_looked_at_first() -> None:
     for check in (require_paper_weight, require_film_weight):
         check("a", 20_000_000)
         with pytest.raises(Declined) as declined:
-            check("a", 21_000_000)
+            check("a", 20_000_001)
         assert declined.value.refusal == FileTooHeavy(name="a", size_mb=21, limit_mb=20)
