@@ -7,6 +7,7 @@ metadata.
 import asyncio
 from dataclasses import dataclass
 
+from backends.media.metadata.kinds import mime_of
 from bot.gateway.callers import Caller
 from bot.gateway.errors import invalid
 from bot.gateway.fetching.errands import Errands
@@ -75,6 +76,9 @@ class CallPictures:
 
     async def any_kind(self, data: bytes, param: str) -> File:
         """Return bytes as a picture, a sound or a film, checked. Raises `ApiError`."""
+        if not mime_of(data):
+            message = f"{param}: this is no picture (PNG, JPEG or WebP), no sound and no film."
+            raise invalid(message, param)
         return await (kept_whole if is_recorded(data) else self.sent)(data, param)
 
     async def _fetched(self, text: str) -> bytes:

@@ -150,7 +150,8 @@ async def test_another_persons_file_is_none(tmp_path: Path) -> None:
 async def test_only_pictures_are_stored(data: bytes, tmp_path: Path) -> None:
     """The database would be anyone's disk."""
     async with running(tmp_path) as api:
-        await sent(api, "/files", form(file=data), status=400)
+        answer = await sent(api, "/files", form(file=data), status=400)
+        assert ("film" in answer["error"]["message"]) is not data.startswith(b"\x89PNG")
         await sent(api, "/files", form(purpose="vision"), status=400)
         assert (await api.get("/files"))["data"] == []
 
