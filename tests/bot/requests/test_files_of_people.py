@@ -44,7 +44,7 @@ async def test_a_document_that_cannot_be_read_is_refused_with_the_reason(
 
 async def test_a_scan_is_shown_where_a_model_sees() -> None:
     """A scanned letter could not be asked about."""
-    scan = await opened("a.pdf", papers.pdf(["", ""]), characters=100, pictures=4)
+    scan = await opened("a.pdf", papers.scanned_pdf(2), characters=100, pictures=4)
     assert [file.mime for file in scan.pictures] == ["image/jpeg"] * 2
 
 
