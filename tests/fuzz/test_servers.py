@@ -158,18 +158,25 @@ DRAWS = ModelSpec(
 @asynccontextmanager
 async def answering(good: Mapping[str, Any], path: str, bad: Any) -> AsyncIterator[Http]:
     """Serve good answers, but for one path, to this client."""
-    table = {each: json.dumps(answer) for each, answer in good.items()}
-    table[path] = bad if isinstance(bad, str) else json.dumps(bad)
+    table = {each: _text(answer) for each, answer in good.items()}
+    table[path] = _text(bad)
     bodies = {each: text.encode("utf-8", "surrogatepass") for each, text in table.items()}
     async with serving(bodies.get) as http:
         yield http
 
 
+def _text(answer: Any) -> str:
+    return answer if isinstance(answer, str) else json.dumps(answer)
+
+
 @asynccontextmanager
 async def serving(body_of: Callable[[str], bytes | None]) -> AsyncIterator[Http]:
     """Serve the body of each path to this client; 404 where there is none."""
+    ended: set[asyncio.Future[None]] = set()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        ended.add(end)
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -180,14 +187,29 @@ async def serving(body_of: Callable[[str], bytes | None]) -> AsyncIterator[Http]
                 writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(sent)}\r\n\r\n".encode())
                 writer.write(sent)
         writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+        end.set_result(None)
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    http = Http(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    port = server.sockets[0].getsockname()[1]
+    http = Http(f"http://127.0.0.1:{port}")
     try:
         yield http
     finally:
         await http.aclose()
+        await _answered(port)
         server.close()
+        await asyncio.gather(*ended)  # a connection left open is reported by Python
+
+
+async def _answered(port: int) -> None:
+    """Return once every earlier connection has been accepted, even one that was given up."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET / HTTP/1.1\r\n\r\n")
+    await reader.readline()
+    writer.close()
+    await writer.wait_closed()
 
 
 def spoiled_answer(good: Mapping[str, Any]) -> st.SearchStrategy[tuple[str, Any]]:
@@ -300,6 +322,34 @@ LLM: Mapping[str, Any] = {
     },
     "/running": {"running": [{"model": "llama", "state": "ready"}]},
 }
+OF_SPEECH: Mapping[str, Mapping[str, Any]] = {
+    "localai": {
+        "/system": {"backends": ["whisper"], "loaded_models": [{"id": "qwen3"}]},
+        "/v1/models/capabilities": {
+            "data": [
+                {"id": "qwen3", "capabilities": ["chat", "vision"]},
+                {"id": "whisper", "capabilities": ["transcript"]},
+            ]
+        },
+        "/.well-known/localai.json": {
+            "endpoint_groups": {"monitoring": {"backend_load": "/backend/load"}}
+        },
+    },
+    "speaches": {
+        "/api/ps": {"models": ["whisper"]},
+        "/v1/models": {
+            "data": [
+                {"id": "whisper", "task": "automatic-speech-recognition"},
+                {"id": "kokoro", "task": "text-to-speech", "voices": [{"name": "af_heart"}]},
+            ]
+        },
+    },
+    "kokoro": {
+        "/v1/models": {"data": [{"id": "kokoro", "owned_by": "kokoro"}]},
+        "/v1/audio/voices": {"voices": [{"id": "af_heart"}, "bm_george"]},
+    },
+    "whispercpp": {"/": "<title>Whisper.cpp Server</title><h2>/inference</h2>"},
+}
 KINDS = (*FLAVOURS, "lmstudio", "lmstudio-0.3")
 
 
@@ -313,7 +363,7 @@ def lists_of(kind: str) -> dict[str, Any]:
     if kind == "llama-cpp-python":
         for entry in good["/v1/models"]["data"]:
             entry["owned_by"] = "me"
-    return good
+    return {**good, **OF_SPEECH.get(kind, {})}
 
 
 def _require_usable(found: ModelSpec) -> None:
@@ -389,9 +439,10 @@ async def test_the_good_lists_are_understood(kind: str) -> None:
         LMStudio if lmstudio else OpenAI, "b", json.dumps({} if lmstudio else {"flavour": kind})
     )
     backend._flavour = None
-    async with answering(good, "/", "") as http:
+    named = {"speaches": "whisper", "kokoro": "kokoro", "whispercpp": "whisper"}.get(kind, "qwen3")
+    async with answering(good, "/none", "") as http:
         backend._http = http
-        assert "qwen3" in " ".join(found.name for found in await backend.discover())
+        assert named in " ".join(found.name for found in await backend.discover())
 
 
 # ---------------------------------------------------------------- streamed answers

@@ -198,9 +198,9 @@ async def test_a_call_has_so_many_pictures(tmp_path: Path) -> None:
         await asyncio.gather(*(sent(PICTURES_MOST, 200, api) for _ in range(2)))
 
 
-async def test_a_job_starts_from_one_picture(tmp_path: Path) -> None:
+async def test_a_model_that_only_redraws_takes_one_picture(tmp_path: Path) -> None:
     """The others would be passed over in silence."""
     async with running(tmp_path, SEES) as api:
         path, body = job(data_url(GOOD))
         answer = await api.post(path, {**body, "pictures": body["pictures"] * 2}, status=400)
-        assert "one picture; you sent 2" in answer["error"]["message"]
+        assert "can't edit pictures" in answer["error"]["message"]
