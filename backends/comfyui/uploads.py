@@ -5,7 +5,6 @@
 
 import asyncio
 import hashlib
-import io
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from backends.comfyui.server import ComfyUIServer
 from backends.comfyui.workflow.fill import fit_size
 from backends.comfyui.workflow.template import Workflow
 from backends.comfyui.workflow.words import Asked
-from backends.media.pictures import as_png, open_picture
+from backends.media.pictures import as_png, open_picture, transparent_parts
 from queueing.core.requests import File, TextToImage, TextToVideo
 
 UPLOAD_SIDE = 4096  # pixels; templates scale down anyway, and uploads are limited to 100 MB
@@ -91,13 +90,9 @@ def as_mask(file: File, size: tuple[int, int] | None) -> ServerUpload:
     So it is right for nodes that read its opacity and for those that read a colour. A mask without
     transparency paints where it is white.
     """
-    shown = open_picture(file)  # refuses what is no picture, and pixel bombs
-    with Image.open(io.BytesIO(file.data)) as image:
-        upright = ImageOps.exif_transpose(image)
-        if upright.has_transparency_data:
-            painted = ImageOps.invert(upright.convert("RGBA").getchannel("A"))
-        else:
-            painted = shown.convert("L")
+    painted = transparent_parts(file)
+    if painted is None:
+        painted = open_picture(file).convert("L")
     if size is None:
         painted.thumbnail((UPLOAD_SIDE, UPLOAD_SIDE))
     elif painted.size != size:

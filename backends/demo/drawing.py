@@ -1,16 +1,14 @@
 """The stand-in for picture models: draws, edits and enlarges, step by step."""
 
 import asyncio
-import io
 from collections.abc import Sequence
 from functools import partial
 
-from PIL import Image, ImageOps
+from PIL import Image
 
 from backends.demo.art import CANVAS, Painting
 from backends.demo.pace import Pace
-from backends.media.metadata.kinds import SENT
-from backends.media.pictures import as_jpeg, as_png, open_picture
+from backends.media.pictures import as_jpeg, as_png, open_picture, transparent_parts
 from queueing.core.errors import Rejected
 from queueing.core.ports import Fetch
 from queueing.core.problems import What, problem
@@ -85,10 +83,9 @@ def _given(
 
 
 def _transparent(file: File) -> Image.Image:
-    """Return where a mask is transparent, white in the result."""
-    open_picture(file)  # is refused if it is broken or has too many pixels
-    with Image.open(io.BytesIO(file.data), formats=SENT) as picture:
-        return ImageOps.invert(picture.convert("RGBA").getchannel("A"))
+    """Return where a mask is transparent, or white if it is not, as white on black."""
+    painted = transparent_parts(file)
+    return open_picture(file).convert("L") if painted is None else painted
 
 
 def _side_by_side(pictures: Sequence[Image.Image]) -> Image.Image:

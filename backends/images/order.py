@@ -4,14 +4,13 @@ People's pictures are decoded within bounds and re-encoded, so that a server get
 else. A mask comes with transparency where something is painted, and most servers want white there.
 """
 
-import io
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PIL import Image, ImageOps
 
-from backends.media.pictures import BAD_PICTURE, as_jpeg, as_png, open_picture
+from backends.media.pictures import BAD_PICTURE, as_jpeg, as_png, open_picture, transparent_parts
 from queueing.core.errors import Rejected
 from queueing.core.requests import File, TextToImage
 
@@ -139,9 +138,7 @@ def _encoded(picture: Image.Image) -> SentPicture:
 
 def _painted(file: File) -> Image.Image:
     """Return a mask in which white is painted."""
-    open_picture(file)  # refuses what is no picture, and what is too large
-    with Image.open(io.BytesIO(file.data)) as image:
-        if not image.has_transparency_data:
-            raise Rejected("a mask without transparency", problem=BAD_PICTURE)
-        upright = ImageOps.exif_transpose(image).convert("RGBA")
-    return ImageOps.invert(upright.getchannel("A"))
+    painted = transparent_parts(file)
+    if painted is None:
+        raise Rejected("a mask without transparency", problem=BAD_PICTURE)
+    return painted

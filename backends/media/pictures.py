@@ -4,6 +4,8 @@ Everything here is blocking Pillow work: call it in a thread.
 """
 
 import io
+from collections.abc import Callable
+from typing import TypeVar
 
 from PIL import Image, ImageCms, ImageOps
 
@@ -12,6 +14,8 @@ from backends.media.metadata.kinds import SENT
 from queueing.core.errors import Rejected
 from queueing.core.problems import What, problem
 from queueing.core.requests import File
+
+T = TypeVar("T")
 
 MAX_PIXELS = (
     50_000_000  # the largest photo a phone takes; Pillow alone would allow three times as many
@@ -28,11 +32,29 @@ def open_picture(file: File) -> Image.Image:
     Raises `Rejected` for anything that is not a picture, is broken, or has more than `MAX_PIXELS`.
     The header is checked before any pixel is decoded, so a decompression bomb costs nothing.
     """
+    return _decoded(file, lambda upright: _bare(_on_white(_in_srgb(upright))))
+
+
+def transparent_parts(file: File) -> Image.Image | None:
+    """Return where a picture is transparent, as white on black; None for one that is not anywhere.
+
+    Raises `Rejected` as `open_picture` does.
+    """
+    return _decoded(file, _transparency)
+
+
+def _transparency(upright: Image.Image) -> Image.Image | None:
+    if not upright.has_transparency_data:
+        return None
+    return ImageOps.invert(upright.convert("RGBA").getchannel("A"))
+
+
+def _decoded(file: File, use: Callable[[Image.Image], T]) -> T:
     try:
         with Image.open(io.BytesIO(file.data), formats=(*SENT, "GIF")) as image:
             _require_size(image)
             image.load()
-            return _bare(_on_white(_in_srgb(ImageOps.exif_transpose(image))))
+            return use(ImageOps.exif_transpose(image))
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         # The warning is an error only where warnings are errors; the check above is stricter than
         # both.

@@ -88,7 +88,7 @@ POINTS: Mapping[str, Point] = {
     "ask-for-prompt": Point(owner=Enhancer, name="_see_through"),
     "better-prompt": Point(owner=JobStore, name="replace_request"),
     "accept-call": Point(owner=Submitting, name="_accepted"),
-    "answer-program": Point(owner=Answering, name="_output"),
+    "answer-program": Point(owner=Answering, name="output_of"),
     "show-job": Point(owner=JobRoutes, name="_view"),
     "begin-part": Point(owner=StoredRecords, name="begin_part"),
     "end-part": Point(owner=StoredRecords, name="end_part"),
