@@ -6,7 +6,7 @@ serve the API: each knows its own calls, and tells the others when a job has los
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -80,7 +80,6 @@ class Attendance:
         self._lost: dict[int, None] = {}  # a set that keeps its order
         self._untold: dict[int, None] = {}  # lost, and the others do not know yet
         self._news = asyncio.Event()
-        self._left = asyncio.Event()  # replaced by a new one each time a call has ended
         self._telling = asyncio.Lock()
 
     @property
@@ -108,8 +107,6 @@ class Attendance:
             if not call.answered:
                 self._lost |= dict.fromkeys(call.jobs)
             self._lose([each for each in call.jobs if each in self._lost])
-            self._left.set()
-            self._left = asyncio.Event()
 
     async def attend(self, request: web.Request, job: Job) -> None:
         """Note that the call of a request is about a job. Raises `StoreError`."""
@@ -141,18 +138,6 @@ class Attendance:
                 if was_lost:
                     self._lost[job.id] = None
         return taken
-
-    async def deserted(self, jobs: Sequence[Job], *, within_s: float) -> bool:
-        """Wait until one of the jobs has no open call of this process; return whether that was so."""
-        if not jobs:
-            return False
-        try:
-            async with asyncio.timeout(within_s):
-                while all(map(self.is_attended, jobs)):
-                    await self._left.wait()
-        except TimeoutError:
-            return False
-        return True
 
     def is_attended(self, job: Job) -> bool:
         """Return whether an open call of this process is about a job."""

@@ -28,8 +28,6 @@ from queueing.core.requests import File
 KEY_MOST = 255  # characters of an `Idempotency-Key`
 RECENT_S = 300.0
 """How long after its end a job can be taken over; SDKs retry within 8 s, or after `Retry-After`."""
-UNSEEN_S = 2.0
-"""How long a retry waits for the end of the call it repeats to be seen: it may overtake that news."""
 LOOKED_THROUGH = 200  # a person's newest jobs
 COUNTED = "x-stainless-retry-count"
 OTHER_REQUEST = ApiError(
@@ -58,33 +56,14 @@ class Repeats:
                 raise invalid(f"{name}: must not be longer than {KEY_MOST} characters.", name)
             digest_of_key = hashlib.sha256(f"{caller.user} {given}".encode()).hexdigest()
             return f"{PLATFORM}:{digest_of_key}"
-        retried = digest and _count(request.headers) > 0
-        if retried and (found := await self._taken_over(request, caller, digest)):
-            return found
+        if digest and _count(request.headers) > 0:
+            for job in await self._candidates(caller.user):
+                origin = origin_of(job)
+                if origin is None or origin.digest != digest:
+                    continue
+                if await self.attendance.take_over(request, job):
+                    return origin.key
         return f"{PLATFORM}:{uuid4().hex}"
-
-    async def _taken_over(self, request: web.Request, caller: Caller, digest: str) -> str | None:
-        """Return the key of the job a retry has taken over, None if there is none without a caller."""
-        same = [
-            (job, origin.key)
-            for job in await self._candidates(caller.user)
-            if (origin := origin_of(job)) is not None and origin.digest == digest
-        ]
-        held = [(job, key) for job, key in same if self.attendance.is_attended(job)]
-        if found := await self._first_free(request, same):
-            return found
-        # One of the calls has been hung up on, and that is perhaps not seen yet.
-        if await self.attendance.deserted([job for job, _ in held], within_s=UNSEEN_S):
-            return await self._first_free(request, held)
-        return None
-
-    async def _first_free(
-        self, request: web.Request, jobs: Sequence[tuple[Job, str]]
-    ) -> str | None:
-        for job, key in jobs:
-            if await self.attendance.take_over(request, job):
-                return key
-        return None
 
     def require_same(self, job: Job, digest: str) -> None:
         """Refuse a key that belongs to another request. Raises `ApiError`, a 422."""

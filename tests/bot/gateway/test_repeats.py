@@ -1,13 +1,12 @@
 """Repeated calls: with a key, or as SDKs repeat them, which only count."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bot.gateway.attendance import Attended
 from queueing.core.jobs import Job, JobState
 from tests.bot.gateway.whole_api import CONFIG, Api, running
 
@@ -56,25 +55,6 @@ async def test_a_retry_takes_over_the_job_of_the_broken_call(
         (job,) = await api.open_jobs()
         assert await job_of(api, path, body, AGAIN) == str(job.id)
         assert len(await all_jobs(api)) == 1
-
-
-async def test_a_retry_may_overtake_the_end_of_the_call_it_repeats(tmp_path: Path) -> None:
-    """On a busy machine the same request would be in line twice, and be answered twice."""
-    async with running(tmp_path, SLOW) as api:
-        first = asyncio.create_task(api.post("/chat/completions", CAT, headers=FIRST))
-        await until_running(api)
-        again = asyncio.create_task(job_of(api, "/chat/completions", CAT, AGAIN))
-        await api.until(lambda _: len(_open_calls(api)) == 2)
-        first.cancel()
-        await asyncio.gather(first, return_exceptions=True)
-        (job,) = await api.open_jobs()
-        assert await again == str(job.id)
-        assert len(await all_jobs(api)) == 1
-
-
-def _open_calls(api: Api) -> Collection[Attended]:
-    assert api.parts.gateway is not None
-    return api.parts.gateway._attendance._calls
 
 
 async def test_an_answer_no_one_received_is_not_generated_again(tmp_path: Path) -> None:
