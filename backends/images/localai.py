@@ -15,12 +15,12 @@ from typing import ClassVar
 from pydantic import JsonValue
 
 from backends.common.http import Http, HttpRefused
+from backends.common.replies import ServerReply
 from backends.images.flavour import MIRRORED, GenericPictures, ListedPainter, mirrored, plain_prompt
 from backends.images.order import PictureOrder
 from backends.images.replies import (
     DrawnPicture,
     ListedName,
-    PictureReply,
     ask,
     drawn,
     listing,
@@ -31,26 +31,26 @@ from queueing.core.ports import Report
 from queueing.core.requests import TextToImage
 
 
-class LocalAiSystem(PictureReply):
+class LocalAiSystem(ServerReply):
     """GET /system."""
 
     loaded_models: tuple[ListedName, ...] | None
 
 
-class LocalAiVersion(PictureReply):
+class LocalAiVersion(ServerReply):
     """GET /version."""
 
     version: str = ""
 
 
-class AbleModel(PictureReply):
+class AbleModel(ServerReply):
     """An entry of /v1/models/capabilities."""
 
     id: str
     capabilities: tuple[str, ...] | None = None
 
 
-class AbleModels(PictureReply):
+class AbleModels(ServerReply):
     """GET /v1/models/capabilities."""
 
     data: tuple[AbleModel, ...]

@@ -6,12 +6,12 @@ whatever its status. Pictures come as base64 or as an address on the same server
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import JsonValue, ValidationError
 from yarl import URL
 
 from backends.common.http import JSON_LIMIT, Http, HttpFailed, HttpRefused
+from backends.common.replies import Answer, ServerReply, validated
 from backends.images.errors import classify
 from queueing.core.errors import Unavailable
 
@@ -19,16 +19,7 @@ PICTURES_MOST = 16  # of one answer; some servers add previews or layers
 BUSY = {408, 429, 502, 503, 504}  # reveals nothing about what kind of server it is
 
 
-class PictureReply(BaseModel):
-    """Base of picture servers' answers: they may add unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-Answer = TypeVar("Answer", bound=PictureReply)
-
-
-class ListedName(PictureReply):
+class ListedName(ServerReply):
     """An entry of /v1/models."""
 
     id: str
@@ -39,20 +30,20 @@ class PictureTokenRefused(Unavailable):
     """The server refuses this call without another token."""
 
 
-class NameListing(PictureReply):
+class NameListing(ServerReply):
     """GET /v1/models."""
 
     data: tuple[ListedName, ...]
 
 
-class DrawnItem(PictureReply):
+class DrawnItem(ServerReply):
     """A picture of an answer."""
 
     b64_json: str | None = None
     url: str | None = None
 
 
-class DrawnItems(PictureReply):
+class DrawnItems(ServerReply):
     """The answer to /v1/images/generations and /v1/images/edits."""
 
     data: tuple[DrawnItem, ...]
@@ -73,12 +64,7 @@ def read(record: type[Answer], body: JsonValue) -> Answer:
     """
     if isinstance(body, dict) and body.get("error"):
         raise classify(200, body)
-    try:
-        return record.model_validate(body)
-    except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, fault["loc"]))
-        raise Unavailable(f"unexpected answer: {where}: {fault['msg']}") from None
+    return validated(record, body)
 
 
 async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:

@@ -18,10 +18,11 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from backends.common.http import Http
+from backends.common.replies import ServerReply
 from backends.images.errors import classify
 from backends.images.flavour import MIRRORED, GenericPictures, ListedPainter
 from backends.images.order import PictureOrder
-from backends.images.replies import DrawnPicture, PictureReply, ask, read, within_bounds
+from backends.images.replies import DrawnPicture, ask, read, within_bounds
 from queueing.core.errors import BackendError
 from queueing.core.ports import Report
 from queueing.core.requests import Progress
@@ -30,38 +31,38 @@ LOOK_S, LOOK_MOST_S = 0.05, 1.0  # between looks at a job: the server sends no s
 CANCEL_S = 5.0
 
 
-class SdGuidance(PictureReply):
+class SdGuidance(ServerReply):
     """How a model follows its prompt by default."""
 
     txt_cfg: float | None = None
 
 
-class SdSampling(PictureReply):
+class SdSampling(ServerReply):
     """The part of the defaults that is about sampling."""
 
     guidance: SdGuidance = SdGuidance()
 
 
-class SdDefaults(PictureReply):
+class SdDefaults(ServerReply):
     """The server's defaults for pictures."""
 
     sample_params: SdSampling = SdSampling()
 
 
-class SdModel(PictureReply):
+class SdModel(ServerReply):
     """The model a process was started with."""
 
     name: str = ""
     stem: str = ""
 
 
-class SdLora(PictureReply):
+class SdLora(ServerReply):
     """A LoRA below the server's folder."""
 
     path: str
 
 
-class SdCapabilities(PictureReply):
+class SdCapabilities(ServerReply):
     """GET /sdcpp/v1/capabilities."""
 
     model: SdModel
@@ -70,19 +71,19 @@ class SdCapabilities(PictureReply):
     loras: tuple[SdLora, ...] = ()
 
 
-class SdImage(PictureReply):
+class SdImage(ServerReply):
     """A picture of a finished job."""
 
     b64_json: str
 
 
-class SdImages(PictureReply):
+class SdImages(ServerReply):
     """What a finished job made."""
 
     images: tuple[SdImage, ...] = ()
 
 
-class SdJob(PictureReply):
+class SdJob(ServerReply):
     """GET /sdcpp/v1/jobs/{id}, and the answer to a job that was posted."""
 
     id: str

@@ -8,21 +8,22 @@ from typing import TypeVar
 from pydantic import JsonValue
 
 from backends.common.http import Http, HttpFailed, HttpRefused
+from backends.common.replies import ServerReply
 from backends.images.errors import classify
-from backends.images.replies import PictureReply, read
+from backends.images.replies import read
 from queueing.core.errors import BackendError, Unavailable
 
 STOP_S = 5.0
 
 
-class SwarmSession(PictureReply):
+class SwarmSession(ServerReply):
     """The answer to GetNewSession."""
 
     session_id: str
     version: str = ""
 
 
-class SwarmFile(PictureReply):
+class SwarmFile(ServerReply):
     """A file of models."""
 
     name: str
@@ -30,25 +31,25 @@ class SwarmFile(PictureReply):
     is_supported_model_format: bool | None = None
 
 
-class SwarmFiles(PictureReply):
+class SwarmFiles(ServerReply):
     """The answer to ListModels."""
 
     files: tuple[SwarmFile, ...]
 
 
-class SwarmDone(PictureReply):
+class SwarmDone(ServerReply):
     """The answer to a command that only succeeds or fails."""
 
     success: bool | None = None
 
 
-class SwarmStatus(PictureReply):
+class SwarmStatus(ServerReply):
     """The answer to GetCurrentStatus."""
 
     status: dict[str, JsonValue]
 
 
-SwarmAnswer = TypeVar("SwarmAnswer", bound=PictureReply)
+SwarmAnswer = TypeVar("SwarmAnswer", bound=ServerReply)
 
 
 class SessionForgotten(Unavailable):

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue, ValidationError
 
+from backends.common.replies import ServerReply
 from backends.images.errors import classify
 from backends.images.order import PictureOrder
-from backends.images.replies import PictureReply
 from backends.images.swarm_calls import checked
 from backends.media.metadata.kinds import is_picture, mime_of
 from queueing.core.errors import Unavailable
@@ -18,7 +18,7 @@ MESSAGES_MOST = 100_000
 SEEDS = 2**63 - 16  # each further picture adds one
 
 
-class SwarmShare(PictureReply):
+class SwarmShare(ServerReply):
     """How far a picture is, as shares of 1."""
 
     batch_index: str = "0"
@@ -26,7 +26,7 @@ class SwarmShare(PictureReply):
     preview: str | None = None
 
 
-class SwarmMessage(PictureReply):
+class SwarmMessage(ServerReply):
     """A message of GenerateText2ImageWS."""
 
     gen_progress: SwarmShare | None = None

@@ -14,12 +14,13 @@ from typing import ClassVar
 from pydantic import JsonValue
 
 from backends.common.http import Http
+from backends.common.replies import ServerReply
 from backends.images.flavour import MIRRORED, GenericPictures, ListedPainter
 from backends.images.order import PictureOrder
-from backends.images.replies import NameListing, PictureReply, ask, listing
+from backends.images.replies import NameListing, ask, listing
 
 
-class OmniVersion(PictureReply):
+class OmniVersion(ServerReply):
     """GET /version."""
 
     version: str

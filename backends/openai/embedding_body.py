@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from backends.common.http import Http
+from backends.common.replies import ServerReply
 from backends.openai.errors import NO_PICTURE_EMBEDDINGS, NO_TOKENS
 from backends.openai.flavour import EmbeddingForm, PictureForm, Served
 from backends.openai.replies import ask
 from backends.openai.request import data_url
-from backends.openai.stream import ServerReply
 from queueing.core.catalog import Timeouts
 from queueing.core.errors import Rejected
 from queueing.core.requests import Embed, EmbedInput, File, PictureInput

@@ -4,10 +4,10 @@ from dataclasses import replace
 from typing import ClassVar
 
 from backends.common.http import Http, HttpRefused
+from backends.common.replies import ServerReply
 from backends.openai.audio.form import AudioForm
 from backends.openai.flavour import Generic, Served
 from backends.openai.replies import Listing, ask, listing
-from backends.openai.stream import ServerReply
 from queueing.core.errors import Rejected
 from queueing.core.problems import What, problem
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 from pydantic import JsonValue
 
 from backends.common.http import Http, HttpFailed, HttpRefused
+from backends.common.replies import ServerReply
 from backends.openai.audio.form import SILENT, AudioForm
 from backends.openai.flavour import EmbeddingForm, Generic, PictureForm, Served
 from backends.openai.replies import (
@@ -18,7 +19,6 @@ from backends.openai.replies import (
     post_settled,
     read,
 )
-from backends.openai.stream import ServerReply
 
 HEARS = AudioForm(
     translations=None,

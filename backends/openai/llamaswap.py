@@ -4,10 +4,10 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from backends.common.http import Http
+from backends.common.replies import ServerReply
 from backends.openai.flavour import Generic, Served
 from backends.openai.llamacpp import SAMPLERS
 from backends.openai.replies import ask, listing, post_settled, read
-from backends.openai.stream import ServerReply
 
 
 class Running(ServerReply):

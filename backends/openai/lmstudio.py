@@ -11,12 +11,13 @@ from pydantic import Field, JsonValue, SecretStr
 
 from backends.common.http import Http
 from backends.common.options import read_options
+from backends.common.replies import ServerReply
 from backends.openai.abilities import EMBEDS, WRITES
 from backends.openai.audio.form import SILENT, AudioForm
 from backends.openai.backend import OpenAI
 from backends.openai.flavour import EmbeddingForm, Generic, Served
 from backends.openai.replies import ask, in_mb, read
-from backends.openai.stream import Chunk, ServerReply
+from backends.openai.stream import Chunk
 from queueing.core.catalog import BackendSpec
 from queueing.core.errors import Unavailable
 from queueing.core.requests import Record

@@ -9,10 +9,10 @@ from typing import ClassVar
 from pydantic import Field
 
 from backends.common.http import Http, HttpFailed, HttpRefused
+from backends.common.replies import ServerReply
 from backends.openai.audio.form import AudioForm
 from backends.openai.flavour import Generic, Served
 from backends.openai.replies import ask, listing, read
-from backends.openai.stream import ServerReply
 
 GONE = {404, 500}  # to an unload of what is not in memory; older versions with a fault
 

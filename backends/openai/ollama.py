@@ -6,10 +6,10 @@ from typing import ClassVar, TypedDict
 from pydantic import JsonValue
 
 from backends.common.http import Http
+from backends.common.replies import ServerReply
 from backends.openai.audio.form import SILENT, AudioForm
 from backends.openai.flavour import EmbeddingForm, Generic, Served
 from backends.openai.replies import ask, in_mb, read
-from backends.openai.stream import ServerReply
 
 
 class OllamaVersion(ServerReply):

@@ -4,18 +4,15 @@ Unknown keys are ignored; an answer that lacks a required field counts as the se
 whatever its status. Each flavour defines its own records; `Listed` is what all have.
 """
 
-from typing import TypeVar
-
 from pydantic import JsonValue, ValidationError
 
 from backends.common.http import ERROR_LIMIT, JSON_LIMIT, Http, HttpFailed, HttpRefused
+from backends.common.replies import Answer, ServerReply, validated
 from backends.openai.errors import classify, wants_token
-from backends.openai.stream import ServerReply
 from queueing.core.errors import Unavailable
 
 MB = 1024 * 1024
 BUSY = {408, 429, 502, 503, 504}  # reveals nothing about what kind of server it is
-Answer = TypeVar("Answer", bound=ServerReply)
 
 
 class Listed(ServerReply):
@@ -65,12 +62,7 @@ def read(record: type[Answer], body: JsonValue) -> Answer:
     """
     if isinstance(body, dict) and body.get("error"):
         raise classify(200, body)
-    try:
-        return record.model_validate(body)
-    except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, fault["loc"]))
-        raise Unavailable(f"unexpected answer: {where}: {fault['msg']}") from None
+    return validated(record, body)
 
 
 async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:

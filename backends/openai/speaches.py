@@ -4,10 +4,10 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from backends.common.http import Http, HttpRefused
+from backends.common.replies import ServerReply
 from backends.openai.audio.form import AudioForm
 from backends.openai.flavour import Generic, Served
 from backends.openai.replies import ask, post_settled, read
-from backends.openai.stream import ServerReply
 from queueing.core.errors import Unavailable
 
 HEARS, SPEAKS = "automatic-speech-recognition", "text-to-speech"

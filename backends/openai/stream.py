@@ -4,19 +4,14 @@ One reader serves all servers; it handles what they have been seen to send (see 
 decides what an error means: that is up to `errors`.
 """
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import JsonValue, ValidationError
 
+from backends.common.replies import ServerReply
 from queueing.core.errors import Unavailable
 
 ANSWER_LIMIT = 400_000  # characters; a model that repeats itself endlessly is stopped here
 PLAIN_LIMIT = 1_000_000  # characters of an answer that is not an event stream
 THINK, THOUGHT = "<think>", "</think>"
-
-
-class ServerReply(BaseModel):
-    """Base of server answers: they may add unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class Piece(ServerReply):

@@ -141,6 +141,6 @@ async def _digest(
     request: web.Request, model: str | None, wanted: Request | Drawing, files: Sequence[File]
 ) -> str:
     """Return what a request is recognised by; files are digested in a thread, which takes a while."""
-    if not files or not may_repeat(request.headers):
+    if not files:
         return digest_of(request.headers, model, wanted, files)
     return await asyncio.to_thread(digest_of, request.headers, model, wanted, files)

@@ -1,0 +1,29 @@
+"""Servers' answers as validated records.
+
+Unknown keys are ignored; an answer that lacks a required field counts as the server's failure.
+"""
+
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+
+from queueing.core.errors import Unavailable
+
+
+class ServerReply(BaseModel):
+    """Base of server answers: they may add unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+Answer = TypeVar("Answer", bound=ServerReply)
+
+
+def validated(record: type[Answer], body: JsonValue) -> Answer:
+    """Return an answer as a record. Raises `Unavailable` if it is none."""
+    try:
+        return record.model_validate(body)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, fault["loc"]))
+        raise Unavailable(f"unexpected answer: {where}: {fault['msg']}") from None
