@@ -53,13 +53,14 @@ class Standing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CopyStatus:
-    """A copy of a model, in people's terms."""
+    """A copy of a model, in people's terms; `vram_mb` is the memory it takes."""
 
     backend: str
     host: str
     residency: Residency
     pinned: bool
     running: int
+    vram_mb: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,13 +99,17 @@ class BackendStatus:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostStatus:
-    """A host in people's terms: its memory, the bot's share of it, and whether it is paused."""
+    """A host in people's terms: its memory, the bot's share of it, and whether it is paused.
+
+    `foreign_mb` is what other programs hold, as last measured; 0 where nothing measures it.
+    """
 
     name: str
     vram_mb: int
     usable_mb: int
     used_mb: int
     paused: bool
+    foreign_mb: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

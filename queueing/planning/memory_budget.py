@@ -30,6 +30,10 @@ class Budget:
         self._other_mb[host] = other
         return True
 
+    def foreign_mb(self, host: str) -> int:
+        """Return what other programs held on a host when it was last measured."""
+        return self._other_mb.get(host, 0)
+
     def usable_mb(self, host: HostSpec) -> int:
         """Return what models may take together now.
 

@@ -13,6 +13,7 @@ def copies(fleet: Fleet, model: str) -> tuple[CopyStatus, ...]:
             residency=copy.residency,
             pinned=copy.pinned,
             running=copy.running,
+            vram_mb=copy.vram_mb,
         )
         for copy in fleet.copies_of(model)
     )
@@ -45,6 +46,7 @@ def hosts(fleet: Fleet) -> tuple[HostStatus, ...]:
             usable_mb=fleet.usable_mb(host.name),
             used_mb=sum(copy.vram_mb for copy in fleet.copies_on(host.name)),
             paused=fleet.paused.stops_host(host.name),
+            foreign_mb=fleet.budget.foreign_mb(host.name),
         )
         for host in fleet.catalog.hosts.values()
     )

@@ -14,6 +14,7 @@ from queueing.core.world import Residency
 from queueing.engine.backend_health import WEDGE_PAUSE_S
 from queueing.engine.fleet import Fleet
 from queueing.engine.load_failures import LASTING_S
+from queueing.service import statuses
 from tests.fakes.backend import Card, FakeBackend, FakeServer
 from tests.simulation.installation import host, image_model
 
@@ -46,6 +47,16 @@ def make(clock: HandClock) -> Fleet:
     server = FakeServer("comfy", Card(total_mb=24000, budget_mb=19200))
     backends: Mapping[str, FakeBackend] = {"comfy": FakeBackend(server)}
     return Fleet(Catalog([FLUX, replace(FLUX, name="sdxl")], [CARD]), backends, clock)
+
+
+def test_a_hosts_memory_is_told_by_what_holds_it(fleet: Fleet) -> None:
+    """An operator could not see whether a model or a game fills the card."""
+    fleet.loading(FLUX, "comfy", expected_s=10.0)
+    fleet.ready(FLUX, "comfy")
+    fleet.measured("gpu", 24000, 24000 - 8000 - 3000)
+    (card,) = statuses.hosts(fleet)
+    assert (card.vram_mb, card.used_mb, card.foreign_mb) == (24000, 8000, 3000)
+    assert [copy.vram_mb for copy in statuses.copies(fleet, "flux")] == [8000]
 
 
 def test_memory_counts_from_the_start_of_a_load_to_the_end_of_an_unload(fleet: Fleet) -> None:
