@@ -39,6 +39,18 @@ def test_the_example_configuration_loads() -> None:
     assert config.catalog().require("f", Capability.TEXT_TO_IMAGE).name == "flux"
 
 
+def test_the_seven_lines_that_lead_the_docs_are_enough() -> None:
+    """A newcomer would copy the shortest configuration, and it would offer nothing or be refused."""
+    text = README.split("```yaml\n")[1].split("```")[0]
+    assert len(text.splitlines()) == 7
+    config = parse(text, SECRETS)
+    assert config.warnings == ()
+    assert config.is_reached
+    catalog = config.catalog()
+    assert {spec.kind for spec in catalog.backends.values()} == {"comfyui", "lmstudio"}
+    assert all(spec.discover for spec in catalog.backends.values())
+
+
 def test_the_example_configuration_names_every_setting() -> None:
     """A setting would exist that no one can find."""
     shown = set(_paths(yaml.safe_load(EXAMPLE), ()))

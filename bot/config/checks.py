@@ -109,9 +109,7 @@ def _name_problems(config: Config) -> Iterator[ConfigProblem]:
             owner = taken.setdefault(word.casefold(), name)
             if owner != name or (path[-1] != name and word.casefold() == name.casefold()):
                 yield ConfigProblem(path=path, text=f"{word!r} already means the model {owner}")
-    if not config.models and not any(
-        backend.discover for host in config.hosts.values() for backend in host.backends.values()
-    ):
+    if not config.models and not config.discovering():
         text = "no models: name one, or let a backend `discover: true` what its server has"
         yield ConfigProblem(path=("models",), text=text)
 

@@ -1,6 +1,6 @@
 """A whole configuration, and the catalog it becomes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Self
@@ -117,9 +117,20 @@ class Config(Section):
         allowed, needed = self.chats.given("allow"), self.chats.given("allow_roles")
         return Access(self.admins, usual, roles, allowed, needed)
 
+    def discovering(self) -> frozenset[str]:
+        """Return the backends that offer what their server has."""
+        named = {name for model in self.models.values() for name in model.backends}
+        return frozenset(
+            name
+            for host in self.hosts.values()
+            for name, backend in host.backends.items()
+            if (name not in named if backend.discover is None else backend.discover)
+        )
+
     def catalog(self) -> Catalog:
         """Return the hosts, backends and models in the queue's own terms."""
-        hosts = [_host_spec(name, host) for name, host in self.hosts.items()]
+        discovering = self.discovering()
+        hosts = [_host_spec(name, host, discovering) for name, host in self.hosts.items()]
         backends = {backend.name: backend for host in hosts for backend in host.backends}
         models = [
             _model_spec(name, model, [backends[each] for each in model.backends])
@@ -157,14 +168,17 @@ def _password(address: str) -> str:
         return ""
 
 
-def _host_spec(name: str, host: HostConfig) -> HostSpec:
-    backends = tuple(_backend_spec(name, backend) for name, backend in host.backends.items())
+def _host_spec(name: str, host: HostConfig, discovering: Collection[str]) -> HostSpec:
+    backends = tuple(
+        _backend_spec(each, backend, discover=each in discovering)
+        for each, backend in host.backends.items()
+    )
     return HostSpec(
         name=name, vram_mb=host.vram_mb, margin=host.margin, gpu=host.gpu, backends=backends
     )
 
 
-def _backend_spec(name: str, backend: BackendConfig) -> BackendSpec:
+def _backend_spec(name: str, backend: BackendConfig, *, discover: bool) -> BackendSpec:
     kind = KINDS[backend.kind]
     token = {"token": backend.token.get_secret_value()} if backend.token else {}
     return BackendSpec(
@@ -175,7 +189,7 @@ def _backend_spec(name: str, backend: BackendConfig) -> BackendSpec:
         serial=kind.serial,
         max_models=kind.max_models,
         offloads=kind.offloads,
-        discover=backend.discover,
+        discover=discover,
         options={**backend.__pydantic_extra__, **token},
     )
 

@@ -14,6 +14,7 @@ from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
 from bot.config import checks as config_checks
+from bot.config import environment
 from bot.config import yaml_reader as config_yaml
 from bot.config.config import Config
 from bot.config.yaml_reader import ConfigProblem, Document, no_setting, sentences
@@ -62,7 +63,10 @@ class ConfigError(Exception):
 
 
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
-    """Return the configuration in a file. Raises `ConfigError` with all problems at once."""
+    """Return the configuration in a file. Raises `ConfigError` with all problems at once.
+
+    What the environment lacks is taken from `usher.env` beside the file.
+    """
     try:
         text = path.read_text(encoding="utf-8-sig")  # editors on Windows write a byte order mark
     except UnicodeDecodeError:
@@ -72,7 +76,14 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
         raise ConfigError((f"{path}: {told}",)) from None
     except OSError as error:
         raise ConfigError((f"{path}: cannot be read: {error.strerror}",)) from None
-    return parse(text, environ, file=path.name, folder=path.parent.resolve())
+    folder = path.parent.resolve()
+    beside = environment.read_beside(folder)
+    try:
+        config = parse(text, beside.beneath(environ), file=path.name, folder=folder)
+    except ConfigError as error:
+        unread = (beside.unread,) if beside.unread else ()
+        raise ConfigError((*error.problems, *unread, *beside.warnings)) from None
+    return config.with_warnings((*config.warnings, *beside.warnings))
 
 
 def parse(

@@ -65,7 +65,10 @@ def _off(value: object) -> object:
 
 
 class BackendConfig(Section):
-    """An inference server. Further settings belong to its kind, which checks them."""
+    """An inference server. Further settings belong to its kind, which checks them.
+
+    Without `discover`, its models are discovered if the configuration names none for it.
+    """
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, JsonValue]
@@ -74,7 +77,7 @@ class BackendConfig(Section):
     url: Url | None = None
     token: Secret = None
     parallel: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    discover: bool = False
+    discover: bool | None = None
 
 
 class HostConfig(Section):

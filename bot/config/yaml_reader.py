@@ -211,7 +211,10 @@ class _Reader:
         name, default = match["name"], match["default"]
         found = self._environ.get(name) or default
         if found is None:
-            self._complain(path, f"the environment variable {name} is not set")
+            self._complain(
+                path,
+                f"the environment variable {name} is not set, nor does usher.env beside this file name it",
+            )
             return f"${{{name}}}"
         return found
 

@@ -111,7 +111,7 @@ async def tidy(
 
 
 async def discover(models: OfferedModels, backends: Mapping[str, Backend]) -> None:
-    """Offer the models of servers with `discover: true`, and those they gain later."""
+    """Offer the models of servers that discover them, and those they gain later."""
     asked = [spec.name for spec in models.offer.catalog.backends.values() if spec.discover]
     while asked:
         for name in asked:

@@ -32,9 +32,7 @@ def require_models(config: Config, look: ServerLook) -> None:
 
     A server that names its models itself may offer them later.
     """
-    if any(
-        backend.discover for host in config.hosts.values() for backend in host.backends.values()
-    ):
+    if config.discovering():
         return
     missing = [model for model in look.open_jobs if model not in config.models]
     if not missing:

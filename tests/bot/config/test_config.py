@@ -210,8 +210,8 @@ def test_a_missing_variable_is_told_with_its_line() -> None:
     """The bot would try to log in with an empty or literal token."""
     text = with_lines("  discord: {token: '${D}'}", "  telegram: {token: '${T}'}")
     assert problems(text, T="") == (
-        "config.yaml:10: chats.discord.token: the environment variable D is not set",
-        "config.yaml:11: chats.telegram.token: the environment variable T is not set",
+        "config.yaml:10: chats.discord.token: the environment variable D is not set, nor does usher.env beside this file name it",
+        "config.yaml:11: chats.telegram.token: the environment variable T is not set, nor does usher.env beside this file name it",
     )
 
 

@@ -238,7 +238,6 @@ def test_broken_files_are_refused_with_the_line(lines: list[str], expected: str)
             "{kind: demo, url: 'gpu:8188'}",
             "config.yaml:5: hosts.home.backends.stand-in.url: must be an address",
         ),
-        ("flux: {backends: [stand-in]}", "", "config.yaml:6: models: no models"),
         (
             "[stand-in]}",
             "[stand-in], capabilities: []}",
@@ -298,6 +297,31 @@ def test_an_admin_of_a_chat_that_is_off_is_warned_about() -> None:
         "config.yaml:10: admins[1]: chats.discord is not configured",
         "config.yaml:10: admins[2]: chats.irc is not configured",
     )
+
+
+def test_models_that_no_one_could_ask_for_are_told() -> None:
+    """The bot would start and have nothing to offer, for ever."""
+    text = SMALL.replace("{kind: demo}", "{kind: demo, discover: false}")
+    (told,) = problems(text.replace("flux: {backends: [stand-in]}", ""))
+    assert told.startswith("config.yaml:6: models: no models")
+
+
+@pytest.mark.parametrize(
+    ("discover", "named", "discovers"),
+    [
+        ("", False, True),
+        ("", True, False),
+        (", discover: true", True, True),
+        (", discover: false", False, False),
+    ],
+)
+def test_a_server_offers_what_it_has_where_no_model_is_named_for_it(
+    discover: str, named: bool, discovers: bool
+) -> None:
+    """A server alone in the file would do nothing; one with named models would offer others too."""
+    text = SMALL.replace("{kind: demo}", f"{{kind: demo{discover}}}\n      other: {{kind: demo}}")
+    text = text.replace("[stand-in]", "[stand-in, other]" if named else "[other]")
+    assert parse(text, {}).catalog().backends["stand-in"].discover is discovers
 
 
 def test_discovery_makes_models_and_unknown_defaults_legitimate() -> None:

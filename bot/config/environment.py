@@ -1,0 +1,80 @@
+"""Reads `usher.env`, the file beside the configuration that holds its secrets.
+
+What its lines say counts as if it stood in the environment; the environment itself comes first. The
+form is the part that systemd, Docker and shells read alike: NAME=value, a line each.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FILE = "usher.env"
+LARGEST = 64 * 1024  # bytes; a token has a hundred
+_ASSIGNMENT = re.compile(r"(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>.*)")
+_QUOTED = re.compile(r"'(?P<single>[^']*)'|\"(?P<double>[^\"\\$`]*)\"")
+_OTHERS = stat.S_IRWXO
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EnvironmentFile:
+    """The variables of a file; `unread` tells why it gives none, `warnings` what else to know."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    unread: str = ""
+    warnings: tuple[str, ...] = ()
+
+    def beneath(self, environ: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the variables with those of the environment before them; an empty one is none."""
+        return {**self.variables, **{name: value for name, value in environ.items() if value}}
+
+
+def read_beside(folder: Path) -> EnvironmentFile:
+    """Return the file of a folder, which need not be there."""
+    try:
+        text, mode = _contents(folder / FILE)
+    except FileNotFoundError:
+        return EnvironmentFile()
+    except UnicodeDecodeError:
+        return EnvironmentFile(unread=f"{FILE}: is not UTF-8 text")
+    except OSError as error:
+        return EnvironmentFile(unread=f"{FILE}: cannot be read: {error.strerror}")
+    variables: dict[str, str] = {}
+    warnings = [*_exposed(mode)]
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith(("#", ";")):
+            continue
+        if (read := _assigned(line.strip())) is None:
+            warnings.append(f"{FILE}:{number}: must read NAME=value; the line is passed over")
+        else:
+            variables[read[0]] = read[1]
+    return EnvironmentFile(variables=variables, warnings=tuple(warnings))
+
+
+def _contents(file: Path) -> tuple[str, int]:
+    """Return the text and the mode of a file. Raises `OSError` for what is none, such as a pipe."""
+    with os.fdopen(os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as opened:
+        about = os.fstat(opened.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(0, "it is not a file")
+        if about.st_size > LARGEST:
+            raise OSError(0, f"it has more than {LARGEST} bytes")
+        return opened.read(LARGEST).decode("utf-8-sig"), about.st_mode
+
+
+def _exposed(mode: int) -> Iterator[str]:
+    if os.name == "posix" and mode & _OTHERS:
+        yield f"{FILE}: other accounts of this machine have access to it: chmod 600 {FILE}"
+
+
+def _assigned(line: str) -> tuple[str, str] | None:
+    """Return a line's name and value, None if programs would read it differently."""
+    if (found := _ASSIGNMENT.fullmatch(line)) is None:
+        return None
+    value = found["value"]
+    if not value.startswith(("'", '"')):
+        return None if value.endswith("\\") else (found["name"], value)
+    quoted = _QUOTED.fullmatch(value)
+    return quoted and (found["name"], quoted["single"] or quoted["double"] or "")

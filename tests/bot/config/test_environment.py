@@ -1,0 +1,119 @@
+"""`usher.env`: the secrets beside the configuration."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bot.config.environment import LARGEST
+from bot.config.load import Config, ConfigError, load
+
+CONFIG = """\
+hosts: {home: {vram: 24GB, backends: {stand-in: {kind: demo}}}}
+chats: {telegram: {token: "${TOKEN}"}}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "config.yaml").write_text(CONFIG, encoding="utf-8")
+    return tmp_path / "usher.env"
+
+
+def loaded(file: Path, text: str | None = None, **environ: str) -> Config:
+    if text is not None:
+        file.write_text(text, encoding="utf-8")
+        file.chmod(0o600)
+    return load(file.parent / "config.yaml", environ)
+
+
+def token(config: Config) -> str:
+    assert config.chats.telegram is not None
+    return config.chats.telegram.token.get_secret_value()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TOKEN=canary-1",
+        "\ufeff# a comment\r\n\r\n; another\r\n  TOKEN=canary-1  \r\n",
+        "export TOKEN='canary-1'",
+        'OTHER=x\nTOKEN="canary-1"\n',
+        "TOKEN=first\nTOKEN=canary-1",
+    ],
+)
+def test_its_variables_count_as_the_environment_does(file: Path, text: str) -> None:
+    """The token that was written down would have to be exported before each start."""
+    config = loaded(file, text)
+    assert token(config) == "canary-1"
+    assert config.warnings == ()
+    assert "canary-1" in config.secrets()
+
+
+def test_the_environment_comes_first_unless_it_is_empty(file: Path) -> None:
+    """A container could not be given another token than the file's."""
+    assert token(loaded(file, "TOKEN=file", TOKEN="environment")) == "environment"
+    assert token(loaded(file, "TOKEN=file", TOKEN="")) == "file"
+
+
+@pytest.mark.parametrize(
+    "line", ["just words", "=x", "TOKEN = x", 'TOKEN="a"b', 'TOKEN="a$HOME"', "TOKEN=a\\"]
+)
+def test_a_line_that_programs_read_differently_is_passed_over_and_told(
+    file: Path, line: str
+) -> None:
+    """Usher would log in with another value than systemd gives it, or stop at a file of others."""
+    config = loaded(file, f"TOKEN=canary-1\n{line}\n")
+    assert token(config) == "canary-1"
+    assert config.warnings == ("usher.env:2: must read NAME=value; the line is passed over",)
+
+
+def test_what_is_wrong_is_told_without_the_values(file: Path) -> None:
+    """The token that was pasted badly would stand on the screen."""
+    with pytest.raises(ConfigError) as caught:
+        loaded(file, "TOKEN: canary-1\n")
+    assert caught.value.problems[1:] == (
+        "usher.env:1: must read NAME=value; the line is passed over",
+    )
+    assert "canary-1" not in str(caught.value)
+    assert "TOKEN is not set, nor does usher.env" in caught.value.problems[0]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have other rights")
+@pytest.mark.parametrize(("mode", "open_to_all"), [(0o600, False), (0o640, False), (0o604, True)])
+def test_a_file_that_all_accounts_can_read_is_told(
+    file: Path, mode: int, open_to_all: bool
+) -> None:
+    """The token would be everyone's who has an account on the machine."""
+    loaded(file, "TOKEN=x")
+    file.chmod(mode)
+    assert bool(loaded(file).warnings) is open_to_all
+
+
+def _pipe(file: Path) -> None:
+    os.mkfifo(file)
+
+
+def _large(file: Path) -> None:
+    file.write_text("#" * (LARGEST + 1))
+
+
+def _foreign(file: Path) -> None:
+    file.write_bytes(b"\xff\xfe")
+
+
+def _folder(file: Path) -> None:
+    file.mkdir()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have other files")
+@pytest.mark.parametrize("make", [_pipe, _large, _foreign, _folder])
+def test_what_is_no_such_file_is_a_reason_only_where_a_variable_is_missing(
+    file: Path, make: Callable[[Path], None]
+) -> None:
+    """The start would hang at a pipe, or a file of the service manager's own would prevent it."""
+    make(file)
+    assert token(loaded(file, TOKEN="x")) == "x"
+    with pytest.raises(ConfigError, match=r"usher\.env: (cannot be read|is not UTF-8)"):
+        loaded(file)
