@@ -53,7 +53,10 @@ class Standing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CopyStatus:
-    """A copy of a model, in people's terms; `vram_mb` is the memory it takes."""
+    """A copy of a model, in people's terms.
+
+    `ready_at` is when it became ready, or is expected to; `vram_mb` is the memory it is charged.
+    """
 
     backend: str
     host: str
@@ -61,6 +64,7 @@ class CopyStatus:
     pinned: bool
     running: int
     vram_mb: int = 0
+    ready_at: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +72,8 @@ class ModelStatus:
     """A model in people's terms: where it is, its line, its usual time and why its line waits.
 
     `vram_mb` is what a copy takes, as configured or as measured since; None until its first load.
-    `troubles` say where it could not be loaded.
+    `troubles` say where it could not be loaded. `oldest_at` is when the first in its lines was
+    accepted; None if nothing waits in line.
     """
 
     name: str
@@ -81,6 +86,19 @@ class ModelStatus:
     vram_mb: int | None
     paused: bool
     troubles: tuple[Trouble, ...]
+    oldest_at: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunningStatus:
+    """A job that occupies a place on a backend, and when its person is told that it ends."""
+
+    job_id: int
+    model: str
+    backend: str
+    owner: str
+    began_at: float
+    done_at: float | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,9 +132,13 @@ class HostStatus:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueSnapshot:
-    """Where models, servers and hosts stand at one moment, each in the configuration's order."""
+    """Where models, servers and hosts stand at one moment, each in the configuration's order.
+
+    `running` are the jobs that run, in the order of their beginning.
+    """
 
     models: tuple[ModelStatus, ...]
     backends: tuple[BackendStatus, ...]
     hosts: tuple[HostStatus, ...]
     paused: Paused
+    running: tuple[RunningStatus, ...] = ()

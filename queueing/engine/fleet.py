@@ -26,6 +26,7 @@ class Slot:
     backend: str
     ends_at: float
     held: bool = False  # by other clients' prompts in the server's own queue
+    began_at: float = 0.0
 
 
 class Fleet:
@@ -213,7 +214,8 @@ class Fleet:
 
     def occupy(self, job: Job, backend: str, ends_at: float) -> None:
         """Give a job a slot on a backend until it is vacated; `ends_at` is only an expectation."""
-        self._slots[job.id] = Slot(job=job, backend=backend, ends_at=ends_at)
+        began_at = self._clock.now() if job.started_at is None else job.started_at
+        self._slots[job.id] = Slot(job=job, backend=backend, ends_at=ends_at, began_at=began_at)
         self._view = None
         self._changed()
 

@@ -108,6 +108,11 @@ class Router:
         view = self.world.models.get(model) if self.world else None
         return sum(lane.count for lane in view.waiting) if view else 0
 
+    def oldest_at(self, model: str) -> float | None:
+        """Return when the first in a model's lines was accepted, as of the last step; None if empty."""
+        view = self.world.models.get(model) if self.world else None
+        return min((lane.oldest_at for lane in view.waiting), default=None) if view else None
+
     async def run(self, work: asyncio.TaskGroup) -> None:
         """Take step after step; jobs and loads become tasks of `work`."""
         failures = 0
@@ -240,7 +245,11 @@ class Router:
 
 def _without(line: Waiting, begun: int) -> Waiting:
     """Return a line without its first `begun` heads."""
-    return replace(line, count=line.count - begun, heads=line.heads[begun:]) if begun else line
+    if not begun:
+        return line
+    heads = line.heads[begun:]
+    oldest_at = heads[0].queued_at if heads else line.oldest_at
+    return replace(line, count=line.count - begun, heads=heads, oldest_at=oldest_at)
 
 
 def _gist(reason: Reason | None) -> tuple[Blocked, str | None, str | None] | None:

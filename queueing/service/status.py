@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from queueing.core.catalog import ModelSpec
 from queueing.core.jobs import Job, JobState
 from queueing.core.ports import Clock
-from queueing.core.standings import ModelStatus, QueueSnapshot, Standing
+from queueing.core.standings import ModelStatus, QueueSnapshot, RunningStatus, Standing
 from queueing.core.storage import JobRecords, Lines, StartOrder
 from queueing.core.world import Blocked, Reason, Residency
 from queueing.engine.durations import Times
-from queueing.engine.fleet import Fleet
+from queueing.engine.fleet import Fleet, Slot
 from queueing.engine.scheduler import Router
 from queueing.planning.lanes import Lane, competing, place
 from queueing.service.calm_eta import Calm, Counts, Expectation
@@ -208,6 +208,20 @@ class Reports:
             backends=backends(self._fleet),
             hosts=hosts(self._fleet),
             paused=self._fleet.paused,
+            running=tuple(self._running(slot) for slot in self._fleet.slots.values()),
+        )
+
+    def _running(self, slot: Slot) -> RunningStatus:
+        job = replace(slot.job, state=JobState.PROCESSING)
+        expected = self._eta.of_running(job)
+        done = self._told_of(job, "done", None if expected is None else end(expected))
+        return RunningStatus(
+            job_id=job.id,
+            model=job.model,
+            backend=slot.backend,
+            owner=job.owner,
+            began_at=slot.began_at,
+            done_at=None if done is None else done.at,
         )
 
     def _models(self) -> tuple[ModelStatus, ...]:
@@ -227,4 +241,5 @@ class Reports:
             vram_mb=self._fleet.known_vram_mb(spec),
             paused=self._fleet.paused.stops_model(spec.name),
             troubles=self._fleet.load_failures.troubles(spec.name),
+            oldest_at=self._router.oldest_at(spec.name),
         )

@@ -14,6 +14,7 @@ def copies(fleet: Fleet, model: str) -> tuple[CopyStatus, ...]:
             pinned=copy.pinned,
             running=copy.running,
             vram_mb=copy.vram_mb,
+            ready_at=copy.ready_at,
         )
         for copy in fleet.copies_of(model)
     )

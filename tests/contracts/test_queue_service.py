@@ -466,6 +466,33 @@ def test_a_snapshot_stays_as_it_was_taken(there: Queues) -> None:
     run(scenario())
 
 
+def test_a_snapshot_says_what_runs_and_how_long_others_have_waited(there: Queues) -> None:
+    """An operator would see a busy card without a job on it, and a line of which nothing is known."""
+
+    async def scenario() -> None:
+        async with there.opened() as (service, _):
+            first, second = await ask(service, 2)
+            begun = await started(service, first)
+            asked_at = there.installation.clock.now()
+            await asyncio.sleep(3.0)
+            now = service.status.snapshot()
+            (running,) = now.running
+            assert (running.job_id, running.model, running.backend) == (first.id, "flux", "comfy")
+            assert running.owner == "ada"
+            assert running.began_at <= asked_at
+            standing = (await service.status.standings([begun]))[first.id]
+            assert running.done_at == standing.done_at
+            flux = next(each for each in now.models if each.name == "flux")
+            assert flux.oldest_at == second.queued_at
+            (copy,) = flux.copies
+            assert copy.vram_mb == 16000
+            await ended(service, second)
+            await asyncio.sleep(3.0)
+            assert service.status.snapshot().running == ()
+
+    run(scenario())
+
+
 def test_the_offer_says_what_can_be_asked_for(there: Queues) -> None:
     """People would be offered what no server has, or be refused what one can do."""
     there.installation.servers["comfy"].options = frozenset({"seed", "steps"})

@@ -1,0 +1,166 @@
+"""The last hours: timelines of hosts, and the jobs of each model in steps; records only.
+
+    {"span": "day", "at": 1795400000.0, "begins": 1795313700.0, "ends": 1795400100.0,
+     "step_s": 900.0,
+     "hosts": [{"name": "gpu-1",
+       "segments": [{"begins": 1795313700.0, "ends": 1795313760.0, "kind": "load",
+                     "models": ["flux"]}],
+       "shares": [{"at": 1795313700.0, "run": 0.62, "load": 0.1, "idle": 0.2, "down": 0.0}],
+       "busy": 0.41, "loads": 12, "failed_loads": 0, "evictions": 9, "load_s": 122.0}],
+     "models": [{"name": "flux", "done": 90, "failed": 2, "cancelled": 1, "wait_median_s": 4.1,
+       "wait_p95_s": 31.0, "service_median_s": 12.0, "service_p95_s": 14.0, "service_s": 1103.0,
+       "loads": 4, "failed_loads": 0, "evictions": 3,
+       "steps": [{"at": 1795313700.0, "done": 3, "failed": 0, "cancelled": 0,
+                  "wait_median_s": 4.0, "wait_p95_s": 9.1, "service_s": 31.0, "loads": 1,
+                  "failed_loads": 0, "evictions": 0}]}],
+     "errors": [{"cause": "memory", "model": "flux", "count": 3}],
+     "promises": {"given": 93, "kept": 81,
+                  "steps": [{"at": 1795313700.0, "given": 3, "kept": 3}]}}
+
+Steps without any record are left out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+
+class Span(StrEnum):
+    """How far back one looks."""
+
+    HOUR = "hour"
+    DAY = "day"
+    WEEK = "week"
+
+
+STEPS: Mapping[Span, tuple[float, int]] = {
+    Span.HOUR: (60.0, 60),
+    Span.DAY: (900.0, 96),
+    Span.WEEK: (3600.0, 168),
+}
+"""The length of a step and their number. The last step is the one that is not over yet."""
+
+Activity = Literal["load", "run", "idle", "down"]
+"""What a host does: `run` where a job runs, `load` where a model is loaded and no job runs, `down`
+where no server of it can be used."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Segment:
+    """A stretch of a host's timeline; `models` are those that run, or are loaded."""
+
+    begins: float
+    ends: float
+    kind: Activity
+    models: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shares:
+    """What a host did in a step, as parts of it; what is missing to 1 was not recorded."""
+
+    at: float
+    run: float
+    load: float
+    idle: float
+    down: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostHours:
+    """A host over a span.
+
+    `segments` are in order and never overlap; where there is none, the bot did not run. Those of an
+    hour are exact, those of a day are merged to minutes, and a week has none: its `shares` say it.
+    `busy` is the part of the recorded time in which a job ran.
+    """
+
+    name: str
+    segments: tuple[Segment, ...]
+    shares: tuple[Shares, ...]
+    busy: float
+    loads: int
+    failed_loads: int
+    evictions: int
+    load_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelStep:
+    """A model in one step; the times of waiting are None where no job began."""
+
+    at: float
+    done: int
+    failed: int
+    cancelled: int
+    wait_median_s: float | None
+    wait_p95_s: float | None
+    service_s: float
+    loads: int
+    failed_loads: int
+    evictions: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelHours:
+    """A model over a span.
+
+    A job counts when it ends. `service_s` is how long its last attempt took, all jobs together.
+    """
+
+    name: str
+    done: int
+    failed: int
+    cancelled: int
+    wait_median_s: float | None
+    wait_p95_s: float | None
+    service_median_s: float | None
+    service_p95_s: float | None
+    service_s: float
+    loads: int
+    failed_loads: int
+    evictions: int
+    steps: tuple[ModelStep, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorHours:
+    """How many jobs of a model failed for a cause, a `queueing.core.problems.What`."""
+
+    cause: str
+    model: str
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PromiseStep:
+    """The promises of the jobs that ended in a step."""
+
+    at: float
+    given: int
+    kept: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PromiseHours:
+    """How many jobs were promised a moment when they were accepted, and were done by then."""
+
+    given: int
+    kept: int
+    steps: tuple[PromiseStep, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OperatorHours:
+    """The bot over a span: hosts by name, models by what they took, errors by their number."""
+
+    span: Span
+    at: float
+    begins: float
+    ends: float
+    step_s: float
+    hosts: tuple[HostHours, ...]
+    models: tuple[ModelHours, ...]
+    errors: tuple[ErrorHours, ...]
+    promises: PromiseHours

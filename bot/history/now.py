@@ -1,0 +1,267 @@
+"""Now: hosts with their memory, servers and running jobs, and the lines; records and how they are made.
+
+Pure. It says the same as `/status`, `/queue` and `/models`, from the same snapshot.
+
+    {"at": 1795400000.0, "mode": "open",
+     "hosts": [{"name": "gpu-1", "mode": "open",
+       "memory": {"total_mb": 24576, "usable_mb": 21000, "resident_mb": 9000, "loading_mb": 4000,
+                  "foreign_mb": 1200, "free_mb": 10376},
+       "copies": [{"model": "flux", "backend": "comfy", "state": "ready", "mb": 9000,
+                   "pinned": true, "running": 1, "ready_at": 1795400010.0}],
+       "servers": [{"name": "comfy", "kind": "comfyui", "url": "http://…", "up": true,
+                    "since": 1795390000.0, "description": "ComfyUI 0.3.40", "error": null}],
+       "running": [{"job": 812, "model": "flux", "backend": "comfy", "user": "telegram:42",
+                    "name": "telegram:42", "began_at": 1795399990.0, "fraction": 0.4,
+                    "done_at": 1795400020.0}]}],
+     "lines": [{"model": "flux", "waiting": 3, "running": 1, "oldest_s": 12.5,
+       "next_at": 1795400020.0, "next_done_at": 1795400090.0, "reason": {…} or null,
+       "paused": false, "mb": 9000, "troubles": [{"backend": "comfy", "cause": "…",
+                                                  "again_at": 1795400300.0}]}],
+     "idle_models": ["sdxl"]}
+
+A reason is a `queueing.core.world.Reason`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from queueing.core.standings import (
+    BackendStatus,
+    CopyStatus,
+    HostStatus,
+    ModelStatus,
+    QueueSnapshot,
+    RunningStatus,
+    Trouble,
+)
+from queueing.core.world import Reason, Residency
+
+Mode = Literal["open", "draining", "paused"]
+"""`draining`: paused, but jobs still run there, or copies leave."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemoryNow:
+    """The memory of a host in MB.
+
+    `total_mb` is all of it as configured, `usable_mb` what models may take together now; the other
+    four divide the whole. Where more is taken than there is, nothing is free.
+    """
+
+    total_mb: int
+    usable_mb: int
+    resident_mb: int
+    loading_mb: int
+    foreign_mb: int
+    free_mb: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CopyNow:
+    """A model in a host's memory. `ready_at` is when it became ready, or is expected to."""
+
+    model: str
+    backend: str
+    state: Residency
+    mb: int
+    pinned: bool
+    running: int
+    ready_at: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerNow:
+    """A server: up or down since a moment, and its last failure's text while it is down."""
+
+    name: str
+    kind: str
+    url: str
+    up: bool
+    since: float
+    description: str
+    error: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunningNow:
+    """A running job. `name` is how its person is shown, `user` where no name is known.
+
+    `fraction` is None where its server reports none, `done_at` where nothing can be said.
+    """
+
+    job: int
+    model: str
+    backend: str
+    user: str
+    name: str
+    began_at: float
+    fraction: float | None
+    done_at: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostNow:
+    """A host with everything on it."""
+
+    name: str
+    mode: Mode
+    memory: MemoryNow
+    copies: tuple[CopyNow, ...]
+    servers: tuple[ServerNow, ...]
+    running: tuple[RunningNow, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LineNow:
+    """A model in use, with its line.
+
+    `oldest_s` is how long the first in line has waited, `next_at` when it is expected to start and
+    `next_done_at` when a job accepted now would be done; None where that is open. `mb` is None until
+    the model has been measured.
+    """
+
+    model: str
+    waiting: int
+    running: int
+    oldest_s: float | None
+    next_at: float | None
+    next_done_at: float | None
+    reason: Reason | None
+    paused: bool
+    mb: int | None
+    troubles: tuple[Trouble, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OperatorNow:
+    """Everything at one moment, hosts and models in the configuration's order.
+
+    `lines` are the models that wait, run, are in memory, are paused or could not be loaded;
+    `idle_models` names all others.
+    """
+
+    at: float
+    mode: Literal["open", "paused"]
+    hosts: tuple[HostNow, ...]
+    lines: tuple[LineNow, ...]
+    idle_models: tuple[str, ...]
+
+
+def now_of(
+    snapshot: QueueSnapshot, at: float, fractions: Mapping[int, float], names: Mapping[str, str]
+) -> OperatorNow:
+    """Return what a snapshot says; `fractions` by job and `names` by user are what else is known."""
+    used = [model for model in snapshot.models if _is_used(model)]
+    return OperatorNow(
+        at=at,
+        mode="paused" if snapshot.paused.everything else "open",
+        hosts=tuple(_host(host, snapshot, fractions, names) for host in snapshot.hosts),
+        lines=tuple(_line(model, at) for model in used),
+        idle_models=tuple(model.name for model in snapshot.models if not _is_used(model)),
+    )
+
+
+def _is_used(model: ModelStatus) -> bool:
+    stopped = model.paused or model.troubles
+    return bool(model.waiting or model.running or model.copies or stopped)
+
+
+def _host(
+    host: HostStatus,
+    snapshot: QueueSnapshot,
+    fractions: Mapping[int, float],
+    names: Mapping[str, str],
+) -> HostNow:
+    servers = [server for server in snapshot.backends if server.host == host.name]
+    on_it = {server.name for server in servers}
+    copies = [
+        (model.name, copy)
+        for model in snapshot.models
+        for copy in model.copies
+        if copy.host == host.name
+    ]
+    running = [each for each in snapshot.running if each.backend in on_it]
+    return HostNow(
+        name=host.name,
+        mode=_mode(host, [copy for _, copy in copies], busy=bool(running)),
+        memory=_memory(host, [copy for _, copy in copies]),
+        copies=tuple(_copy(model, copy) for model, copy in copies),
+        servers=tuple(_server(server) for server in servers),
+        running=tuple(_running(each, fractions, names) for each in running),
+    )
+
+
+def _mode(host: HostStatus, copies: list[CopyStatus], *, busy: bool) -> Mode:
+    if not host.paused:
+        return "open"
+    leaving = any(copy.residency is Residency.UNLOADING for copy in copies)
+    return "draining" if busy or leaving else "paused"
+
+
+def _memory(host: HostStatus, copies: list[CopyStatus]) -> MemoryNow:
+    loading = sum(copy.vram_mb for copy in copies if copy.residency is Residency.LOADING)
+    resident = sum(copy.vram_mb for copy in copies) - loading
+    return MemoryNow(
+        total_mb=host.vram_mb,
+        usable_mb=host.usable_mb,
+        resident_mb=resident,
+        loading_mb=loading,
+        foreign_mb=host.foreign_mb,
+        free_mb=max(0, host.vram_mb - resident - loading - host.foreign_mb),
+    )
+
+
+def _copy(model: str, copy: CopyStatus) -> CopyNow:
+    return CopyNow(
+        model=model,
+        backend=copy.backend,
+        state=copy.residency,
+        mb=copy.vram_mb,
+        pinned=copy.pinned,
+        running=copy.running,
+        ready_at=copy.ready_at,
+    )
+
+
+def _server(server: BackendStatus) -> ServerNow:
+    return ServerNow(
+        name=server.name,
+        kind=server.kind,
+        url=server.url,
+        up=server.up,
+        since=server.since,
+        description=server.description,
+        error=None if server.up else server.error,
+    )
+
+
+def _running(
+    job: RunningStatus, fractions: Mapping[int, float], names: Mapping[str, str]
+) -> RunningNow:
+    return RunningNow(
+        job=job.job_id,
+        model=job.model,
+        backend=job.backend,
+        user=job.owner,
+        name=names.get(job.owner, job.owner),
+        began_at=job.began_at,
+        fraction=fractions.get(job.job_id),
+        done_at=job.done_at,
+    )
+
+
+def _line(model: ModelStatus, at: float) -> LineNow:
+    waits = model.waiting > 0
+    return LineNow(
+        model=model.name,
+        waiting=model.waiting,
+        running=model.running,
+        oldest_s=max(0.0, at - model.oldest_at) if waits and model.oldest_at is not None else None,
+        next_at=model.reason.turn_at if waits and model.reason is not None else None,
+        next_done_at=model.next_done_at,
+        reason=model.reason if waits else None,
+        paused=model.paused,
+        mb=model.vram_mb,
+        troubles=model.troubles,
+    )

@@ -1,0 +1,20 @@
+"""The port of those who show an operator the bot: the page, and `usher top`."""
+
+from typing import Protocol
+
+from bot.history.hours import OperatorHours, Span
+from bot.history.now import OperatorNow
+from bot.history.persons import OperatorPeople
+
+
+class OperatorRecords(Protocol):
+    """Reads what an operator is shown. Every call raises `StoreError`."""
+
+    async def read_now(self) -> OperatorNow:
+        """Return how everything stands."""
+
+    async def read_hours(self, span: Span) -> OperatorHours:
+        """Return how it has been."""
+
+    async def read_people(self) -> OperatorPeople:
+        """Return by whom it is used."""

@@ -1,0 +1,165 @@
+"""What an operator is shown of one moment agrees with the snapshot it is made from."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from bot.history.now import OperatorNow, now_of
+from bot.history.written import to_json
+from queueing.core.paused import Paused
+from queueing.core.standings import (
+    BackendStatus,
+    CopyStatus,
+    HostStatus,
+    ModelStatus,
+    QueueSnapshot,
+    RunningStatus,
+    Trouble,
+)
+from queueing.core.world import Blocked, Reason, Residency
+
+NOW = 1_000_000.0
+
+
+def copy(residency: Residency = Residency.READY, mb: int = 9000, running: int = 0) -> CopyStatus:
+    return CopyStatus(
+        backend="comfy",
+        host="gpu-1",
+        residency=residency,
+        pinned=True,
+        running=running,
+        vram_mb=mb,
+        ready_at=NOW,
+    )
+
+
+IDLE = ModelStatus(
+    name="sdxl",
+    waiting=0,
+    running=0,
+    copies=(),
+    reason=None,
+    service_s=5.0,
+    next_done_at=NOW + 20,
+    vram_mb=None,
+    paused=False,
+    troubles=(),
+)
+BUSY = replace(
+    IDLE,
+    name="flux",
+    waiting=2,
+    running=1,
+    copies=(copy(running=1),),
+    reason=Reason(why=Blocked.IN_LINE, model="flux", turn_at=NOW + 8),
+    vram_mb=9000,
+    oldest_at=NOW - 12.5,
+)
+HOST = HostStatus(
+    name="gpu-1", vram_mb=24000, usable_mb=20000, used_mb=13000, paused=False, foreign_mb=1000
+)
+SERVER = BackendStatus(
+    name="comfy",
+    host="gpu-1",
+    kind="comfyui",
+    url="http://gpu-1:8188",
+    up=True,
+    since=NOW - 100,
+    description="ComfyUI",
+    error="an old one",
+)
+RUNNING = RunningStatus(
+    job_id=7, model="flux", backend="comfy", owner="web:1", began_at=NOW - 3, done_at=NOW + 4
+)
+SNAPSHOT = QueueSnapshot(
+    models=(BUSY, IDLE),
+    backends=(SERVER,),
+    hosts=(HOST, replace(HOST, name="gpu-2", foreign_mb=0)),
+    paused=Paused(),
+    running=(RUNNING,),
+)
+
+
+def made(snapshot: QueueSnapshot = SNAPSHOT) -> OperatorNow:
+    return now_of(snapshot, NOW, {7: 0.25}, {"web:1": "Ada"})
+
+
+def test_everything_stands_on_its_host() -> None:
+    """A card would be shown idle while another one's job is drawn on it."""
+    first, second = made().hosts
+    assert [each.model for each in first.copies] == ["flux"]
+    assert [each.name for each in first.servers] == ["comfy"]
+    (job,) = first.running
+    assert (job.job, job.name, job.fraction, job.done_at) == (7, "Ada", 0.25, NOW + 4)
+    assert (second.copies, second.servers, second.running) == ((), (), ())
+
+
+def test_a_memory_bar_adds_up() -> None:
+    """What loads would be drawn as free, or twice."""
+    loading = replace(IDLE, copies=(copy(Residency.LOADING, 4000),))
+    memory = made(replace(SNAPSHOT, models=(BUSY, loading))).hosts[0].memory
+    assert (memory.resident_mb, memory.loading_mb, memory.foreign_mb) == (9000, 4000, 1000)
+    assert memory.free_mb == 24000 - 9000 - 4000 - 1000
+
+
+def test_memory_taken_twice_leaves_nothing_free() -> None:
+    """A bar would be drawn with a negative width."""
+    full = replace(BUSY, copies=(copy(mb=30000),))
+    assert made(replace(SNAPSHOT, models=(full,))).hosts[0].memory.free_mb == 0
+
+
+def test_a_line_says_how_long_the_first_has_waited() -> None:
+    """An operator would have to guess whether a long line moves."""
+    (line,) = made().lines
+    assert (line.model, line.waiting, line.oldest_s, line.next_at) == ("flux", 2, 12.5, NOW + 8)
+    assert made().idle_models == ("sdxl",)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        {"paused": True},
+        {"copies": (copy(),)},
+        {"troubles": (Trouble(backend="comfy", cause="no file", again_at=NOW + 60),)},
+    ],
+)
+def test_a_model_that_can_be_acted_on_has_a_line(shown: dict[str, object]) -> None:
+    """A paused model, or one that fails to load, would be hidden among the idle ones."""
+    model = replace(IDLE, **shown)  # type: ignore[arg-type]
+    now = made(replace(SNAPSHOT, models=(model,), running=()))
+    assert [line.model for line in now.lines] == ["sdxl"]
+    assert now.lines[0].oldest_s is None
+
+
+@pytest.mark.parametrize(
+    ("residency", "running", "mode"),
+    [
+        (Residency.READY, (RUNNING,), "draining"),
+        (Residency.UNLOADING, (), "draining"),
+        (Residency.READY, (), "paused"),
+    ],
+)
+def test_a_paused_host_drains_until_it_is_still(
+    residency: Residency, running: tuple[RunningStatus, ...], mode: str
+) -> None:
+    """A card would be said to be free while a job still runs on it."""
+    model = replace(BUSY, copies=(copy(residency),))
+    hosts = (replace(HOST, paused=True),)
+    now = made(replace(SNAPSHOT, models=(model,), hosts=hosts, running=running))
+    assert now.hosts[0].mode == mode
+
+
+def test_a_server_that_is_up_has_no_error() -> None:
+    """Its last failure, long over, would be shown as one of now."""
+    assert made().hosts[0].servers[0].error is None
+    down = replace(SERVER, up=False)
+    assert made(replace(SNAPSHOT, backends=(down,))).hosts[0].servers[0].error == "an old one"
+
+
+def test_it_is_written_as_plain_json() -> None:
+    """The page would have to know Python's names."""
+    written = json.loads(to_json(made()))
+    assert written["hosts"][0]["copies"][0]["state"] == "ready"
+    assert written["lines"][0]["reason"]["why"] == "in-line"
+    assert written["hosts"][0]["running"][0]["done_at"] == NOW + 4
