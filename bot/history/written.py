@@ -1,16 +1,18 @@
 """The records as JSON: what the page and programs read."""
 
-from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from bot.history.hours import OperatorHours
+from bot.history.now import OperatorNow
+from bot.history.persons import OperatorPeople
 
-def to_json(record: object) -> bytes:
+_ADAPTERS: dict[type, TypeAdapter[Any]] = {
+    kind: TypeAdapter(kind) for kind in (OperatorNow, OperatorHours, OperatorPeople)
+}
+
+
+def to_json(record: OperatorNow | OperatorHours | OperatorPeople) -> bytes:
     """Return a record as JSON, None as null."""
-    return _adapter(type(record)).dump_json(record, warnings="error")
-
-
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+    return _ADAPTERS[type(record)].dump_json(record, warnings="error")
