@@ -26,7 +26,7 @@ from enum import StrEnum
 from typing import Literal
 
 
-class Span(StrEnum):
+class HourSpan(StrEnum):
     """How far back one looks."""
 
     HOUR = "hour"
@@ -34,10 +34,10 @@ class Span(StrEnum):
     WEEK = "week"
 
 
-STEPS: Mapping[Span, tuple[float, int]] = {
-    Span.HOUR: (60.0, 60),
-    Span.DAY: (900.0, 96),
-    Span.WEEK: (3600.0, 168),
+STEPS: Mapping[HourSpan, tuple[float, int]] = {
+    HourSpan.HOUR: (60.0, 60),
+    HourSpan.DAY: (900.0, 96),
+    HourSpan.WEEK: (3600.0, 168),
 }
 """The length of a step and their number. The last step is the one that is not over yet."""
 
@@ -155,7 +155,7 @@ class PromiseHours:
 class OperatorHours:
     """The bot over a span: hosts by name, models by what they took, errors by their number."""
 
-    span: Span
+    span: HourSpan
     at: float
     begins: float
     ends: float

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from bot.history.hours import OperatorHours, Span
+from bot.history.hours import OperatorHours, HourSpan
 from bot.history.now import OperatorNow
 from bot.history.persons import OperatorPeople
 
@@ -13,7 +13,7 @@ class OperatorRecords(Protocol):
     async def read_now(self) -> OperatorNow:
         """Return how everything stands."""
 
-    async def read_hours(self, span: Span) -> OperatorHours:
+    async def read_hours(self, span: HourSpan) -> OperatorHours:
         """Return how it has been."""
 
     async def read_people(self) -> OperatorPeople:
