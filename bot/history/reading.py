@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from bot.history.hours import OperatorHours, HourSpan
+from bot.history.hours import HourSpan, OperatorHours
 from bot.history.now import OperatorNow
 from bot.history.persons import OperatorPeople
 
