@@ -36,6 +36,7 @@ LONG = (
     "bot/chat/delivery/test_delivery_on_telegram.py",
     "security/test_secrets.py",
     "test_tasks.py",
+    "test_wheel.py",
     "simulation/test_soak.py",
     "bot/chat/delivery/test_edits.py",
     "queueing/test_schedule.py",

@@ -29,7 +29,13 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (tmp_path / lock.name).write_text("# nothing\n", encoding="utf-8")
     package = tmp_path / "bot"
     package.mkdir()
-    for name in ("cli/__init__.py", "cli/arguments.py", "demo/__init__.py", "demo/options.py"):
+    for name in (
+        "cli/__init__.py",
+        "cli/arguments.py",
+        "demo/__init__.py",
+        "demo/options.py",
+        "version.py",
+    ):
         (package / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / "bot" / name, package / name)
     (package / "__init__.py").write_text('"""A stand-in."""\n', encoding="utf-8")

@@ -8,6 +8,7 @@ import argparse
 from pathlib import Path
 
 from bot.demo.options import DemoOptions
+from bot.version import version
 
 
 def parser() -> argparse.ArgumentParser:
@@ -16,6 +17,7 @@ def parser() -> argparse.ArgumentParser:
         prog="usher",
         description="Shares a community's own GPUs over Discord, Telegram and a local web chat.",
     )
+    top.add_argument("--version", action="version", version=f"usher {version()}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
     demo = commands.add_parser("demo", help="try it here and now: no account, GPU or server needed")
@@ -39,8 +41,7 @@ def parser() -> argparse.ArgumentParser:
     backup.set_defaults(command="backup")
 
     _database_commands(commands.add_parser("db", help="look after the database"))
-    version = commands.add_parser("version", help="print the version")
-    version.set_defaults(command="version")
+    commands.add_parser("version", help="print the version").set_defaults(command="version")
     return top
 
 

@@ -9,9 +9,7 @@ import asyncio
 import io
 import logging
 import sys
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 
 from bot.chat.api.errors import ChatRefused
@@ -21,6 +19,7 @@ from bot.config.load import Config, ConfigError, load
 from bot.demo.options import DemoOptions
 from bot.runtime import heartbeat, logs
 from bot.runtime.signals import run_until_signal
+from bot.version import version
 from queueing.core.errors import BadModel, StoreError
 
 UNUSABLE = 1
@@ -50,15 +49,6 @@ def _first_cause(error: Exception) -> Exception:
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-def version() -> str:
-    """Return this program's version, installed or run from its sources."""
-    try:
-        return metadata.version("usher-bot")
-    except metadata.PackageNotFoundError:
-        project = Path(__file__).parents[2] / "pyproject.toml"
-        return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])
 
 
 # ---------------------------------------------------------------- commands

@@ -1,6 +1,7 @@
 """The process that reads untrusted files reaches nothing but its pipes."""
 
 import asyncio
+import json
 import platform
 import struct
 import subprocess
@@ -12,6 +13,8 @@ import pytest
 from backends.media.helper import calls, sandbox
 from backends.media.helper.process import _environment
 from backends.media.helper.sandbox import Barrier
+
+ROOT = Path(__file__).parents[2]
 
 # What a library that was taken over would try, each with what it needs to succeed.
 TRIED = {
@@ -200,3 +203,19 @@ def test_the_helper_loads_little() -> None:
         "except ImportError: pass\n"
     )
     assert _said(f"{begins}print({heavy})") == "set()"
+
+
+def test_the_helper_is_found_however_the_bot_was_started(tmp_path: Path) -> None:
+    """A bot that found its modules in the folder it stood in would have a helper without any."""
+    code = "import json; from backends.media.helper import process as p; print(json.dumps("
+    code += "dict(p._environment())))"
+    told = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", "import backends.media.helper.worker"],
+        cwd=tmp_path,
+        env=json.loads(told.stdout),
+        check=False,
+    )
+    assert done.returncode == 0

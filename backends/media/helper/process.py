@@ -6,11 +6,14 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 
+import backends
 from backends.media.helper.order import Answer, MediaTask, Order
 
 WALL_S = 300.0
 PROGRAM = ("-P", "-m", "backends.media.helper.worker")
+_FOLDER = str(Path(backends.__file__).resolve().parents[1])  # however this process found it
 _PIECE = 256 * 1024  # bytes written or read between two steps of the event loop
 _ANSWER_MOST = 64_000_000  # bytes, where neither the order nor its file says more
 
@@ -120,6 +123,6 @@ def _environment() -> Mapping[str, str]:
     kept = ("SYSTEMROOT", "LD_LIBRARY_PATH", "PATH")  # for the interpreter and its libraries
     return {
         **{name: os.environ[name] for name in kept if name in os.environ},
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "PYTHONPATH": os.pathsep.join([_FOLDER, *(path for path in sys.path if path)]),
         "PYTHONDONTWRITEBYTECODE": "1",
     }

@@ -2,9 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from functools import cache
 from http import HTTPStatus
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from aiohttp import web
@@ -15,6 +13,7 @@ from bot.gateway.jobs.operation import JSON, Operation
 from bot.gateway.jobs.operations import operation_of
 from bot.gateway.jobs.records import ErrorBody, JobView
 from bot.gateway.jobs.side_records import HookEvent
+from bot.version import version
 
 Tree = dict[str, Any]
 
@@ -42,7 +41,7 @@ def document(routes: Iterable[str], *, url: str | None = None, open_: bool = Fal
         "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
         "info": {
             "title": "Usher",
-            "version": _version(),
+            "version": version(),
             "description": "Programs wait in the same queues as people. OpenAI's paths are"
             " compatible with OpenAI's clients; the others submit jobs and await them.",
         },
@@ -200,11 +199,3 @@ def _name(route: str) -> str:
     method, path = route.split(" ")
     words = path.removeprefix("/v1/").replace("{", "").replace("}", "").replace(".json", "")
     return "_".join([method.lower(), *words.split("/")])
-
-
-@cache
-def _version() -> str:
-    try:
-        return version("usher-bot")
-    except PackageNotFoundError:  # run from its folder without being installed
-        return "unknown"

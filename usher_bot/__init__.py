@@ -1,0 +1,1 @@
+"""The one name that Usher is installed under; the wheel carries `bot` and the others inside it."""
