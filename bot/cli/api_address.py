@@ -7,8 +7,8 @@ from aiohttp import web
 
 from bot.config.addresses import is_loopback
 from bot.config.sections import ApiConfig
-from bot.gateway.gateway import open_at
 from bot.serving.listener import Listener
+from bot.serving.opening import open_at
 
 NODE_GIVES_UP_S = 300
 

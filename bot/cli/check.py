@@ -20,10 +20,10 @@ from bot.cli.findings import Finding, told
 from bot.config.checks import USUAL_FOR
 from bot.config.config import Config
 from bot.config.sections import DefaultsConfig
-from bot.gateway.gateway import CannotListen
 from bot.runtime import heartbeat
 from bot.runtime.logs import Redactor, harmless
 from bot.runtime.platforms import Fittings, platforms
+from bot.serving.opening import CannotListen
 from queueing.core.catalog import Catalog, HostSpec, ModelSpec
 from queueing.core.clock import SystemClock
 from queueing.core.errors import BackendError, StoreError, Unavailable

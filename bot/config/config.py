@@ -21,6 +21,7 @@ from bot.config.sections import (
     HostConfig,
     LimitsConfig,
     LoggingConfig,
+    MetricsConfig,
     ModelConfig,
     RetentionConfig,
     RoleConfig,
@@ -75,6 +76,7 @@ class Config(Section):
     cluster: ClusterConfig = ClusterConfig()
     retention: RetentionConfig = RetentionConfig()
     logging: LoggingConfig = LoggingConfig()
+    metrics: MetricsConfig | None = None
 
     _warnings: tuple[str, ...] = PrivateAttr(default=())
 

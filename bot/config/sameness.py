@@ -25,6 +25,7 @@ OWN: Sequence[tuple[str, ...]] = (
     ("cluster", "listen"),
     ("cluster", "advertise"),
     ("logging",),
+    ("metrics",),
 )
 """The settings each process may have of its own: what they name is not the same on every machine."""
 

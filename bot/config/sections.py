@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -37,6 +38,7 @@ from bot.config.values import (
     Whole,
     beside,
     is_file,
+    long_enough,
     megabytes_or_auto,
     person,
 )
@@ -247,6 +249,23 @@ class ApiConfig(Section):
     def _closed(self) -> Self:
         if self.open and (self.url or not is_loopback(self.host)):
             raise ValueError("open: only an API on this machine alone, without a url, needs no key")
+        return self
+
+
+class MetricsConfig(Section):
+    """Where Prometheus reads metrics; off where this section is missing.
+
+    Other machines need the token to read them.
+    """
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 9464
+    token: Annotated[Secret, AfterValidator(long_enough)] = None
+
+    @model_validator(mode="after")
+    def _closed(self) -> Self:
+        if self.token is None and not is_loopback(self.host):
+            raise ValueError("token: metrics that other machines can read need one")
         return self
 
 

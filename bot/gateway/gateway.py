@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -42,6 +41,7 @@ from bot.requests.admission import AdmissionService
 from bot.serving.address import Clients
 from bot.serving.listener import Listener
 from bot.serving.open_files import open_files
+from bot.serving.opening import open_at
 from bot.serving.originals import SignedLinks
 from bot.serving.visits import ConnectionLimits
 from queueing.core.ports import Clock
@@ -49,10 +49,6 @@ from queueing.core.ports import Clock
 CALLS_MOST = 4000
 KEPT_BACK = 640  # files for the page, the chats, the servers and the database
 log = logging.getLogger(__name__)
-
-
-class CannotListen(Exception):
-    """The address of the API is in use, or does not belong to this machine."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -224,15 +220,6 @@ class Gateway:
         host = self._settings.host
         self.port = await open_at(listener, host, self._settings.port)
         log.info("the API is at http://%s:%d/v1", host, self.port)
-
-
-async def open_at(listener: Listener, host: str, port: int) -> int:
-    """Begin to listen at an address and return the port. Raises `CannotListen`."""
-    try:
-        return await listener.open(host or None, port)
-    except OSError as error:
-        why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-        raise CannotListen(f"cannot listen on {host}:{port}: {why}") from error
 
 
 def _limits(settings: Settings) -> ConnectionLimits:

@@ -20,6 +20,7 @@ from bot.runtime.assembly import Groundwork
 from bot.runtime.background import beside, keep_served
 from bot.runtime.chat_parts import ChatParts, chats_of
 from bot.runtime.enhancer import Enhancer
+from bot.runtime.metering import Meters, metering
 from bot.runtime.queue_parts import QueueParts, enhancer_of, open_queue, transcriber_of, upkeep
 from bot.runtime.setup import SETTLE_S, BotSetup
 from queueing.core.ports import Backend
@@ -42,6 +43,7 @@ class BotParts:
     chat_log: StoredLog
     platforms: Sequence[ChatPlatform]
     gateway: Gateway | None
+    meters: Meters | None
     backends: Mapping[str, Backend]
 
 
@@ -70,6 +72,9 @@ class App:
         async with AsyncExitStack() as stack:
             database = await setup.open_database(stack, tenure=tenure)
             queue = await open_queue(setup, database, stack)
+            meters = await stack.enter_async_context(metering(setup.config.metrics, setup.version))
+            if meters is not None:
+                await stack.enter_async_context(meters.on_queue(queue.queue, setup.clock))
             given = await setup.groundwork(database, queue.queue)
             door = assembly.admission(given)
             chats = chats_of(given, door, setup.platforms(assembly.fittings(given)))
@@ -82,7 +87,7 @@ class App:
                 ),
                 chat_parts.connected(chats, settle_s=SETTLE_S),
             ):
-                yield _parts(given, queue, chats, enhancer, gateway)
+                yield _parts(given, queue, chats, enhancer, gateway, meters=meters)
 
 
 def gateway_of(
@@ -104,6 +109,8 @@ def _parts(
     chats: ChatParts,
     enhancer: Enhancer,
     gateway: Gateway | None,
+    *,
+    meters: Meters | None,
 ) -> BotParts:
     return BotParts(
         queue=queue.queue,
@@ -116,5 +123,6 @@ def _parts(
         chat_log=given.stored.chat_log,
         platforms=chats.platforms,
         gateway=gateway,
+        meters=meters,
         backends=queue.backends,
     )

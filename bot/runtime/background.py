@@ -7,14 +7,14 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, Protocol
 
 from bot.chat.api.base import ChatPlatform, CommandHandler
 from bot.chat.api.errors import AddressTaken, ChatRefused
 from bot.config.sections import RetentionConfig
-from bot.gateway.gateway import CannotListen, Gateway
 from bot.gateway.jobs.endings import JobEndings
 from bot.runtime.retention import KeptLog, delete_expired
+from bot.serving.opening import CannotListen
 from queueing.core.errors import BackendError, StoreError
 from queueing.core.ports import Backend, Clock
 from queueing.core.storage import Upkeep
@@ -58,20 +58,27 @@ async def _keep_up(platform: ChatPlatform, handler: CommandHandler) -> ChatRefus
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
 
-async def keep_served(gateway: Gateway) -> None:
-    """Keep the HTTP API up: it may fail, the chats go on."""
+class SideServer(Protocol):
+    """A server of the bot beside its chats: the API, or the metrics."""
+
+    async def run(self) -> None:
+        """Serve until cancelled. Raises `CannotListen`."""
+
+
+async def keep_served(server: SideServer, name: str = "the API") -> None:
+    """Keep a server up: it may fail, the chats go on."""
     pause_s, told = _FIRST_PAUSE_S, False
     while True:
         try:
-            await gateway.run()
+            await server.run()
         except CannotListen as error:
             if not told:
-                log.error("the API %s; it begins once the address is free", error)  # noqa: TRY400
+                log.error("%s %s; it begins once the address is free", name, error)  # noqa: TRY400
             told = True
             await asyncio.sleep(_LISTEN_EVERY_S)
             continue
         except Exception:
-            log.exception("the API failed; it starts again in %.0f s", pause_s)
+            log.exception("%s failed; it starts again in %.0f s", name, pause_s)
         told = False
         await asyncio.sleep(pause_s)
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)

@@ -22,6 +22,7 @@ from bot.runtime.app import gateway_of
 from bot.runtime.background import beside, keep_served
 from bot.runtime.chat_parts import chats_of
 from bot.runtime.duties import QUEUE
+from bot.runtime.metering import Meters
 from bot.runtime.platforms import platform_of
 from bot.runtime.queue_parts import enhancer_of, open_queue, transcriber_of, upkeep
 from bot.runtime.setup import BotSetup
@@ -57,6 +58,7 @@ class ClusterProcess:
         agreement: Agreement,
         shown: PostReader,
         watched: Watched,
+        meters: Meters | None = None,
     ) -> None:
         self._setup = setup
         self._keeper = keeper
@@ -65,6 +67,7 @@ class ClusterProcess:
         self._agreement = agreement
         self._shown = shown
         self._watched = watched
+        self._meters = meters
         self._refused: set[str] = set()
 
     async def run(self, posts: Sequence[str], *, serves_api: bool) -> None:
@@ -100,6 +103,8 @@ class ClusterProcess:
                 parts.queue, secret=lease.tenure.secret, held=lambda: lease.left_s > 0
             )
             stack.enter_context(self._watched(database.look_at_file))
+            if self._meters is not None:
+                await stack.enter_async_context(self._meters.on_queue(parts.queue, setup.clock))
             async with (
                 beside(*upkeep(setup, parts, given), enhancer.run(), transcriber.run()),
                 self._entrance.admitting(server),

@@ -21,6 +21,7 @@ from bot.runtime.background import beside
 from bot.runtime.cluster_process import HAND_OVER_S, ClusterProcess
 from bot.runtime.duties import posts_of
 from bot.runtime.joining import join
+from bot.runtime.metering import Meters, metering
 from bot.runtime.process_options import EVERYTHING, ProcessOptions
 from bot.runtime.setup import BotSetup
 from queueing.core.errors import StoreError
@@ -52,7 +53,7 @@ async def _run_alone(config: Config, version: str) -> None:
         # The heartbeat begins once this process owns the database: a second bot must not end the
         # first one's.
         async with (
-            App(BotSetup(config)).running() as parts,
+            App(BotSetup(config, version=version)).running() as parts,
             beside(heartbeat.beat(config.sign_of_life, parts.database.look_at_file)),
         ):
             served = [platform.name for platform in parts.platforms]
@@ -72,12 +73,15 @@ async def _run_beside_others(config: Config, version: str, options: ProcessOptio
     agreement = Agreement(config, version)
     await join(config, agreement)
     async with AsyncExitStack() as stack:
-        process = await _joined(config, agreement, stack)
+        meters = await stack.enter_async_context(metering(config.metrics, version))
+        process = await _joined(config, agreement, stack, meters)
         log.info("usher %s stands by for %s", version, ", ".join(names) or "no post")
         await process.run(names, serves_api=options.serves_api)
 
 
-async def _joined(config: Config, agreement: Agreement, stack: AsyncExitStack) -> ClusterProcess:
+async def _joined(
+    config: Config, agreement: Agreement, stack: AsyncExitStack, meters: Meters | None
+) -> ClusterProcess:
     """Open what the duties of this process share. Raises `StoreError`."""
     looks = _Looks()
     cluster = config.cluster
@@ -108,6 +112,7 @@ async def _joined(config: Config, agreement: Agreement, stack: AsyncExitStack) -
         agreement=agreement,
         shown=PostList(posts, posts_of(config)),
         watched=looks.watched,
+        meters=meters,
     )
 
 

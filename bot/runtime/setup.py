@@ -41,6 +41,7 @@ class BotSetup:
     make_backend: Callable[..., Backend] = connect
     make_fetcher: Callable[[], Fetcher] = Fetcher
     inline: bool = False
+    version: str = ""
     grace_s: float = field(default_factory=lambda: GRACE_S)
 
     async def open_database(

@@ -68,12 +68,20 @@ class CopyStatus:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LaneStatus:
+    """A lane of a model in which jobs wait, and how many."""
+
+    lane: str
+    waiting: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ModelStatus:
     """A model in people's terms: where it is, its line, its usual time and why its line waits.
 
     `vram_mb` is what a copy takes, as configured or as measured since; None until its first load.
     `troubles` say where it could not be loaded. `oldest_at` is when the first in its lines was
-    accepted; None if nothing waits in line.
+    accepted; None if nothing waits in line. `lanes` are those in which jobs wait.
     """
 
     name: str
@@ -87,6 +95,7 @@ class ModelStatus:
     paused: bool
     troubles: tuple[Trouble, ...]
     oldest_at: float | None = None
+    lanes: tuple[LaneStatus, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,6 +129,7 @@ class HostStatus:
     """A host in people's terms: its memory, the bot's share of it, and whether it is paused.
 
     `foreign_mb` is what other programs hold, as last measured; 0 where nothing measures it.
+    `budget_mb` is what models could take without other programs, `usable_mb` what they may now.
     """
 
     name: str
@@ -128,6 +138,7 @@ class HostStatus:
     used_mb: int
     paused: bool
     foreign_mb: int = 0
+    budget_mb: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

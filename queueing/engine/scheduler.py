@@ -16,6 +16,7 @@ from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent
 from queueing.core.ports import Clock
 from queueing.core.reasons import sentence
+from queueing.core.standings import LaneStatus
 from queueing.core.world import Blocked, Evict, Plan, Reason, Waiting, World
 from queueing.engine.checkpoint import Checkpoint
 from queueing.engine.durations import Times
@@ -112,6 +113,14 @@ class Router:
         """Return when the first in a model's lines was accepted, as of the last step; None if empty."""
         view = self.world.models.get(model) if self.world else None
         return min((lane.oldest_at for lane in view.waiting), default=None) if view else None
+
+    def lanes(self, model: str) -> tuple[LaneStatus, ...]:
+        """Return the lanes of a model in which jobs waited at the last step."""
+        view = self.world.models.get(model) if self.world else None
+        return tuple(
+            LaneStatus(lane=lane.lane, waiting=lane.count)
+            for lane in (view.waiting if view else ())
+        )
 
     async def run(self, work: asyncio.TaskGroup) -> None:
         """Take step after step; jobs and loads become tasks of `work`."""

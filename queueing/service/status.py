@@ -242,4 +242,5 @@ class Reports:
             paused=self._fleet.paused.stops_model(spec.name),
             troubles=self._fleet.load_failures.troubles(spec.name),
             oldest_at=self._router.oldest_at(spec.name),
+            lanes=self._router.lanes(spec.name),
         )

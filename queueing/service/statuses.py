@@ -48,6 +48,7 @@ def hosts(fleet: Fleet) -> tuple[HostStatus, ...]:
             used_mb=sum(copy.vram_mb for copy in fleet.copies_on(host.name)),
             paused=fleet.paused.stops_host(host.name),
             foreign_mb=fleet.budget.foreign_mb(host.name),
+            budget_mb=host.usable_mb,
         )
         for host in fleet.catalog.hosts.values()
     )

@@ -2,12 +2,11 @@
 
 import asyncio
 import logging
-from typing import cast
 
 import pytest
 
-from bot.gateway.gateway import CannotListen, Gateway
 from bot.runtime.background import keep_served
+from bot.serving.opening import CannotListen
 from tests.simulation.loop import run
 
 
@@ -31,7 +30,7 @@ def test_an_address_that_becomes_free_is_used_at_once(caplog: pytest.LogCaptureF
 
     async def scenario() -> float:
         gateway = OnATakenAddress(asyncio.get_running_loop().time() + 4000)
-        serving = asyncio.ensure_future(keep_served(cast("Gateway", gateway)))
+        serving = asyncio.ensure_future(keep_served(gateway))
         await asyncio.sleep(5000)
         serving.cancel()
         await asyncio.wait({serving})

@@ -1,0 +1,87 @@
+"""The endpoint: `GET /metrics` at an address of its own, in the forms Prometheus reads."""
+
+import asyncio
+import hmac
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from aiohttp import web
+from prometheus_client import Metric
+from prometheus_client.exposition import choose_encoder
+
+from bot.metrics.instruments import Instruments
+from bot.serving.hosts import host_allowed
+from bot.serving.listener import Listener
+from bot.serving.opening import open_at
+from bot.serving.visits import ConnectionLimits
+
+log = logging.getLogger(__name__)
+
+PATH = "/metrics"
+_CONNECTIONS = ConnectionLimits(overall=32, strangers=32, person=32)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MetricsPlace:
+    """Where metrics are read; without a token, by this machine alone."""
+
+    host: str = "127.0.0.1"
+    port: int = 9464
+    token: str | None = None
+
+
+class MetricsEndpoint:
+    """Serves the metrics. While it listens, `connected` is set and `port` is the actual port."""
+
+    def __init__(self, place: MetricsPlace, instruments: Instruments) -> None:
+        self.connected = asyncio.Event()
+        self.port = place.port
+        self._place = place
+        self._instruments = instruments
+
+    async def run(self) -> None:
+        """Serve until cancelled. Raises `CannotListen`."""
+        app = web.Application()
+        app.router.add_get(PATH, self._get)  # and HEAD
+        listener = Listener(app, limits=_CONNECTIONS)
+        try:
+            self.port = await open_at(listener, self._place.host, self._place.port)
+            log.info("metrics are at http://%s:%d%s", self._place.host, self.port, PATH)
+            self.connected.set()
+            await asyncio.Event().wait()
+        finally:
+            self.connected.clear()
+            await listener.close()
+
+    async def _get(self, request: web.Request) -> web.Response:
+        if not self._may_read(request):
+            named = {"WWW-Authenticate": "Bearer"}
+            return web.Response(status=HTTPStatus.UNAUTHORIZED, headers=named)
+        shown = _Shown(tuple(self._instruments.collect()))
+        encode, kind = choose_encoder(request.headers.get("Accept", ""))
+        # All of it is of one moment; written in a thread, because that takes longer than a read.
+        body = await asyncio.to_thread(encode, shown)
+        return web.Response(body=body, headers={"Content-Type": kind})
+
+    def _may_read(self, request: web.Request) -> bool:
+        """Whether a request has the token, or comes to a loopback address by its own name.
+
+        A page of elsewhere cannot: its name would stand in the Host header.
+        """
+        token = self._place.token
+        if token is None:
+            return host_allowed(request.host, loopback=True, names=())
+        given = request.headers.get("Authorization", "").encode()
+        return hmac.compare_digest(given, f"Bearer {token}".encode())
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """Metrics as they were, in the form the library writes."""
+
+    metrics: Sequence[Metric]
+
+    def collect(self) -> Sequence[Metric]:
+        return self.metrics

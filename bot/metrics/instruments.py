@@ -1,0 +1,82 @@
+"""The counters and histograms of one process, in a registry of their own.
+
+Labels come from the configuration and from the program itself: models, hosts, backends, chats,
+outcomes, routes. A person, a prompt or an address never becomes one.
+"""
+
+import platform
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
+
+# vLLM's lists, so that panels made for it fit.
+LATENCY_S = (
+    *(0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0),
+    *(120.0, 240.0, 480.0, 960.0, 1920.0, 7680.0),
+)
+FIRST_TOKEN_S = (
+    *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5),
+    *(10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0),
+)
+_MODEL = ("model_name",)
+
+
+class Instruments:
+    """What parts of the bot count with; each is one metric of `/metrics`."""
+
+    def __init__(self, version: str) -> None:
+        self.registry = CollectorRegistry()
+        build = Gauge(
+            "usher_build_info",
+            "The version that runs; always 1.",
+            ("version", "python"),
+            registry=self.registry,
+        )
+        build.labels(version, platform.python_version()).set(1)
+        self.jobs = self._counter(
+            "usher_jobs",
+            "Jobs that have ended, by how and by where they were asked for.",
+            ("model_name", "outcome", "platform"),
+        )
+        self.attempts = self._counter(
+            "usher_attempts", "Attempts on a server that have ended, by how.", ("outcome",)
+        )
+        self.wait = self._histogram(
+            "usher_job_wait_seconds",
+            "From a job's acceptance to its first start.",
+            LATENCY_S,
+            _MODEL,
+        )
+        self.service = self._histogram(
+            "usher_job_service_seconds",
+            "From the start of a completed job to its end, its files fetched.",
+            LATENCY_S,
+            _MODEL,
+        )
+        self.first_token = self._histogram(
+            "usher_time_to_first_token_seconds",
+            "From the acceptance of a job to the first words of its answer.",
+            FIRST_TOKEN_S,
+            _MODEL,
+        )
+
+    def _counter(self, name: str, about: str, labels: tuple[str, ...] = ()) -> Counter:
+        return Counter(name, about, labels, registry=self.registry)
+
+    def _histogram(
+        self, name: str, about: str, buckets: tuple[float, ...], labels: tuple[str, ...] = ()
+    ) -> Histogram:
+        return Histogram(name, about, labels, registry=self.registry, buckets=buckets)
+
+    def collect(self) -> Iterable[Metric]:
+        """Return what all of them show now, without the moments at which they were made.
+
+        The text form would list those as metrics of their own, one for each counter.
+        """
+        for metric in self.registry.collect():
+            metric.samples = [each for each in metric.samples if not _is_creation(metric, each[0])]
+            yield metric
+
+
+def _is_creation(metric: Metric, sample: str) -> bool:
+    return sample == f"{metric.name}_created"

@@ -1,0 +1,86 @@
+"""What the queue looks like at a scrape: lines, copies, hosts and servers, from one snapshot."""
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from bot.metrics.busy_hosts import BusyHosts
+from queueing.core.jobs import LANES
+from queueing.core.standings import BackendStatus, HostStatus, ModelStatus, QueueSnapshot
+
+_MB = 1024 * 1024
+
+
+class QueueState:
+    """Collects the state of the queue in this process."""
+
+    def __init__(self, snapshot: Callable[[], QueueSnapshot], busy: BusyHosts) -> None:
+        self._snapshot = snapshot
+        self._busy = busy
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield each metric, of one moment."""
+        seen = self._snapshot()
+        yield _waiting(seen.models)
+        yield _running(seen.models)
+        yield _memory(seen.hosts)
+        yield _up(seen.backends)
+        yield self._busy_seconds(seen.hosts)
+
+    def _busy_seconds(self, hosts: tuple[HostStatus, ...]) -> Metric:
+        family = CounterMetricFamily(
+            "usher_gpu_busy_seconds", "How long a host has run at least one job.", labels=["host"]
+        )
+        for host in hosts:
+            family.add_metric([host.name], self._busy.seconds(host.name))
+        return family
+
+
+def _waiting(models: tuple[ModelStatus, ...]) -> Metric:
+    family = GaugeMetricFamily(
+        "usher_jobs_waiting", "Jobs in a model's line.", labels=["model_name", "lane"]
+    )
+    for model in models:
+        counts = {line.lane: line.waiting for line in model.lanes}
+        for lane in LANES:
+            family.add_metric([model.name, lane], counts.get(lane, 0))
+    return family
+
+
+def _running(models: tuple[ModelStatus, ...]) -> Metric:
+    family = GaugeMetricFamily(
+        "usher_jobs_running", "Jobs a server works on.", labels=["model_name", "backend"]
+    )
+    for model in models:
+        for copy in model.copies:
+            family.add_metric([model.name, copy.backend], copy.running)
+    return family
+
+
+def _memory(hosts: tuple[HostStatus, ...]) -> Metric:
+    """Return the memory of each host; where more is resident than models may take, none is free."""
+    family = GaugeMetricFamily(
+        "usher_host_memory_bytes",
+        "What models may take (budget), what they and other programs take, and what is left.",
+        labels=["host", "kind"],
+    )
+    for host in hosts:
+        kinds = {
+            "budget": host.budget_mb,
+            "resident": host.used_mb,
+            "foreign": host.foreign_mb,
+            "free": max(0, host.usable_mb - host.used_mb),
+        }
+        for kind, size_mb in kinds.items():
+            family.add_metric([host.name, kind], size_mb * _MB)
+    return family
+
+
+def _up(backends: tuple[BackendStatus, ...]) -> Metric:
+    family = GaugeMetricFamily(
+        "usher_backend_up", "Whether a server answers.", labels=["host", "backend"]
+    )
+    for backend in backends:
+        family.add_metric([backend.host, backend.name], backend.up)
+    return family

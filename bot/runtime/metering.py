@@ -1,0 +1,54 @@
+"""What a process measures, if its configuration has a place for metrics."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from bot.config.sections import MetricsConfig
+from bot.metrics.busy_hosts import BusyHosts
+from bot.metrics.endpoint import MetricsEndpoint, MetricsPlace
+from bot.metrics.instruments import Instruments
+from bot.metrics.job_counts import JobCounts
+from bot.metrics.queue_state import QueueState
+from bot.queue.service import QueueService
+from bot.runtime.background import beside, keep_served
+from queueing.core.ports import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Meters:
+    """The instruments of a process and the endpoint that shows them."""
+
+    instruments: Instruments
+    endpoint: MetricsEndpoint
+
+    @asynccontextmanager
+    async def on_queue(self, queue: QueueService, clock: Clock) -> AsyncIterator[None]:
+        """Measure the queue that this process holds, until the block ends. Raises `StoreError`."""
+        busy = BusyHosts(asyncio.get_running_loop().time)
+        counts = JobCounts(
+            self.instruments, busy, clock, lambda: queue.models.offer.catalog.host_of
+        )
+        counts.found(await queue.jobs.open_jobs())
+        queue.events.subscribe(counts.on_event)
+        state = QueueState(queue.status.snapshot, busy)
+        self.instruments.registry.register(state)
+        try:
+            yield
+        finally:
+            self.instruments.registry.unregister(state)
+
+
+@asynccontextmanager
+async def metering(config: MetricsConfig | None, version: str) -> AsyncIterator[Meters | None]:
+    """Provide the meters of this process, shown until the block ends; None if metrics are off."""
+    if config is None:
+        yield None
+        return
+    token = config.token.get_secret_value() if config.token else None
+    instruments = Instruments(version)
+    place = MetricsPlace(host=config.host, port=config.port, token=token)
+    endpoint = MetricsEndpoint(place, instruments)
+    async with beside(keep_served(endpoint, "the endpoint of metrics")):
+        yield Meters(instruments, endpoint)
