@@ -53,7 +53,8 @@ async def test_openmetrics_is_spoken_to_those_who_ask() -> None:
         session.get(url, headers={"Accept": "application/openmetrics-text; version=1.0.0"}) as got,
     ):
         assert got.headers["Content-Type"].startswith("application/openmetrics-text")
-        assert {family.name for family in openmetrics(await got.text())} >= {"usher_build_info"}
+        families = openmetrics(await got.text())  # type: ignore[no-untyped-call]
+        assert "usher_build_info" in {family.name for family in families}
 
 
 @pytest.mark.parametrize(
