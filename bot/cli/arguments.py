@@ -28,6 +28,7 @@ def parser() -> argparse.ArgumentParser:
         ("run", "run the bot"),
         ("check", "try the configuration, every server and every chat, and report what works"),
         ("health", "report whether the bot of this configuration is alive"),
+        ("reload", "have the running bot read this configuration again, and report what it took"),
     ):
         command = commands.add_parser(name, help=text)
         _config_argument(command)

@@ -65,16 +65,36 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     config = _loaded(arguments.config)
-    if not config.is_reached:
-        raise ConfigError(
-            (f"{arguments.config}: chats: none is set, so no request could reach the bot",)
-        )
     from bot.cli import this_process  # noqa: PLC0415  # as above
     from bot.runtime import process, running  # noqa: PLC0415  # as above
 
-    config, options = this_process.options(arguments, config)
+    config, options = this_process.options(arguments, _reached(config, arguments.config))
     process.settle()
-    return run_until_signal(running.run(config, version(), options))
+
+    def reread() -> Config:
+        config = _reached(load(arguments.config), arguments.config)
+        return this_process.options(arguments, config)[0]
+
+    return run_until_signal(running.run(config, version(), options, reread=reread, log_as=_log_as))
+
+
+def _reload(arguments: argparse.Namespace) -> int:
+    from bot.cli import reload  # noqa: PLC0415  # as above
+
+    return reload.reload(arguments.config)
+
+
+def _reached(config: Config, path: Path) -> Config:
+    """Return a configuration in which requests can reach the bot. Raises `ConfigError`."""
+    if not config.is_reached:
+        raise ConfigError((f"{path}: chats: none is set, so no request could reach the bot",))
+    return config
+
+
+def _log_as(before: Config, after: Config) -> None:
+    """Log as a configuration says; what the one before kept secret stays secret."""
+    secrets = before.secrets() | after.secrets()
+    logs.set_up(level=after.logging.level, form=after.logging.format, secrets=secrets)
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -122,6 +142,7 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "run": _run,
     "check": _check,
     "health": _health,
+    "reload": _reload,
     "backup": _backup,
     "db check": _db_check,
     "db copy": _db_copy,

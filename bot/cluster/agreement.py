@@ -40,6 +40,25 @@ class Agreement:
 
         return told
 
+    def adopt(self, config: Config) -> None:
+        """Tell and compare another configuration from now on."""
+        self._config = config
+
+    async def tell_again(self, posts: Posts, process: str) -> tuple[str, ...]:
+        """Tell the others what this process has now; return what the holder of the queue lacks.
+
+        Raises `StoreError`.
+        """
+        for each in await posts.introductions():
+            if each.post.name != DECISIVE:
+                continue
+            if each.post.holder == process:
+                await posts.introduce(each.post, self.about(DECISIVE)(each.secret))
+            elif apart := self.differences(each):
+                holder = f"the process that holds the queue ({each.post.holder})"
+                return (f"{holder} has another configuration: {in_words(apart)}; reload it, too",)
+        return ()
+
     def differences(self, told: Introduction) -> tuple[str, ...]:
         """Return in words what a holder has set otherwise; none if it told nothing about it."""
         there = _settings(told.about)

@@ -10,16 +10,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import JsonValue, ValidationError
+from pydantic import BaseModel, Field, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
 from bot.config import checks as config_checks
 from bot.config import environment
 from bot.config import yaml_reader as config_yaml
 from bot.config.config import Config
+from bot.config.database import DatabasePlace
 from bot.config.yaml_reader import ConfigProblem, Document, no_setting, sentences
 
-__all__ = ["Config", "ConfigError", "load", "parse", "settings_at"]
+__all__ = ["Config", "ConfigError", "load", "parse", "settings_at", "sign_at"]
 
 _TEXTS = {
     "missing": "is missing",
@@ -54,6 +55,12 @@ _TEXTS = {
 _GROUP_WANTED = {"dict_type", "model_type", "model_attributes_type"}
 
 
+class _Place(BaseModel):
+    """The one setting that says where a bot is."""
+
+    database: DatabasePlace = Field(default="usher.sqlite", validate_default=True)
+
+
 class ConfigError(Exception):
     """A configuration cannot be used; `problems` lists everything that is wrong, one sentence each."""
 
@@ -67,8 +74,39 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
 
     What the environment lacks is taken from `usher.env` beside the file.
     """
+    folder = path.parent.resolve()
+    text, beside = _text(path), environment.read_beside(folder)
     try:
-        text = path.read_text(encoding="utf-8-sig")  # editors on Windows write a byte order mark
+        config = parse(text, beside.beneath(environ), file=path.name, folder=folder)
+    except ConfigError as error:
+        unread = (beside.unread,) if beside.unread else ()
+        raise ConfigError((*error.problems, *unread, *beside.warnings)) from None
+    return config.with_warnings((*config.warnings, *beside.warnings))
+
+
+def sign_at(path: Path, environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the file beside which a bot of this configuration shows itself: `Config.sign_of_life`.
+
+    Only what says where it is must be right, and no other variable need be set. Raises
+    `ConfigError`.
+    """
+    folder = path.parent.resolve()
+    beside = environment.read_beside(folder)
+    document = config_yaml.read(_text(path), beside.beneath(environ))
+    if not isinstance(document.value, dict):
+        raise ConfigError(sentences(document, path.name, document.problems))
+    place = {name: value for name, value in document.value.items() if name == "database"}
+    try:
+        found = _Place.model_validate(place, context={"folder": folder}).database
+    except ValidationError as error:
+        problems = [_problem(each) for each in error.errors(include_url=False)]
+        raise ConfigError(sentences(document, path.name, problems)) from None
+    return found if isinstance(found, Path) else found.sign
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")  # editors on Windows write a byte order mark
     except UnicodeDecodeError:
         raise ConfigError((f"{path.name}: is not UTF-8 text",)) from None
     except FileNotFoundError:
@@ -76,14 +114,6 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
         raise ConfigError((f"{path}: {told}",)) from None
     except OSError as error:
         raise ConfigError((f"{path}: cannot be read: {error.strerror}",)) from None
-    folder = path.parent.resolve()
-    beside = environment.read_beside(folder)
-    try:
-        config = parse(text, beside.beneath(environ), file=path.name, folder=folder)
-    except ConfigError as error:
-        unread = (beside.unread,) if beside.unread else ()
-        raise ConfigError((*error.problems, *unread, *beside.warnings)) from None
-    return config.with_warnings((*config.warnings, *beside.warnings))
 
 
 def parse(

@@ -31,7 +31,7 @@ OWN: Sequence[tuple[str, ...]] = (
 
 _ORDERED = {("models",)}  # where none is named, the first able one is used
 _DIGITS = 4
-_GROUP = "group"
+GROUP = "group"
 _NAMED = 3  # differences that a sentence names
 
 Place = tuple[str, ...]
@@ -44,11 +44,16 @@ def marks(config: Config, key: bytes) -> Marks:
 
     The mark at the empty place is that of the key.
     """
-    found: dict[Place, str] = {(): _mark(key, (), _GROUP)}
+    found: dict[Place, str] = {(): _mark(key, (), GROUP)}
     for place, value in _of_group(config, ()):
         if not _is_own(place):
             found[place] = _mark(key, place, value)
     return found
+
+
+def settings_of(config: Config) -> Iterator[tuple[Place, object]]:
+    """Yield every setting that is not at its default, and every group that need not be there."""
+    yield from _of_group(config, ())
 
 
 def differences(here: Marks, there: Marks) -> tuple[str, ...]:
@@ -94,13 +99,13 @@ def _settings(value: object, place: Place, usual: object = None) -> Iterator[tup
     match value:
         case BaseModel():
             if not isinstance(usual, BaseModel):
-                yield place, _GROUP
+                yield place, GROUP
             yield from _of_group(value, place)
         case Mapping():
             if place in _ORDERED:
                 yield place, list(value)
             elif not isinstance(usual, Mapping):
-                yield place, _GROUP
+                yield place, GROUP
             for name, inner in value.items():
                 yield from _settings(inner, (*place, str(name)))
         case str() if place[-1] in WORKFLOWS:

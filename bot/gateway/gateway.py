@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 class Settings:
     """The address, callers and time limits of the API. With `open`, it needs no key.
 
-    Requests that contain one of the `unwanted` words are refused.
+    Requests that contain one of the words `unwanted` returns are refused.
     """
 
     host: str = "127.0.0.1"
@@ -65,7 +65,7 @@ class Settings:
     names: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     proxies: tuple[str, ...] = ()
-    unwanted: tuple[str, ...] = ()
+    unwanted: Callable[[], tuple[str, ...]] = tuple
     patience: WaitLimits = field(default_factory=WaitLimits)
     hooks: HookSettings = field(default_factory=HookSettings)
 

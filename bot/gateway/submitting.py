@@ -28,13 +28,13 @@ FindFile = Callable[[str, str], Awaitable[File]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Submitting:
-    """Submits requests for callers, except those with one of the `unwanted` words."""
+    """Submits requests for callers, except those with one of the words `unwanted` returns."""
 
     admission: AdmissionService
     clock: Clock
     models: Callable[[], Sequence[str]]
     repeats: Repeats
-    unwanted: tuple[str, ...] = ()
+    unwanted: Callable[[], tuple[str, ...]] = tuple
 
     async def submit(
         self,
@@ -134,7 +134,7 @@ class Submitting:
             accepted_by=self.repeats.attendance.run_name,
             hook=hook,
         ).model_dump_json()
-        return Asking(person=caller.person, key=key, unwanted=self.unwanted, reply_to=origin)
+        return Asking(person=caller.person, key=key, unwanted=self.unwanted(), reply_to=origin)
 
 
 async def _digest(

@@ -64,6 +64,11 @@ class Access:
         needed = (allowed_roles or {}).items()
         self._needed = {name: frozenset(rights) for name, rights in needed if rights}
 
+    def adopt(self, other: "Access") -> None:
+        """Decide by the settings of another one from now on."""
+        for name in ("_admins", "_limits", "_roles", "_allowed", "_needed"):
+            setattr(self, name, getattr(other, name))
+
     def lets_in(self, platform: str, places: Collection[str]) -> bool:
         """Return whether calls from a chat are accepted; `places` are its id and its surroundings'.
 

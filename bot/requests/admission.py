@@ -51,14 +51,14 @@ class NewQuestion:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AdmissionService:
-    """Accepts requests for people. `styles` and `defaults` are the operator's."""
+    """Accepts requests for people. `styles` and `defaults` are the operator's, and may change."""
 
     submitter: JobSubmitter
     jobs: JobReader
     models: ModelReader
     limits: RequestLimits
     styles: Mapping[str, Style] = field(default_factory=dict)
-    defaults: Defaults = field(default_factory=Defaults)
+    defaults: Callable[[], Defaults] = Defaults
 
     async def draw(self, asking: Asking, drawing: Drawing) -> Job | Refusal:
         """Accept a request for a picture, a film or music."""
@@ -133,7 +133,7 @@ class AdmissionService:
 
     def usual_model(self, person: Person, capability: Capability) -> str:
         """Return the model used when a request names none. Raises `Declined` when none is able."""
-        return usual_model(self.models.offer.catalog, self.defaults, person, capability)
+        return usual_model(self.models.offer.catalog, self.defaults(), person, capability)
 
     async def _answered(self, key: str | None, steps: Awaitable[Job]) -> Job | Refusal:
         """Return the result of the steps; a request accepted before is never refused afterwards."""

@@ -80,6 +80,7 @@ class App:
             chats = chats_of(given, door, setup.platforms(assembly.fittings(given)))
             enhancer, transcriber = enhancer_of(given, door), transcriber_of(given, door)
             gateway = gateway_of(setup, given, door, stack)
+            stack.enter_context(setup.reloader.applying(given.stored.audit))
             async with (
                 beside(*upkeep(setup, queue, given)),
                 beside(
@@ -94,7 +95,7 @@ def gateway_of(
     setup: BotSetup, given: Groundwork, door: AdmissionService, stack: AsyncExitStack
 ) -> Gateway | None:
     """Return the HTTP API, None if the configuration has none."""
-    api = setup.config.api
+    api = setup.in_force.config.api
     if api is None:
         return None
     fetcher = setup.make_fetcher() if api.fetch else None

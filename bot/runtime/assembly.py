@@ -26,6 +26,7 @@ from bot.requests.limits import RequestLimits
 from bot.requests.model_choice import Defaults
 from bot.runtime.bot_records import BotRecords
 from bot.runtime.enhancer import Enhancer
+from bot.runtime.in_force import InForce
 from bot.runtime.overview import overview
 from bot.runtime.platforms import Fittings
 from bot.runtime.transcriber import Transcriber
@@ -37,13 +38,26 @@ from queueing.core.posts import PostReader
 class Groundwork:
     """What all those parts are made from."""
 
-    config: Config
-    access: Access
+    in_force: InForce
     clock: Clock
     queue: QueueService
     stored: BotRecords
-    chat_settings: ChatSettingsTable
     posts: PostReader | None = None
+
+    @property
+    def config(self) -> Config:
+        """The configuration as it is now."""
+        return self.in_force.config
+
+    @property
+    def access(self) -> Access:
+        """Who may do what now."""
+        return self.in_force.access
+
+    @property
+    def chat_settings(self) -> ChatSettingsTable:
+        """The settings of single chats now."""
+        return self.in_force.chat_settings
 
 
 def fittings(given: Groundwork) -> Fittings:
@@ -67,14 +81,14 @@ def fittings(given: Groundwork) -> Fittings:
 
 def admission(given: Groundwork) -> AdmissionService:
     """Return the one door for requests."""
-    config, queue = given.config, given.queue
+    queue = given.queue
     return AdmissionService(
         submitter=queue.submitter,
         jobs=queue.jobs,
         models=queue.models,
         limits=_limits(given),
-        styles={name: style.style() for name, style in config.styles.items()},
-        defaults=Defaults(**config.defaults.model_dump()),
+        styles=given.in_force.styles,
+        defaults=lambda: Defaults(**given.config.defaults.model_dump()),
     )
 
 
@@ -138,7 +152,7 @@ def context(given: Groundwork, door: AdmissionService) -> Context:
         chat_logs={"web": stored.chat_log},
         invites=stored.invites,
         naming={**config.chats.naming(), **api_keys.NAMING},
-        idle_s=config.conversation.idle,
+        idle=lambda: given.config.conversation.idle,
         links=stored.links,
         api_keys=stored.keys if config.api is not None else None,
         posts=given.posts,
@@ -156,7 +170,7 @@ def presenter(given: Groundwork, platforms: Sequence[ChatPlatform], commands: Co
         work=partial(work, commands),
         chat_settings=given.chat_settings,
         originals=OriginalHints(stored.links, on_page=config.chats.web is not None),
-        busy_after_s=config.limits.busy_after_s,
+        busy_after=lambda: given.config.limits.busy_after_s,
         readings=Readings(commands.admission, stored.people, given.queue.jobs),
     )
 
@@ -196,7 +210,6 @@ def _hooks(given: Groundwork, api: ApiConfig) -> HookSettings:
 
 
 def _settings(given: Groundwork, api: ApiConfig) -> Settings:
-    everywhere = given.config.rooms.get("*")
     return Settings(
         host=api.host,
         port=api.port,
@@ -205,7 +218,7 @@ def _settings(given: Groundwork, api: ApiConfig) -> Settings:
         names=api.all_names(),
         origins=api.cors,
         proxies=api.proxies,
-        unwanted=everywhere.words if everywhere else (),
+        unwanted=lambda: given.chat_settings.of("", ()).words,
         patience=WaitLimits(hold_s=api.hold_s, wait_s=api.wait_s),
         hooks=_hooks(given, api),
     )

@@ -82,7 +82,7 @@ class ClusterProcess:
                 tasks.create_task(self._keep(QUEUE, self._do_queue))
             for name in chats:
                 tasks.create_task(self._keep(name, self._chat(name, chats)))
-            if serves_api and self._setup.config.api is not None:
+            if serves_api and self._setup.in_force.config.api is not None:
                 tasks.create_task(self._serve_programs())
 
     async def _keep(self, name: str, duty: Callable[[Lease], Awaitable[None]]) -> None:
@@ -105,6 +105,7 @@ class ClusterProcess:
             stack.enter_context(self._watched(database.look_at_file))
             if self._meters is not None:
                 await stack.enter_async_context(self._meters.on_queue(parts.queue, setup.clock))
+            stack.enter_context(setup.reloader.applying(given.stored.audit))
             async with (
                 beside(*upkeep(setup, parts, given), enhancer.run(), transcriber.run()),
                 self._entrance.admitting(server),
@@ -142,10 +143,11 @@ class ClusterProcess:
             chats = chats_of(
                 given,
                 assembly.admission(given),
-                (platform_of(name, setup.config.chats, fittings),),
+                (platform_of(name, setup.in_force.config.chats, fittings),),
                 held=fittings.held,
             )
             stack.enter_context(self._watched(database.look_at_file))
+            stack.enter_context(setup.reloader.applying(given.stored.audit))
             async with chat_parts.connected(chats, settle_s=HAND_OVER_S):
                 await self._link.out_of_reach(UNREACHED_S)
                 raise GivesWay(UNREACHABLE)
@@ -180,4 +182,5 @@ class ClusterProcess:
             gateway = gateway_of(setup, given, assembly.admission(given), stack)
             if gateway is not None:
                 stack.enter_context(self._watched(database.look_at_file))
+                stack.enter_context(setup.reloader.applying(given.stored.audit))
                 await keep_served(gateway)

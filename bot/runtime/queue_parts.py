@@ -37,7 +37,7 @@ async def open_queue(setup: BotSetup, database: Database, stack: AsyncExitStack)
     """
     store = JobStore(database)
     await store.prepare()
-    catalog = setup.config.catalog()
+    catalog = setup.in_force.config.catalog()
     backends = _connect(setup, catalog, stack)
     memory = NvmlProbe()
     stack.push_async_callback(memory.aclose)
@@ -46,7 +46,7 @@ async def open_queue(setup: BotSetup, database: Database, stack: AsyncExitStack)
         catalog=catalog,
         backends=backends,
         clock=setup.clock,
-        rules=setup.config.scheduling.rules(),
+        rules=setup.in_force.config.scheduling.rules(),
         memory=memory,
         runner=uuid4().hex,
         grace_s=setup.grace_s,
@@ -75,7 +75,7 @@ def upkeep(
 
     Programs' jobs are seen to their end here, once for all processes that serve the API.
     """
-    chat_log, retention = given.stored.chat_log, setup.config.retention
+    chat_log, retention = given.stored.chat_log, setup.in_force.config.retention
     return (
         tidy(parts.database, parts.store, chat_log, setup.clock, retention),
         discover(parts.queue.models, parts.backends),

@@ -3,8 +3,9 @@
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
+from functools import partial
 
 from bot.chat.records.stored_records import MIGRATIONS
 from bot.cluster.agreement import Agreement
@@ -15,7 +16,7 @@ from bot.cluster.queue_finder import QueueFinder
 from bot.cluster.queue_link import QueueLink
 from bot.cluster.websocket import calling
 from bot.config.config import Config
-from bot.runtime import heartbeat
+from bot.runtime import control, heartbeat, reloading
 from bot.runtime.app import App
 from bot.runtime.background import beside
 from bot.runtime.cluster_process import HAND_OVER_S, ClusterProcess
@@ -23,7 +24,8 @@ from bot.runtime.duties import posts_of
 from bot.runtime.joining import join
 from bot.runtime.metering import Meters, metering
 from bot.runtime.process_options import EVERYTHING, ProcessOptions
-from bot.runtime.setup import BotSetup
+from bot.runtime.reloading import LogAs, Reread, log_as_before
+from bot.runtime.setup import GRACE_S, BotSetup
 from queueing.core.errors import StoreError
 from queueing.store import is_postgres, open_posts
 
@@ -33,28 +35,44 @@ Look = Callable[[], str | None]
 log = logging.getLogger(__name__)
 
 
-async def run(config: Config, version: str, options: ProcessOptions = EVERYTHING) -> None:
+async def run(
+    config: Config,
+    version: str,
+    options: ProcessOptions = EVERYTHING,
+    *,
+    reread: Reread | None = None,
+    log_as: LogAs = log_as_before,
+) -> None:
     """Run until cancelled, then stop in order.
+
+    With `reread`, the configuration is read again whenever that is asked for, by SIGHUP or by
+    `usher reload`; `log_as` then sets up the log.
 
     Raises `StoreError` when the database cannot be used, or was found damaged meanwhile; `BadModel`
     for a model that cannot work, `ConfigError` for a configuration that does not fit the other
     processes on the database, and `ChatRefused` when no chat lets the bot in;
     any of them perhaps in a group.
     """
-    if is_postgres(config.database_url):
-        await _run_beside_others(config, version, options)
-    else:
-        await _run_alone(config, version)
+    several = is_postgres(config.database_url)
+    grace_s = HAND_OVER_S if several else GRACE_S
+    setup = BotSetup(config, version=version, reread=reread, log_as=log_as, grace_s=grace_s)
+    async with reloading.on_signal(setup.reloader) if reread else nullcontext():
+        if several:
+            await _run_beside_others(setup, version, options)
+        else:
+            await _run_alone(setup, version)
 
 
-async def _run_alone(config: Config, version: str) -> None:
+async def _run_alone(setup: BotSetup, version: str) -> None:
+    config = setup.config
     damage = None
     try:
         # The heartbeat begins once this process owns the database: a second bot must not end the
         # first one's.
         async with (
-            App(BotSetup(config, version=version)).running() as parts,
+            App(setup).running() as parts,
             beside(heartbeat.beat(config.sign_of_life, parts.database.look_at_file)),
+            reloads(setup),
         ):
             served = [platform.name for platform in parts.platforms]
             served += [] if parts.gateway is None else ["programs"]
@@ -68,22 +86,23 @@ async def _run_alone(config: Config, version: str) -> None:
             raise StoreError(damage)
 
 
-async def _run_beside_others(config: Config, version: str, options: ProcessOptions) -> None:
+async def _run_beside_others(setup: BotSetup, version: str, options: ProcessOptions) -> None:
+    config = setup.config
     names = [name for name in posts_of(config) if options.posts is None or name in options.posts]
     agreement = Agreement(config, version)
     await join(config, agreement)
     async with AsyncExitStack() as stack:
         meters = await stack.enter_async_context(metering(config.metrics, version))
-        process = await _joined(config, agreement, stack, meters)
+        process = await _joined(setup, agreement, stack, meters)
         log.info("usher %s stands by for %s", version, ", ".join(names) or "no post")
         await process.run(names, serves_api=options.serves_api)
 
 
 async def _joined(
-    config: Config, agreement: Agreement, stack: AsyncExitStack, meters: Meters | None
+    setup: BotSetup, agreement: Agreement, stack: AsyncExitStack, meters: Meters | None
 ) -> ClusterProcess:
     """Open what the duties of this process share. Raises `StoreError`."""
-    looks = _Looks()
+    looks, config = _Looks(), setup.config
     cluster = config.cluster
     posts = await stack.enter_async_context(
         open_posts(
@@ -94,6 +113,10 @@ async def _joined(
         )
     )
     await stack.enter_async_context(agreement.kept(posts, every_s=cluster.lease_s / 3))
+    tell = partial(agreement.tell_again, posts, process_name())
+    adopting = setup.reloader.telling(tell, lambda new: partial(agreement.adopt, new))
+    stack.enter_context(adopting)
+    await stack.enter_async_context(reloads(setup))
     heartbeat_s = cluster.heartbeat_s
     entrance = await stack.enter_async_context(
         entrance_at(cluster.listen, cluster.advertise, posts.local_host, heartbeat_s=heartbeat_s)
@@ -105,7 +128,7 @@ async def _joined(
         beside(heartbeat.beat(config.sign_of_life, looks.look), link.run())
     )
     return ClusterProcess(
-        BotSetup(config, grace_s=HAND_OVER_S),
+        setup,
         keeper=PostKeeper(posts, lease_s=cluster.lease_s),
         entrance=entrance,
         link=link,
@@ -114,6 +137,20 @@ async def _joined(
         watched=looks.watched,
         meters=meters,
     )
+
+
+@asynccontextmanager
+async def reloads(setup: BotSetup) -> AsyncIterator[None]:
+    """Reload whenever that is asked for until the block ends, if the setup can."""
+    if setup.reread is None:
+        yield
+        return
+    reloader = setup.reloader
+    async with (
+        beside(reloader.run()),
+        control.listening(setup.config.sign_of_life, reloader.reload),
+    ):
+        yield
 
 
 class _Looks:

@@ -6,14 +6,15 @@ from dataclasses import dataclass, field
 
 from backends.registry import connect
 from bot.chat.api.base import ChatPlatform
-from bot.chat.api.chat_settings import ChatSettingsTable
 from bot.chat.records.stored_records import MIGRATIONS
 from bot.config.load import Config
 from bot.gateway.fetching.fetcher import Fetcher
 from bot.queue.service import QueueService
 from bot.runtime.assembly import Groundwork
 from bot.runtime.bot_records import read_records
+from bot.runtime.in_force import InForce
 from bot.runtime.platforms import Fittings, platforms
+from bot.runtime.reloading import LogAs, Reloader, Reread, log_as_before
 from bot.runtime.retention import most_mb
 from queueing.core.clock import SystemClock
 from queueing.core.ports import Backend, Clock
@@ -31,7 +32,8 @@ class BotSetup:
     """The configuration of a bot and what its parts are made by; nothing is opened yet.
 
     The overrides are for the demo and for tests: another database, virtual time (with `inline`, the
-    database works in the calling thread), other chats, other servers.
+    database works in the calling thread), other chats, other servers. `reread` reads the
+    configuration again for a reload, and `log_as` then sets up the log.
     """
 
     config: Config
@@ -43,16 +45,28 @@ class BotSetup:
     inline: bool = False
     version: str = ""
     grace_s: float = field(default_factory=lambda: GRACE_S)
+    reread: Reread | None = None
+    log_as: LogAs = log_as_before
+    in_force: InForce = field(init=False, compare=False)
+    reloader: Reloader = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Begin with the configuration as it is; a reload replaces the one in force."""
+        in_force = InForce(self.config)
+        object.__setattr__(self, "in_force", in_force)
+        reread = self.reread or (lambda: self.config)
+        reloader = Reloader(in_force, reread, self.clock, log_as=self.log_as)
+        object.__setattr__(self, "reloader", reloader)
 
     async def open_database(
         self, stack: AsyncExitStack, *, tenure: Tenure | None = None, shared: bool = False
     ) -> Database:
         """Open the database until the stack ends. Raises `StoreError`."""
         database = await open_database(
-            self.database_url or self.config.database_url,
+            self.database_url or self.in_force.config.database_url,
             migrations=(MIGRATIONS,),
             inline=self.inline,
-            most_mb=most_mb(self.config.retention),
+            most_mb=most_mb(self.in_force.config.retention),
             tenure=tenure,
             shared=shared,
         )
@@ -61,20 +75,15 @@ class BotSetup:
 
     async def groundwork(self, database: Database, queue: QueueService) -> Groundwork:
         """Return what the parts between people and a queue are made from. Raises `StoreError`."""
-        rooms = self.config.rooms
         return Groundwork(
-            config=self.config,
-            access=self.config.access(),
+            in_force=self.in_force,
             clock=self.clock,
             queue=queue,
-            stored=await read_records(database, self.config, self.clock),
-            chat_settings=ChatSettingsTable(
-                by_key={name: room.settings() for name, room in rooms.items()}
-            ),
+            stored=await read_records(database, self.in_force.config, self.clock),
         )
 
     def platforms(self, fittings: Fittings) -> Sequence[ChatPlatform]:
         """Return the chats, none of them connected yet."""
         if self.make_platforms is not None:
             return self.make_platforms(fittings)
-        return platforms(self.config.chats, fittings)
+        return platforms(self.in_force.config.chats, fittings)

@@ -103,6 +103,9 @@ class Posts(Protocol):
     async def introductions(self) -> Sequence[Introduction]:
         """Return every post that is held now, by name, with what its holder told."""
 
+    async def introduce(self, post: PostHolder, about: str) -> None:
+        """Replace what is told of a post's holder; nothing if another process holds it by now."""
+
     async def secret(self, name: str, epoch: int) -> bytes | None:
         """Return the secret of a post's holder, None once another epoch has begun."""
 

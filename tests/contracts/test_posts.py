@@ -121,6 +121,20 @@ async def test_holders_tell_the_others_about_themselves(opened: Callable[..., Po
     assert [each.about for each in await ada.introductions()] == [""]
 
 
+async def test_a_holder_may_tell_something_else_later(opened: Callable[..., Posts]) -> None:
+    """A process with the leader's new configuration would be refused for the old one."""
+    ada, eve = opened("ada"), opened("eve")
+    first = await ada.take("queue", address="", about=lambda _: "old")
+    assert first is not None
+    (told,) = await eve.introductions()
+    await ada.introduce(told.post, "new")
+    assert [each.about for each in await eve.introductions()] == ["new"]
+    await ada.free(first)
+    assert await eve.take("queue", address="", about=lambda _: "eve") is not None
+    await ada.introduce(told.post, "late")
+    assert [each.about for each in await eve.introductions()] == ["eve"]
+
+
 async def test_a_lease_that_is_over_introduces_no_one(opened: Callable[..., Posts]) -> None:
     """A process that has crashed would bind those after it."""
     ada = opened("ada", SHORT_S)

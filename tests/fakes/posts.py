@@ -104,6 +104,13 @@ class FakePosts:
             if row.holder and row.left_s
         ]
 
+    async def introduce(self, post: PostHolder, about: str) -> None:
+        """Replace what is told of a holder."""
+        await self._reach()
+        row = self.table.rows[post.name]
+        if (row.holder, row.epoch) == (post.holder, post.epoch):
+            self.table.about[post.name] = about
+
     async def secret(self, name: str, epoch: int) -> bytes | None:
         """Return the secret of a post's holder."""
         await self._reach()

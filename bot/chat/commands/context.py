@@ -3,7 +3,7 @@
 A handler only decides and stores: it never sends. The presenter sends what it returns.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bot.chat.api.answers import Reply
@@ -37,8 +37,8 @@ class Context:
 
     `naming` says how people are named on each platform there is. `chat_logs` are, by platform, the
     chats that the bot keeps itself. `invites` is None where the web chat has no token, so that
-    all its visitors are the same person, and `api_keys` where there is no API. `idle_s` is how long a chat without others goes on with the
-    last exchange. `posts` is None where one process does everything.
+    all its visitors are the same person, and `api_keys` where there is no API. `idle` returns how
+    many seconds a chat without others goes on with the last exchange. `posts` is None where one process does everything.
     """
 
     queue: QueueService
@@ -53,7 +53,7 @@ class Context:
     chat_settings: ChatSettingsTable = field(default_factory=ChatSettingsTable)
     invites: Invites | None = None
     naming: Mapping[str, NameForms] = field(default_factory=dict)
-    idle_s: float = IDLE_S
+    idle: Callable[[], float] = lambda: IDLE_S
     links: Links | None = None
     api_keys: ApiKeys | None = None
     posts: PostReader | None = None

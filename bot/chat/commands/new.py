@@ -20,4 +20,4 @@ async def begin(context: Context, call: Call) -> None:
     await call.turn()
     at = call.invocation
     now = context.clock.now()
-    await context.records.begin_afresh(at.platform, at.chat, at.user, now, idle_s=context.idle_s)
+    await context.records.begin_afresh(at.platform, at.chat, at.user, now, idle_s=context.idle())

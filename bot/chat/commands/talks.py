@@ -24,7 +24,7 @@ async def earlier_job(context: Context, call: Call) -> Job | None:
     if invocation.replied_to is not None:
         job = await replied_job(context, call)
         return job if job is not None and isinstance(job.request, Chat) else None
-    if invocation.group or call.text("about") is not None or context.idle_s <= 0:
+    if invocation.group or call.text("about") is not None or context.idle() <= 0:
         return None
     return await _last(context, call)
 
@@ -55,7 +55,7 @@ def _told(name: str) -> str | None:
 async def _last(context: Context, call: Call) -> Job | None:
     """Return the person's last exchange in this chat, unless it is too old or was ended by `/new`."""
     invocation, now = call.invocation, context.clock.now()
-    since = now - context.idle_s
+    since = now - context.idle()
     fresh = await context.records.afresh_since(
         invocation.platform, invocation.chat, invocation.user
     )

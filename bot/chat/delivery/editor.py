@@ -59,11 +59,11 @@ class Editor:
         extra_messages: ExtraMessages,
         jobs: JobReader,
         readings: Readings | None = None,
-        busy_after_s: float = BUSY_AFTER_S,
+        busy_after: Callable[[], float] = lambda: BUSY_AFTER_S,
     ) -> None:
         self._jobs = jobs
         self._readings = readings
-        self._busy_after_s = busy_after_s
+        self._busy_after = busy_after
         self._deliveries = deliveries
         self._models = models
         self._status = status
@@ -164,7 +164,7 @@ class Editor:
     def _busy(self, message: StatusMessage, standing: Standing) -> Body:
         """Return the beginning of the answer to a request whose line is long."""
         wait_s = 0.0 if standing.done_at is None else standing.done_at - self._clock.now()
-        if wait_s <= self._busy_after_s:
+        if wait_s <= self._busy_after():
             return ()
         models, catalog = self._status.snapshot().models, self._models.offer.catalog
         language = message.origin.language

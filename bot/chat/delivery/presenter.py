@@ -7,7 +7,7 @@ Everything needed after a restart comes from the database.
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from bot.chat.api.answers import Answer, Placed, TaskHandler, Working
@@ -64,7 +64,7 @@ class Presenter:
         chat_settings: ChatSettingsTable | None = None,
         originals: OriginalHints | None = None,
         readings: Readings | None = None,
-        busy_after_s: float = BUSY_AFTER_S,
+        busy_after: Callable[[], float] = lambda: BUSY_AFTER_S,
     ) -> None:
         self._deliveries = queue.deliveries
         self._jobs = queue.jobs
@@ -93,7 +93,7 @@ class Presenter:
             extra_messages=extra_messages,
             jobs=queue.jobs,
             readings=readings,
-            busy_after_s=busy_after_s,
+            busy_after=busy_after,
         )
         patience = Patience(platforms, self._channels)
         self._owed = Owed(

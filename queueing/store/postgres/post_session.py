@@ -51,6 +51,7 @@ _RENEW = (
     " WHERE name = $1 AND epoch = $2 AND holder = $4"
 )
 _FREE = "UPDATE posts SET holder = '', until = 0 WHERE name = $1 AND epoch = $2 AND holder = $3"
+_INTRODUCE = "UPDATE posts SET about = $4 WHERE name = $1 AND epoch = $2 AND holder = $3"
 _TELL = "SELECT pg_notify($1, $2)"
 _HOLDERS = (
     "SELECT name, holder, address, epoch,"
@@ -177,6 +178,10 @@ class PostSession:
     def introductions(self) -> Sequence[Introduction]:
         """Return every post that is held now, with what its holder told."""
         return looking.introductions(self.plain)
+
+    def introduce(self, post: PostHolder, about: str) -> None:
+        """Replace what is told of a post's holder, if it still holds the post."""
+        self.plain.execute(_INTRODUCE, [post.name, post.epoch, post.holder, about])
 
     def secret(self, name: str, epoch: int) -> bytes | None:
         """Return the secret of a post's holder."""

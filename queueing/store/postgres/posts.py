@@ -89,6 +89,10 @@ class PostgresPosts:
         """Return every post that is held now, with what its holder told. Raises `StoreError`."""
         return await self._call(PostSession.introductions)
 
+    async def introduce(self, post: PostHolder, about: str) -> None:
+        """Replace what is told of a post's holder. Raises `StoreError`."""
+        await self._call(lambda session: session.introduce(post, about))
+
     async def secret(self, name: str, epoch: int) -> bytes | None:
         """Return the secret of a post's holder. Raises `StoreError`."""
         return await self._call(lambda session: session.secret(name, epoch))

@@ -158,3 +158,22 @@ def test_a_server_that_names_its_models_may_offer_them_later() -> None:
     """A process could not start while that server is still starting."""
     found = read("{kind: demo}", "{kind: demo, discover: true}")
     require_models(found, ServerLook(open_jobs={"qwen": 1}))
+
+
+def test_a_reloaded_leader_tells_the_others_and_a_reloaded_follower_learns_who_lags() -> None:
+    """Processes that start later would be refused for settings that no one has any more."""
+
+    async def scenario() -> None:
+        table = PostTable(15)
+        one, two = FakePosts(table, "one:1"), FakePosts(table, "two:2")
+        leader, follower = agreement(), agreement()
+        await told(one, leader)
+        follower.adopt(read("12GB", "8GB"))
+        (note,) = await follower.tell_again(two, "two:2")
+        assert "(one:1) has another configuration: models.flux.vram differs; reload it" in note
+        leader.adopt(read("12GB", "8GB"))
+        assert await leader.tell_again(one, "one:1") == ()
+        assert await follower.tell_again(two, "two:2") == ()
+        agreement("12GB", "8GB").require(await two.introductions())
+
+    run(scenario())

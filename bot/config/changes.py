@@ -1,0 +1,90 @@
+"""What a reload may change while the bot runs, and how two configurations differ in that. Pure.
+
+A setting is applied only if it is listed here; every other difference needs a restart and is named,
+so no setting that is added later can be ignored silently.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from bot.config.config import Config
+from bot.config.sameness import GROUP, Place, settings_of
+
+S = TypeVar("S", bound=BaseModel)
+
+APPLIED: frozenset[Place] = frozenset(
+    {
+        ("admins",),
+        ("roles",),
+        ("limits", "open_per_person"),
+        ("limits", "in_line_per_person"),
+        ("limits", "embeddings_open"),
+        ("limits", "per_hour"),
+        ("limits", "lane"),
+        ("limits", "busy_after_s"),
+        ("rooms",),
+        ("styles",),
+        ("defaults",),
+        ("conversation",),
+        ("logging",),
+        ("chats", "*", "allow"),
+        ("chats", "*", "allow_roles"),
+    }
+)
+"""The places whose settings a running bot takes over; `*` stands for any name."""
+
+
+def merged(now: Config, new: Config) -> Config:
+    """Return what holds after a reload: the new settings where they are applied, else the old."""
+    held = _merged(now, new, ())
+    return held.with_warnings(new.warnings)
+
+
+def changed(before: Config, after: Config) -> tuple[str, ...]:
+    """Return the paths of the settings that differ, and of the groups that were added or removed."""
+    here, there = dict(settings_of(before)), dict(settings_of(after))
+    apart = [
+        place
+        for place in sorted({*here, *there})
+        if (place in here) is not (place in there) or here[place] != there[place]
+    ]
+    return tuple(_told(apart, here, there))
+
+
+def _told(
+    apart: list[Place], here: Mapping[Place, object], there: Mapping[Place, object]
+) -> Iterator[str]:
+    one_sided = {place for place in apart if (place in here) is not (place in there)}
+    for place in apart:
+        if any(place[:length] in one_sided for length in range(1, len(place))):
+            continue  # what holds it is told
+        path = ".".join(place)
+        if here.get(place) == GROUP:
+            yield f"{path} (removed)"
+        elif there.get(place) == GROUP:
+            yield f"{path} (added)"
+        elif not any(len(p) > len(place) and p[: len(place)] == place for p in apart):
+            yield path
+
+
+def _merged(now: S, new: S, place: Place) -> S:
+    """Return a group with the new values of what is applied in it."""
+    taken: dict[str, object] = {}
+    for name, field in type(now).model_fields.items():
+        inner = (*place, field.alias or name)
+        old_value, new_value = getattr(now, name), getattr(new, name)
+        if _is_applied(inner):
+            taken[name] = new_value
+        elif isinstance(old_value, BaseModel) and type(old_value) is type(new_value):
+            taken[name] = _merged(old_value, new_value, inner)
+    return now.model_copy(update=taken)
+
+
+def _is_applied(place: Place) -> bool:
+    return any(
+        len(applied) <= len(place)
+        and all(a in ("*", b) for a, b in zip(applied, place, strict=False))
+        for applied in APPLIED
+    )

@@ -1,0 +1,129 @@
+"""How `usher reload` reaches the running bot: a socket beside its database, for its own user alone.
+
+Each process of an installation has one, named after its process id. A call is one line, its answer
+one line of JSON.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+
+from bot.runtime.reloading import Reloaded
+
+log = logging.getLogger(__name__)
+
+CALL = b"reload\n"
+_PATIENCE_S = 5.0  # for the call, which is sent at once
+_ANSWER_S = 120.0  # reading workflows of many models takes its time
+_LONGEST = 100  # bytes of a socket's address: systems allow 104 to 108
+
+Reload = Callable[[], Awaitable[Reloaded]]
+
+
+class NotRunning(Exception):
+    """No process of a configuration answers."""
+
+
+@asynccontextmanager
+async def listening(sign: Path, reload: Reload) -> AsyncIterator[None]:
+    """Answer calls until the block ends; `sign` is the database, or what stands for it.
+
+    Where there can be no such socket, that is logged, and a signal still reloads.
+    """
+    file = _of_process(sign, str(os.getpid()))
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_PATIENCE_S):
+                line = await reader.readline()
+            if line == CALL:
+                writer.write(json.dumps((await reload()).as_json()).encode() + b"\n")
+                await writer.drain()
+        writer.close()
+
+    try:
+        server = await asyncio.start_unix_server(answer, sock=_bound(file))
+    except (OSError, AttributeError, NotImplementedError) as error:  # Windows, a read-only folder
+        log.warning("`usher reload` cannot reach this process: %s", error)
+        yield
+        return
+    try:
+        yield
+    finally:
+        server.close()
+        file.unlink(missing_ok=True)
+
+
+def call_all(sign: Path) -> Iterator[tuple[str, Reloaded]]:
+    """Have every process of an installation reload; yield the name of each, and its answer.
+
+    Raises `NotRunning` when there is none.
+    """
+    answered = False
+    for file in sorted(sign.resolve().parent.glob(_of_process(sign, "*").name)):
+        outcome = _call(file)
+        if outcome is not None:
+            answered = True
+            yield file.name.rpartition("-")[2], outcome
+    if not answered:
+        raise NotRunning
+
+
+def _call(file: Path) -> Reloaded | None:
+    """Return the answer of one process; None if it ended before it could remove its socket."""
+    with socket.socket(socket.AF_UNIX) as calling:
+        try:
+            calling.settimeout(_ANSWER_S)
+            with _short(file) as address:
+                calling.connect(address)
+            calling.sendall(CALL)
+            with calling.makefile("rb") as answer:
+                line = answer.readline()
+        except ConnectionRefusedError:
+            file.unlink(missing_ok=True)
+            return None
+        except TimeoutError:
+            return Reloaded(problems=(f"it has not answered in {_ANSWER_S:.0f} s",))
+        except OSError as error:
+            return Reloaded(problems=(f"it cannot be reached: {error}",))
+    try:
+        return Reloaded.of_json(json.loads(line))
+    except (ValueError, KeyError, TypeError):
+        return Reloaded(problems=("it stopped before it answered",))
+
+
+def _of_process(sign: Path, number: str) -> Path:
+    there = sign.resolve()
+    return there.with_name(f"{there.name}-control-{number}")
+
+
+def _bound(file: Path) -> socket.socket:
+    """Return a socket at a path, which only its own user may call."""
+    file.unlink(missing_ok=True)  # of an earlier process of this number
+    made = socket.socket(socket.AF_UNIX)
+    try:
+        with _short(file) as address:
+            made.bind(address)
+        file.chmod(0o600)  # before it listens, so no one else can have called
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+@contextmanager
+def _short(file: Path) -> Iterator[str]:
+    """Provide an address of a socket's file: of a deep folder, by way of a handle of the folder."""
+    if len(os.fsencode(file)) <= _LONGEST or not Path("/proc/self/fd").is_dir():
+        yield str(file)
+        return
+    folder = os.open(file.parent, os.O_RDONLY)
+    try:
+        yield f"/proc/self/fd/{folder}/{file.name}"
+    finally:
+        os.close(folder)

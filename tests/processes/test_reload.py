@@ -1,0 +1,98 @@
+"""The configuration of a running process is changed, by a real signal and by `usher reload`."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.bot.platforms.web.web_client import opened, text_of
+from tests.fakes.process import ROOT
+from tests.processes.bot_process import BotProcess
+from tests.processes.installation import until
+
+CONFIG = """\
+hosts: {{home: {{vram: 24GB, backends: {{stand-in: {{kind: demo}}}}}}}}
+models: {{flux: {{backends: [stand-in], capabilities: [text-to-image], service_s: 0.1}}}}
+chats: {{web: {{port: {port}}}}}
+"""
+ADMIN = "admins: ['web:local']\n"
+
+
+class Bot(BotProcess):
+    """`usher run` with a page and stand-ins, whose file a test writes."""
+
+    def write(self, more: str = "", **settings: object) -> None:
+        self.configure(CONFIG.format(**{"port": self.port} | settings) + more)
+
+    async def reload(self) -> tuple[int | None, list[str]]:
+        """Call `usher reload` and return its exit status and its lines."""
+        called = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "bot", "reload", "-c", str(self._config)),
+            cwd=ROOT,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        told, _ = await called.communicate()
+        return called.returncode, told.decode().splitlines()
+
+    def hang_up(self) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGHUP)
+
+    def logged(self, words: str) -> bool:
+        return words in self._log.read_text()
+
+    async def said(self, words: str) -> str:
+        """Return the answer to a command typed on the page."""
+        async with opened(f"http://127.0.0.1:{self.port}") as page:
+            await page.say(words)
+            await page.next("taken")
+            return text_of(await page.entry(""))
+
+
+@pytest.fixture
+async def bot(tmp_path: Path) -> AsyncIterator[Bot]:
+    made = Bot(tmp_path)
+    made.write()
+    await made.start()
+    yield made
+    await made.kill()
+
+
+async def test_a_signal_and_a_call_change_what_people_may_do(bot: Bot) -> None:
+    """A new admin would need a restart, which loses what runs."""
+    bot.write(ADMIN)
+    bot.hang_up()
+    await until(lambda: bot.logged("the configuration was reloaded: applied: admins"))
+    status, told = await bot.reload()
+    assert (status, told) == (0, ["nothing has changed"])
+    bot.write(ADMIN + "limits: {per_hour: 7}\n", port=1)
+    status, told = await bot.reload()
+    assert status == 0
+    assert told == ["applied: limits.per_hour", "needs a restart: chats.web.port"]
+
+
+async def test_a_bad_file_is_refused_with_its_lines_and_the_bot_goes_on(bot: Bot) -> None:
+    """A typing error would take the bot down, or be noticed at the next start."""
+    bot.write("nonsense: 1\n")
+    status, told = await bot.reload()
+    assert status == 1
+    assert told[0].startswith("config.yaml:4: nonsense: is not a setting")
+    assert told[-1] == "nothing was changed: the bot runs on with what it had"
+    bot.hang_up()
+    await until(lambda: bot.logged("the configuration was not reloaded"))
+    bot.write()
+    assert await bot.reload() == (0, ["nothing has changed"])
+
+
+async def test_without_a_running_bot_the_call_says_so(bot: Bot) -> None:
+    """A script would believe the change in force."""
+    await bot.kill()
+    status, told = await bot.reload()
+    assert status == 2
+    assert told[0].startswith("no running bot has")
