@@ -51,7 +51,7 @@ class Groundwork:
 
     @property
     def access(self) -> Access:
-        """Who may do what now."""
+        """What each person may do now."""
         return self.in_force.access
 
     @property

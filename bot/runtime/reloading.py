@@ -19,7 +19,7 @@ from queueing.core.ports import Clock
 log = logging.getLogger(__name__)
 
 OPERATOR = "operator"
-"""Who reloads, in the audit log: the person at the machine."""
+"""The actor of a reload in the audit log: the person at the machine."""
 
 _MOST_TOLD = 400  # characters of the audit log's detail
 
