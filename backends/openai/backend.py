@@ -23,7 +23,7 @@ from backends.openai.audio.voices import voice_named
 from backends.openai.embedding import embed
 from backends.openai.embedding_body import Batch
 from backends.openai.errors import NO_MODEL
-from backends.openai.flavour import Flavour, ModelNames, Served
+from backends.openai.flavour import Flavour, LoadWish, ModelNames, Served
 from backends.openai.flavours import FLAVOURS
 from backends.openai.infill import path_of
 from backends.openai.passed_on import passed_body
@@ -338,6 +338,7 @@ class OpenAI:
             model_id=_id(model),
             timeouts=model.timeouts,
             look_up=partial(self._find, model),
+            kept=model.preload,
         )
 
     async def _question(
@@ -368,7 +369,8 @@ class OpenAI:
 
     async def _load(self, flavour: Flavour, model: ModelSpec, served: Served) -> None:
         try:
-            await flavour.load(self._http, served, _options(model).context_length)
+            wish = LoadWish(_options(model).context_length, kept=model.preload)
+            await flavour.load(self._http, served, wish)
             await self._until(model, lambda now: bool(now.loaded))
         except asyncio.CancelledError:
             # Unload it so that no half-loaded copy stays, as far as the server allows.

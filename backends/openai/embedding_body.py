@@ -15,7 +15,7 @@ from queueing.core.catalog import Timeouts
 from queueing.core.errors import Rejected
 from queueing.core.requests import Embed, EmbedInput, File, PictureInput
 
-KEPT = -1  # Ollama: a request without this would end the residency that the load asked for
+KEPT = -1  # Ollama: without expiry; a request without this would end that
 
 
 class Marked(ServerReply):
@@ -33,6 +33,7 @@ class Batch:
     model_id: str
     timeouts: Timeouts
     look_up: Callable[[], Awaitable[Served]]
+    kept: bool = False  # in memory for as long as an admin wants
 
 
 async def body_of(
@@ -51,7 +52,7 @@ async def body_of(
         marker = await _marker(http) if pictures else ""
         body["input"] = [await _one(given, batch.files, marker) for given in piece]
     if form.own:  # a text that is too long is refused, not cut
-        body |= {"truncate": False, "keep_alive": KEPT}
+        body |= {"truncate": False, **({"keep_alive": KEPT} if batch.kept else {})}
     else:
         body["encoding_format"] = "float"
     if batch.request.dimensions is not None:

@@ -87,6 +87,17 @@ class EmbeddingForm:
     pictures: PictureForm = PictureForm.NONE
 
 
+@dataclass(frozen=True, slots=True)
+class LoadWish:
+    """How a model is to be loaded: with how many tokens of context, and whether to stay.
+
+    Unless it is to be `kept`, the server drops it when it wants.
+    """
+
+    context_length: int | None = None
+    kept: bool = False
+
+
 class Flavour(Protocol):
     """One kind of server. Methods raise `BackendError`s as `Http` does, `OutOfMemory` in `load`.
 
@@ -124,7 +135,7 @@ class Flavour(Protocol):
     async def audio(self, http: Http) -> AudioForm:
         """Return how it is asked to write down and to read aloud."""
 
-    async def load(self, http: Http, served: Served, context_length: int | None) -> None:
+    async def load(self, http: Http, served: Served, wish: LoadWish) -> None:
         """Request a load; may return before it is done."""
 
     async def unload(self, http: Http, served: Served) -> None:
@@ -172,7 +183,7 @@ class Generic:
         """Return the usual form."""
         return self.sounds
 
-    async def load(self, http: Http, served: Served, context_length: int | None) -> None:
+    async def load(self, http: Http, served: Served, wish: LoadWish) -> None:
         """Do nothing: the server loads when it wants."""
 
     async def unload(self, http: Http, served: Served) -> None:

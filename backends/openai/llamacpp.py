@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from backends.common.http import Http, HttpFailed, HttpRefused
 from backends.common.replies import ServerReply
 from backends.openai.audio.form import SILENT, AudioForm
-from backends.openai.flavour import EmbeddingForm, Generic, PictureForm, Served
+from backends.openai.flavour import EmbeddingForm, Generic, LoadWish, PictureForm, Served
 from backends.openai.replies import (
     BUSY,
     Listed,
@@ -191,7 +191,7 @@ class LlamaCppRouter(Generic):
             for entry in await listing(http)
         )
 
-    async def load(self, http: Http, served: Served, context_length: int | None) -> None:  # noqa: ARG002 - set in its presets
+    async def load(self, http: Http, served: Served, wish: LoadWish) -> None:  # noqa: ARG002 - set in its presets
         """Request the load, which answers at once."""
         await post_settled(http, "/models/load", {"model": served.id}, "already")
 

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 from backends.common.http import Http
 from backends.common.replies import ServerReply
-from backends.openai.flavour import Generic, Served
+from backends.openai.flavour import Generic, LoadWish, Served
 from backends.openai.llamacpp import SAMPLERS
 from backends.openai.replies import ask, listing, post_settled, read
 
@@ -47,7 +47,7 @@ class LlamaSwap(Generic):
             for entry in await listing(http)
         )
 
-    async def load(self, http: Http, served: Served, context_length: int | None) -> None:  # noqa: ARG002 - set in its configuration
+    async def load(self, http: Http, served: Served, wish: LoadWish) -> None:  # noqa: ARG002 - set in its configuration
         """Start its server by a call that passes through; returns when it is up."""
         await http.get_json(f"/upstream/{quote(served.id)}/v1/models", timeout_s=3600.0)
 

@@ -15,7 +15,7 @@ from backends.common.replies import ServerReply
 from backends.openai.abilities import EMBEDS, WRITES
 from backends.openai.audio.form import SILENT, AudioForm
 from backends.openai.backend import OpenAI
-from backends.openai.flavour import EmbeddingForm, Generic, Served
+from backends.openai.flavour import EmbeddingForm, Generic, LoadWish, Served
 from backends.openai.replies import ask, in_mb, read
 from backends.openai.stream import Chunk
 from queueing.core.catalog import BackendSpec
@@ -135,15 +135,15 @@ class LMStudio4(Generic):
         library = read(Library, await http.get_json("/api/v1/models"))
         return tuple(_served(entry) for entry in library.models)
 
-    async def load(self, http: Http, served: Served, context_length: int | None) -> None:
+    async def load(self, http: Http, served: Served, wish: LoadWish) -> None:
         """Load a copy; returns when it is usable.
 
         If another program loaded one meanwhile, this copy is unloaded again: two copies double the
         memory.
         """
         body: dict[str, JsonValue] = {"model": served.id}
-        if context_length is not None:
-            body["context_length"] = context_length
+        if wish.context_length is not None:
+            body["context_length"] = wish.context_length
         ours = read(LoadedAs, await http.post_json("/api/v1/models/load", body, timeout_s=None))
         now = next((each for each in await self.served(http) if each.id == served.id), served)
         if len(now.instances) > 1 and ours.instance_id in now.instances:
@@ -196,7 +196,7 @@ class LMStudio3(Generic):
             for entry in library.data
         )
 
-    async def load(self, http: Http, served: Served, context_length: int | None) -> None:  # noqa: ARG002 - set in the app
+    async def load(self, http: Http, served: Served, wish: LoadWish) -> None:  # noqa: ARG002 - set in the app
         """Load by the smallest possible request; the caller's lock prevents a race with another."""
         body: dict[str, JsonValue] = {"model": served.id, **self._expiry}
         if served.embeds:

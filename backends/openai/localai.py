@@ -11,7 +11,7 @@ from pydantic import Field
 from backends.common.http import Http, HttpFailed, HttpRefused
 from backends.common.replies import ServerReply
 from backends.openai.audio.form import AudioForm
-from backends.openai.flavour import Generic, Served
+from backends.openai.flavour import Generic, LoadWish, Served
 from backends.openai.replies import ask, listing, read
 
 GONE = {404, 500}  # to an unload of what is not in memory; older versions with a fault
@@ -93,7 +93,7 @@ class LocalAiServer(Generic):
             _served(entry, None if running is None else entry.id in running) for entry in entries
         )
 
-    async def load(self, http: Http, served: Served, context_length: int | None) -> None:  # noqa: ARG002 - set in its configuration
+    async def load(self, http: Http, served: Served, wish: LoadWish) -> None:  # noqa: ARG002 - set in its configuration
         """Load the model; returns when it is usable. Only called where the state is known."""
         await http.post_json("/backend/load", {"model": served.id}, timeout_s=None)
 

@@ -8,8 +8,11 @@ from pydantic import JsonValue
 from backends.common.http import Http
 from backends.common.replies import ServerReply
 from backends.openai.audio.form import SILENT, AudioForm
-from backends.openai.flavour import EmbeddingForm, Generic, Served
+from backends.openai.embedding_body import KEPT
+from backends.openai.flavour import EmbeddingForm, Generic, LoadWish, Served
 from backends.openai.replies import ask, in_mb, read
+
+UNLOADED = 0  # seconds of Ollama's `keep_alive`
 
 
 class OllamaVersion(ServerReply):
@@ -95,15 +98,18 @@ class Ollama(Generic):
         told = _abilities(able)
         return replace(served, vision="vision" in able, chats=told["chats"], embeds=told["embeds"])
 
-    async def load(self, http: Http, served: Served, context_length: int | None) -> None:  # noqa: ARG002 - /v1 requests would undo it
-        """Load without expiry; returns when done. Requests on /v1 leave `keep_alive` alone."""
+    async def load(self, http: Http, served: Served, wish: LoadWish) -> None:
+        """Load for as long as Ollama's own settings keep it, without expiry if it is to be `kept`.
+
+        Returns when done. Requests on /v1 leave `keep_alive` alone.
+        """
         able = served if served.embeds is not None else await self.details(http, served)
         path = "/api/generate" if able.chats else self.embedding.path  # refused by the other one
-        await http.post_json(path, _keep(served, -1), timeout_s=None)
+        await http.post_json(path, _keep(served, KEPT if wish.kept else None), timeout_s=None)
 
     async def unload(self, http: Http, served: Served) -> None:
         """Unload the model."""
-        await http.post_json("/api/generate", _keep(served, 0), timeout_s=60.0)
+        await http.post_json("/api/generate", _keep(served, UNLOADED), timeout_s=60.0)
 
 
 def _abilities(able: tuple[str, ...]) -> OllamaAbilities:
@@ -114,6 +120,7 @@ def _abilities(able: tuple[str, ...]) -> OllamaAbilities:
     return {"vision": "vision" in able, "chats": "completion" in able, "embeds": embeds}
 
 
-def _keep(served: Served, seconds: int) -> JsonValue:
-    """Return an Ollama request without a prompt: it only loads (-1: without expiry) or unloads (0)."""
-    return {"model": served.id, "keep_alive": seconds, "stream": False}
+def _keep(served: Served, seconds: int | None) -> JsonValue:
+    """Return an Ollama request without a prompt: it only loads or unloads."""
+    lasting = {} if seconds is None else {"keep_alive": seconds}
+    return {"model": served.id, "stream": False, **lasting}

@@ -6,7 +6,7 @@ from urllib.parse import quote
 from backends.common.http import Http, HttpRefused
 from backends.common.replies import ServerReply
 from backends.openai.audio.form import AudioForm
-from backends.openai.flavour import Generic, Served
+from backends.openai.flavour import Generic, LoadWish, Served
 from backends.openai.replies import ask, post_settled, read
 from queueing.core.errors import Unavailable
 
@@ -77,7 +77,7 @@ class Speaches(Generic):
             if model.task in {HEARS, SPEAKS}
         )
 
-    async def load(self, http: Http, served: Served, context_length: int | None) -> None:  # noqa: ARG002 - has no context
+    async def load(self, http: Http, served: Served, wish: LoadWish) -> None:  # noqa: ARG002 - has no context
         """Load the model; returns when it is usable."""
         await post_settled(http, f"/api/ps/{quote(served.id)}", None, "already loaded")
 

@@ -176,7 +176,12 @@ def _host_spec(name: str, host: HostConfig, discovering: Collection[str]) -> Hos
         for each, backend in host.backends.items()
     )
     return HostSpec(
-        name=name, vram_mb=host.vram_mb, margin=host.margin, gpu=host.gpu, backends=backends
+        name=name,
+        vram_mb=host.vram_mb,
+        margin=host.margin,
+        gpu=host.gpu,
+        idle_unload_s=host.unload_after_s,
+        backends=backends,
     )
 
 
@@ -192,6 +197,7 @@ def _backend_spec(name: str, backend: BackendConfig, *, discover: bool) -> Backe
         max_models=kind.max_models,
         offloads=kind.offloads,
         discover=discover,
+        idle_unload_s=backend.unload_after_s,
         options={**backend.__pydantic_extra__, **token},
     )
 
@@ -209,6 +215,7 @@ def _model_spec(name: str, model: ModelConfig, backends: Sequence[BackendSpec]) 
         max_attempts=model.max_attempts,
         max_waiting=model.max_waiting,
         preload=model.preload,
+        idle_unload_s=model.unload_after_s,
         enhance=model.enhance,
         timeouts=Timeouts(**model.timeouts.model_dump()),
         options=model.__pydantic_extra__,

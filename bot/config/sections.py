@@ -23,6 +23,7 @@ from bot.config.addresses import host_and_port, is_every_address, is_loopback
 from bot.config.values import (
     Duration,
     HostPort,
+    Idle,
     Limit,
     Megabytes,
     Name,
@@ -80,6 +81,7 @@ class BackendConfig(Section):
     token: Secret = None
     parallel: Annotated[int, Field(ge=1, le=10_000)] | None = None
     discover: bool | None = None
+    unload_after_s: Idle | None = Field(default=None, alias="idle_unload")
 
 
 class HostConfig(Section):
@@ -88,6 +90,7 @@ class HostConfig(Section):
     vram_mb: Megabytes = Field(alias="vram")
     margin: Annotated[float, Field(gt=0, le=1)] = _HOST.margin
     gpu: Annotated[str, Field(coerce_numbers_to_str=True)] | None = None
+    unload_after_s: Idle | None = Field(default=None, alias="idle_unload")
     backends: dict[Name, BackendConfig] = Field(min_length=1)
 
 
@@ -118,6 +121,7 @@ class ModelConfig(Section):
     max_attempts: Annotated[int, Field(ge=1, le=100)] = _MODEL.max_attempts
     max_waiting: Whole = _MODEL.max_waiting
     preload: bool = _MODEL.preload
+    unload_after_s: Idle | None = Field(default=None, alias="idle_unload")
     enhance: Annotated[str | None, BeforeValidator(_off)] = _MODEL.enhance
     timeouts: TimeoutsConfig = TimeoutsConfig()
 

@@ -2,6 +2,7 @@
 
 import re
 from ipaddress import ip_network
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, get_args
 from urllib.parse import urlsplit
@@ -44,6 +45,11 @@ def _duration(value: object) -> object:
     if match is None or isinstance(value, bool):
         raise ValueError("must be a time with its unit, such as 30min, 90s or 2h")
     return float(match[1]) * {None: 1, "s": 1, "min": 60, "h": 3600}[match[2]]
+
+
+def _idle(value: object) -> object:
+    """Read "off" as never, and "30min" as 1800 seconds."""
+    return inf if value in ("off", False) else _duration(value)  # "off" is false in YAML
 
 
 def _none(value: object) -> object:
@@ -108,6 +114,8 @@ Megabytes = Annotated[int, BeforeValidator(_megabytes)]
 Seconds = Annotated[float, Field(gt=0, le=1e9)]
 Limit = Annotated[Seconds | None, BeforeValidator(_none)]
 Duration = Annotated[float, BeforeValidator(_duration), Field(ge=0, le=1e9)]
+Idle = Annotated[float, Field(ge=1, allow_inf_nan=True), BeforeValidator(_idle)]
+"""After how many seconds without use something ends; `inf` for never."""
 Whole = Annotated[int, Field(ge=1)]
 Room = Annotated[Megabytes | None, BeforeValidator(_none)]
 Quota = Annotated[Whole | None, BeforeValidator(_none)]

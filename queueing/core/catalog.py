@@ -5,6 +5,7 @@ Built once from the configuration (and from discovery); plain values that know n
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from pydantic import JsonValue
 
@@ -34,8 +35,11 @@ class ModelSpec:
     `backends` are the names of backends able to serve it, in order of preference. `vram_mb` is what
     a copy takes; None means "measure it on the first load", and until then it takes a host alone.
     `enhance` names the text model that improves prompts for this one, None for no enhancement.
-    `load_s` and `service_s` are priors, replaced by what is learned. `options` are for the
-    backend's kind alone (a workflow file, the server's own id of the model, …).
+    `preload` is whether it is loaded at the start and kept; to a backend it says whether an admin
+    `preload` loads it at the start and keeps it; a backend is told by it whether an admin wants
+    that there. `load_s` and `service_s` are priors, replaced by what is learned. `idle_unload_s` is after how
+    long without a job an idle copy leaves, `inf` for never, None for what its server or host says.
+    `options` are for the backend's kind alone (a workflow file, the server's own id of the model, …).
     """
 
     name: str
@@ -50,6 +54,7 @@ class ModelSpec:
     max_waiting: int = 500
     preload: bool = False
     enhance: str | None = None
+    idle_unload_s: float | None = None
     timeouts: Timeouts = field(default_factory=Timeouts)
     options: Mapping[str, JsonValue] = field(default_factory=dict)
 
@@ -71,7 +76,8 @@ class BackendSpec:
     `parallel` bounds what it runs at once over all models; `serial` servers do one thing at a time,
     loads included. `max_models` is how many models it keeps at once (1 for a plain ComfyUI
     process), None for as many as fit. `offloads`: it can run models larger than its card, slowly,
-    with parts in the machine's memory. `options` are for the backend's kind alone.
+    with parts in the machine's memory. `idle_unload_s` is that of its models that state none.
+    `options` are for the backend's kind alone.
     """
 
     name: str
@@ -82,6 +88,7 @@ class BackendSpec:
     max_models: int | None = None
     offloads: bool = False
     discover: bool = False
+    idle_unload_s: float | None = None
     options: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
@@ -90,7 +97,8 @@ class HostSpec:
     """A memory budget: one card, or a machine without one.
 
     `margin` is the usable share of `vram_mb`. `gpu` names the local card for NVML (index or
-    UUID), None where the card is elsewhere or there is none.
+    UUID), None where the card is elsewhere or there is none. `idle_unload_s` is that of models
+    where neither they nor their server state one.
     """
 
     name: str
@@ -98,6 +106,7 @@ class HostSpec:
     backends: tuple[BackendSpec, ...]
     margin: float = 0.8
     gpu: str | None = None
+    idle_unload_s: float | None = None
 
     @property
     def usable_mb(self) -> int:
@@ -105,6 +114,7 @@ class HostSpec:
         return int(self.vram_mb * self.margin)
 
 
+IDLE_UNLOAD_S = 1800.0  # on a card of this machine, which its owner wants for other things as well
 LEAST_MISSPELT, MOST_MISSPELT = 3, 40  # letters of a word that may be a misspelt name
 
 
@@ -128,6 +138,15 @@ class Catalog:
     def served_by(self, backend: str) -> tuple[ModelSpec, ...]:
         """Return the models a backend can serve, in the configuration's order."""
         return tuple(model for model in self.models.values() if backend in model.backends)
+
+    def idle_unload_s(self, model: str, backend: str) -> float:
+        """Return after how long without a job a copy leaves, `inf` for never; the nearest counts."""
+        host = self.hosts[self.host_of[backend]]
+        stated = (self.models[model], self.backends[backend], host)
+        usual = inf if host.gpu is None else IDLE_UNLOAD_S
+        return next(
+            (each.idle_unload_s for each in stated if each.idle_unload_s is not None), usual
+        )
 
     def find(self, word: str) -> ModelSpec | None:
         """Return the model of that name or alias, ignoring case, or None."""

@@ -67,7 +67,8 @@ class Copy:
 
     `ready_at` is when it became ready, or is expected to. `running` counts the jobs it runs,
     `ends_at` are their expected ends if known (estimates only; no decision about safety rests on
-    them). Only an admin evicts `pinned` copies.
+    them). Only an admin evicts `pinned` copies. One without a job since `idle_since` leaves after
+    `idle_unload_s`.
     """
 
     model: str
@@ -78,6 +79,8 @@ class Copy:
     running: int = 0
     pinned: bool = False
     ends_at: tuple[float, ...] = ()
+    idle_since: float = 0.0
+    idle_unload_s: float = inf
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,12 +161,21 @@ class ModelView:
     wanted_by_admin: tuple[str, ...] = ()  # backends an admin asked to preload it on
 
 
+class Leaving(StrEnum):
+    """Why a copy leaves."""
+
+    ROOM = "room"  # another model is loaded in its place
+    MEMORY = "memory"  # other programs have taken memory of its host
+    IDLE = "idle"  # it was not used for a while
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evict:
-    """Unload this idle copy."""
+    """Unload this idle copy; `why` is for the log."""
 
     model: str
     backend: str
+    why: Leaving = field(default=Leaving.ROOM, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -235,7 +247,7 @@ class Plan:
 
     starts: tuple[Start, ...] = ()
     loads: tuple[Load, ...] = ()
-    evictions: tuple[Evict, ...] = ()  # without a load: memory pressure
+    evictions: tuple[Evict, ...] = ()  # without a load
     reasons: Mapping[str, Reason] = field(default_factory=dict)
     reservations: tuple[Reservation, ...] = ()
     lane_spent: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by model and lane

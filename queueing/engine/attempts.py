@@ -47,7 +47,7 @@ class Sending:
         Returns when the server has finished it. Everything is prepared while the start is being
         stored.
         """
-        spec, server = self._fleet.catalog.models[job.model], self._backends[backend]
+        spec, server = self._fleet.spec(job.model, backend), self._backends[backend]
         files = await self._jobs.inputs(job)
         if job.suspect:
             await recorded()
@@ -60,7 +60,7 @@ class Sending:
         Raises `Lost` when the server does not know it, otherwise as `send`. A server that is away
         is asked again for `RESUME_PATIENCE_S`.
         """
-        spec, server = self._fleet.catalog.models[job.model], self._backends[backend]
+        spec, server = self._fleet.spec(job.model, backend), self._backends[backend]
         files = await self._jobs.inputs(job)
         give_up_at = self._clock.now() + RESUME_PATIENCE_S
         while True:
@@ -87,7 +87,7 @@ class Sending:
         """
         if not job.suspect:
             return None
-        spec, server = self._fleet.catalog.models[job.model], self._backends[backend]
+        spec, server = self._fleet.spec(job.model, backend), self._backends[backend]
         try:
             return await server.resume(spec, self._work(job, files, ago=1), report)
         except BackendError as error:  # has been handled

@@ -53,6 +53,7 @@ class Fleet:
         self._found: set[tuple[str, str]] = set()
         self._view: tuple[Copy, ...] | None = None  # `copies`, until something changes
         self._draining: set[tuple[str, str]] = set()
+        self._dropped: set[tuple[str, str]] = set()  # pins whose server has unloaded the model
         self._slots: dict[int, Slot] = {}
         self._left_at: dict[str, float] = {}
         self.budget = Budget()
@@ -178,14 +179,25 @@ class Fleet:
                 self._left_at[model] = self._clock.now()
             self._copies_moved(backend)
 
+    def dropped(self, model: str, backend: str) -> None:
+        """Note that a server that was up all the while has unloaded an idle copy by itself.
+
+        It has its reasons, such as a time-out of its own: a pinned one returns with the next job.
+        """
+        self._dropped.add((model, backend))
+        self.gone(model, backend)
+
     def _put(self, spec: ModelSpec, backend: str, residency: Residency, *, ready_at: float) -> None:
         self._found.discard((spec.name, backend))
+        self._dropped.discard((spec.name, backend))
         self._copies[spec.name, backend] = Copy(
             model=spec.name,
             backend=backend,
             residency=residency,
             ready_at=ready_at,
             vram_mb=self.vram_mb(spec),
+            idle_since=self._clock.now(),
+            idle_unload_s=self.catalog.idle_unload_s(spec.name, backend),
         )
         self._copies_moved(backend)
 
@@ -198,6 +210,7 @@ class Fleet:
     def pin(self, model: str, backend: str) -> None:
         """Keep a model loaded there, and load it if it is not."""
         self.pins.add((model, backend))
+        self._dropped.discard((model, backend))
         self._copies_moved(backend)
 
     def unpin(self, model: str, backend: str) -> None:
@@ -244,9 +257,17 @@ class Fleet:
 
     def vacate(self, job_id: int) -> None:
         """Free a job's slot. Idempotent."""
-        if self._slots.pop(job_id, None) is not None:
+        slot = self._slots.pop(job_id, None)
+        if slot is not None:
+            self._rests(slot.job.model, slot.backend)
             self._view = None
             self._changed()
+
+    def _rests(self, model: str, backend: str) -> None:
+        """Note that a copy has just been used: from now on it may be idle."""
+        copy = self._copies.get((model, backend))
+        if copy is not None:
+            self._copies[model, backend] = replace(copy, idle_since=self._clock.now())
 
     @property
     def slots(self) -> Mapping[int, Slot]:
@@ -270,9 +291,19 @@ class Fleet:
             if (model, backend) not in self._found:  # otherwise no load of this run has failed
                 self.load_failures.lost(model, copy.ready_at)
 
+    def spec(self, model: str, backend: str) -> ModelSpec:
+        """Return a model for its server, with `preload` where an admin wants it kept there."""
+        spec = self.catalog.models[model]
+        pinned = (model, backend) in self.pins
+        return spec if pinned == spec.preload else replace(spec, preload=pinned)
+
     def unmet_pins(self) -> list[tuple[str, str]]:
         """Return the pins (model, backend) without a copy, in order."""
         return sorted(self.pins - self._copies.keys()) if self.pins else []
+
+    def wanted_pins(self) -> list[tuple[str, str]]:
+        """Return those of them whose model is to be loaded without a job: no server dropped it."""
+        return [pin for pin in self.unmet_pins() if pin not in self._dropped]
 
     def serving(self, spec: ModelSpec) -> tuple[str, ...]:
         """Return the backends that can serve a model, in the configuration's order."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from queueing.core.errors import BackendError
 from queueing.core.ports import Backend, Clock, MemoryProbe, ServerInfo
-from queueing.core.world import Residency
+from queueing.core.world import Copy, Residency
 from queueing.engine.fleet import Fleet
 
 log = logging.getLogger(__name__)
@@ -150,12 +150,21 @@ class Health:
         for copy in here.values():
             idle = copy.residency is Residency.READY and not copy.running
             if idle and copy.model not in loaded:
-                log.info("%s is no longer loaded on %s", copy.model, name)
-                self._fleet.gone(copy.model, name)
+                self._miss(copy)
         for spec in specs:
             if spec.name in loaded and spec.name not in here:
                 log.info("%s is loaded on %s already", spec.name, name)
                 self._fleet.found(spec, name)
+
+    def _miss(self, copy: Copy) -> None:
+        """Believe a server that has unloaded a model by itself, or lost it in a restart."""
+        health = self._fleet.health.of(copy.backend)
+        if health.up and health.since <= copy.ready_at:
+            log.info("%s: unloaded by its server %s", copy.model, copy.backend)
+            self._fleet.dropped(copy.model, copy.backend)
+        else:
+            log.info("%s is no longer loaded on %s", copy.model, copy.backend)
+            self._fleet.gone(copy.model, copy.backend)
 
     # ------------------------------------------------------------ memory
 

@@ -124,7 +124,7 @@ class Loader:
             host, min(self._fleet.vram_mb(spec), self._fleet.usable_mb(host))
         )
         async with asyncio.timeout(spec.timeouts.load_s):
-            await self._backends[backend].load(spec)
+            await self._backends[backend].load(self._fleet.spec(spec.name, backend))
         await self._learn_size(spec, host, before_mb)
 
     async def _learn_size(self, spec: ModelSpec, host: str, before_mb: int | None) -> None:

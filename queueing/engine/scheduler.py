@@ -17,7 +17,7 @@ from queueing.core.jobs import Job, JobEvent
 from queueing.core.ports import Clock
 from queueing.core.reasons import sentence
 from queueing.core.standings import LaneStatus
-from queueing.core.world import Blocked, Evict, Plan, Reason, Waiting, World
+from queueing.core.world import Blocked, Evict, Leaving, Plan, Reason, Waiting, World
 from queueing.engine.checkpoint import Checkpoint
 from queueing.engine.durations import Times
 from queueing.engine.effects import Effects
@@ -32,6 +32,11 @@ from queueing.planning.retry import pause_s
 log = logging.getLogger(__name__)
 
 TICK_S = 5.0
+_LEAVES = {
+    Leaving.ROOM: "its memory is needed",
+    Leaving.MEMORY: "other programs have taken memory",
+    Leaving.IDLE: "it was not used for a while",
+}
 
 
 class Router:
@@ -180,6 +185,8 @@ class Router:
 
     def _carry_out_moves(self, work: asyncio.TaskGroup) -> None:
         drained = [Evict(model=c.model, backend=c.backend) for c in self._fleet.take_drained()]
+        for evict in self.plan.evictions:
+            log.info("unloading %s on %s: %s", evict.model, evict.backend, _LEAVES[evict.why])
         if leaving := (*self.plan.evictions, *drained):
             self._loader.begin_leaving(leaving, work)
         for load in self.plan.loads:

@@ -71,7 +71,7 @@ class Snapshots:
         for line in lines:
             if line.model in self._fleet.catalog.models:
                 waiting.setdefault(line.model, []).append(self._waiting(line))
-        unmet = self._fleet.unmet_pins()
+        unmet = self._fleet.wanted_pins()
         return World(
             now=now,
             models={

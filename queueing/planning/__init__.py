@@ -7,7 +7,7 @@ clock; the rules and their numbers are those of the scheduling design (R1 to R5)
 from collections.abc import Mapping
 
 from queueing.core.world import Plan, Reason, World
-from queueing.planning import dispatch, gates, placing, replicas
+from queueing.planning import dispatch, gates, idle, placing, replicas
 from queueing.planning.board import Board
 from queueing.planning.explain import explain, why_not_loaded
 
@@ -30,6 +30,7 @@ def plan(world: World) -> Plan:
         3b. Placed nowhere and overdue: a host is reserved, its victims are gated, for those
             overdue longest first (R4): one just evicted may have the oldest head all the same.
     4.  A backlog large enough loads a further copy on another host (R5).
+    5.  A copy that was idle for as long as it may be leaves.
 
     Then every model that still waits gets its reason.
     """
@@ -74,6 +75,7 @@ def decide(board: Board) -> None:
     placing.reserve_for_overdue(board, homeless)  # 3b
     if board.rules.replicate:
         replicas.replicate(board)  # 4
+    idle.unload(board)  # 5
 
 
 def _moves(board: Board) -> tuple[object, ...]:

@@ -5,12 +5,14 @@ Nothing outside this package sees one.
 """
 
 from collections.abc import Iterable, Mapping
+from math import inf
 
 from queueing.core.jobs import Job
 from queueing.core.world import (
     BackendView,
     Copy,
     Evict,
+    Leaving,
     Load,
     ModelView,
     Reservation,
@@ -95,6 +97,7 @@ class Board:
             view = ModelView(name=copy.model, vram_mb=copy.vram_mb, backends=(copy.backend,))
             model = self.models[copy.model] = ModelState(view, len(self.models), [])
         state = CopyState(copy, backend, model, copy.residency, copy.running)
+        state.idle_at = copy.idle_since + copy.idle_unload_s
         self.copies[copy.model, copy.backend] = state
         model.copies.append(state)
         backend.copies.append(state)
@@ -117,6 +120,7 @@ class Board:
     def start(self, job: Job, copy: CopyState) -> None:
         """Start a job on a copy."""
         copy.running += 1
+        copy.idle_at = inf
         copy.backend.busy += 1
         copy.backend.host.running += 1
         copy.backend.alone = copy.backend.alone or job.suspect
@@ -150,14 +154,14 @@ class Board:
             host.loading = host.held = None
         self.copies.clear()
 
-    def evict(self, copies: Iterable[CopyState]) -> None:
-        """Unload idle copies without loading anything (memory pressure)."""
+    def evict(self, copies: Iterable[CopyState], why: Leaving) -> None:
+        """Unload idle copies without loading anything."""
         for copy in copies:
-            self.evictions.append(self._take_out(copy))
+            self.evictions.append(self._take_out(copy, why))
 
-    def _take_out(self, copy: CopyState) -> Evict:
+    def _take_out(self, copy: CopyState, why: Leaving = Leaving.ROOM) -> Evict:
         self.forget(copy)
-        return Evict(model=copy.view.model, backend=copy.view.backend)
+        return Evict(model=copy.view.model, backend=copy.view.backend, why=why)
 
     def forget(self, copy: CopyState) -> None:
         """Remove a copy that has left from the board."""

@@ -68,7 +68,10 @@ class BackendState:
 
 @dataclass(slots=True, eq=False)
 class CopyState:
-    """A copy; `gate` closes it to late jobs while it must leave."""
+    """A copy; `gate` closes it to late jobs while it must leave.
+
+    `idle_at` is when it will have been idle for long enough to leave.
+    """
 
     view: Copy
     backend: BackendState
@@ -76,6 +79,7 @@ class CopyState:
     residency: Residency
     running: int
     gate: Gate | None = None
+    idle_at: float = inf
 
     @property
     def serves(self) -> bool:

@@ -5,7 +5,7 @@ Never starts jobs. A model that finds no place now is left for rule R4.
 
 from collections.abc import Sequence
 
-from queueing.core.world import Reservation, Residency
+from queueing.core.world import Leaving, Reservation, Residency
 from queueing.planning.board import Board
 from queueing.planning.board_states import (
     BackendState,
@@ -48,7 +48,7 @@ def relieve(board: Board) -> None:
         for copy in sorted(idle, key=lambda c: (is_awaited(board, c), reload_cost(c))):
             if excess <= 0:
                 break
-            board.evict((copy,))
+            board.evict((copy,), Leaving.MEMORY)
             excess -= copy.view.vram_mb
 
 

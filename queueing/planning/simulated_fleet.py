@@ -5,6 +5,7 @@ Bookkeeping of copies, slots and loads; decides nothing.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
 
 from queueing.core.jobs import Job
 from queueing.core.world import Load, ModelView, Reservation, Residency, World
@@ -23,6 +24,7 @@ def began(copy: CopyState) -> None:
     """Note that a copy has begun a job."""
     backend = copy.backend
     copy.running += 1
+    copy.idle_at = inf
     backend.busy += 1
     backend.host.running += 1
     backend.alone = False

@@ -1,6 +1,7 @@
 """Vectors from each kind of text server: what is sent, what comes back, and what is not believed."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,11 +45,12 @@ async def embedded(
     dimensions: int | None = None,
     files: tuple[File, ...] = (),
     reports: list[Progress] | None = None,
+    spec: ModelSpec | None = None,
 ) -> Output:
     request = Embed(inputs=inputs, dimensions=dimensions)
     heard = [] if reports is None else reports
     work = Work(key="k", request=request, files=files)
-    return await (await backend.run(embedder(), work, heard.append))()
+    return await (await backend.run(spec or embedder(), work, heard.append))()
 
 
 def vectors(output: Output, count: int) -> list[list[float]]:
@@ -128,12 +130,15 @@ async def test_a_text_that_is_too_long_is_refused_and_not_cut(kind: str) -> None
         assert refused.value.problem.what is What.TOO_LONG
 
 
-async def test_a_request_leaves_ollamas_model_in_memory() -> None:
-    """Ollama would unload it five minutes after the last request, behind the planner's back."""
+@pytest.mark.parametrize("kept", [False, True])
+async def test_ollamas_own_time_out_counts_unless_an_admin_keeps_the_model(kept: bool) -> None:
+    """Loaded without expiry, a model was never dropped, whatever OLLAMA_KEEP_ALIVE said."""
+    spec = replace(embedder(), preload=kept)
     async with serving("ollama", models()) as server, connected(server) as backend:
-        await backend.load(embedder())
-        await embedded(backend, "a")
-        assert [sent["keep_alive"] for sent in server.posted("/api/embed")] == [-1, -1]
+        await backend.load(spec)
+        await embedded(backend, "a", spec=spec)
+        sent = [body.get("keep_alive") for body in server.posted("/api/embed")]
+        assert sent == ([-1, -1] if kept else [None, None])
 
 
 FAULTS = (

@@ -138,7 +138,7 @@ def _ollama_routes(server: FakeLlm) -> list[tuple[str, str, Any]]:
         model = server.models.get(body["model"])
         if model is None:
             return answer_json(404, {"error": f"model '{body['model']}' not found"})
-        if body["keep_alive"] == 0:
+        if body.get("keep_alive") == 0:
             model.copies = []
             return answer_json(200, {"model": model.id, "done": True, "done_reason": "unload"})
         if not model.chats:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import count
+from math import inf
 
 from queueing.core.jobs import Job, stand_in
 from queueing.core.world import (
@@ -82,6 +83,8 @@ def copy(
     pinned: bool = False,
     ready_at: float = 0.0,
     ends_at: tuple[float, ...] = (),
+    idle_since: float = 0.0,
+    idle_unload_s: float = inf,
 ) -> Copy:
     """Return a copy, ready since long ago unless said otherwise."""
     return Copy(
@@ -93,6 +96,8 @@ def copy(
         running=running,
         pinned=pinned,
         ends_at=ends_at,
+        idle_since=idle_since,
+        idle_unload_s=idle_unload_s,
     )
 
 

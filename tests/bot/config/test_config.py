@@ -1,5 +1,6 @@
 """What a configuration becomes: models, hosts, limits, secrets, styles and chats."""
 
+import math
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -18,6 +19,18 @@ from queueing.core.world import Rules
 from tests.bot.config.configs import SMALL, problems, with_lines
 
 # ---------------------------------------------------------------- what it becomes
+
+
+@pytest.mark.parametrize(
+    ("written", "after_s"),
+    [("30min", 1800.0), ("90", 90.0), ("off", math.inf), ("'off'", math.inf)],
+)
+def test_how_long_an_unused_model_stays_is_written_with_its_unit(
+    written: str, after_s: float
+) -> None:
+    text = SMALL.replace("[stand-in]", f"[stand-in], idle_unload: {written}")
+    catalog = parse(text, {}).catalog()
+    assert catalog.idle_unload_s("flux", "stand-in") == after_s
 
 
 def test_a_small_configuration_becomes_a_catalog_with_the_defaults() -> None:
