@@ -51,6 +51,25 @@ class Standing:
     done_spread_s: float | None = None
 
 
+KEPT_S, KEPT_SHARE = 5.0, 0.2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Promised:
+    """What a person was first told of the end of their job, and when (UNIX seconds)."""
+
+    given_at: float
+    done_at: float
+
+    def kept(self, finished_at: float) -> bool:
+        """Return whether a job that ended then kept its promise.
+
+        It did if the moment was off by at most five seconds, or a fifth of the time it took.
+        """
+        off = abs(finished_at - self.done_at)
+        return off <= max(KEPT_S, KEPT_SHARE * (finished_at - self.given_at))
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CopyStatus:
     """A copy of a model, in people's terms.

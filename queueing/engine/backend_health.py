@@ -70,7 +70,8 @@ class BackendHealth:
     def down(self, backend: str, error: str) -> None:
         """Note that a backend does not answer; a restart also ends its being wedged."""
         health = self._health[backend]
-        if health.up or health.error is None:  # or it was never up, which is not known yet
+        news = health.up or health.error is None  # or it was never up, which is not known yet
+        if news:
             log.warning("%s is down: %s", self._names[backend], error)
         self._health[backend] = replace(
             health,
@@ -79,8 +80,9 @@ class BackendHealth:
             error=error,
             wedged_until=None,
         )
-        if health.up:
+        if news:
             self._changed()
+        if health.up:
             self.went_down(backend)
 
     def wedged(self, backend: str, error: str) -> None:

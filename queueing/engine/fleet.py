@@ -46,6 +46,8 @@ class Fleet:
         self.pins: set[tuple[str, str]] = set()  # (model, backend) an admin wants kept loaded
         self.epochs: Counter[str] = Counter()  # by backend: grows whenever its copies change
         self.copies_changed = False  # since the last checkpoint
+        self.busy: Counter[tuple[str, str]] = Counter()  # running jobs by model and backend
+        self.turns = 0  # grows whenever a model begins to run on a backend, or runs there no more
         self._backends = backends
         self._clock = clock
         self._changed = changed
@@ -228,7 +230,10 @@ class Fleet:
     def occupy(self, job: Job, backend: str, ends_at: float) -> None:
         """Give a job a slot on a backend until it is vacated; `ends_at` is only an expectation."""
         began_at = self._clock.now() if job.started_at is None else job.started_at
+        self._free(job.id)
         self._slots[job.id] = Slot(job=job, backend=backend, ends_at=ends_at, began_at=began_at)
+        self.busy[job.model, backend] += 1
+        self.turns += self.busy[job.model, backend] == 1
         self._view = None
         self._changed()
 
@@ -257,11 +262,20 @@ class Fleet:
 
     def vacate(self, job_id: int) -> None:
         """Free a job's slot. Idempotent."""
-        slot = self._slots.pop(job_id, None)
-        if slot is not None:
+        if (slot := self._free(job_id)) is not None:
             self._rests(slot.job.model, slot.backend)
             self._view = None
             self._changed()
+
+    def _free(self, job_id: int) -> Slot | None:
+        slot = self._slots.pop(job_id, None)
+        if slot is not None:
+            key = slot.job.model, slot.backend
+            self.busy[key] -= 1
+            if not self.busy[key]:
+                del self.busy[key]
+                self.turns += 1
+        return slot
 
     def _rests(self, model: str, backend: str) -> None:
         """Note that a copy has just been used: from now on it may be idle."""

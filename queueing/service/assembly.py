@@ -26,8 +26,10 @@ from queueing.service.admin import Control
 from queueing.service.erasure import Erasure
 from queueing.service.eta import Eta
 from queueing.service.event_bus import EventBus
+from queueing.service.host_watch import HostWatch
 from queueing.service.intake import Intake
 from queueing.service.models import OfferedModels
+from queueing.service.promises import Promises
 from queueing.service.status import Reports
 
 
@@ -79,6 +81,8 @@ class Answers:
     control: Control
     preloads: Preloads
     erasure: Erasure
+    promises: Promises
+    hosts: HostWatch
 
 
 def assemble(given: Given) -> tuple[Engine, Answers]:
@@ -88,6 +92,7 @@ def assemble(given: Given) -> tuple[Engine, Answers]:
     given.bus.subscribe(engine.router.on_event)
     given.bus.watch_fleet(engine.router.wake)
     given.bus.watch_fleet(answers.control.look)
+    given.bus.watch_fleet(answers.hosts.look)
     return engine, answers
 
 
@@ -167,6 +172,7 @@ def _answers(given: Given, engine: Engine) -> Answers:
         clock=clock,
         effects=given.bus,
     )
+    promises = Promises()
     return Answers(
         intake=intake,
         models=OfferedModels(
@@ -186,6 +192,7 @@ def _answers(given: Given, engine: Engine) -> Answers:
             times=times,
             clock=clock,
             weights=given.rules.lane_weights,
+            promises=promises,
         ),
         control=Control(
             jobs=store,
@@ -205,4 +212,6 @@ def _answers(given: Given, engine: Engine) -> Answers:
             health=engine.health,
         ),
         erasure=Erasure(jobs=store, upkeep=store, intake=intake, effects=given.bus),
+        promises=promises,
+        hosts=HostWatch(fleet),
     )

@@ -65,6 +65,13 @@ class Calm:
             told.off_since = None
         return told.value
 
+    def shown(self, key: Hashable, expected: Expectation | None, now: float) -> Expectation | None:
+        """Return what those concerned were last shown, else this expectation; changes nothing."""
+        told = self._told.get(key)
+        if told is not None and told.value is not None and told.value.at > now:
+            return told.value
+        return expected if expected is None or expected.at > now else None
+
     def __len__(self) -> int:
         """Return the number of moments kept."""
         return len(self._told)

@@ -51,6 +51,8 @@ class JobQueue:
         self.admin = parts.control
         self.preloads = parts.preloads
         self.erasure = parts.erasure
+        self.promises = parts.promises
+        self.hosts = parts.hosts
         self.events = self._given.bus
 
     async def run(self) -> None:

@@ -16,6 +16,7 @@ from queueing.engine.scheduler import Router
 from queueing.planning.lanes import Lane, competing, place
 from queueing.service.calm_eta import Calm, Counts, Expectation
 from queueing.service.eta import Eta
+from queueing.service.promises import Promises
 from queueing.service.standing_times import end, expectation, moments, start
 from queueing.service.statuses import backends, copies, hosts
 
@@ -62,6 +63,7 @@ class Reports:
         times: Times,
         clock: Clock,
         weights: Mapping[str, int],
+        promises: Promises,
     ) -> None:
         self._jobs = jobs
         self._lines = lines
@@ -71,6 +73,7 @@ class Reports:
         self._times = times
         self._clock = clock
         self._weights = weights
+        self._promises = promises
         self._calm = Calm()
         self._counts = Counts()
 
@@ -111,7 +114,7 @@ class Reports:
     def _standing(self, job: Job) -> Standing:
         running = job.state is JobState.PROCESSING
         expected = self._eta.of_running(job) if running else None
-        done = self._told_of(job, "done", None if expected is None else end(expected))
+        done = self._promised(job, None if expected is None else end(expected))
         return Standing(job=job, shown=job.state.value, **moments(None, done, self._clock.now()))
 
     def _line(self, model: str, counts: Mapping[str, Mapping[str, int]]) -> _Line:
@@ -138,7 +141,7 @@ class Reports:
             reason = Reason(why=Blocked.STARTING, model=job.model)
         expected = None if in_lane is None else self._eta.of_waiting(job, in_lane)
         begin = self._told_of(job, "start", None if expected is None else start(expected))
-        done = self._told_of(job, "done", None if expected is None else end(expected))
+        done = self._promised(job, None if expected is None else end(expected))
         number = None if turn is None else turn.number
         position = None if number is None else place(line.lanes, job.lane, number)
         return Standing(
@@ -150,6 +153,13 @@ class Reports:
             reason=reason if reason is None or begin is None else replace(reason, turn_at=begin.at),
             **moments(begin, done, now),
         )
+
+    def _promised(self, job: Job, expected: Expectation | None) -> Expectation | None:
+        """Return when a job ends as people are shown it; the first such moment is a promise."""
+        done = self._told_of(job, "done", expected)
+        if done is not None and expected is not None:  # otherwise it is what was told before
+            self._promises.tell(job.id, done.at, self._clock.now())
+        return done
 
     def _told_of(self, job: Job, what: str, expected: Expectation | None) -> Expectation | None:
         """Return when a job starts or ends as people are shown it: only moments still to come."""
@@ -214,7 +224,11 @@ class Reports:
     def _running(self, slot: Slot) -> RunningStatus:
         job = replace(slot.job, state=JobState.PROCESSING)
         expected = self._eta.of_running(job)
-        done = self._told_of(job, "done", None if expected is None else end(expected))
+        done = self._calm.shown(
+            (job.id, job.state, "done"),
+            None if expected is None else end(expected),
+            self._clock.now(),
+        )
         return RunningStatus(
             job_id=job.id,
             model=job.model,

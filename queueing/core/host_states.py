@@ -1,0 +1,23 @@
+"""What each host does at a moment: what those who follow it over time are given."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from queueing.core.world import Residency
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostState:
+    """What runs on a host, what is in its memory, and whether one of its servers can be used.
+
+    `running` are models, `copies` are (model, backend, residency). `up` is None until one of its
+    servers has been looked at.
+    """
+
+    running: frozenset[str] = frozenset()
+    copies: frozenset[tuple[str, str, Residency]] = frozenset()
+    up: bool | None = None
+
+
+HostsListener = Callable[[Mapping[str, HostState]], None]
+"""Called in the event loop with the state of every host, by name; must neither block nor raise."""

@@ -1,0 +1,84 @@
+"""Those who follow the hosts are told of each change and of nothing else, in virtual time."""
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+from queueing.core.host_states import HostState
+from queueing.core.world import Residency
+from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
+from tests.simulation.loop import run
+
+Told = list[Mapping[str, HostState]]
+
+
+def installation() -> Installation:
+    return Installation.of(
+        [image_model("flux", "comfy"), image_model("sdxl", "other")],
+        [host("gpu-1", "comfy"), host("gpu-2", "other")],
+    )
+
+
+def done(told: Told, name: str) -> list[str]:
+    """Return in short what a host did, one after the other."""
+    shown: list[str] = []
+    for state in (states[name] for states in told):
+        copies = {residency for _, _, residency in state.copies}
+        short = "run" if state.running else "load" if Residency.LOADING in copies else "idle"
+        short = short if state.up else "down" if state.up is False else "unknown"
+        if shown[-1:] != [short]:
+            shown.append(short)
+    return shown
+
+
+def test_a_host_is_followed_through_a_load_and_a_job() -> None:
+    """A timeline would have holes, or a card would seem to run while it loads."""
+
+    async def scenario() -> None:
+        there = installation()
+        told: Told = []
+        async with there.queue() as queue:
+            queue.hosts.subscribe(told.append)
+            job = await queue.submitter.submit(there.new("flux", "cat"), limits=NO_LIMITS)
+            await ended(queue, job)
+        assert done(told, "gpu-1") == ["unknown", "idle", "load", "idle", "run", "idle"]
+        assert done(told, "gpu-2") == ["unknown", "idle"]
+        (running,) = {state.running for states in told if (state := states["gpu-1"]).running}
+        assert running == {"flux"}
+
+    run(scenario())
+
+
+def test_nothing_is_told_twice() -> None:
+    """Each job would cost a look at every host, although nothing has changed there."""
+
+    async def scenario() -> None:
+        there = installation()
+        told: Told = []
+        async with there.queue() as queue:
+            queue.hosts.subscribe(told.append)
+            for _ in range(5):
+                job = await queue.submitter.submit(there.new("flux", "cat"), limits=NO_LIMITS)
+            await ended(queue, job)
+        assert all(before != after for before, after in pairwise(told))
+        assert told[-1] == queue.hosts.states()
+
+    run(scenario())
+
+
+def test_a_server_that_was_never_up_is_told_to_be_down() -> None:
+    """It would stay unknown until something else happens."""
+
+    async def scenario() -> None:
+        there = installation()
+        there.servers["other"].up = False
+        told: Told = []
+        async with there.queue() as queue:
+            queue.hosts.subscribe(told.append)
+            await until(lambda: told[-1]["gpu-2"].up is False)
+            there.servers["other"].up = True
+            await until(lambda: told[-1]["gpu-2"].up)
+            there.servers["other"].up = False
+            await until(lambda: not told[-1]["gpu-2"].up)
+        assert done(told, "gpu-2") == ["unknown", "down", "idle", "down"]
+
+    run(scenario())
