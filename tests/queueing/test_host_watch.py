@@ -56,9 +56,9 @@ def test_nothing_is_told_twice() -> None:
         told: Told = []
         async with there.queue() as queue:
             queue.hosts.subscribe(told.append)
-            for _ in range(5):
-                job = await queue.submitter.submit(there.new("flux", "cat"), limits=NO_LIMITS)
-            await ended(queue, job)
+            new = [there.new("flux", "cat") for _ in range(5)]
+            jobs = [await queue.submitter.submit(each, limits=NO_LIMITS) for each in new]
+            await ended(queue, jobs[-1])
         assert all(before != after for before, after in pairwise(told))
         assert told[-1] == queue.hosts.states()
 
