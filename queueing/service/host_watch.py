@@ -6,7 +6,7 @@ number of jobs that run.
 
 from collections.abc import Mapping
 
-from queueing.core.host_states import HostsListener, HostState
+from queueing.core.host_activity import HostActivity, HostsListener
 from queueing.engine.fleet import Fleet
 
 
@@ -17,7 +17,7 @@ class HostWatch:
         self._fleet = fleet
         self._listeners: list[HostsListener] = []
         self._seen: tuple[object, ...] = ()
-        self._states: Mapping[str, HostState] = {}
+        self._states: Mapping[str, HostActivity] = {}
 
     def subscribe(self, listener: HostsListener) -> None:
         """Call the listener with the state of all hosts now, and after every change of one."""
@@ -41,16 +41,16 @@ class HostWatch:
             for listener in self._listeners:
                 listener(states)
 
-    def states(self) -> Mapping[str, HostState]:
+    def states(self) -> Mapping[str, HostActivity]:
         """Return what every host does now, by name."""
         return {name: self._state(name) for name in self._fleet.catalog.hosts}
 
-    def _state(self, host: str) -> HostState:
+    def _state(self, host: str) -> HostActivity:
         fleet = self._fleet
         host_of = fleet.catalog.host_of
         health = [fleet.health.of(spec.name) for spec in fleet.catalog.hosts[host].backends]
         looked_at = [each.up for each in health if each.up or each.error is not None]
-        return HostState(
+        return HostActivity(
             running=frozenset(model for model, backend in fleet.busy if host_of[backend] == host),
             copies=frozenset(
                 (copy.model, copy.backend, copy.residency) for copy in fleet.copies_on(host)

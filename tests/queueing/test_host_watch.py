@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from itertools import pairwise
 
-from queueing.core.host_states import HostState
+from queueing.core.host_activity import HostActivity
 from queueing.core.world import Residency
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
 from tests.simulation.loop import run
 
-Told = list[Mapping[str, HostState]]
+Told = list[Mapping[str, HostActivity]]
 
 
 def installation() -> Installation:

@@ -7,7 +7,7 @@ from queueing.core.world import Residency
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HostState:
+class HostActivity:
     """What runs on a host, what is in its memory, and whether one of its servers can be used.
 
     `running` are models, `copies` are (model, backend, residency). `up` is None until one of its
@@ -19,5 +19,5 @@ class HostState:
     up: bool | None = None
 
 
-HostsListener = Callable[[Mapping[str, HostState]], None]
+HostsListener = Callable[[Mapping[str, HostActivity]], None]
 """Called in the event loop with the state of every host, by name; must neither block nor raise."""
