@@ -1,6 +1,7 @@
 """What every test finds as the one before it found it."""
 
 import logging
+import os
 import sqlite3
 import ssl
 import sys
@@ -53,8 +54,11 @@ NEED_PSYCOPG = (
 )
 collect_ignore_glob = [] if find_spec("psycopg") else list(NEED_PSYCOPG)
 
-# The machine may be busy: a slow example is no failure. A failure prints how to repeat it.
-settings.register_profile("usher", deadline=None, print_blob=True)
+# The machine may be busy: a slow example is no failure. A failure prints how to repeat it. The same
+# source is tried with the same examples each time; with USHER_RANDOM, with others.
+settings.register_profile(
+    "usher", deadline=None, print_blob=True, derandomize="USHER_RANDOM" not in os.environ
+)
 settings.load_profile("usher")
 
 

@@ -6,7 +6,7 @@ serve the API: each knows its own calls, and tells the others when a job has los
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -14,6 +14,7 @@ from typing import Protocol
 from aiohttp import web
 
 from bot.chat.api.origin import origin_in
+from bot.gateway.whole_steps import seen_through
 from queueing.core.errors import StoreError
 from queueing.core.jobs import Job
 
@@ -80,6 +81,7 @@ class Attendance:
         self._lost: dict[int, None] = {}  # a set that keeps its order
         self._untold: dict[int, None] = {}  # lost, and the others do not know yet
         self._news = asyncio.Event()
+        self._ended = asyncio.Event()  # replaced by a new one each time a call has ended
         self._telling = asyncio.Lock()
 
     @property
@@ -107,6 +109,8 @@ class Attendance:
             if not call.answered:
                 self._lost |= dict.fromkeys(call.jobs)
             self._lose([each for each in call.jobs if each in self._lost])
+            self._ended.set()
+            self._ended = asyncio.Event()
 
     async def attend(self, request: web.Request, job: Job) -> None:
         """Note that the call of a request is about a job. Raises `StoreError`."""
@@ -116,6 +120,7 @@ class Attendance:
         known = job.id not in self._lost and accepted_by(job) == self._shared.run
         self._come(call, job.id)
         if not known and not job.state.final:
+            await self._tell()  # of earlier callers, or this one would be taken for one of them
             await self._shared.come(job.id)
 
     async def take_over(self, request: web.Request, job: Job) -> bool:
@@ -131,13 +136,27 @@ class Attendance:
         taken = False
         try:
             await self._tell()
-            taken = await self._shared.take_over(job.id, accepted_by(job))
+            # Seen through: a caller who hangs up meanwhile would leave the job theirs in the
+            # database, and no retry could have it.
+            taken = await seen_through(self._shared.take_over(job.id, accepted_by(job)))
         finally:
             if not taken and call is not None:
                 call.jobs.discard(job.id)
                 if was_lost:
                     self._lost[job.id] = None
         return taken
+
+    async def deserted(self, jobs: Sequence[Job], *, within_s: float) -> bool:
+        """Wait until one of the jobs has no open call of this process; return whether that was so."""
+        if not jobs:
+            return False
+        try:
+            async with asyncio.timeout(within_s):
+                while all(map(self.is_attended, jobs)):
+                    await self._ended.wait()
+        except TimeoutError:
+            return False
+        return True
 
     def is_attended(self, job: Job) -> bool:
         """Return whether an open call of this process is about a job."""

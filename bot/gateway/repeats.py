@@ -5,9 +5,11 @@ over the job that the same person made with the same request, if that job has lo
 equal calls at once remain ten jobs.
 """
 
+import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from http import HTTPStatus
 from uuid import uuid4
 
@@ -28,6 +30,8 @@ from queueing.core.requests import File
 KEY_MOST = 255  # characters of an `Idempotency-Key`
 RECENT_S = 300.0
 """How long after its end a job can be taken over; SDKs retry within 8 s, or after `Retry-After`."""
+UNSEEN_S = 2.0
+"""How long a retry waits for the end of the call it repeats to be seen: it may overtake that news."""
 LOOKED_THROUGH = 200  # a person's newest jobs
 COUNTED = "x-stainless-retry-count"
 OTHER_REQUEST = ApiError(
@@ -44,6 +48,21 @@ class Repeats:
     jobs: JobReader
     clock: Clock
     attendance: Attendance
+    _arriving: dict[tuple[str, str], list[asyncio.Event]] = field(default_factory=dict)
+
+    @contextmanager
+    def arriving(self, caller: Caller, digest: str) -> Iterator[None]:
+        """Note a call while its request is being accepted, until its job is known."""
+        done = asyncio.Event()
+        alike = self._arriving.setdefault((caller.user, digest), [])
+        alike.append(done)
+        try:
+            yield
+        finally:
+            done.set()
+            alike.remove(done)
+            if not alike:
+                self._arriving.pop((caller.user, digest), None)
 
     async def key(self, request: web.Request, caller: Caller, digest: str) -> str:
         """Return the key to submit a request under: that of the job it repeats, or a new one.
@@ -56,14 +75,35 @@ class Repeats:
                 raise invalid(f"{name}: must not be longer than {KEY_MOST} characters.", name)
             digest_of_key = hashlib.sha256(f"{caller.user} {given}".encode()).hexdigest()
             return f"{PLATFORM}:{digest_of_key}"
-        if digest and _count(request.headers) > 0:
-            for job in await self._candidates(caller.user):
-                origin = origin_of(job)
-                if origin is None or origin.digest != digest:
-                    continue
-                if await self.attendance.take_over(request, job):
-                    return origin.key
+        retried = digest and _count(request.headers) > 0
+        if retried and (found := await self._taken_over(request, caller, digest)):
+            return found
         return f"{PLATFORM}:{uuid4().hex}"
+
+    async def _taken_over(self, request: web.Request, caller: Caller, digest: str) -> str | None:
+        """Return the key of the job that a retry has taken over, None if there is none to take."""
+        for call in tuple(self._arriving.get((caller.user, digest), ())):
+            await call.wait()  # it may be the one that was hung up on: its job is there only then
+        same = [
+            (job, origin.key)
+            for job in await self._candidates(caller.user)
+            if (origin := origin_of(job)) is not None and origin.digest == digest
+        ]
+        held = [(job, key) for job, key in same if self.attendance.is_attended(job)]
+        if found := await self._first_free(request, same):
+            return found
+        # One of these calls has been hung up on, and that is perhaps not seen yet.
+        if await self.attendance.deserted([job for job, _ in held], within_s=UNSEEN_S):
+            return await self._first_free(request, held)
+        return None
+
+    async def _first_free(
+        self, request: web.Request, jobs: Sequence[tuple[Job, str]]
+    ) -> str | None:
+        for job, key in jobs:
+            if await self.attendance.take_over(request, job):
+                return key
+        return None
 
     def require_same(self, job: Job, digest: str) -> None:
         """Refuse a key that belongs to another request. Raises `ApiError`, a 422."""

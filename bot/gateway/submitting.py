@@ -53,8 +53,9 @@ class Submitting:
         """
         digest = await _digest(request, model, wanted, files)
         asking = await self._asking(request, caller, digest, hook)
-        made = await seen_through(self.admission.submit(asking, model, wanted, files))
-        return await self._accepted(request, made, digest)
+        with self.repeats.arriving(caller, digest):
+            made = await seen_through(self.admission.submit(asking, model, wanted, files))
+            return await self._accepted(request, made, digest)
 
     async def draw(
         self, request: web.Request, caller: Caller, drawing: Drawing, *, hook: Hook | None = None
@@ -62,8 +63,9 @@ class Submitting:
         """Accept a request for a picture. Raises the same errors as `submit`."""
         digest = await _digest(request, drawing.model, drawing, drawing.files)
         asking = await self._asking(request, caller, digest, hook)
-        made = await seen_through(self.admission.draw(asking, drawing))
-        return await self._accepted(request, made, digest)
+        with self.repeats.arriving(caller, digest):
+            made = await seen_through(self.admission.draw(asking, drawing))
+            return await self._accepted(request, made, digest)
 
     def require(
         self, request: web.Request, model: str | None, needs: Capability, *others: Capability

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from aiohttp.web_protocol import RequestHandler
 
+from bot.gateway.repeats import Repeats
+from bot.gateway.stored_attendance import StoredAttendance
 from queueing.core.jobs import Job, JobState
 from queueing.store import JobStore
 from tests.bot.gateway.test_repeats import AGAIN, CAT, FIRST, FOX, SLOW, all_jobs, job_of
@@ -54,6 +56,16 @@ async def left_early(
     folder: Path, monkeypatch: pytest.MonkeyPatch, path: str, body: Any, headers: Any
 ) -> AsyncIterator[Api]:
     """Run the bot with a call whose caller has hung up right after its job was stored."""
+    async with leaving_early(folder, monkeypatch, path, body, headers) as (api, moment):
+        moment.goes_on.set()
+        yield api
+
+
+@asynccontextmanager
+async def leaving_early(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, path: str, body: Any, headers: Any
+) -> AsyncIterator[tuple[Api, Moment]]:
+    """As `left_early`, but the word of the job has not come yet."""
     moment = Moment(monkeypatch)
     async with running(folder, SLOW) as api:
         moment.hold()
@@ -63,8 +75,7 @@ async def left_early(
         await moment.stored.wait()
         calling.cancel()
         await moment.left.wait()
-        moment.goes_on.set()
-        yield api
+        yield api, moment
 
 
 @pytest.mark.parametrize(("path", "body"), CALLS)
@@ -84,5 +95,61 @@ async def test_a_retry_takes_over_a_job_that_was_just_being_accepted(
     """The same request would be in line twice."""
     path = "/chat/completions"
     async with left_early(tmp_path, monkeypatch, path, CAT, FIRST) as api:
+        await job_of(api, path, CAT, AGAIN)
+        assert len(await all_jobs(api)) == 1
+
+
+async def test_a_retry_that_overtakes_the_acceptance_takes_its_job_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same request would be in line twice: the first job has no caller, but is not known yet."""
+    path = "/chat/completions"
+    asked = asyncio.Event()
+    arriving = Repeats.key
+
+    async def seen(self: Repeats, *args: Any) -> str:
+        key = asyncio.create_task(arriving(self, *args))
+        await asyncio.wait([key], timeout=0.5)  # it waits for the first call, and does not end
+        asked.set()
+        return await key
+
+    async with leaving_early(tmp_path, monkeypatch, path, CAT, FIRST) as (api, moment):
+        monkeypatch.setattr(Repeats, "key", seen)
+        retry = asyncio.create_task(job_of(api, path, CAT, AGAIN))
+        await asked.wait()
+        moment.goes_on.set()
+        await retry
+        assert len(await all_jobs(api)) == 1
+
+
+async def test_a_retry_that_is_broken_off_while_it_takes_a_job_over_leaves_it_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database would say for ever that the job has a caller, and the next would be a second."""
+    path, began, goes_on = "/chat/completions", asyncio.Event(), asyncio.Event()
+    take_over = StoredAttendance.take_over
+
+    async def slow(self: StoredAttendance, *args: Any) -> bool:
+        taken = await take_over(self, *args)
+        began.set()
+        await goes_on.wait()
+        return taken
+
+    async with left_early(tmp_path, monkeypatch, path, CAT, FIRST) as api:
+        await api.until(lambda jobs: len(jobs) == 1)
+        monkeypatch.setattr(StoredAttendance, "take_over", slow)
+        left = asyncio.Event()
+        lose = RequestHandler.connection_lost
+
+        def lost(connection: RequestHandler, error: BaseException | None) -> None:
+            lose(connection, error)
+            left.set()
+
+        monkeypatch.setattr(RequestHandler, "connection_lost", lost)
+        retry = asyncio.create_task(api.session.post(f"{api.url}{path}", json=CAT, headers=AGAIN))
+        await began.wait()
+        retry.cancel()
+        await left.wait()
+        goes_on.set()
         await job_of(api, path, CAT, AGAIN)
         assert len(await all_jobs(api)) == 1

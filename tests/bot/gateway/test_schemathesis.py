@@ -10,7 +10,8 @@ from tests.bot.gateway.test_keys import CLOSED, bearer, new_key, page_of
 from tests.bot.gateway.whole_api import running
 
 EXAMPLES = os.environ.get("SCHEMATHESIS_EXAMPLES", "3")  # for each route
-SEED = os.environ.get("SCHEMATHESIS_SEED") or str(secrets.randbelow(2**32))
+RANDOM = "USHER_RANDOM" in os.environ
+SEED = os.environ.get("SCHEMATHESIS_SEED") or str(secrets.randbelow(2**32) if RANDOM else 1)
 SETTINGS = """
 [checks]
 # A well-formed request may ask for a style or an adapter that does not exist, which is a 400.
@@ -57,7 +58,7 @@ async def test_the_api_keeps_what_its_document_promises(tmp_path: Path) -> None:
                 "--seed",
                 SEED,
                 "--workers",
-                "2",
+                "1",  # with two, what a seed draws depends on which is faster
                 "--phases",
                 "coverage,fuzzing",
             ),
