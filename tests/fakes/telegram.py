@@ -129,7 +129,7 @@ class FakeTelegram:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def wait_for(self, condition: Callable[[], T], *, timeout_s: float = 60.0) -> T:
+    async def wait_for(self, condition: Callable[[], T], *, timeout_s: float = 240.0) -> T:
         """Return the first true value of a condition; fails with all chats' texts."""
         try:
             async with asyncio.timeout(timeout_s):

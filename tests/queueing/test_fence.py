@@ -116,7 +116,7 @@ async def test_numbers_and_keys_that_another_gave_are_no_failure_of_the_database
 
 async def test_a_post_is_not_taken_between_the_fence_and_the_commit(clean: str) -> None:
     """A change would become durable after the next holder has read what it goes on from."""
-    async with posts_of(clean, "ada", "eve", lease_s=0.1) as (ada, eve):
+    async with posts_of(clean, "ada", "eve", lease_s=2.0) as (ada, eve):
         first = await ada.take("queue", address="")
         assert first is not None
         database = await opened(clean, first)
@@ -254,7 +254,7 @@ async def test_a_thawed_holder_does_not_rob_its_successor(
     clean: str, postgres: PostgresServer
 ) -> None:
     """Its old lock would be taken for the end of the new holder's session."""
-    async with posts_of(clean, "ada", "eve", lease_s=0.1) as (ada, eve):
+    async with posts_of(clean, "ada", "eve", lease_s=2.0) as (ada, eve):
         first = await ada.take("queue", address="")
         await over(eve)
         async with posts_of(clean, "eve") as (patient,):

@@ -104,19 +104,21 @@ async def test_a_retry_that_overtakes_the_acceptance_takes_its_job_over(
 ) -> None:
     """The same request would be in line twice: the first job has no caller, but is not known yet."""
     path = "/chat/completions"
-    asked = asyncio.Event()
-    arriving = Repeats.key
-
-    async def seen(self: Repeats, *args: Any) -> str:
-        key = asyncio.create_task(arriving(self, *args))
-        await asyncio.wait([key], timeout=0.5)  # it waits for the first call, and does not end
-        asked.set()
-        return await key
+    looked = asyncio.Event()
+    find = Repeats.key
 
     async with leaving_early(tmp_path, monkeypatch, path, CAT, FIRST) as (api, moment):
-        monkeypatch.setattr(Repeats, "key", seen)
+
+        async def patiently(self: Repeats, *args: Any) -> str:
+            key = asyncio.create_task(find(self, *args))
+            for _ in range(50):  # as often as it takes to look for the job, and more
+                await all_jobs(api)
+            looked.set()
+            return await key
+
+        monkeypatch.setattr(Repeats, "key", patiently)
         retry = asyncio.create_task(job_of(api, path, CAT, AGAIN))
-        await asked.wait()
+        await looked.wait()
         moment.goes_on.set()
         await retry
         assert len(await all_jobs(api)) == 1

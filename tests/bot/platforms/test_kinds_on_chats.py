@@ -64,12 +64,10 @@ async def test_a_picture_is_filmed_by_its_button_on_discord(tmp_path: Path) -> N
     async with discord(tmp_path) as (fake, parts):
         person = fake.person(7, "Ada")
         call = await person.slash("image", model="flux", prompt="a cat")
-        await fake.wait_for(lambda: call.answer and "seed" in call.answer.shown, timeout_s=60)
+        await fake.wait_for(lambda: call.answer and "seed" in call.answer.shown)
         assert call.answer is not None
         await person.click(call.answer, "🎞️ Film")
-        await fake.wait_for(
-            lambda: [m for m in fake.channel().messages if "0:0" in m.shown], timeout_s=60
-        )
+        await fake.wait_for(lambda: [m for m in fake.channel().messages if "0:0" in m.shown])
         film = fake.channel().messages[-1]
         assert film.files[0].data[4:8] == b"ftyp"
         assert "from 1 · wan · 0:0" in film.shown
@@ -103,9 +101,7 @@ async def test_a_picture_is_edited_by_a_reply_to_the_question_for_it(tmp_path: P
     async with telegram(tmp_path) as (fake, parts):
         person = fake.person(7)
         person.says("/image flux a cat")
-        await fake.wait_for(
-            lambda: any("seed" in m.shown for m in person.chat.from_bot), timeout_s=60
-        )
+        await fake.wait_for(lambda: any("seed" in m.shown for m in person.chat.from_bot))
         [result] = person.chat.from_bot
         person.sends_data(result, "edit-picture:1")
         await fake.wait_for(lambda: len(person.chat.from_bot) == 2)
@@ -123,7 +119,7 @@ async def test_a_text_replied_to_is_read_on_telegram(tmp_path: Path) -> None:
         person, group = fake.person(7), fake.group()
         said = fake.person(8).says("Good **morning**", chat=group)
         person.says("/speak", chat=group, reply_to=said)
-        await fake.wait_for(lambda: any("0:0" in m.shown for m in group.from_bot), timeout_s=60)
+        await fake.wait_for(lambda: any("0:0" in m.shown for m in group.from_bot))
         assert (await request_of(parts, 1)).text == "Good morning"
         [sound] = group.from_bot
         assert sound.file is not None

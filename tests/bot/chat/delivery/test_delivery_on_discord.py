@@ -24,9 +24,9 @@ async def test_the_end_of_an_old_message_comes_as_a_fresh_one(tmp_path: Path) ->
         fake.later(3700)
         fake.fail("PATCH", EDITS, status=429, code=30046, retry_after=200.0, times=100)
         go_on.set()
-        await fake.wait_for(lambda: len(fake.channel().messages) == 2, timeout_s=60)
+        await fake.wait_for(lambda: len(fake.channel().messages) == 2)
         fake.rest.faults.clear()
-        await fake.wait_for(lambda: done(fake.channel().messages[1]), timeout_s=60)
+        await fake.wait_for(lambda: done(fake.channel().messages[1]))
         await parts.presenter.settle(10)
         assert await parts.queue.deliveries.unacknowledged() == []
         assert not done(fake.channel().messages[0])
@@ -40,7 +40,7 @@ async def test_the_end_of_a_deleted_message_comes_as_a_fresh_one(tmp_path: Path)
         await fake.wait_for(lambda: call.answer)
         fake.channel().all_messages.clear()
         go_on.set()
-        await fake.wait_for(lambda: any(map(done, fake.channel().messages)), timeout_s=60)
+        await fake.wait_for(lambda: any(map(done, fake.channel().messages)))
         assert len(fake.channel().messages) == 1
 
 
@@ -55,10 +55,10 @@ async def test_a_channel_closed_to_us_gets_its_result_when_somebody_calls_again(
         await fake.wait_for(lambda: call.answer)
         fake.channel().refusal = (403, 50001)
         go_on.set()
-        await fake.wait_for(lambda: refused_in_words(fake.rest.requests), timeout_s=60)
+        await fake.wait_for(lambda: refused_in_words(fake.rest.requests))
         fake.channel().refusal = None
         await person.slash("queue")
-        await fake.wait_for(lambda: done(call.answer), timeout_s=60)
+        await fake.wait_for(lambda: done(call.answer))
         await parts.presenter.settle(10)
         assert await parts.queue.deliveries.unacknowledged() == []
 
@@ -76,8 +76,8 @@ async def test_a_busy_channel_answers_every_call_in_time(tmp_path: Path) -> None
             await fake.person(number).slash("image", model="flux", prompt="cat")
             for number in range(7, 13)
         ]
-        await fake.wait_for(lambda: all(call.answer for call in calls), timeout_s=60)
-        await fake.wait_for(lambda: all(done(call.answer) for call in calls), timeout_s=60)
+        await fake.wait_for(lambda: all(call.answer for call in calls))
+        await fake.wait_for(lambda: all(done(call.answer) for call in calls))
         assert limits.refused == {}
 
 
@@ -91,6 +91,6 @@ async def test_a_call_whose_first_answer_is_refused_gets_it_all_the_same(
     async with FakeDiscord() as fake, usher(fake, tmp_path, go_on=asyncio.Event()):
         fake.fail("POST", "/interactions/*/*/callback", status=429, retry_after=0.3)
         sent = await fake.person(7).slash(name, **given)
-        await fake.wait_for(lambda: sent.answer, timeout_s=60)
+        await fake.wait_for(lambda: sent.answer)
         posted = [each for each in fake.rest.requests if each.path == "/channels/100/messages"]
         assert posted == [], "it came as an ordinary message"

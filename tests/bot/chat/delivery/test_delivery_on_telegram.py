@@ -21,7 +21,7 @@ async def test_a_group_that_becomes_a_supergroup_gets_its_result_there(tmp_path:
         await fake.wait_for(lambda: group.from_bot)
         moved = fake.migrate(group, -1005)
         go_on.set()
-        await fake.wait_for(lambda: any(map(done, moved.from_bot)), timeout_s=60)
+        await fake.wait_for(lambda: any(map(done, moved.from_bot)))
         await parts.presenter.settle(10)
         assert await parts.queue.deliveries.unacknowledged() == []
         assert len(moved.from_bot) == 1
@@ -42,7 +42,7 @@ async def test_somebody_who_unblocks_the_bot_gets_the_result_with_the_next_call(
             await fake.quiet()
         person.chat.refusal = None
         person.says("/queue")
-        await fake.wait_for(lambda: any(map(done, person.chat.from_bot)), timeout_s=60)
+        await fake.wait_for(lambda: any(map(done, person.chat.from_bot)))
         await parts.presenter.settle(10)
         assert await parts.queue.deliveries.unacknowledged() == []
 
@@ -56,7 +56,7 @@ async def test_a_message_somebody_deleted_ends_as_a_fresh_one(tmp_path: Path) ->
         [status] = await fake.wait_for(lambda: person.chat.from_bot)
         person.chat.messages.remove(status)
         go_on.set()
-        await fake.wait_for(lambda: any(map(done, person.chat.from_bot)), timeout_s=60)
+        await fake.wait_for(lambda: any(map(done, person.chat.from_bot)))
         assert len(person.chat.from_bot) == 1
 
 
@@ -67,9 +67,7 @@ async def test_a_group_without_the_right_to_pictures_gets_words(tmp_path: Path) 
         refusal = "Bad Request: not enough rights to send photos to the chat"
         fake.fail("editMessageMedia", status=400, text=refusal, times=100)
         fake.person(7).says("/image flux cat", chat=group)
-        await fake.wait_for(
-            lambda: group.from_bot and "/show 1" in group.from_bot[0].shown, timeout_s=60
-        )
+        await fake.wait_for(lambda: group.from_bot and "/show 1" in group.from_bot[0].shown)
         await parts.presenter.settle(10)
         assert await parts.queue.deliveries.unacknowledged() == []
 

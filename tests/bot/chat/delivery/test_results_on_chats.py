@@ -50,7 +50,7 @@ async def drawn(fake: FakeDiscord, count: int) -> DiscordMessage:
     def results() -> list[DiscordMessage]:
         return [each for each in fake.channel().messages if each.files and len(each.buttons) > 1]
 
-    await fake.wait_for(lambda: len(results()) >= count, timeout_s=60)
+    await fake.wait_for(lambda: len(results()) >= count)
     return results()[-1]
 
 
@@ -77,9 +77,7 @@ async def test_a_result_on_discord_is_edited_varied_enlarged_and_deleted(tmp_pat
             await person.click(second, "🎲 Vary (subtle)")
             await drawn(fake, 3)
             larger = await person.click(second, "⬆️ Upscale")
-            await fake.wait_for(
-                lambda: any("upscaled" in m.shown for m in fake.channel().messages), timeout_s=60
-            )
+            await fake.wait_for(lambda: any("upscaled" in m.shown for m in fake.channel().messages))
             assert larger.response_type == 6
             await person.click(first, "🗑️ Delete")
             await fake.wait_for(lambda: first not in fake.channel().messages)
@@ -95,14 +93,12 @@ async def test_the_menu_of_a_message_on_discord_asks_about_its_words(tmp_path: P
         assert opened.fields["about"] == "Bob: GPU stands for something."
         await person.send_off(opened, prompt="for what?")
         await fake.wait_for(
-            lambda: any("for what?" in each.shown for each in fake.channel().messages), timeout_s=60
+            lambda: any("for what?" in each.shown for each in fake.channel().messages)
         )
         shot = person.file("shot.png", picture(64, 48).data)
         posted = fake.person(8).write("", shot)
         await person.open_menu(posted, "Describe")
-        await fake.wait_for(
-            lambda: any("64" in each.shown for each in fake.channel().messages), timeout_s=60
-        )
+        await fake.wait_for(lambda: any("64" in each.shown for each in fake.channel().messages))
 
 
 async def test_a_result_on_telegram_is_edited_by_a_reply_and_deleted(tmp_path: Path) -> None:
@@ -115,7 +111,7 @@ async def test_a_result_on_telegram_is_edited_by_a_reply_and_deleted(tmp_path: P
         person = fake.person(7, "Ada")
         async with on_telegram(fake, tmp_path, CONFIG + TELEGRAM):
             person.says("/image flux a cat --seed 7")
-            await fake.wait_for(results, timeout_s=60)
+            await fake.wait_for(results)
             [first] = results()
             person.presses(first, "✏️ Edit")
             await fake.wait_for(lambda: len(person.chat.from_bot) == 2)
@@ -123,12 +119,12 @@ async def test_a_result_on_telegram_is_edited_by_a_reply_and_deleted(tmp_path: P
             assert "a cat" in prompt.shown
         async with on_telegram(fake, tmp_path, CONFIG + TELEGRAM):
             person.says("a dog", reply_to=prompt)
-            await fake.wait_for(lambda: len(results()) == 2, timeout_s=60)
+            await fake.wait_for(lambda: len(results()) == 2)
             assert "a dog" in results()[-1].shown
             assert "seed 7" in results()[-1].shown
             person.says("/describe", reply_to=results()[-1])
             await fake.wait_for(
-                lambda: any("Describe this" in m.shown for m in person.chat.from_bot), timeout_s=60
+                lambda: any("Describe this" in m.shown for m in person.chat.from_bot)
             )
             person.presses(first, "🗑️ Delete")
             await fake.wait_for(lambda: first not in person.chat.from_bot)

@@ -71,7 +71,7 @@ async def test_a_picture_is_asked_for_and_delivered_in_one_message(tmp_path: Pat
     async with FakeDiscord() as fake, usher(fake, tmp_path):
         person = fake.person(7, "Ada")
         call = await person.slash("image", model="flux", prompt="a *cat* @everyone")
-        await fake.wait_for(lambda: done(call.answer), timeout_s=60)
+        await fake.wait_for(lambda: done(call.answer))
         [message] = fake.channel().messages
         assert message is call.answer
         assert message.files[0].data.startswith(b"\x89PNG")
@@ -95,9 +95,9 @@ async def test_jobs_wait_in_line_and_one_is_cancelled_by_its_button(tmp_path: Pa
         await stranger.click(last, "Cancel")
         await fake.wait_for(lambda: len(stranger.sees()) > len(fake.channel().messages))
         await person.click(last, "Cancel")
-        await fake.wait_for(lambda: last.shown.startswith("Cancelled"), timeout_s=60)
+        await fake.wait_for(lambda: last.shown.startswith("Cancelled"))
         go_on.set()
-        await fake.wait_for(lambda: done(calls[0].answer) and done(calls[1].answer), timeout_s=60)
+        await fake.wait_for(lambda: done(calls[0].answer) and done(calls[1].answer))
         assert last.files == []
         told = [text for message in fake.channel().messages for text in message.history]
         assert any("in line" in text for text in told)
@@ -118,7 +118,7 @@ async def test_work_goes_on_after_a_restart_in_the_same_message(
         fake.later(1200)  # the interactions' tokens are worth nothing by now
         async with usher(fake, tmp_path):
             messages = [call.answer for call in calls]
-            await fake.wait_for(lambda: all(done(each) for each in messages), timeout_s=60)
+            await fake.wait_for(lambda: all(done(each) for each in messages))
             assert fake.channel().messages == messages
         assert fake.rest.syncs == 1
     assert "not reached" not in caplog.text, "a delivery did not wait for the connection"
@@ -134,7 +134,5 @@ async def test_an_answer_streams_and_admins_alone_may_preload(tmp_path: Path) ->
         assert answer.seen_only_by == 7
         message = await fake.wait_for(lambda: call.answer)
         assert message is not None
-        await fake.wait_for(
-            lambda: any("Regenerate" in each.label for each in message.buttons), timeout_s=60
-        )
+        await fake.wait_for(lambda: any("Regenerate" in each.label for each in message.buttons))
         assert "why?" in message.shown

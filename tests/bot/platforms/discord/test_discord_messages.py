@@ -21,12 +21,12 @@ async def test_a_mention_asks_and_a_reply_to_the_answer_goes_on(tmp_path: Path) 
     async with FakeDiscord() as fake, usher(fake, tmp_path) as parts:
         person, channel = fake.person(7, "Ada"), fake.channel()
         question = await person.says(f"{ME} why?")
-        await fake.wait_for(lambda: answered(channel.messages[-1]), timeout_s=60)
+        await fake.wait_for(lambda: answered(channel.messages[-1]))
         answer = channel.messages[-1]
         assert answer.reply_to == question.id
         assert "why?" in answer.shown
         await person.says("and why not?", reply_to=answer)
-        await fake.wait_for(lambda: answered(channel.messages[-1]), timeout_s=60)
+        await fake.wait_for(lambda: answered(channel.messages[-1]))
         job = await parts.queue.jobs.get(2)
         assert job is not None
         assert job.request.kind == "chat"
@@ -39,10 +39,10 @@ async def test_a_slash_commands_answer_is_continued_by_reply_and_mention(tmp_pat
     async with FakeDiscord() as fake, usher(fake, tmp_path) as parts:
         person, channel = fake.person(7), fake.channel()
         call = await person.slash("ask", model="llama", prompt="why?")
-        await fake.wait_for(lambda: answered(call.answer), timeout_s=60)
+        await fake.wait_for(lambda: answered(call.answer))
         await person.says("lovely", reply_to=call.answer)
         await person.says(f"{ME} and why not?", reply_to=call.answer)
-        await fake.wait_for(lambda: answered(channel.messages[-1]), timeout_s=60)
+        await fake.wait_for(lambda: answered(channel.messages[-1]))
         job = await parts.queue.jobs.get(2)
         assert job is not None
         assert job.request.kind == "chat"
@@ -55,7 +55,7 @@ async def test_a_direct_message_asks_without_a_command(tmp_path: Path) -> None:
     async with FakeDiscord() as fake, usher(fake, tmp_path):
         person = fake.person(7)
         await person.says("why?", in_channel=person.direct)
-        await fake.wait_for(lambda: answered(person.direct.messages[-1]), timeout_s=60)
+        await fake.wait_for(lambda: answered(person.direct.messages[-1]))
         assert "why?" in person.direct.messages[-1].shown
 
 

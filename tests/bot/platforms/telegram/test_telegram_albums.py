@@ -241,15 +241,13 @@ async def test_an_album_and_its_late_part_survive_restarts(tmp_path: Path) -> No
             await fake.wait_for(lambda: fake.api.polls > polls + 1)
         shows(person, "")
         async with usher(fake, tmp_path) as parts:
-            await fake.wait_for(lambda: any(map(ended, person.chat.from_bot)), timeout_s=60)
+            await fake.wait_for(lambda: any(map(ended, person.chat.from_bot)))
             job = await parts.queue.jobs.get(1)
             assert job is not None
             assert len(await parts.queue.jobs.inputs(job)) == 2
         shows(person, "")
         async with usher(fake, tmp_path) as parts:
             late = "A part of your album arrived after I had started job 1"
-            await fake.wait_for(
-                lambda: any(late in each.shown for each in person.chat.from_bot), timeout_s=60
-            )
+            await fake.wait_for(lambda: any(late in each.shown for each in person.chat.from_bot))
             await fake.quiet()
             assert await parts.queue.jobs.get(2) is None

@@ -54,7 +54,7 @@ async def test_a_picture_is_asked_for_and_delivered_in_one_message(tmp_path: Pat
     async with FakeTelegram(limits=Limits()) as fake, usher(fake, tmp_path):
         person = fake.person(7, "Ada")
         person.says("/image flux a *cat* @somebody")
-        await fake.wait_for(lambda: any(map(done, person.chat.from_bot)), timeout_s=60)
+        await fake.wait_for(lambda: any(map(done, person.chat.from_bot)))
         [message] = person.chat.from_bot
         assert message.file is not None
         assert message.file.data.startswith(b"\x89PNG")
@@ -73,16 +73,16 @@ async def test_jobs_wait_in_line_and_one_is_cancelled_by_its_button(tmp_path: Pa
         person, stranger = fake.person(7, "Ada"), fake.person(8)
         for number in range(3):
             person.says(f"/image=flux=cat {number}", chat=group)
-        await fake.wait_for(lambda: len(group.from_bot) == 3, timeout_s=60)
+        await fake.wait_for(lambda: len(group.from_bot) == 3)
         last = group.from_bot[2]
         press = stranger.presses(last, "Cancel")
         await fake.wait_for(lambda: press.answered)
         assert press.alert is not None
         assert "only" in press.alert.lower()
         person.presses(last, "Cancel")
-        await fake.wait_for(lambda: last.shown.startswith("Cancelled"), timeout_s=60)
+        await fake.wait_for(lambda: last.shown.startswith("Cancelled"))
         go_on.set()
-        await fake.wait_for(lambda: all(map(done, group.from_bot[:2])), timeout_s=60)
+        await fake.wait_for(lambda: all(map(done, group.from_bot[:2])))
         assert not done(last)
         assert any("in line" in text for each in group.from_bot for text in each.history)
 
@@ -101,7 +101,7 @@ async def test_work_goes_on_after_a_restart_in_the_same_message(
             await fake.wait_for(lambda: answers(fake, 7, unconfirmed))
         person.repeats(unconfirmed)
         async with usher(fake, tmp_path) as parts:
-            await fake.wait_for(lambda: all(map(done, person.chat.from_bot)), timeout_s=60)
+            await fake.wait_for(lambda: all(map(done, person.chat.from_bot)))
             await fake.quiet()
             assert len(person.chat.from_bot) == 2
             assert await parts.queue.jobs.get(3) is None
@@ -113,12 +113,12 @@ async def test_an_answer_streams_and_is_continued_by_a_reply(tmp_path: Path) -> 
     async with FakeTelegram() as fake, usher(fake, tmp_path) as parts:
         person = fake.person(7)
         first = person.says("/ask llama why?")
-        await fake.wait_for(lambda: any(map(ended, answers(fake, 7, first))), timeout_s=60)
+        await fake.wait_for(lambda: any(map(ended, answers(fake, 7, first))))
         [answer] = answers(fake, 7, first)
         assert "why?" in answer.shown
         assert len(answer.history) > 1
         more = person.says("and why not?", reply_to=answer)
-        await fake.wait_for(lambda: any(map(ended, answers(fake, 7, more))), timeout_s=60)
+        await fake.wait_for(lambda: any(map(ended, answers(fake, 7, more))))
         job = await parts.queue.jobs.get(2)
         assert job is not None
         assert job.request.kind == "chat"
@@ -130,7 +130,7 @@ async def test_a_picture_is_changed_by_a_reply_to_the_question_for_it(tmp_path: 
     async with FakeTelegram() as fake, usher(fake, tmp_path) as parts:
         person, group = fake.person(7), fake.group()
         first = person.says("/image flux cat", chat=group)
-        await fake.wait_for(lambda: any(map(ended, group.from_bot)), timeout_s=60)
+        await fake.wait_for(lambda: any(map(ended, group.from_bot)))
         [result] = group.from_bot
         assert result.reply_to == first.id
         person.sends_data(result, "edit:1")
@@ -139,9 +139,7 @@ async def test_a_picture_is_changed_by_a_reply_to_the_question_for_it(tmp_path: 
         assert question.awaits
         assert question.notified == ["7"]
         person.says("dog", chat=group, reply_to=question)
-        await fake.wait_for(
-            lambda: len([each for each in group.from_bot if ended(each)]) == 2, timeout_s=60
-        )
+        await fake.wait_for(lambda: len([each for each in group.from_bot if ended(each)]) == 2)
         job = await parts.queue.jobs.get(2)
         assert job is not None
         assert job.request.kind == "text-to-image"
@@ -162,7 +160,7 @@ async def test_admins_alone_may_preload(tmp_path: Path) -> None:
         for request in refused:
             assert "admin" in told[request.id].shown
         assert "admin" not in told[allowed.id].shown
-        await fake.wait_for(lambda: "is loaded" in told[allowed.id].shown, timeout_s=60)
+        await fake.wait_for(lambda: "is loaded" in told[allowed.id].shown)
 
 
 async def test_a_photo_with_a_caption_is_the_picture_to_look_at(tmp_path: Path) -> None:

@@ -36,13 +36,13 @@ async def test_a_voice_message_is_answered_once_and_read_aloud(tmp_path: Path) -
     async with FakeTelegram() as fake, on_telegram(fake, tmp_path, config) as parts:
         person = fake.person(7, "Ada")
         person.says("/settings --voice on")
-        await fake.wait_for(lambda: person.chat.from_bot, timeout_s=60)
+        await fake.wait_for(lambda: person.chat.from_bot)
         file = fake.keep_file(film("ogg"), name="", mime="audio/ogg", photo=False)
         recorded = document(file)["document"] | {"duration": 1}
         del recorded["file_name"]
         said = person.says("", carries={"voice": recorded})
         person.repeats(said)
-        await fake.wait_for(lambda: len(person.chat.from_bot) > 2, timeout_s=60)
+        await fake.wait_for(lambda: len(person.chat.from_bot) > 2)
         await parts.presenter.settle(10)
         _, answer, voice = person.chat.from_bot
         assert answer.reply_to == said.id
