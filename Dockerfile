@@ -5,8 +5,8 @@
 #       --read-only --tmpfs /tmp --cap-drop ALL --security-opt no-new-privileges \
 #       -v usher-data:/data -v "$PWD/config.yaml:/data/config.yaml:ro" usher
 #
-# The database lies beside the configuration, in the volume /data. usher.env holds the secrets the
-# configuration names, one NAME=value a line.
+# compose.yaml says the same and more. The database lies beside the configuration, in the volume
+# /data. usher.env holds the secrets the configuration names, one NAME=value a line.
 #
 # Servers on the host (ComfyUI, LM Studio): name them http://host.docker.internal:8188 in the
 # configuration and, on Linux, add
@@ -28,7 +28,12 @@
 #
 # A database on a PostgreSQL server (docs/postgresql.md): --build-arg POSTGRES=yes
 
-FROM python:3.13-slim AS libraries
+# The base by its digest: the same bytes at each build, on each kind of machine. What is behind a tag
+# today: docker buildx imagetools inspect python:3.13-slim-trixie. A mirror, or another base with a
+# Python of 3.11 or newer: --build-arg BASE=…
+ARG BASE=docker.io/library/python:3.13.15-slim-trixie@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
+
+FROM ${BASE} AS program
 ARG MEDIA=
 ARG POSTGRES=
 COPY requirements.lock requirements-media.lock requirements-postgres.lock /
@@ -39,13 +44,18 @@ RUN python -m venv /usher \
     && if [ -n "$POSTGRES" ]; then \
         /usher/bin/pip install --no-cache-dir --require-hashes -r /requirements-postgres.lock; fi \
     && /usher/bin/pip uninstall --yes pip
+COPY . /app
+# Compiled here: the container cannot write, and its health check would compile again each time.
+RUN python -m compileall -q --invalidation-mode unchecked-hash /app \
+    && printf '#!/bin/sh\nexec /usher/bin/python -P -m bot "$@"\n' > /usher/bin/usher \
+    && chmod 755 /usher/bin/usher
 
-FROM python:3.13-slim
+FROM ${BASE}
 RUN groupadd --system --gid 10001 usher \
     && useradd --system --uid 10001 --gid 10001 --no-create-home --home-dir /data usher \
     && install --directory --owner usher --group usher /data
-COPY --from=libraries /usher /usher
-COPY . /app
+COPY --from=program /usher /usher
+COPY --from=program /app /app
 ENV PATH=/usher/bin:$PATH PYTHONPATH=/app PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 10001:10001
 WORKDIR /data
@@ -54,6 +64,6 @@ EXPOSE 8080
 STOPSIGNAL SIGTERM
 # Alive means that the bot's event loop has turned within the last minute, not that a process exists.
 HEALTHCHECK --interval=30s --timeout=10s --start-period=30s \
-    CMD ["python", "-P", "-m", "bot", "health", "-c", "/data/config.yaml"]
-ENTRYPOINT ["python", "-P", "-m", "bot"]
+    CMD ["usher", "health", "-c", "/data/config.yaml"]
+ENTRYPOINT ["usher"]
 CMD ["run", "-c", "/data/config.yaml"]
