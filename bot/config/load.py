@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
 from bot.config import checks as config_checks
-from bot.config import environment
+from bot.config import environment, secret_files
 from bot.config import yaml_reader as config_yaml
 from bot.config.config import Config
 from bot.config.database import DatabasePlace
@@ -72,14 +72,15 @@ class ConfigError(Exception):
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
     """Return the configuration in a file. Raises `ConfigError` with all problems at once.
 
-    What the environment lacks is taken from `usher.env` beside the file.
+    What the environment lacks is taken from `usher.env` beside the file, then from secret files.
     """
     folder = path.parent.resolve()
-    text, beside = _text(path), environment.read_beside(folder)
+    text, beside, mounted = _text(path), environment.read_beside(folder), secret_files.read(environ)
+    known = mounted.beneath(beside.beneath(environ))
     try:
-        config = parse(text, beside.beneath(environ), file=path.name, folder=folder)
+        config = parse(text, known, file=path.name, folder=folder)
     except ConfigError as error:
-        unread = (beside.unread,) if beside.unread else ()
+        unread = [each.unread for each in (beside, mounted) if each.unread]
         raise ConfigError((*error.problems, *unread, *beside.warnings)) from None
     return config.with_warnings((*config.warnings, *beside.warnings))
 
@@ -91,8 +92,8 @@ def sign_at(path: Path, environ: Mapping[str, str] = os.environ) -> Path:
     `ConfigError`.
     """
     folder = path.parent.resolve()
-    beside = environment.read_beside(folder)
-    document = config_yaml.read(_text(path), beside.beneath(environ))
+    beside, mounted = environment.read_beside(folder), secret_files.read(environ)
+    document = config_yaml.read(_text(path), mounted.beneath(beside.beneath(environ)))
     if not isinstance(document.value, dict):
         raise ConfigError(sentences(document, path.name, document.problems))
     place = {name: value for name, value in document.value.items() if name == "database"}
