@@ -16,7 +16,13 @@ from bot.queue.json_values import event_to_json, to_json
 from bot.queue.service import QueueService
 from queueing.core.catalog import Offer
 from queueing.core.errors import Fenced, QueueError, StoreError
-from queueing.core.events import Event, JobChanged, Progressed
+from queueing.core.events import (
+    CopyLeft,
+    Event,
+    JobChanged,
+    LoadEnded,
+    Progressed,
+)
 from queueing.core.standings import QueueSnapshot
 
 log = logging.getLogger(__name__)
@@ -163,8 +169,8 @@ class QueueServer:
     # ------------------------------------------------------------ what is pushed
 
     def _on_event(self, event: Event) -> None:
-        if not self._guests:
-            return
+        if not self._guests or isinstance(event, LoadEnded | CopyLeft):
+            return  # measured here; other processes hear what concerns them from `LinesMoved`
         if isinstance(event, Progressed):
             self._progress.add(event)
             return

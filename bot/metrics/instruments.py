@@ -53,6 +53,23 @@ class Instruments:
             LATENCY_S,
             _MODEL,
         )
+        self.loads = self._counter(
+            "usher_model_loads",
+            "Models loaded, by why.",
+            ("model_name", "host", "why"),
+        )
+        self.load_failures = self._counter(
+            "usher_model_load_failures", "Loads that failed.", ("model_name", "host")
+        )
+        self.load = self._histogram(
+            "usher_model_load_seconds",
+            "How long a load took, what had to leave first included.",
+            LATENCY_S,
+            _MODEL,
+        )
+        self.evictions = self._counter(
+            "usher_evictions", "Copies unloaded, by why.", ("model_name", "host", "why")
+        )
         self.first_token = self._histogram(
             "usher_time_to_first_token_seconds",
             "From the acceptance of a job to the first words of its answer.",

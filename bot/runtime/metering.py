@@ -10,6 +10,7 @@ from bot.metrics.busy_hosts import BusyHosts
 from bot.metrics.endpoint import MetricsEndpoint, MetricsPlace
 from bot.metrics.instruments import Instruments
 from bot.metrics.job_counts import JobCounts
+from bot.metrics.load_counts import LoadCounts
 from bot.metrics.queue_state import QueueState
 from bot.queue.service import QueueService
 from bot.runtime.background import beside, keep_served
@@ -32,6 +33,7 @@ class Meters:
         )
         counts.found(await queue.jobs.open_jobs())
         queue.events.subscribe(counts.on_event)
+        queue.events.subscribe(LoadCounts(self.instruments).on_event)
         state = QueueState(queue.status.snapshot, busy)
         self.instruments.registry.register(state)
         try:

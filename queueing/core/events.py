@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 
 from queueing.core.jobs import Job, JobEvent
 from queueing.core.quick import quick
 from queueing.core.requests import Progress
+from queueing.core.world import Leaving
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,6 +79,46 @@ class Stopping:
     """
 
 
-Event = JobChanged | Progressed | LinesMoved | Forgotten | Erased | EventsMissed | Stopping
+class LoadCause(StrEnum):
+    """Why a model was loaded."""
+
+    REQUEST = "request"  # jobs wait for it
+    COPY = "copy"  # jobs wait for it, and a copy elsewhere is not enough
+    PRELOAD = "preload"  # an admin or the configuration keeps it loaded
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadEnded:
+    """A load has ended after so many seconds, what had to leave first included."""
+
+    model: str
+    backend: str
+    host: str
+    cause: LoadCause
+    seconds: float
+    failed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CopyLeft:
+    """A server has unloaded a copy, for the reason `why`."""
+
+    model: str
+    backend: str
+    host: str
+    why: Leaving
+
+
+Event = (
+    JobChanged
+    | Progressed
+    | LinesMoved
+    | Forgotten
+    | Erased
+    | EventsMissed
+    | Stopping
+    | LoadEnded
+    | CopyLeft
+)
 Listener = Callable[[Event], None]
 """Called after the commit, in the event loop; must neither block nor raise."""

@@ -167,11 +167,14 @@ class Leaving(StrEnum):
     ROOM = "room"  # another model is loaded in its place
     MEMORY = "memory"  # other programs have taken memory of its host
     IDLE = "idle"  # it was not used for a while
+    ADMIN = "admin"  # an admin unloaded it, or drained its host
+    DRAINED = "drained"  # likewise, or its server lost it, but only now that its jobs have ended
+    FAILURE = "failure"  # a failed load may have left half of it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evict:
-    """Unload this idle copy; `why` is for the log."""
+    """Unload this idle copy; `why` is for the log and the metrics."""
 
     model: str
     backend: str

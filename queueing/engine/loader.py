@@ -9,10 +9,12 @@ from collections.abc import Coroutine, Mapping, Sequence
 
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BackendError, OutOfMemory, Refused, StoreError, Unavailable
+from queueing.core.events import CopyLeft, LoadCause, LoadEnded
 from queueing.core.ports import Backend
-from queueing.core.world import Copy, Evict, Load
+from queueing.core.world import Copy, Evict, Leaving, Load, Residency
 from queueing.engine.checkpoint import Checkpoint
 from queueing.engine.durations import Times
+from queueing.engine.effects import Effects
 from queueing.engine.fleet import Fleet
 from queueing.engine.health_checker import Health
 from queueing.engine.outcomes import Outcomes
@@ -38,6 +40,7 @@ class Loader:
         outcomes: Outcomes,
         times: Times,
         checkpoint: Checkpoint,
+        effects: Effects,
     ) -> None:
         self._fleet = fleet
         self._backends = backends
@@ -45,6 +48,7 @@ class Loader:
         self._outcomes = outcomes
         self._times = times
         self._checkpoint = checkpoint
+        self._effects = effects
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
         self._waiters: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
@@ -56,8 +60,16 @@ class Loader:
         for victim in load.evict:
             self._fleet.leaving(victim.model, victim.backend)
         spec = self._fleet.catalog.models[load.model]
+        cause = self._cause(load)
         self._fleet.loading(spec, load.backend, expected_s=expected_s)
-        self._spawn(self._load(spec, load), f"load {load.model} on {load.backend}", work)
+        self._spawn(self._load(spec, load, cause), f"load {load.model} on {load.backend}", work)
+
+    def _cause(self, load: Load) -> LoadCause:
+        if (load.model, load.backend) in self._fleet.pins:
+            return LoadCause.PRELOAD
+        copies = self._fleet.copies_of(load.model)
+        stays = any(copy.residency is not Residency.UNLOADING for copy in copies)
+        return LoadCause.COPY if stays else LoadCause.REQUEST
 
     def stop(self) -> None:
         """Stop loads and unloads that are under way, and begin none from now on."""
@@ -82,7 +94,7 @@ class Loader:
         """Notify callers waiting for a load that it is no longer wanted."""
         self._settle(model, backend, error)
 
-    async def _load(self, spec: ModelSpec, load: Load) -> None:
+    async def _load(self, spec: ModelSpec, load: Load, cause: LoadCause) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
@@ -93,13 +105,29 @@ class Loader:
             self._fleet.gone(spec.name, load.backend)
             raise
         except Exception as error:  # noqa: BLE001 - whatever a load raises, it has failed
+            self._publish_end(load, cause, loop.time() - began, failed=True)
             await self._failed(spec, load.backend, error)
         else:
             seconds = loop.time() - began
             log.info("loaded %s on %s in %.1f s", spec.name, load.backend, seconds)
             self._fleet.ready(spec, load.backend)
             self._times.loaded(spec.name, load.backend, seconds)
+            self._publish_end(load, cause, seconds)
             self._settle(spec.name, load.backend, None)
+
+    def _publish_end(
+        self, load: Load, cause: LoadCause, seconds: float, *, failed: bool = False
+    ) -> None:
+        host = self._fleet.catalog.host_of[load.backend]
+        ended = LoadEnded(
+            model=load.model,
+            backend=load.backend,
+            host=host,
+            cause=cause,
+            seconds=seconds,
+            failed=failed,
+        )
+        self._effects.publish(ended)
 
     async def _noted(self) -> None:
         """Store the load before it begins: after a crash its memory may be taken unseen."""
@@ -170,7 +198,7 @@ class Loader:
         """Unload what a failed load may have left: the server may even finish it later."""
         copy = self._fleet.copy(spec.name, backend)
         if copy is not None and self._fleet.may_leave(copy):
-            await self.leave(Evict(model=spec.name, backend=backend))
+            await self.leave(Evict(model=spec.name, backend=backend, why=Leaving.FAILURE))
         else:
             self._fleet.gone(spec.name, backend)
 
@@ -193,14 +221,14 @@ class Loader:
 
     async def relieve(self, host: str) -> None:
         """Unload every idle copy of a host that is not pinned."""
-        await self._leave_at_once(self._fleet.idle_copies(host))
+        await self._leave_at_once(self._fleet.idle_copies(host), Leaving.MEMORY)
 
     async def empty(self, host: str) -> None:
         """Unload every idle copy of a host, pinned ones as well; nothing must start there."""
-        await self._leave_at_once(self._fleet.idle_copies(host, pinned=True))
+        await self._leave_at_once(self._fleet.idle_copies(host, pinned=True), Leaving.ADMIN)
 
-    async def _leave_at_once(self, idle: Sequence[Copy]) -> None:
-        victims = [Evict(model=copy.model, backend=copy.backend) for copy in idle]
+    async def _leave_at_once(self, idle: Sequence[Copy], why: Leaving) -> None:
+        victims = [Evict(model=copy.model, backend=copy.backend, why=why) for copy in idle]
         for victim in victims:  # all at once: none may be given work while the first ones leave
             self._fleet.leaving(victim.model, victim.backend)
         await self._leave(victims)
@@ -223,16 +251,23 @@ class Loader:
         for other in together:
             self._fleet.leaving(other.model, other.backend)
         try:
-            if copy is not None:
-                await self._unload(victim)
+            if copy is not None and await self._unload(victim):
+                for each in together:
+                    self._publish_left(each, victim.why)
         finally:
             for other in together:
                 self._fleet.gone(other.model, other.backend)
 
-    async def _unload(self, victim: Evict) -> None:
+    def _publish_left(self, copy: Copy, why: Leaving) -> None:
+        host = self._fleet.catalog.host_of[copy.backend]
+        left = CopyLeft(model=copy.model, backend=copy.backend, host=host, why=why)
+        self._effects.publish(left)
+
+    async def _unload(self, victim: Evict) -> bool:
+        """Have a server unload a copy; return whether it has."""
         server = self._backends[victim.backend]
         if not server.can_unload:
-            return
+            return False
         try:
             async with asyncio.timeout(UNLOAD_S):
                 await server.unload(self._fleet.catalog.models[victim.model])
@@ -243,6 +278,8 @@ class Loader:
             log.exception("unloading %s on %s failed", victim.model, victim.backend)
         else:
             log.info("unloaded %s on %s", victim.model, victim.backend)
+            return True
+        return False
 
 
 async def _guarded(steps: Coroutine[None, None, None], name: str) -> None:

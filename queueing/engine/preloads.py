@@ -11,7 +11,7 @@ from queueing.core.errors import (
     Unavailable,
 )
 from queueing.core.problems import What, problem
-from queueing.core.world import Evict, Reason, Residency
+from queueing.core.world import Evict, Leaving, Reason, Residency
 from queueing.engine.fleet import Fleet
 from queueing.engine.health_checker import Health
 from queueing.engine.loader import Loader
@@ -98,7 +98,7 @@ class Preloads:
                 continue
             leaving.append(backend)
             if self._fleet.may_leave(copy):
-                await self._loader.leave(Evict(model=spec.name, backend=backend))
+                await self._loader.leave(Evict(model=spec.name, backend=backend, why=Leaving.ADMIN))
             else:
                 self._fleet.drain(spec.name, backend)
         return leaving

@@ -184,7 +184,10 @@ class Router:
         self._tell(before.reasons, seen, world)
 
     def _carry_out_moves(self, work: asyncio.TaskGroup) -> None:
-        drained = [Evict(model=c.model, backend=c.backend) for c in self._fleet.take_drained()]
+        drained = [
+            Evict(model=c.model, backend=c.backend, why=Leaving.DRAINED)
+            for c in self._fleet.take_drained()
+        ]
         for evict in self.plan.evictions:
             log.info("unloading %s on %s: %s", evict.model, evict.backend, _LEAVES[evict.why])
         if leaving := (*self.plan.evictions, *drained):

@@ -119,6 +119,7 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         outcomes=outcomes,
         times=times,
         checkpoint=known.checkpoint,
+        effects=given.bus,
     )
     processor = Processor(
         jobs=store,

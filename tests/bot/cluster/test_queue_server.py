@@ -191,3 +191,20 @@ def test_what_is_too_long_for_a_wire_fails_with_a_sentence(
             assert await made.queue.jobs.get(job.id) is not None
 
     play(tmp_path, scenario)
+
+
+def test_loads_are_not_told_to_other_processes(tmp_path: Path) -> None:
+    """One of an earlier version would not know the word and lose its connection at every load."""
+
+    async def scenario(made: Cluster) -> None:
+        async with made.holder():
+            wire = await greeted(made)
+            await submit(made)
+            told = set[str]()
+            while "complete" not in told:
+                frame = frames.read(await wire.receive())
+                told |= set(frame.words) | ({"complete"} if b'"completed"' in frame.body else set())
+            assert "JobChanged" in told
+            assert "LoadEnded" not in told
+
+    play(tmp_path, scenario)

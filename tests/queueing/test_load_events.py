@@ -1,0 +1,111 @@
+"""Every load and every copy that leaves is announced, with its cause."""
+
+from queueing.core.errors import Unavailable
+from queueing.core.events import CopyLeft, Event, LoadCause, LoadEnded
+from queueing.core.world import Leaving
+from queueing.service.jobqueue import JobQueue
+from tests.simulation.installation import (
+    NO_LIMITS,
+    Installation,
+    ended,
+    host,
+    image_model,
+    until,
+)
+from tests.simulation.loop import run
+
+
+def two_models() -> Installation:
+    """Return a card that holds either flux or sdxl."""
+    return Installation.of(
+        [image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=16000)],
+        [host("gpu", "comfy")],
+    )
+
+
+def heard(queue: JobQueue) -> list[LoadEnded | CopyLeft]:
+    events: list[LoadEnded | CopyLeft] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, LoadEnded | CopyLeft):
+            events.append(event)
+
+    queue.events.subscribe(hear)
+    return events
+
+
+def _why(event: LoadEnded | CopyLeft) -> LoadCause | Leaving:
+    return event.cause if isinstance(event, LoadEnded) else event.why
+
+
+def test_a_load_for_a_request_names_what_had_to_leave() -> None:
+    """An operator would see that a card is busy loading, and not for whom."""
+
+    async def scenario() -> None:
+        installation = two_models()
+        async with installation.queue() as queue:
+            events = heard(queue)
+            for model in ("flux", "sdxl"):
+                new = installation.new(model, model)
+                await ended(queue, await queue.submitter.submit(new, limits=NO_LIMITS))
+        first, left, second = events
+        assert isinstance(first, LoadEnded)
+        assert isinstance(second, LoadEnded)
+        assert (first.model, first.host, first.cause) == ("flux", "gpu", LoadCause.REQUEST)
+        assert left == CopyLeft(model="flux", backend="comfy", host="gpu", why=Leaving.ROOM)
+        assert (second.model, second.failed) == ("sdxl", False)
+        assert second.seconds >= installation.servers["comfy"].load_s
+
+    run(scenario())
+
+
+def test_a_failed_load_is_announced_as_failed() -> None:
+    """A model that crashes its server again and again would show no loads at all."""
+
+    async def scenario() -> None:
+        installation = two_models()
+        installation.servers["comfy"].load_fates = lambda: Unavailable("it crashed")
+        async with installation.queue() as queue:
+            events = heard(queue)
+            new = installation.new("flux", "a")
+            await ended(queue, await queue.submitter.submit(new, limits=NO_LIMITS))
+        loads = [event for event in events if isinstance(event, LoadEnded)]
+        assert [load.failed for load in loads] == [True] * 3
+
+    run(scenario())
+
+
+def test_what_an_admin_loads_and_unloads_is_told_apart() -> None:
+    """Loads by hand would count as thrashing."""
+
+    async def scenario() -> None:
+        installation = two_models()
+        async with installation.queue() as queue:
+            events = heard(queue)
+            await queue.preloads.preload("flux", None)
+            await queue.preloads.unload("flux", None)
+            await until(lambda: len(events) == 2)
+        assert [_why(event) for event in events] == [LoadCause.PRELOAD, Leaving.ADMIN]
+
+    run(scenario())
+
+
+def test_a_second_copy_is_told_apart() -> None:
+    """A busy model that is spread over cards would look like one that is thrown out and back."""
+
+    async def scenario() -> None:
+        installation = Installation.of(
+            [image_model("flux", "one", "two", vram_mb=16000)],
+            [host("gpu-1", "one"), host("gpu-2", "two")],
+        )
+        async with installation.queue() as queue:
+            events = heard(queue)
+            jobs = [
+                await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
+                for n in range(40)
+            ]
+            for job in jobs:
+                await ended(queue, job)
+        assert [_why(event) for event in events] == [LoadCause.REQUEST, LoadCause.COPY]
+
+    run(scenario())
