@@ -161,6 +161,7 @@ class LimitsConfig(Section):
     in_line_per_person: Whole = _LIMITS.in_line_per_person
     embeddings_open: Whole = _LIMITS.embeddings_open
     per_hour: Quota = _LIMITS.per_hour
+    gpu_seconds_per_day: Limit = _LIMITS.gpu_seconds_per_day
     lane: LaneName = "normal"
     files_per_hour_mb: Room = Field(default=1024, alias="files_per_hour")
     busy_after_s: Annotated[float, Field(ge=0)] = BUSY_AFTER_S
@@ -179,6 +180,7 @@ class RoleConfig(Section):
     in_line_per_person: Whole | None = None
     embeddings_open: Whole | None = None
     per_hour: Quota = None
+    gpu_seconds_per_day: Limit = None
     lane: LaneName | None = None
 
     def role(self, name: str, usual: PersonLimits) -> Role:

@@ -13,6 +13,7 @@ from bot.gateway.errors import ApiError
 from bot.requests.refusals import (
     Banned,
     FilesUsedUp,
+    GpuUsedUp,
     LineFull,
     QuotaUsedUp,
     Refusal,
@@ -172,6 +173,7 @@ _STATUSES: Mapping[type, HTTPStatus] = {
     UnknownModel: HTTPStatus.NOT_FOUND,
     QuotaUsedUp: HTTPStatus.TOO_MANY_REQUESTS,
     FilesUsedUp: HTTPStatus.TOO_MANY_REQUESTS,
+    GpuUsedUp: HTTPStatus.TOO_MANY_REQUESTS,
     TooManyOpen: HTTPStatus.TOO_MANY_REQUESTS,
     LineFull: HTTPStatus.TOO_MANY_REQUESTS,
     NoServer: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -183,6 +185,7 @@ _CODES: Mapping[type, str] = {
     NotCapable: "not_capable",
     QuotaUsedUp: "quota_used_up",
     FilesUsedUp: "quota_used_up",
+    GpuUsedUp: "gpu_time_used_up",
     TooManyOpen: "too_many_open",
     LineFull: "line_full",
     NoServer: "no_server",
@@ -193,7 +196,9 @@ _CODES: Mapping[type, str] = {
 def _free_at(refusal: Refusal) -> float | None:
     """Return when the same request could be accepted, if known (UNIX seconds)."""
     match refusal:
-        case QuotaUsedUp(free_at=at) | FilesUsedUp(free_at=at) | TooManyOpen(done_at=at):
+        case QuotaUsedUp(free_at=at) | FilesUsedUp(free_at=at) | GpuUsedUp(free_at=at):
+            return at
+        case TooManyOpen(done_at=at):
             return at
         case LineFull(again_at=at) | NoServer(again_at=at):
             return at

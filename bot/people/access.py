@@ -2,9 +2,12 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from bot.people.users import NO_LIMIT, Person
 from queueing.core.jobs import Job
+
+Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -13,14 +16,16 @@ class PersonLimits:
 
     Of `open_per_person` open jobs, `in_line_per_person` stand in line at once and the rest wait in
     the person's overflow; `per_hour` counts accepted jobs an hour, without failed ones; `lane` is
-    the lane of their jobs. Embeddings count against `embeddings_open` alone, and as many of them
-    stand in line as other jobs.
+    the lane of their jobs. Of these, embeddings count against `embeddings_open` alone, and as
+    many of them stand in line as other jobs. `gpu_seconds_per_day` are seconds of cards, taken by
+    all jobs together.
     """
 
     open_per_person: int = 10
     in_line_per_person: int = 5
     embeddings_open: int = 500
     per_hour: int | None = None
+    gpu_seconds_per_day: float | None = None
     lane: str = "normal"
 
 
@@ -126,11 +131,12 @@ class Access:
             in_line_per_person=limits.in_line_per_person,
             embeddings_open=limits.embeddings_open,
             per_hour=_own(person.per_hour, limits.per_hour),
+            gpu_seconds_per_day=_own(person.gpu_per_day, limits.gpu_seconds_per_day),
             lane=person.lane or limits.lane,
         )
 
 
-def _own(changed: int | None, usual: int | None) -> int | None:
+def _own(changed: int | None, usual: Number | None) -> int | Number | None:
     if changed == NO_LIMIT:
         return None
     return usual if changed is None else changed

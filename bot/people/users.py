@@ -7,7 +7,7 @@ from typing import Protocol
 
 HOUR_S = 3600.0
 NO_LIMIT = -1
-"""In `Person.per_hour`: any number of jobs, regardless of the role."""
+"""In `Person.per_hour` and `Person.gpu_per_day`: without a limit, regardless of the role."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,8 +17,8 @@ class Person:
     `image_model` to `style` and `edit_model` to `transcribe_model` are their own defaults,
     `ask_model_at` is when `ask_model` was set; with `aloud` 1, answers to their recordings are read
     aloud as well.
-    `lane`, `max_open` and `per_hour` override their role's. `banned_until` is None for a ban
-    without end.
+    `lane`, `max_open`, `per_hour` and `gpu_per_day` (seconds) override their role's.
+    `banned_until` is None for a ban without end.
     """
 
     user: str
@@ -40,6 +40,7 @@ class Person:
     speak_model: str | None = None
     transcribe_model: str | None = None
     aloud: int | None = None
+    gpu_per_day: int | None = None
 
     def is_banned(self, now: float) -> bool:
         """Return whether a ban holds at that moment."""

@@ -1,9 +1,11 @@
 """Reading jobs: what was accepted, from whom, with what, and its outcome."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from queueing.core.jobs import Job
 from queueing.core.requests import File, Output
+from queueing.core.storage import GpuTime
 
 
 class OutputReader(Protocol):
@@ -36,6 +38,15 @@ class JobReader(OutputReader, Protocol):
         `before` is the id of a job: only older ones are returned. Jobs made for another job, such
         as enhancements, and bulk are left out unless `made_for_jobs`.
         """
+
+    async def gpu_time(self, owner: str, since: float) -> GpuTime:
+        """Return what an owner's jobs took of the cards since a moment, and what is held.
+
+        The last two days are known. A job counts from its end; a failed one never does.
+        """
+
+    async def gpu_used(self, since: float) -> Mapping[str, float]:
+        """Return how many seconds of the cards each owner's jobs took since a moment."""
 
     async def inputs(self, job: Job) -> tuple[File, ...]:
         """Return the files the job was accepted with."""

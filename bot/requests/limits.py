@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from bot.people.access import Access
+from bot.people.days import day_of
 from bot.people.received import HourFull, ReceivedBytes
 from bot.people.users import Person
 from bot.queue.jobs import JobReader
@@ -13,6 +14,7 @@ from bot.requests.refusals import (
     Banned,
     Declined,
     FilesUsedUp,
+    GpuUsedUp,
     LineFull,
     NoLongerWaiting,
     QuotaUsedUp,
@@ -52,8 +54,8 @@ class Asking:
 class RequestLimits:
     """Hands requests to the queue within their person's limits, of which the queue counts most.
 
-    Bans, unwanted words and the bytes of an hour are looked at before; open jobs, places in line
-    and the jobs of an hour are counted in the transaction that accepts.
+    Bans, unwanted words and the bytes of an hour are looked at before; open jobs, places in line,
+    the jobs of an hour and the day's time on the cards are counted in the transaction that accepts.
     """
 
     submitter: JobSubmitter
@@ -76,13 +78,15 @@ class RequestLimits:
             max_open=own.embeddings_open if bulk else own.open_per_person,
             max_in_line=own.in_line_per_person,
             max_per_hour=None if bulk else own.per_hour,
+            max_gpu_s=own.gpu_seconds_per_day,
+            gpu_since=day_of(self.clock.now()).began_at,
         )
         entry = await self._take_in(new.owner, new.files)
         try:
             return await self.submitter.submit(replace(new, lane=own.lane), limits=admission)
         except LimitReached as reached:
             await self.received.give_back(entry)
-            raise Declined(await self._limit(new, reached)) from None
+            raise Declined(await self._limit(new, admission, reached)) from None
         except QueueError:
             await self.received.give_back(entry)
             raise
@@ -133,14 +137,25 @@ class RequestLimits:
         except HourFull as full:
             raise Declined(FilesUsedUp(free_at=full.free_at)) from None
 
-    async def _limit(self, new: NewJob, reached: LimitReached) -> Refusal:
+    async def _limit(self, new: NewJob, admission: Admission, reached: LimitReached) -> Refusal:
         """Return which limit is reached, with when there should be room again."""
         if reached.free_at is not None:
             return QuotaUsedUp(limit=reached.limit, free_at=reached.free_at)
+        if reached.scope == "gpu":
+            return await self._gpu_used_up(new.owner, admission)
         if reached.scope == "line":
             return await self._line_full(new, reached.limit)
         ends = await self._ends(new)
         return TooManyOpen(limit=reached.limit, done_at=min(ends, default=None))
+
+    async def _gpu_used_up(self, owner: str, admission: Admission) -> GpuUsedUp:
+        time = await self.jobs.gpu_time(owner, admission.gpu_since)
+        return GpuUsedUp(
+            limit_s=admission.max_gpu_s or 0.0,
+            used_s=time.used_s,
+            held_s=time.held_s,
+            free_at=day_of(self.clock.now()).ends_at,
+        )
 
     async def _line_full(self, new: NewJob, limit: int) -> LineFull:
         """Return the refusal of a full line, with when a tenth of it will have been done."""

@@ -40,6 +40,19 @@ class FilesUsedUp:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class GpuUsedUp:
+    """The person's time on the cards is used up for today, or held for their open jobs.
+
+    `free_at` is when the next day begins.
+    """
+
+    limit_s: float
+    used_s: float
+    held_s: float
+    free_at: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TooManyOpen:
     """The person has as many open jobs as they may; `done_at` is when the first should end.
 
@@ -227,6 +240,7 @@ Refusal = (
     | UnwantedWord
     | QuotaUsedUp
     | FilesUsedUp
+    | GpuUsedUp
     | TooManyOpen
     | LineFull
     | NoModel

@@ -73,9 +73,9 @@ class NoServer(Refused):
 
 
 class LimitReached(Refused):
-    """A limit is reached: on open jobs (`scope` "owner"), on a line's depth ("line"), on an hour.
+    """A limit is reached: on open jobs, on a line's depth, on an hour's jobs or on a day's time.
 
-    With `scope` "hour", `free_at` is when the next job can be accepted (UNIX seconds).
+    `scope` is "owner", "line", "hour" or "gpu" (seconds of cards). With "hour", `free_at` is when the next job can be accepted (UNIX seconds).
     """
 
     def __init__(self, scope: str, limit: int, *, free_at: float | None = None) -> None:

@@ -79,6 +79,7 @@ class NewJob:
     starting for that long after acceptance (its prompt is being enhanced), `held` until it is given
     another request (its recording is being written down); it keeps its place.
     `remembered_by` is the backend that has read its conversation so far, None for a new one.
+    `gpu_s` is what it will probably take of a card, held against its owner's limit; 0 without one.
     """
 
     model: str
@@ -92,6 +93,7 @@ class NewJob:
     delay_s: float = 0.0
     held: bool = False
     remembered_by: str | None = None
+    gpu_s: float = 0.0
 
     @property
     def needs(self) -> Capability:
@@ -108,7 +110,7 @@ class Job:
     never goes back, so no id made from it is used twice. `backend` names where the newest attempt
     runs or ran. `suspect` marks a job that was running when its server died: it runs alone next
     time. `remembered_by` names the backend that has read its conversation so far; it may no longer
-    exist.
+    exist. `gpu_s` is what it was expected to take of a card, 0 if its owner's time is not limited.
     """
 
     id: int
@@ -132,6 +134,7 @@ class Job:
     acknowledged: bool
     sendings: int
     remembered_by: str | None = None
+    gpu_s: float = 0.0
 
     @property
     def held(self) -> bool:

@@ -22,13 +22,17 @@ class Admission:
     Bulk (`queueing.core.jobs.is_bulk`) and the other jobs of an owner are counted apart.
     `max_open` open jobs of the owner; of them `max_in_line` stand in lines, the rest wait in the
     owner's overflow; `max_waiting` jobs in the model's line and overflow together; `max_per_hour`
-    accepted jobs of the owner in any hour, deleted ones included, failed ones not.
+    accepted jobs of the owner in any hour, deleted ones included, failed ones not; `max_gpu_s`
+    seconds of cards that the owner's jobs ended since `gpu_since` took and open ones will take,
+    bulk included: a job is accepted as long as some of it is left.
     """
 
     max_open: int | None = None
     max_in_line: int | None = None
     max_waiting: int | None = None
     max_per_hour: int | None = None
+    max_gpu_s: float | None = None
+    gpu_since: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,10 +107,12 @@ class JobChanges(Protocol):
         output: Output | None = None,
         suspect: bool = False,
         gives_back: bool = False,
+        gpu_s: float = 0.0,
     ) -> JobChanged:
         """Change a job's state as `TRANSITIONS` says and return what has happened.
 
         A job that fails counts no longer against its owner's hour, nor does one with `gives_back`.
+        `gpu_s` is what one that ends took of a card; its owner's use grows by it.
 
         Compare-and-set on id, version and source state; raises `StaleJob` when another change was faster. A job that ends lets its owner's oldest overflow job enter its line at the end.
         """
@@ -169,6 +175,24 @@ class JobRecords(Protocol):
 
 class Jobs(JobChanges, JobRecords, Protocol):
     """Reads jobs and changes them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuTime:
+    """A person's seconds on the cards: what ended jobs took, and what open ones will take."""
+
+    used_s: float
+    held_s: float
+
+
+class CardUse(Protocol):
+    """Knows who took how much of the cards, for the last two days."""
+
+    async def gpu_time(self, owner: str, since: float) -> GpuTime:
+        """Return what an owner's jobs took of the cards since a moment, and what is held."""
+
+    async def gpu_used(self, since: float) -> Mapping[str, float]:
+        """Return how many seconds of the cards each owner's jobs took since a moment."""
 
 
 class Undelivered(Protocol):
@@ -281,7 +305,9 @@ class Upkeep(Protocol):
         """
 
 
-class Store(Jobs, Undelivered, InterruptedJobs, Lines, ModelKnowledge, Pauses, Upkeep, Protocol):
+class Store(
+    Jobs, CardUse, Undelivered, InterruptedJobs, Lines, ModelKnowledge, Pauses, Upkeep, Protocol
+):
     """The durable record of all jobs, for those who hand its parts on."""
 
     async def aclose(self) -> None:

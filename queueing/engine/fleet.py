@@ -14,6 +14,7 @@ from queueing.core.paused import Paused
 from queueing.core.ports import Backend, Clock
 from queueing.core.world import Copy, Residency
 from queueing.engine.backend_health import BackendHealth
+from queueing.engine.gpu_meter import GpuMeter
 from queueing.engine.load_failures import LoadFailures
 from queueing.planning.memory_budget import Budget
 
@@ -42,6 +43,7 @@ class Fleet:
         self.catalog = catalog
         self.health = BackendHealth(catalog.backends.values(), clock, changed)
         self.load_failures = LoadFailures(clock, changed)
+        self.meter = GpuMeter(clock)
         self.paused = Paused()
         self.pins: set[tuple[str, str]] = set()  # (model, backend) an admin wants kept loaded
         self.epochs: Counter[str] = Counter()  # by backend: grows whenever its copies change
@@ -227,8 +229,12 @@ class Fleet:
 
     # ------------------------------------------------------------ running jobs
 
-    def occupy(self, job: Job, backend: str, ends_at: float) -> None:
-        """Give a job a slot on a backend until it is vacated; `ends_at` is only an expectation."""
+    def occupy(self, job: Job, backend: str, ends_at: float, *, taken_s: float = 0.0) -> None:
+        """Give a job a slot on a backend until it is vacated; `ends_at` is only an expectation.
+
+        `taken_s` is what the same attempt took of the card before the last restart.
+        """
+        self.meter.begin(job.id, self.catalog.host_of[backend], taken_s=taken_s)
         began_at = self._clock.now() if job.started_at is None else job.started_at
         self._free(job.id)
         self._slots[job.id] = Slot(job=job, backend=backend, ends_at=ends_at, began_at=began_at)
@@ -242,6 +248,7 @@ class Fleet:
         slot = self._slots.get(job_id)
         if slot is not None:
             self._slots[job_id] = replace(slot, ends_at=ends_at, held=False)
+            self.meter.go_on(job_id)
             self._view = None
 
     def hold(self, job_id: int) -> None:
@@ -249,6 +256,7 @@ class Fleet:
         slot = self._slots.get(job_id)
         if slot is not None:
             self._slots[job_id] = replace(slot, held=True)
+            self.meter.rest(job_id)
             self._view = None
 
     def last_to_end(self, host: str, *, apart_from: str) -> str | None:
@@ -264,6 +272,7 @@ class Fleet:
         """Free a job's slot. Idempotent."""
         if (slot := self._free(job_id)) is not None:
             self._rests(slot.job.model, slot.backend)
+            self.meter.rest(job_id)
             self._view = None
             self._changed()
 

@@ -116,7 +116,10 @@ class Processor:
             self._spawn(job, lambda: self._lost(job), work)
             return
         self._fleet.found(spec, backend)
-        self._fleet.occupy(job, backend, self._clock.now() + spec.service_s)
+        now, usual_s = self._clock.now(), self._times.service(job, backend).median_s
+        # How long its server worked while the bot was away is unknown: a usual job's time at most.
+        taken_s = min(usual_s, max(0.0, now - (job.started_at or now)))
+        self._fleet.occupy(job, backend, now + spec.service_s, taken_s=taken_s)
         attempt = partial(self._sending.resume, job, backend)
         self._spawn(job, lambda: self._run(job, backend, attempt), work, backend)
 
@@ -167,6 +170,7 @@ class Processor:
     def _leave(self, job_id: int) -> None:
         attempt = self._attempts.pop(job_id)
         self._fleet.vacate(job_id)
+        self._fleet.meter.forget(job_id)
         if not attempt.stored:
             self._effects.fleet_changed()
 
@@ -254,7 +258,8 @@ class Processor:
         except Exception as error:  # noqa: BLE001 - every failure of an attempt is the job's outcome
             await self._failed(job, spec, backend, error)
         else:
-            await self._outcomes.conclude(job, JobEvent.COMPLETE, output=output)
+            taken_s = self._fleet.meter.taken_s(job.id)
+            await self._outcomes.conclude(job, JobEvent.COMPLETE, output=output, gpu_s=taken_s)
             self._attempts[job.id].stored = True
 
     async def _give_way(self) -> None:

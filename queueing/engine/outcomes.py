@@ -35,6 +35,7 @@ class Outcomes:
         problem: Problem | None = None,
         output: Output | None = None,
         suspect: bool = False,
+        gpu_s: float = 0.0,
     ) -> None:
         """Store an outcome, retrying as often as needed: a full disk must not lose finished work.
 
@@ -50,6 +51,7 @@ class Outcomes:
                     error=_code(problem),
                     output=output,
                     suspect=suspect,
+                    gpu_s=gpu_s,
                 )
                 await self._effects.after(change, self._effects.publish)
             except StaleJob:

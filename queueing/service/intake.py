@@ -15,6 +15,7 @@ from queueing.engine.durations import Times
 from queueing.engine.effects import Effects
 from queueing.engine.fleet import Fleet
 from queueing.engine.job_runner import Processor
+from queueing.planning.sizes import size_class
 
 
 class Intake:
@@ -46,8 +47,14 @@ class Intake:
         spec = self._able(new)
         if limits.max_waiting is None or limits.max_waiting > spec.max_waiting:
             limits = replace(limits, max_waiting=spec.max_waiting)
-        adding = self._jobs.add(replace(new, model=spec.name), self._clock.now(), limits=limits)
+        limited = limits.max_gpu_s is not None
+        new = replace(new, model=spec.name, gpu_s=self._cost_s(spec, new) if limited else 0.0)
+        adding = self._jobs.add(new, self._clock.now(), limits=limits)
         return await self._effects.after(adding, self._accepted)
+
+    def _cost_s(self, spec: ModelSpec, new: NewJob) -> float:
+        """Return what a request will probably take of a card, alone on it."""
+        return self._times.durations.service(spec, "", size_class(new.request)).median_s
 
     def _accepted(self, job: Job) -> None:
         self._times.arrived(job)
@@ -83,7 +90,9 @@ class Intake:
             if event is JobEvent.FAIL and job.state is not JobState.PENDING:
                 return job
             try:
-                ending = self._jobs.apply(job, event, self._clock.now(), error=error)
+                ran = event is JobEvent.CANCEL and job.state is JobState.PROCESSING
+                taken_s = self._fleet.meter.taken_s(job_id) if ran else 0.0
+                ending = self._jobs.apply(job, event, self._clock.now(), error=error, gpu_s=taken_s)
                 return (await self._effects.after(ending, self._cancelled)).job
             except StaleJob:
                 continue

@@ -113,7 +113,8 @@ async def test_a_persons_words_are_gone_from_the_disk(tmp_path: Path) -> None:
         files = everything_in(tmp_path)
         for trace in (SECRET, "Ada Byron"):
             assert trace.encode() not in files, trace
-        assert tables_with("telegram:7", tmp_path / "usher.sqlite") == ["charges"]  # for one hour
+        kept = tables_with("telegram:7", tmp_path / "usher.sqlite")
+        assert kept == ["charges", "gpu_use"]  # for an hour and two days
         assert b"something-else" in files
         assert await parts.queue.jobs.open_jobs("telegram:7") == []
     assert SECRET.encode() not in everything_in(tmp_path)

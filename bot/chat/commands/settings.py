@@ -7,6 +7,8 @@ from bot.chat.api.content import Body
 from bot.chat.api.table import Command, Param, ParamKind
 from bot.chat.commands.context import Call, Context, reply
 from bot.chat.texts import CATALOGUES, join, language_of, say, word
+from bot.chat.texts.gpu_time import used_today
+from bot.people.days import day_of
 from bot.people.users import Person
 from bot.requests.drawing import style_name
 from bot.requests.refusals import Declined
@@ -67,7 +69,15 @@ async def handle(context: Context, call: Call) -> Answer:
     if changes:
         person = await context.people.change(call.invocation.user, **changes)
     language = person.language or language_of(call.invocation.language)
-    return reply(_shown(context, person, language))
+    used = await _gpu_time(context, call, person, language)
+    return reply(_shown(context, person, language, used))
+
+
+async def _gpu_time(context: Context, call: Call, person: Person, language: str) -> Body:
+    limits = context.access.limits_of(person, call.invocation.rights)
+    since = day_of(context.clock.now()).began_at
+    time = await context.queue.jobs.gpu_time(person.user, since)
+    return used_today(time, limits.gpu_seconds_per_day, language)
 
 
 def _aloud(context: Context, chosen: str) -> int | None:
@@ -88,7 +98,7 @@ def _model(context: Context, named: str, able: Sequence[Capability]) -> str | No
     return catalog.require(named, next(found, able[0])).name
 
 
-def _shown(context: Context, person: Person, language: str) -> Body:
+def _shown(context: Context, person: Person, language: str, used: Body) -> Body:
     """Return the person's settings; a kind that no model here can make is left out."""
     rows: Body = say(language, "settings.yours")
     settings = [
@@ -108,6 +118,7 @@ def _shown(context: Context, person: Person, language: str) -> Body:
     ]
     for name, own, usual in settings:
         rows += ("\n", *say(language, f"settings.{name}"), ": ", own or usual)
+    rows += ("\n", *say(language, "settings.gpu"), ": ", *used)
     options = ", ".join(f"--{name} …" for name, _, _ in settings)
     return join((*rows, "\n", *say(language, "settings.hint", options=options)))
 

@@ -25,6 +25,8 @@ from bot.chat.texts import (
     problems_en,
     results_de,
     results_en,
+    shares_de,
+    shares_en,
     spoken_de,
     spoken_en,
 )
@@ -39,6 +41,7 @@ CATALOGUES: Mapping[str, Mapping[str, str]] = {
         **problems_en.TEXTS,
         **api_en.TEXTS,
         **spoken_en.TEXTS,
+        **shares_en.TEXTS,
     },
     "de": {
         **de.TEXTS,
@@ -49,6 +52,7 @@ CATALOGUES: Mapping[str, Mapping[str, str]] = {
         **problems_de.TEXTS,
         **api_de.TEXTS,
         **spoken_de.TEXTS,
+        **shares_de.TEXTS,
     },
 }
 DEFAULT_LANGUAGE = "en"

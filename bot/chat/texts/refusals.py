@@ -5,11 +5,13 @@ from typing import Any, NamedTuple
 
 from bot.chat.api.content import Moment
 from bot.chat.texts import Value, word
+from bot.chat.texts.gpu_time import minutes
 from bot.requests.refusals import (
     Banned,
     FilesTooLong,
     FilesUsedUp,
     FileTooHeavy,
+    GpuUsedUp,
     LargeEnough,
     LineFull,
     NoLongerWaiting,
@@ -92,6 +94,16 @@ def _quota(refusal: QuotaUsedUp, _: Told) -> Sentence:
 
 def _files(refusal: FilesUsedUp, _: Told) -> Sentence:
     return Sentence("refused.files", {"moment": Moment(refusal.free_at)})
+
+
+def _gpu(refusal: GpuUsedUp, told: Told) -> Sentence:
+    values: dict[str, Value] = {
+        "used": minutes(refusal.used_s, told.language),
+        "limit": minutes(refusal.limit_s, told.language),
+        "held": minutes(refusal.held_s, told.language),
+        "moment": Moment(refusal.free_at),
+    }
+    return Sentence("refused.gpu", values)
 
 
 def _too_many(refusal: TooManyOpen, _: Told) -> Sentence:
@@ -248,6 +260,7 @@ _SENTENCES: Mapping[type, Callable[[Any, Told], Sentence]] = {
     Banned: _banned,
     FilesUsedUp: _files,
     FilesTooLong: _files_too_long,
+    GpuUsedUp: _gpu,
     LargeEnough: _large_enough,
     LimitReached: _limit,
     LineFull: _line_full,

@@ -9,6 +9,7 @@ from bot.chat.api.content import Bar, Body, Content, Markdown, Moment
 from bot.chat.api.origin import NearModel
 from bot.chat.texts import buttons, join, kinds, reasons_de, say, word
 from bot.chat.texts.buttons import Abilities
+from bot.chat.texts.gpu_time import cost
 from bot.chat.texts.kinds import UNKNOWN, Measures
 from bot.chat.texts.problems import told
 from queueing.core import reasons
@@ -48,7 +49,7 @@ def waiting(standing: Standing, language: str) -> Body:
         already_said = True
         body = say(language, "status.loading", model=job.model, host=reason.host or "")
     elif standing.overflow:
-        return say(language, "status.overflow", model=job.model)
+        return join((*say(language, "status.overflow", model=job.model), *cost(job, language)))
     elif standing.position is None:
         body = say(language, "status.pending", model=job.model)
     else:
@@ -60,7 +61,7 @@ def waiting(standing: Standing, language: str) -> Body:
     if standing.overtaken:
         key = "status.overtaken_by_one" if standing.overtaken == 1 else "status.overtaken"
         body += ("\n", *say(language, key, count=standing.overtaken))
-    return join(body)
+    return join((*body, *cost(job, language)))
 
 
 def _about(moment: float, standing: Standing) -> Moment:

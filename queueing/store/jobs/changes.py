@@ -23,6 +23,7 @@ from queueing.store.jobs.batch_reading import (
     known_by_key,
 )
 from queueing.store.jobs.charges import Charges
+from queueing.store.jobs.gpu_use import GpuUse
 from queueing.store.jobs.position_index import LineKey, Move, account_of
 from queueing.store.jobs.rows import (
     Row,
@@ -68,6 +69,7 @@ class Change(NamedTuple):
     runner: str | None
     output: Output | None
     gives_back: bool
+    gpu_s: float = 0.0  # what it took of a card, if it counts
 
 
 class AdmissionCounters:
@@ -89,6 +91,7 @@ class AdmissionCounters:
         self._open: dict[str, int] = {}  # by account
         self._placed: dict[str, int] = {}  # by account: open and not in the overflow
         self._charges = Charges()
+        self._gpu_use = GpuUse()
 
     def forget(self) -> None:
         """Drop everything: the transaction it described was rolled back."""
@@ -128,6 +131,7 @@ class AdmissionCounters:
     ) -> list[Job | Exception]:
         """Accept jobs or find those their keys made before."""
         self.know(connection)
+        self._gpu_use.arrive()
         known = known_by_key(connection, [arrival.new.key for arrival in arrivals])
         full = DiskFull(DISK_FULL) if self._is_short_of_disk() else None
         outcomes: list[Job | Exception] = []
@@ -162,7 +166,7 @@ class AdmissionCounters:
             return LimitReached("owner", limits.max_open)
         if limits.max_waiting is not None and self._waiting.get(new.model, 0) >= limits.max_waiting:
             return LimitReached("line", limits.max_waiting)
-        return None
+        return self._gpu_use.refusal(connection, new.owner, limits)
 
     def _admit(self, arrival: Submission, account: str) -> Job:
         new = arrival.new
@@ -178,6 +182,7 @@ class AdmissionCounters:
         self._unsettled.append(Move(job_id, account, line, seq))
         job = accepted(new, job_id, seq, arrival.now)
         self._charges.charge(job)
+        self._gpu_use.hold(job.owner, job.gpu_s)
         return job
 
     # ------------------------------------------------------------ moving forward
@@ -263,6 +268,7 @@ class AdmissionCounters:
         outputs: list[Row] = []
         given_back: list[Job] = []
         freed: list[Job] = []
+        used: list[tuple[str, float, float]] = []
         for change, is_written in zip(changes, written, strict=True):
             if not is_written:
                 continue
@@ -270,12 +276,16 @@ class AdmissionCounters:
                 freed.append(change.after)
             if change.gives_back:
                 given_back.append(change.after)
+            if change.gpu_s and change.after.finished_at is not None:
+                used.append((change.after.owner, change.after.finished_at, change.gpu_s))
             if change.output is not None:
                 outputs += output_rows(change.after.id, change.output)
         entered = self._let_in(connection, freed) if freed else {}
         _write_outputs(connection, outputs)
         if given_back:
             self._charges.give_back(connection, given_back)
+        if used:
+            self._gpu_use.count(connection, used)
         return [
             make_change(job=change.after, event=change.event, entered=entered.get(change.after.id))
             if is_written

@@ -1,14 +1,17 @@
 """Reading jobs: by number, key or owner, and those that are to be delivered or were interrupted."""
 
+from collections.abc import Mapping
+
 from queueing.core.jobs import Job
 from queueing.core.requests import File, Output
+from queueing.core.storage import GpuTime
 from queueing.store.database import Connection, Database
 from queueing.store.jobs import queries
 from queueing.store.jobs.rows import files_from, job_from, jobs_of, output_from
 
 
 class StoredJobs:
-    """`JobRecords`, `Undelivered` and `InterruptedJobs` in a database."""
+    """`JobRecords`, `CardUse`, `Undelivered` and `InterruptedJobs` in a database."""
 
     def __init__(self, database: Database) -> None:
         self.database_id = database.id
@@ -83,6 +86,24 @@ class StoredJobs:
                 connection.execute(queries.OUTPUTS, (job.id,)).fetchall()
             )
         )
+
+    async def gpu_time(self, owner: str, since: float) -> GpuTime:
+        """Return what an owner's jobs took of the cards since a moment, and what is held."""
+
+        def query(connection: Connection) -> GpuTime:
+            (used_s,) = connection.execute(queries.GPU_USED, (owner, since)).fetchone()
+            (held_s,) = connection.execute(queries.GPU_HELD, (owner,)).fetchone()
+            return GpuTime(used_s=used_s, held_s=held_s)
+
+        return await self._database.read(query)
+
+    async def gpu_used(self, since: float) -> Mapping[str, float]:
+        """Return how many seconds of the cards each owner's jobs took since a moment."""
+
+        def query(connection: Connection) -> Mapping[str, float]:
+            return dict(connection.execute(queries.GPU_USERS, (since,)).fetchall())
+
+        return await self._database.read(query)
 
     async def acknowledge(self, job: Job) -> None:
         """Note that the person has seen the job's end. Idempotent."""

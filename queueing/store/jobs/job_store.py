@@ -103,6 +103,7 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
         output: Output | None = None,
         suspect: bool = False,
         gives_back: bool = False,
+        gpu_s: float = 0.0,
     ) -> JobChanged:
         """Change a job's state as `TRANSITIONS` says and return what has happened.
 
@@ -123,7 +124,7 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
             suspect=suspect,
         )
         gives_back = gives_back or event is JobEvent.FAIL
-        change = Change(event, job, after, runner, output, gives_back)
+        change = Change(event, job, after, runner, output, gives_back, gpu_s)
         return await self._submit(self._changing, change)
 
     async def move_first(self, job_id: int) -> Job | None:

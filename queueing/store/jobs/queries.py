@@ -9,7 +9,7 @@ from queueing.core.jobs import TRANSITIONS, JobEvent
 JOB_COLUMNS = (
     "id, model, request, owner, lane, parent, reply_to, state, seq, attempt, version, not_before,"
     " queued_at, started_at, finished_at, backend, suspect, error, acknowledged, sendings,"
-    " remembered_by"
+    " remembered_by, gpu_s"
 )
 
 # ---------------------------------------------------------------- accepting
@@ -20,10 +20,10 @@ JOBS_BY_KEYS = {
     count: f"SELECT {JOB_COLUMNS}, key FROM jobs WHERE key IN (?{', ?' * (count - 1)})"
     for count in KEYS_AT_ONCE
 }
-_ROW = "(?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ROW = "(?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 INSERT_JOB = (
     "INSERT INTO jobs (id, model, lane, seq, state, not_before, queued_at, owner, key, parent,"
-    f" reply_to, request, remembered_by, bulk) VALUES {_ROW}"
+    f" reply_to, request, remembered_by, bulk, gpu_s) VALUES {_ROW}"
 )
 ROWS_AT_ONCE = 20  # rows per statement: a third cheaper than one by one; more rows gain little
 INSERT_JOBS = INSERT_JOB + f", {_ROW}" * (ROWS_AT_ONCE - 1)
@@ -36,6 +36,17 @@ CHARGE_SEVERAL = CHARGE + ", (?, ?, ?)" * (ROWS_AT_ONCE - 1)
 CHARGES = "SELECT job_id, owner, at FROM charges WHERE at > ?"
 GIVE_BACK = "DELETE FROM charges WHERE job_id = ? RETURNING at"
 PRUNE_CHARGES = "DELETE FROM charges WHERE at <= ?"
+
+# ---------------------------------------------------------------- time on the cards
+
+USE_GPU = (
+    "INSERT INTO gpu_use (owner, at, seconds) VALUES (?, ?, ?) ON CONFLICT (owner, at)"
+    " DO UPDATE SET seconds = gpu_use.seconds + excluded.seconds"
+)
+GPU_USED = "SELECT coalesce(sum(seconds), 0.0) FROM gpu_use WHERE owner = ? AND at >= ?"
+GPU_USERS = "SELECT owner, sum(seconds) FROM gpu_use WHERE at >= ? GROUP BY owner"
+GPU_HELD = "SELECT coalesce(sum(gpu_s), 0.0) FROM jobs WHERE finished_at IS NULL AND owner = ?"
+PRUNE_GPU_USE = "DELETE FROM gpu_use WHERE at <= ?"
 
 # ---------------------------------------------------------------- changing
 

@@ -50,6 +50,7 @@ def job_from(row: Row) -> Job:
         acknowledged=bool(row[18]),
         sendings=row[19],
         remembered_by=row[20],
+        gpu_s=row[21],
     )
 
 
@@ -83,6 +84,7 @@ def accepted(new: NewJob, job_id: int, seq: int | None, now: float) -> Job:
         acknowledged=False,
         sendings=0,
         remembered_by=new.remembered_by,
+        gpu_s=new.gpu_s,
     )
 
 
@@ -102,6 +104,7 @@ def job_row(job: Job, key: str, request: str) -> Row:
         request,
         job.remembered_by,
         int(is_bulk(job.request)),
+        job.gpu_s,
     )
 
 
@@ -145,6 +148,7 @@ def changed(
         acknowledged=job.acknowledged,
         sendings=job.sendings + (event is JobEvent.START),
         remembered_by=job.remembered_by,
+        gpu_s=job.gpu_s,
     )
 
 

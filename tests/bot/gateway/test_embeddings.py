@@ -192,6 +192,22 @@ async def test_embeddings_have_a_limit_of_their_own(tmp_path: Path) -> None:
             call.cancel()
 
 
+async def test_time_on_the_cards_is_limited_here_too(tmp_path: Path) -> None:
+    """A program could keep a card busy all day whose owner may not, or retry it every second."""
+    limited = f"limits: {{gpu_seconds_per_day: 4}}\n{EMBEDDERS.replace('service_s: 0.01', 'service_s: 5')}"
+    async with running(tmp_path, limited) as api, asyncio.TaskGroup() as group:
+        body = {"model": "hashing", "input": "a passage"}
+        calls = [group.create_task(api.post(PATH, body)) for _ in range(2)]
+        await api.until(lambda jobs: len(jobs) == 2)
+        async with api.session.post(f"{api.url}{PATH}", json=body) as refused:
+            error = (await refused.json())["error"]
+            assert (refused.status, error["code"]) == (429, "gpu_time_used_up")
+            assert 1 <= int(refused.headers["Retry-After"]) <= 25 * 3600
+            assert "GPU time for today is used up" in error["message"]
+        for call in calls:
+            call.cancel()
+
+
 async def test_a_call_repeated_after_a_restart_gets_the_answer_it_had(tmp_path: Path) -> None:
     """A program would pay for a batch twice, and could get other numbers."""
     body = {"model": "hashing", "input": ["a cat", "a dog"]}

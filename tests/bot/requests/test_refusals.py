@@ -27,6 +27,7 @@ REFUSALS: tuple[Refusal, ...] = (
     refusals.UnwantedWord(word="snow crash"),
     refusals.QuotaUsedUp(limit=3, free_at=NOW),
     refusals.FilesUsedUp(free_at=NOW),
+    refusals.GpuUsedUp(limit_s=1200.0, used_s=360.0, held_s=900.0, free_at=NOW),
     refusals.TooManyOpen(limit=10, done_at=None),
     refusals.TooManyOpen(limit=10, done_at=NOW),
     refusals.LineFull(model="flux", limit=100, again_at=None),
@@ -93,6 +94,7 @@ def test_a_sentence_holds_the_numbers_and_names_of_its_reason(language: str) -> 
     for refusal, told in (
         (refusals.QuotaUsedUp(limit=37, free_at=NOW), "37"),
         (refusals.LineFull(model="flux", limit=100, again_at=NOW), "100"),
+        (refusals.GpuUsedUp(limit_s=1200, used_s=360, held_s=900, free_at=NOW), "20"),
         (refusals.UnwantedWord(word="snow crash"), "snow crash"),
         (refusals.TextTooLong(length=5000, limit=4000), "5000"),
         (refusals.UnknownStyle(name="x", known=("comic",)), "comic"),

@@ -100,7 +100,7 @@ def test_an_hourly_quota_counts_and_tells_when_it_frees_up() -> None:
         await say(running, "/image flux cat", "fake:1")
 
     answers = in_bot(scenario)
-    assert answers[0] == "fake:1 · open jobs: 10 · per hour: 2 · lane: normal"
+    assert answers[0] == "fake:1 · open jobs: 10 · per hour: 2 · lane: normal · GPU today: 0 min"
     assert "your jobs for this hour (2)" in answers[1]
     assert len(answers) == 2
 
@@ -119,10 +119,16 @@ def test_a_limit_can_be_lifted_and_never_locks_an_admin_out_of_their_own_bot() -
         await say(running, f"/limit {ADMIN}")
 
     answers = in_bot(scenario)
-    assert answers[1] == "fake:1 · open jobs: 10 · per hour: no limit · lane: normal"
+    assert (
+        answers[1]
+        == "fake:1 · open jobs: 10 · per hour: no limit · lane: normal · GPU today: 0 min"
+    )
     assert answers[2] == answers[3]
     assert "lock you out" in answers[2]
-    assert answers[4] == f"{ADMIN} · open jobs: 10 · per hour: no limit · lane: normal"
+    assert (
+        answers[4]
+        == f"{ADMIN} · open jobs: 10 · per hour: no limit · lane: normal · GPU today: 0 min"
+    )
 
 
 def test_an_answer_says_what_happened_where_nothing_did() -> None:
