@@ -8,6 +8,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from uuid import uuid4
 
 from bot.chat.api.attachment_kinds import AttachmentKind, kind_of
@@ -152,6 +153,11 @@ class Calls:
             caller.remember(submit.key)
             return TakenFrame(key=submit.key)
 
+    async def answer_to(self, person: WebPerson, key: str) -> ShownMessage | None:
+        """Return what the call of that key has been answered so far, None if nothing yet."""
+        entry = await self.log.get(person.id, answer_id(self._call_key(person, key)))
+        return None if entry is None else entry.shown
+
     def upload(self, person: WebPerson, file: File) -> str:
         """Keep a file until the person's next line names it, and return its id."""
         upload = uuid4().hex
@@ -232,8 +238,7 @@ class Calls:
         )
 
     def _call(self, person: WebPerson, key: str, command: str, language: str | None) -> Invocation:
-        # The page chooses its keys: only the person in them prevents reuse of another's.
-        key = f"{self.platform}:{person.id}:{key}"
+        key = self._call_key(person, key)
         return Invocation(
             key=key,
             platform=self.platform,
@@ -245,6 +250,10 @@ class Calls:
             language=language,
             respond=self._respond(person.id, key),
         )
+
+    def _call_key(self, person: WebPerson, key: str) -> str:
+        # The page chooses its keys: only the person in them prevents reuse of another's.
+        return f"{self.platform}:{person.id}:{key}"
 
     def _ref(self, chat: str, message: str) -> MessageRef:
         return MessageRef(platform=self.platform, chat=chat, message=message)
@@ -290,6 +299,11 @@ class Calls:
 def line_id(key: str) -> str:
     """Return the id of the message a person's line becomes; the page knows it first."""
     return f"line-{key}"
+
+
+def answer_id(nonce: str) -> str:
+    """Return the id of the message that is sent with a nonce; a call's first answer has its key."""
+    return f"msg-{sha256(nonce.encode()).hexdigest()[:20]}"
 
 
 def _shown_line(chat: str, message: str, say: Say, files: list[File]) -> ShownMessage:

@@ -8,9 +8,8 @@ import asyncio
 import logging
 import os
 import secrets
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
-from hashlib import sha256
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from itertools import chain, count
 
 from aiohttp import web
@@ -23,11 +22,14 @@ from bot.chat.records.chat_log import ChatLog, MemoryLog, ShownMessage
 from bot.config.addresses import is_loopback
 from bot.people.received import Received
 from bot.people.web_people import LOCAL, FixedPeople, OnlyLocal, Together, WebPeople, WebPerson
-from bot.platforms.web.calls import Calls
+from bot.platforms.web.calls import Calls, answer_id
 from bot.platforms.web.content import shown_of
 from bot.platforms.web.lately import Lately
+from bot.platforms.web.operator.picture import OperatorPicture
+from bot.platforms.web.operator.viewer import Viewer
 from bot.platforms.web.server import WebServer
 from bot.platforms.web.small import PastPictures
+from bot.platforms.web.tab import Tab
 from bot.platforms.web.wire import MAX_UPLOAD, CommandRow, ModelLine, command_rows
 from bot.serving.address import Clients
 from bot.serving.listener import Listener
@@ -51,8 +53,8 @@ class Web:
     their own. Without either, every visitor is "local", which is allowed on a loopback address
     only. `names` are further host names of the page, such as a proxy's, and `proxies` the addresses
     of proxies trusted to name the client. `overview` returns the lines of the page's live overview,
-    from memory; `is_admin` says whether to offer the admin commands to a user such as "web:local".
-    `held` is looked at before each answer and each push.
+    from memory; `is_admin` says whether to offer the admin commands to a user such as "web:local",
+    and whether the operator's page is served to them: `operator` is what it shows. `held` is looked at before each answer and each push.
 
     Raises `ValueError` for an address open to others without a token.
     """
@@ -85,6 +87,7 @@ class Web:
         is_admin: Callable[[str], bool] | None = None,
         originals: Originals | None = None,
         past: PastPictures | None = None,
+        operator: OperatorPicture | None = None,
         clock: Clock | None = None,
         held: Held = always,
     ) -> None:
@@ -107,6 +110,7 @@ class Web:
         self._is_admin = is_admin
         self._originals = originals
         self._past = past
+        self._operator = operator
         self._held = held
         self._clock = clock or SystemClock()
         self._lately = Lately(self._clock)
@@ -132,7 +136,8 @@ class Web:
             self.connected.set()
             _logger.info("web chat: the page is at %s", self.url)
             with handler.telling_languages(self._speak):
-                await self._watch_tabs(server)
+                async with _watched(server):
+                    await self._watch_tabs(server)
         finally:
             self.connected.clear()
             self._server = None
@@ -149,7 +154,7 @@ class Web:
 
     def _serve(self, handler: CommandHandler) -> WebServer:
         def commands(person: WebPerson, language: str | None) -> tuple[CommandRow, ...]:
-            admin = self._is_admin is None or self._is_admin(f"{self.name}:{person.id}")
+            admin = self._is_admin is None or self._operates(person)
             return command_rows(handler.commands, language, admin=admin)
 
         calls = Calls(
@@ -169,11 +174,16 @@ class Web:
             overview=self._read_overview,
             loopback=is_loopback(self._host),
             names=self._names,
+            is_admin=self._operates,
+            operator=self._operator,
             originals=self._originals,
             past=self._past,
             clients=self._clients,
             held=self._held,
         )
+
+    def _operates(self, person: WebPerson) -> bool:
+        return self._is_admin is not None and self._is_admin(f"{self.name}:{person.id}")
 
     async def _listen(self, listener: Listener) -> None:
         try:
@@ -190,9 +200,9 @@ class Web:
         while True:
             await self._people.look()
             lines = self._read_overview() if server.tabs else self._lines
-            for tab in server.tabs:
-                if lines != self._lines or not tab.known() or not self._held():
-                    tab.wake()
+            for page in server.pages:
+                if lines != self._lines or not page.known() or not self._held():
+                    page.wake()
             self._lines = lines
             await asyncio.sleep(OVERVIEW_EVERY_S)
 
@@ -252,7 +262,7 @@ class Web:
         quiet: bool = False,
     ) -> MessageRef:
         self._require(chat, content)
-        message = f"msg-{secrets.token_hex(10)}" if nonce is None else _nonce_id(nonce)
+        message = f"msg-{secrets.token_hex(10)}" if nonce is None else answer_id(nonce)
         ref = MessageRef(platform=self.name, chat=chat, message=message)
         shown = await _shown(ref, content, quiet=quiet, reply_to=reply_to)
         with _stored():
@@ -287,14 +297,17 @@ class Web:
 
     def _speak(self, user: str, language: str | None) -> None:
         """Switch all open pages of a person to the language they chose."""
-        for tab in self._server.tabs if self._server is not None else ():
-            if f"{self.name}:{tab.person.id}" == user:
-                tab.speak(language)
+        for page in self._pages():
+            if f"{self.name}:{page.person.id}" == user:
+                page.speak(language)
 
     def _wake(self, chat: str) -> None:
-        for tab in self._server.tabs if self._server is not None else ():
-            if tab.person.id == chat:
-                tab.wake()
+        for page in self._pages():
+            if page.person.id == chat:
+                page.wake()
+
+    def _pages(self) -> Iterable[Tab | Viewer]:
+        return () if self._server is None else self._server.pages
 
     def _require(self, chat: str, content: Content) -> None:
         self._require_up()
@@ -316,6 +329,18 @@ def _known(token: str | None, people: WebPeople | None) -> WebPeople:
     return Together(owner, people) if people else owner
 
 
+@asynccontextmanager
+async def _watched(server: WebServer) -> AsyncIterator[None]:
+    """Keep the operators' pages up to date until the block ends."""
+    watching = None if server.watcher is None else asyncio.create_task(server.watcher.run())
+    try:
+        yield
+    finally:
+        if watching is not None:
+            watching.cancel()
+            await asyncio.wait([watching])
+
+
 @contextmanager
 def _stored() -> Iterator[None]:
     # A log that cannot be written now is a chat that does not answer: the caller retries.
@@ -333,7 +358,3 @@ async def _shown(
     return await asyncio.to_thread(
         shown_of, ref.chat, ref.message, content, quiet=quiet, reply_to=reply_to
     )
-
-
-def _nonce_id(nonce: str) -> str:
-    return f"msg-{sha256(nonce.encode()).hexdigest()[:20]}"

@@ -5,10 +5,10 @@ and requests that change something must come from its own page.
 """
 
 import asyncio
-import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import chain
 from urllib.parse import unquote
 
 from aiohttp import web
@@ -17,14 +17,16 @@ from aiohttp.typedefs import Handler
 from bot.chat.api.held import Held, always
 from bot.people.web_people import WebPeople, WebPerson
 from bot.platforms.web.calls import Calls
-from bot.platforms.web.guard import (
-    HEADERS,
-    origin_allowed,
-)
+from bot.platforms.web.guard import HEADERS
 from bot.platforms.web.lately import Lately
+from bot.platforms.web.operator.picture import OperatorPicture
+from bot.platforms.web.operator.routes import OperatorRoutes
+from bot.platforms.web.operator.viewer import Viewer
+from bot.platforms.web.operator.watcher import Watcher
 from bot.platforms.web.page import page_files
+from bot.platforms.web.page_requests import Assets, browsers_language, require_own_page
 from bot.platforms.web.small import PastPictures, Small, past_file, small_file
-from bot.platforms.web.tab import NOT_KNOWN, Tab
+from bot.platforms.web.tab import CLOSE_S, HEARTBEAT_S, NOT_KNOWN, TOO_MANY_TABS, Tab
 from bot.platforms.web.wire import MAX_FILES, MAX_FRAME, MAX_UPLOAD, CommandRow, ModelLine
 from bot.requests.images import bare
 from bot.serving import originals as signed_links
@@ -37,11 +39,8 @@ from queueing.core.requests import File
 
 COOKIE = "usher"
 COOKIE_S = 400 * 24 * 3600  # the longest a browser keeps one
-HEARTBEAT_S = 20.0
-CLOSE_S = 2.0  # how long a page may take to close
 UPLOAD_S = 600.0  # for the largest picture over a slow connection
 MAX_TABS = 20  # open pages of one person
-TOO_MANY_TABS = 4429  # as NOT_KNOWN
 TOO_MANY_TOKENS = "Too many wrong tokens came from your address. Please try again in a minute.\n"
 NOT_OUR_NAME = (
     "The web chat does not answer to this name. "
@@ -55,8 +54,9 @@ class WebServer:
     """The routes of one web chat. `tabs` are the open pages.
 
     `commands` returns the rows a person is offered, by person and language. `originals` are the
-    files behind signed links, `past` the pictures of past jobs; `clients` identifies requests. Without
-    the post that `held` asks about, it answers none.
+    files behind signed links, `past` the pictures of past jobs; `clients` identifies requests.
+    `operator` is what admins see on their page, None where there is no such page. Without the post
+    that `held` asks about, it answers no request.
     """
 
     def __init__(
@@ -69,6 +69,8 @@ class WebServer:
         overview: Callable[[], Sequence[ModelLine]],
         loopback: bool,
         names: Collection[str],
+        is_admin: Callable[[WebPerson], bool],
+        operator: OperatorPicture | None = None,
         originals: Originals | None = None,
         past: PastPictures | None = None,
         clients: Clients | None = None,
@@ -90,7 +92,10 @@ class WebServer:
         self._clients = clients or Clients()
         self._uploading: Counter[str] = Counter()  # by person
         self._files = FileSender()
-        self._page = page_files()
+        self._page = Assets(page_files())
+        self._is_admin = is_admin
+        self.watcher = None if operator is None else Watcher(operator)
+        self._operator = None if self.watcher is None else self._operator_routes(self.watcher)
 
     def app(self) -> web.Application:
         """Return the application that serves them."""
@@ -116,7 +121,22 @@ class WebServer:
         app.router.add_get("/files/{file}", self._file)
         app.router.add_get("/past/{job}", self._past_picture)
         app.router.add_get(signed_links.PATH, self._original)
+        if self._operator is not None:
+            self._operator.add_to(app.router)
         return app
+
+    @property
+    def pages(self) -> Iterator[Tab | Viewer]:
+        """Every open page, of the chat and of operators."""
+        return chain(self.tabs, () if self._operator is None else self._operator.viewers)
+
+    def _operator_routes(self, watcher: Watcher) -> OperatorRoutes:
+        return OperatorRoutes(watcher, calls=self._calls, admin_of=self._admin, held=self._held)
+
+    def _admin(self, request: web.Request) -> WebPerson | None:
+        """Return whose request it is if they are an admin."""
+        person = self._person(request)
+        return person if person is not None and self._is_admin(person) else None
 
     # ------------------------------------------------------------ the page
 
@@ -125,7 +145,7 @@ class WebServer:
         # link followed from another site comes without the SameSite=Strict cookie.
         token = request.query.get("token")
         if token is None:
-            return self._asset(request, "index.html")
+            return self._page.answer(request, "index.html")
         response = web.Response(status=303, headers={"Location": "/"})
         if not self._guesses.may_try(self._address(request), token):
             raise web.HTTPTooManyRequests(text=TOO_MANY_TOKENS)
@@ -137,24 +157,13 @@ class WebServer:
 
     async def _sign_out(self, request: web.Request) -> web.Response:
         """Make the browser forget the token and its cached pictures."""
-        _require_own_page(request)
+        require_own_page(request)
         response = web.Response(status=204, headers={"Clear-Site-Data": '"cache"'})
         _set_cookie(request, response, "", 0)
         return response
 
     async def _static(self, request: web.Request) -> web.Response:
-        return self._asset(request, request.match_info["name"])
-
-    def _asset(self, request: web.Request, name: str) -> web.Response:
-        # Looked up among the files read at start: no path is ever made from a request.
-        if name not in self._page:
-            raise web.HTTPNotFound
-        kind, body = self._page[name]
-        tag = hashlib.sha256(body).hexdigest()[:16]
-        headers = {"Cache-Control": "no-cache", "ETag": f'"{tag}"'}
-        if any(known.value == tag for known in request.if_none_match or ()):
-            return web.Response(status=304, headers=headers)
-        return web.Response(body=body, content_type=kind, charset="utf-8", headers=headers)
+        return self._page.answer(request, request.match_info["name"])
 
     # ------------------------------------------------------------ the person's own
 
@@ -188,7 +197,7 @@ class WebServer:
         return person
 
     async def _socket(self, request: web.Request) -> web.WebSocketResponse:
-        _require_own_page(request)
+        require_own_page(request)
         socket = web.WebSocketResponse(
             timeout=CLOSE_S, heartbeat=HEARTBEAT_S, max_msg_size=MAX_FRAME
         )
@@ -205,7 +214,7 @@ class WebServer:
     async def _serve(
         self, socket: web.WebSocketResponse, person: WebPerson, request: web.Request
     ) -> None:
-        chosen, language = await self._calls.language_of(person), _language(request)
+        chosen, language = await self._calls.language_of(person), browsers_language(request)
         tab = Tab(
             socket,
             person,
@@ -214,6 +223,7 @@ class WebServer:
             language=language,
             commands=self._commands(person, chosen or language),
             signed_in=self._people.by_token("") is None,
+            operates=self._operator is not None and self._is_admin(person),
             known=lambda: self._person(request) == person,
             overview=self._overview,
             held=self._held,
@@ -225,7 +235,7 @@ class WebServer:
             self.tabs.discard(tab)
 
     async def _upload(self, request: web.Request) -> web.Response:
-        _require_own_page(request)
+        require_own_page(request)
         person = self._require_person(request)
         if not self._calls.allowed(person) or self._uploading[person.id] >= MAX_FILES:
             raise web.HTTPTooManyRequests
@@ -290,8 +300,8 @@ class WebServer:
 
     async def _close_tabs(self, _app: web.Application) -> None:
         async with asyncio.TaskGroup() as group:
-            for tab in list(self.tabs):
-                group.create_task(tab.close())
+            for page in list(self.pages):
+                group.create_task(page.close())
 
 
 def _set_cookie(request: web.Request, response: web.Response, token: str, age_s: int) -> None:
@@ -310,13 +320,6 @@ async def _add_headers(_request: web.Request, response: web.StreamResponse) -> N
         response.headers.setdefault(name, value)
 
 
-def _require_own_page(request: web.Request) -> None:
-    headers = request.headers
-    scheme = headers.get("X-Forwarded-Proto")
-    if not origin_allowed(headers.get("Origin"), headers.get("Host", ""), scheme):
-        raise web.HTTPForbidden(text="Only the web chat's own page may do that.")
-
-
 async def _read_body(request: web.Request) -> bytes:
     too_large = web.HTTPRequestEntityTooLarge(max_size=MAX_UPLOAD, actual_size=MAX_UPLOAD + 1)
     if (request.content_length or 0) > MAX_UPLOAD:
@@ -327,8 +330,3 @@ async def _read_body(request: web.Request) -> bytes:
         if len(data) > MAX_UPLOAD:  # the announced length may be missing
             raise too_large
     return bytes(data)
-
-
-def _language(request: web.Request) -> str | None:
-    first = request.headers.get("Accept-Language", "").split(",")[0].split(";")[0].strip()
-    return first[:20] or None

@@ -49,6 +49,9 @@ _log = logging.getLogger(__name__)
 PAGE = 60  # messages sent at once
 FRAMES_PER_S = 30.0
 FRAMES_BURST = 150
+HEARTBEAT_S = 20.0
+CLOSE_S = 2.0  # how long a page may take to close
+TOO_MANY_TABS = 4429  # as NOT_KNOWN
 NOT_KNOWN = 4401  # a close code: browsers hide from the page why a handshake was refused
 MAX_REPLIES = 200  # for a page that does not read them
 
@@ -71,6 +74,7 @@ class Tab:
         language: str | None,
         commands: tuple[CommandRow, ...],
         signed_in: bool,
+        operates: bool,
         known: Callable[[], bool],
         overview: Callable[[], Sequence[ModelLine]],
         held: Held,
@@ -82,6 +86,7 @@ class Tab:
         self._language = chosen or language
         self._commands = commands
         self._signed_in = signed_in
+        self._operates = operates
         self.known = known
         self._overview = overview
         self._held = held
@@ -180,6 +185,7 @@ class Tab:
                 name=self.person.name,
                 commands=self._commands,
                 signed_in=self._signed_in,
+                operates=self._operates,
             )
         )
         self._reply(Language(language=language_of(self._language)))

@@ -116,7 +116,8 @@ class CommandRow(Record):
 class Welcome(Record):
     """Answers `Hello`; the page forgets what it shows when `fresh`.
 
-    `signed_in` says that a token let the person in, so that they can sign out.
+    `signed_in` says that a token let the person in, so that they can sign out; `operates`, that the
+    operator's page is theirs to open.
     """
 
     type: Literal["welcome"] = "welcome"
@@ -126,6 +127,7 @@ class Welcome(Record):
     name: str
     commands: tuple[CommandRow, ...]
     signed_in: bool = False
+    operates: bool = False
     max_upload: int = MAX_UPLOAD
     max_files: int = MAX_FILES
     max_text: int = MAX_TEXT

@@ -1,0 +1,87 @@
+// What an admin does here: the same commands as in a chat, with the bot's own answers shown below.
+
+import { drawBody } from "/static/body.js";
+import { byId, make } from "/static/dom.js";
+import { write } from "./nodes.js";
+import { tell } from "./words.js";
+
+const SHOWN = 4; // answers at once; all are in the chat as well
+
+export class Acts {
+  constructor() {
+    this.outcomes = new Map(); // by key
+    byId("confirm-no").addEventListener("click", () => byId("confirm").close());
+    byId("confirm-form").addEventListener("submit", () => this.confirmed?.());
+  }
+
+  /** Carry out a command with its values; `said` are the names it is described with here. */
+  perform(command, { values = {}, job = null, said = {} } = {}) {
+    const bytes = crypto.getRandomValues(new Uint8Array(16));
+    const key = [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    const given = Object.fromEntries(Object.entries(values).filter(([, value]) => value));
+    this.begin(key, tell(`said.${command}`, said));
+    this.live.send({ type: "submit", key, command, job, values: given });
+  }
+
+  /** Ask first; `fields` are lines to fill in, which become values of the command. */
+  ask({ title, text, yes, fields = [] }, command, act) {
+    const inputs = fields.map((field) => make("input", { id: `confirm-${field.name}`, autocomplete: "off", ...field.input }));
+    byId("confirm-fields").replaceChildren(...fields.map((field, at) => make("div", { className: "field" },
+      make("label", { htmlFor: inputs[at].id }, field.label), inputs[at])));
+    write(byId("confirm-title"), title);
+    write(byId("confirm-text"), text);
+    write(byId("confirm-yes"), yes);
+    write(byId("confirm-no"), tell("keep"));
+    this.confirmed = () => {
+      const filled = fields.map((field, at) => [field.name, inputs[at].value.trim()]);
+      this.perform(command, { ...act, values: { ...act.values, ...Object.fromEntries(filled) } });
+    };
+    byId("confirm").showModal();
+    (inputs[0] ?? byId("confirm-no")).focus();
+  }
+
+  // -------------------------------------------------------------- what came of it
+
+  begin(key, words) {
+    const answer = make("div", { className: "outcome-text" }, tell("sending"));
+    const away = make("button", { type: "button", className: "icon", "aria-label": `${tell("dismiss")}: ${words}` }, "×");
+    const node = make("li", { className: "outcome" }, make("div", {}, make("b", {}, words), answer), away);
+    away.addEventListener("click", () => this.dismiss(key));
+    this.outcomes.set(key, { node, answer });
+    byId("outcomes").append(node);
+    while (this.outcomes.size > SHOWN) this.dismiss(this.outcomes.keys().next().value);
+  }
+
+  dismiss(key) {
+    this.outcomes.get(key)?.node.remove();
+    this.outcomes.delete(key);
+  }
+
+  taken({ key }) {
+    const outcome = this.outcomes.get(key);
+    if (outcome && !outcome.answered) write(outcome.answer, tell("waitingForAnswer"));
+  }
+
+  answer({ key, body }) {
+    const outcome = this.outcomes.get(key);
+    if (!outcome) return;
+    if (!outcome.answered) outcome.answer.replaceChildren();
+    outcome.answered = true;
+    drawBody(outcome.answer, body);
+  }
+
+  refused({ key, reason }) {
+    this.failed(key, tell(`refused.${reason}`));
+  }
+
+  lost(key) {
+    this.failed(key, tell("notSent"));
+  }
+
+  failed(key, words) {
+    const outcome = this.outcomes.get(key);
+    if (!outcome) return;
+    outcome.node.classList.add("failed");
+    write(outcome.answer, words);
+  }
+}

@@ -1,0 +1,83 @@
+// Puts the operator's page together: now, the last hours, people, and what is done about them.
+
+import { byId } from "/static/dom.js";
+import { language, speak } from "/static/texts.js";
+import { Acts } from "./acts.js";
+import { History } from "./history.js";
+import { HostCard } from "./hosts.js";
+import { LineRow, Preload } from "./lines.js";
+import { keyed, nameModels, write } from "./nodes.js";
+import { People } from "./people.js";
+import { Live } from "./socket.js";
+import { number } from "./units.js";
+import { tell } from "./words.js";
+
+const acts = new Acts();
+const people = new People(acts);
+const preload = new Preload(acts);
+const history = new History();
+let everythingPaused = false;
+let showedHistory = false;
+
+const live = new Live({
+  state: showState,
+  now: ({ body }) => showNow(body),
+  people: ({ body }) => people.draw(body),
+  readable: ({ readable }) => (byId("unreadable").hidden = readable),
+  language: (message) => speak(message.language),
+  taken: (message) => acts.taken(message),
+  refused: (message) => acts.refused(message),
+  answer: (message) => acts.answer(message),
+  lost: (key) => acts.lost(key),
+});
+acts.live = live;
+
+function showState(state) {
+  const node = byId("connection");
+  if (state === "connecting" && node.dataset.state === "lost") return; // one long wait, not many short ones
+  node.dataset.state = state;
+  document.documentElement.dataset.connection = state; // times count down while they can be true
+  write(byId("connection-text"), tell(state));
+  byId("sheet").classList.toggle("stale", state === "lost");
+  if (state === "unknown") byId("sheet").replaceChildren(); // nothing of it is theirs to see any more
+}
+
+function showNow(body) {
+  nameModels([...body.lines.map((line) => line.model), ...body.idle_models].sort());
+  keyed(byId("hosts"), body.hosts, (host) => host.name, (host) => new HostCard(host, acts));
+  keyed(byId("lines"), body.lines, (line) => line.model, (line) => new LineRow(line, acts));
+  byId("no-lines").hidden = body.lines.length > 0;
+  const sum = (name) => body.lines.reduce((total, line) => total + line[name], 0);
+  write(byId("summary"), tell("summaryNow", { running: number(sum("running")), waiting: number(sum("waiting")) }));
+  preload.draw([...body.lines.map((line) => line.model), ...body.idle_models].sort(), body.hosts.map((host) => host.name));
+  showPaused(body.mode === "paused");
+  showCluster(body.cluster);
+  if (!showedHistory) history.read(); // after the models have their hues
+  showedHistory = true;
+}
+
+function showPaused(paused) {
+  everythingPaused = paused;
+  byId("all-paused").hidden = !paused;
+  byId("everything").hidden = false;
+  write(byId("everything"), tell(paused ? "resumeAll" : "pauseAll"));
+}
+
+function showCluster(cluster) {
+  byId("cluster").hidden = !cluster;
+  if (cluster) write(byId("cluster"), tell(cluster.queue ? "clusterHere" : "clusterNone", cluster));
+}
+
+byId("everything").addEventListener("click", () =>
+  acts.perform(everythingPaused ? "resume" : "pause", { said: { what: tell("everything") } }));
+
+const TEXTS = {
+  skip: "skip", "to-chat": "chat", "to-now": "now", "to-hours": "hours", "to-people": "people", "now-title": "now",
+  "lines-title": "lines", "no-lines": "noLines", "hours-title": "hours", "people-title": "people",
+  "outcomes-title": "outcomes", unreadable: "unreadable", "all-paused": "allPaused",
+};
+for (const [id, key] of Object.entries(TEXTS)) write(byId(id), tell(key));
+byId("ways").setAttribute("aria-label", tell("ways"));
+document.title = tell("title");
+document.documentElement.lang = language;
+live.connect();

@@ -1,0 +1,48 @@
+// Columns over time: for each step a pale one and a strong one before it, such as 95 % and median.
+
+import { make } from "/static/dom.js";
+import { Explorer, table } from "./explore.js";
+import { draw, write } from "./nodes.js";
+import { between } from "./units.js";
+import { tell } from "./words.js";
+
+const HEIGHT = 64;
+const ROOM = 4; // above the highest column
+
+export class Columns {
+  /** `title` stands above it, `label` says what it is to those who hear it, `heads` name the table. */
+  constructor(title, label, hue, heads) {
+    this.chart = new Explorer(label, HEIGHT);
+    this.most = make("span", { className: "most dim" });
+    this.table = table(label, [tell("time"), ...heads], () => this.cells());
+    this.heading = make("span", { className: "chart-title" }, title);
+    this.node = make("div", { className: `columns ${hue}` },
+      make("div", { className: "chart-head" }, this.heading, this.chart.told, this.most), this.chart.stage, this.table.node);
+  }
+
+  /** Draw steps of a history: `bars(step)` are heights from the back to the front, each with its
+   *  class; `words(step)` tells one, `cells(step)` is its row of the table. */
+  draw({ begins, ends, step_s: stepS, span }, steps, { bars, words, cells, scale }) {
+    const count = Math.max(1, Math.round((ends - begins) / stepS));
+    const byPlace = new Map(steps.map((step) => [Math.round((step.at - begins) / stepS), step]));
+    const most = Math.max(0, ...steps.flatMap((step) => bars(step).map((bar) => bar.height)));
+    const nodes = [draw("line", { x1: 0, x2: 1000, y1: HEIGHT - 0.5, y2: HEIGHT - 0.5, class: "ground" })];
+    for (const [place, step] of byPlace) {
+      for (const bar of bars(step)) {
+        if (!(bar.height > 0)) continue;
+        const height = Math.max(1.5, (bar.height / most) * (HEIGHT - ROOM));
+        nodes.push(draw("rect", {
+          x: ((place + 0.12) * 1000) / count, width: 760 / count, y: HEIGHT - height, height, class: bar.kind,
+        }));
+      }
+    }
+    write(this.most, most > 0 ? tell("atMost", { value: scale(most) }) : "");
+    const timeOf = (place) => between(begins + place * stepS, begins + (place + 1) * stepS, span);
+    this.chart.fill(nodes, count, (place) => {
+      const step = byPlace.get(place);
+      return `${timeOf(place)} · ${step ? words(step) : tell("stepNone")}`;
+    });
+    this.cells = () => [...byPlace].map(([place, step]) => [timeOf(place), ...cells(step)]).reverse();
+    this.table.fill();
+  }
+}

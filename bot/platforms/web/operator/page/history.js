@@ -1,0 +1,206 @@
+// The last hours: an hour, a day or a week, read again while it is looked at.
+
+import { byId, make } from "/static/dom.js";
+import { Columns } from "./columns.js";
+import { keyed, swatch, write } from "./nodes.js";
+import { HostTime, legend } from "./timeline.js";
+import { duration, number, share } from "./units.js";
+import { tell } from "./words.js";
+import { causeWords } from "./causes.js";
+
+const SPANS = ["hour", "day", "week"];
+const REFRESH_MS = { hour: 10_000, day: 60_000, week: 300_000 };
+const MODELS_SHOWN = 6;
+
+export class History {
+  constructor() {
+    this.span = "hour";
+    this.all = false;
+    write(byId("spans-title"), tell("span"));
+    byId("spans").append(...SPANS.map((span) => this.choice(span)));
+    document.addEventListener("visibilitychange", () => this.read());
+  }
+
+  choice(span) {
+    const input = make("input", { type: "radio", name: "span", value: span, checked: span === this.span });
+    input.addEventListener("change", () => {
+      this.span = span;
+      this.read();
+    });
+    return make("label", {}, input, make("span", {}, tell(span)));
+  }
+
+  /** Read and draw; again after a while, as long as the page is looked at. */
+  async read() {
+    clearTimeout(this.timer);
+    if (document.hidden) return;
+    const span = this.span;
+    this.timer = setTimeout(() => this.read(), REFRESH_MS[span]);
+    try {
+      const answer = await fetch(`/operator/hours/${span}`);
+      if (!answer.ok) throw new Error(String(answer.status));
+      const hours = await answer.json();
+      if (span !== this.span) return;
+      this.draw(hours);
+      byId("hours-trouble").hidden = true;
+    } catch {
+      write(byId("hours-trouble"), tell("hoursTrouble"));
+      byId("hours-trouble").hidden = false;
+    }
+  }
+
+  draw(hours) {
+    this.hours = hours;
+    this.parts ??= this.build();
+    const { hosts, models } = hours;
+    const empty = models.length === 0 && hosts.every((host) => !host.segments.length && !host.shares.length);
+    this.parts.empty.hidden = !empty;
+    this.parts.body.hidden = empty;
+    keyed(this.parts.hosts, hosts.map((host) => ({ ...host, hours })), (host) => host.name, (host) => new HostTime(host));
+    this.drawLegend(hosts);
+    const shown = this.all ? models : models.slice(0, MODELS_SHOWN);
+    const withHours = shown.map((model) => ({ ...model, hours }));
+    keyed(this.parts.models, withHours, (model) => model.name, (model) => new ModelTime(model));
+    this.parts.more.hidden = shown.length === models.length;
+    write(this.parts.more, tell("showAllModels", { count: number(models.length) }));
+    this.drawLoads(hours);
+    this.drawPromises(hours);
+    this.drawErrors(hours.errors);
+  }
+
+  build() {
+    const parts = {
+      empty: make("p", { className: "panel dim" }, tell("hoursEmpty")),
+      hosts: make("ul", { className: "panel host-times" }),
+      legend: make("div", {}),
+      models: make("ul", { className: "model-times" }),
+      more: make("button", { type: "button", className: "plain" }),
+      loads: new Columns(tell("loadsTitle"), tell("loadsOver"), "", [tell("loadsHead"), tell("evictionsHead"), tell("failedLoadsHead")]),
+      promised: make("p", { className: "big-share" }),
+      promises: new Columns(tell("promises"), tell("promisesOver"), "", [tell("given"), tell("kept")]),
+      errors: make("ul", { className: "errors" }),
+      noErrors: make("p", { className: "dim" }, tell("noErrors")),
+    };
+    parts.more.addEventListener("click", () => {
+      this.all = true;
+      this.draw(this.hours);
+      parts.models.children[MODELS_SHOWN]?.querySelector(".stage").focus();
+    });
+    parts.body = make("div", {},
+      make("h3", { className: "sub" }, tell("timeline")), parts.legend, parts.hosts,
+      make("h3", { className: "sub" }, tell("models")), parts.models, parts.more,
+      make("div", { className: "three" },
+        make("div", { className: "panel" }, parts.loads.node),
+        make("div", { className: "panel" }, parts.promised, parts.promises.node),
+        make("div", { className: "panel" }, make("h3", { className: "chart-title" }, tell("errors")), parts.errors, parts.noErrors)));
+    byId("charts").append(parts.empty, parts.body);
+    return parts;
+  }
+
+  drawLegend(hosts) {
+    const ran = hosts.flatMap((host) => host.segments.filter((each) => each.kind === "run").flatMap((each) => each.models));
+    const models = [...new Set(ran)].sort();
+    const told = models.join("\n");
+    if (this.legendOf === told) return;
+    this.legendOf = told;
+    this.parts.legend.replaceChildren(legend(models));
+  }
+
+  drawLoads(hours) {
+    const byTime = new Map();
+    for (const step of hours.models.flatMap((model) => model.steps)) {
+      const sum = byTime.get(step.at) ?? { at: step.at, loads: 0, evictions: 0, failed: 0 };
+      sum.loads += step.loads;
+      sum.evictions += step.evictions;
+      sum.failed += step.failed_loads;
+      byTime.set(step.at, sum);
+    }
+    this.parts.loads.draw(hours, [...byTime.values()].sort((one, other) => one.at - other.at), {
+      bars: (step) => [{ height: step.loads, kind: "pale" }, { height: step.evictions, kind: "strong" }, { height: step.failed, kind: "bad" }],
+      words: (step) => tell("stepLoads", step),
+      cells: (step) => [number(step.loads), number(step.evictions), number(step.failed)],
+      scale: number,
+    });
+  }
+
+  drawPromises(hours) {
+    const { given, kept, steps } = hours.promises;
+    const facts = given ? tell("promisesFacts", { kept: number(kept), given: number(given) }) : tell("noPromises");
+    this.parts.promised.replaceChildren(...(given ? [make("b", {}, share(kept / given)), " "] : []), make("span", { className: "dim" }, facts));
+    this.parts.promises.draw(hours, steps, {
+      bars: (step) => [{ height: step.given, kind: "pale" }, { height: step.kept, kind: "strong" }],
+      words: (step) => tell("stepPromises", step),
+      cells: (step) => [number(step.given), number(step.kept)],
+      scale: number,
+    });
+  }
+
+  drawErrors(errors) {
+    const most = Math.max(1, ...errors.map((error) => error.count));
+    const rows = errors.map((error) => ({ ...error, part: error.count / most }));
+    keyed(this.parts.errors, rows, (error) => `${error.cause} ${error.model}`, (error) => new ErrorRow(error));
+    this.parts.noErrors.hidden = errors.length > 0;
+  }
+}
+
+class ModelTime {
+  constructor({ name }) {
+    this.facts = make("p", { className: "dim facts" });
+    const hue = "own-hue";
+    this.jobs = new Columns(tell("done"), tell("throughputOf", { model: name }), hue, [tell("done"), tell("failedHead"), tell("cancelledHead")]);
+    this.waits = new Columns(tell("waits"), tell("waitsOf", { model: name }), hue, [tell("median"), tell("p95")]);
+    this.swatch = swatch(name);
+    this.node = make("li", { className: "panel" },
+      make("h4", {}, this.swatch, name), this.facts, this.jobs.node, this.waits.node);
+  }
+
+  draw(model) {
+    const { hours } = model;
+    this.swatch.className = swatch(model.name).className;
+    this.node.className = `panel ${this.swatch.className.replace("swatch", "")}`;
+    write(this.facts, modelFacts(model));
+    write(this.jobs.heading, tell("throughput", { step: duration(hours.step_s) }));
+    const ended = model.steps.filter((step) => step.done + step.failed + step.cancelled > 0);
+    this.jobs.draw(hours, ended, {
+      bars: (step) => [
+        { height: step.done + step.cancelled + step.failed, kind: "bad" },
+        { height: step.done + step.cancelled, kind: "pale" },
+        { height: step.done, kind: "strong" },
+      ],
+      words: (step) => tell("stepJobs", step),
+      cells: (step) => [number(step.done), number(step.failed), number(step.cancelled)],
+      scale: number,
+    });
+    this.waits.draw(hours, model.steps.filter((step) => step.wait_median_s !== null), {
+      bars: (step) => [{ height: step.wait_p95_s, kind: "pale" }, { height: step.wait_median_s, kind: "strong" }],
+      words: (step) => tell("stepWaits", { median: duration(step.wait_median_s), p95: duration(step.wait_p95_s) }),
+      cells: (step) => [duration(step.wait_median_s), duration(step.wait_p95_s)],
+      scale: duration,
+    });
+  }
+}
+
+function modelFacts(model) {
+  const told = [tell("modelFacts", { done: number(model.done) })];
+  if (model.failed) told.push(tell("failed", { count: number(model.failed) }));
+  if (model.cancelled) told.push(tell("cancelled", { count: number(model.cancelled) }));
+  if (model.wait_median_s !== null) {
+    told.push(tell("waitFacts", { median: duration(model.wait_median_s), p95: duration(model.wait_p95_s) }));
+    if (model.service_median_s !== null) told.push(tell("serviceFacts", { median: duration(model.service_median_s) }));
+  }
+  return told.join(" · ");
+}
+
+class ErrorRow {
+  constructor(error) {
+    this.bar = make("span", { className: "error-bar", "aria-hidden": "true" });
+    this.count = make("b", {});
+    this.node = make("li", {}, make("span", { className: "grow" }, causeWords(error.cause)),
+      make("span", { className: "dim" }, error.model), this.count, make("span", { className: "error-track" }, this.bar));
+  }
+
+  draw(error) {
+    this.bar.style.width = `${100 * error.part}%`;
+    write(this.count, number(error.count));
+  }
+}

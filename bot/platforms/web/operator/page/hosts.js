@@ -1,0 +1,158 @@
+// Hosts: each a card with a bar of its memory, its servers, and what runs on it.
+
+import { make } from "/static/dom.js";
+import { moment } from "/static/moments.js";
+import { button, hueOf, keyed, pin, swatch, write, writeParts } from "./nodes.js";
+import { share, size, when } from "./units.js";
+import { tell } from "./words.js";
+
+let hostsMade = 0;
+const NARROWEST = 0.09; // of the bar: less has no room for a name
+
+export class HostCard {
+  constructor(host, acts) {
+    this.acts = acts;
+    this.name = host.name;
+    const id = `host-${++hostsMade}`; // a name may hold what an id cannot
+    this.mode = make("span", { className: "chip" });
+    this.used = make("span", { className: "used" });
+    this.pause = button("", "", () => this.togglePause());
+    this.drain = button(tell("drain"), `${tell("drain")}: ${host.name}`,
+      () => acts.perform("drain", { values: { host: this.name }, said: { host: this.name } }));
+    this.bar = make("div", { className: "bar-of-memory", role: "img" });
+    this.copies = make("ul", { className: "rows", "aria-label": tell("copies") });
+    this.running = make("ul", { className: "rows", "aria-label": tell("runningJobs") });
+    this.servers = make("ul", { className: "rows servers", "aria-label": tell("servers") });
+    this.nothing = make("p", { className: "dim none" }, tell("nothingRuns"));
+    this.node = make("article", { className: "panel host", "aria-labelledby": id },
+      make("header", {}, make("h3", { id }, host.name), this.mode, this.used,
+        make("span", { className: "act-row" }, this.pause, this.drain)),
+      this.bar, this.copies, this.running, this.nothing, this.servers);
+  }
+
+  togglePause() {
+    const command = this.host.mode === "open" ? "pause" : "resume";
+    this.acts.perform(command, { values: { host: this.name }, said: { what: this.name } });
+  }
+
+  draw(host) {
+    this.host = host;
+    this.node.dataset.mode = host.mode;
+    write(this.mode, tell(host.mode));
+    const words = tell(host.mode === "open" ? "pause" : "resume");
+    write(this.pause, words);
+    this.pause.setAttribute("aria-label", `${words}: ${host.name}`);
+    const { memory } = host;
+    const used = memory.resident_mb + memory.loading_mb + memory.foreign_mb;
+    write(this.used, tell("memory", { used: size(used), total: size(memory.total_mb) }));
+    this.drawBar(host);
+    keyed(this.copies, host.copies, (copy) => `${copy.model} ${copy.backend}`, (copy) => new CopyRow(copy, this));
+    keyed(this.running, host.running, (job) => job.job, (job) => new JobRow(job, this.acts));
+    this.nothing.hidden = host.running.length > 0;
+    keyed(this.servers, host.servers, (server) => server.name, (server) => new ServerRow(server));
+  }
+
+  drawBar({ name, memory, copies }) {
+    const whole = Math.max(memory.total_mb, memory.resident_mb + memory.loading_mb + memory.foreign_mb, 1);
+    const parts = copies.filter((copy) => copy.mb > 0).map((copy) => ({
+      key: `${copy.model} ${copy.backend}`, mb: copy.mb, kind: copy.state, hue: hueOf(copy.model),
+      name: copy.model, pinned: copy.pinned, told: `${copy.model} ${size(copy.mb)}, ${copyState(copy)}`,
+    }));
+    for (const kind of ["foreign", "free"]) {
+      const mb = memory[`${kind}_mb`];
+      const told = `${tell(kind)} ${size(mb)}`;
+      if (mb > 0) parts.push({ key: `/${kind}`, mb, kind, hue: "", name: tell(kind), told });
+    }
+    const limit = tell("usable", { size: size(memory.usable_mb) });
+    this.bar.setAttribute("aria-label", tell("memoryOf", { host: name, parts: [...parts.map((part) => part.told), limit].join("; ") }));
+    keyed(this.bar, parts.map((part) => ({ ...part, wide: part.mb / whole })), (part) => part.key, () => new Piece());
+    this.mark ??= this.bar.parentNode.insertBefore(make("div", { className: "limit", "aria-hidden": "true" }), this.bar.nextSibling);
+    this.mark.style.setProperty("--at", `${(100 * memory.usable_mb) / whole}%`);
+    write(this.mark, limit);
+    this.mark.dataset.side = memory.usable_mb / whole > 0.5 ? "left" : "right";
+  }
+}
+
+/** A piece of the bar: a model, other programs' memory, or what is free. */
+class Piece {
+  constructor() {
+    this.words = make("span", {});
+    this.node = make("span", {}, this.words);
+  }
+
+  draw(part) {
+    this.node.className = `piece ${part.hue}`;
+    this.node.dataset.kind = part.kind;
+    this.node.title = part.told;
+    this.node.style.flexGrow = String(part.mb);
+    write(this.words, part.wide < NARROWEST ? "" : part.name);
+    this.node.classList.toggle("pinned", Boolean(part.pinned));
+  }
+}
+
+class CopyRow {
+  constructor(copy, card) {
+    const said = { model: copy.model, host: card.name };
+    this.state = make("span", { className: "grow dim" });
+    this.pin = make("span", { className: "pin-place", title: tell("pinned") }, pin());
+    this.unload = button(tell("unload"), tell("said.unload", said),
+      () => card.acts.perform("unload", { values: said, said }));
+    this.node = make("li", {}, swatch(copy.model), make("b", {}, copy.model), this.pin, this.state, this.unload);
+  }
+
+  draw(copy) {
+    this.pin.hidden = !copy.pinned;
+    const words = [size(copy.mb), copyState(copy)];
+    if (copy.running) words.push(tell("copyRunning", { count: copy.running }));
+    const parts = [words.join(" · "), copy.state === "loading" ? copy.ready_at : null];
+    writeParts(this.state, parts, ([text, at]) =>
+      at ? [text, " · ", moment({ at, before: tell("readyAt") })] : [text]);
+    this.unload.hidden = copy.state === "unloading";
+  }
+}
+
+const copyState = (copy) => [tell(copy.state), copy.pinned ? tell("pinned") : ""].filter(Boolean).join(", ");
+
+class JobRow {
+  constructor(job, acts) {
+    this.bar = make("progress", { className: "bar", max: 1, "aria-label": tell("progressOf", { job: job.job }) });
+    this.share = make("span", { className: "dim share" });
+    this.done = make("span", { className: "grow dim" });
+    this.node = make("li", { className: "job" }, swatch(job.model),
+      make("span", { className: "job-name" }, make("b", {}, `#${job.job}`), ` ${job.model} · ${job.name}`),
+      this.bar, this.share, this.done, cancelButton(job, acts));
+  }
+
+  draw(job) {
+    if (job.fraction === null) this.bar.removeAttribute("value");
+    else this.bar.value = job.fraction;
+    write(this.share, job.fraction === null ? "" : share(job.fraction));
+    writeParts(this.done, [job.done_at], ([at]) => (at ? [moment({ at, before: tell("doneAt") })] : []));
+  }
+}
+
+/** Make the button that ends a job, after asking: what it has done so far is lost. */
+export function cancelButton(job, acts) {
+  const { job: number, model, name } = job;
+  const ask = () => acts.ask({
+    title: tell("confirmCancel", { job: number }),
+    text: tell("confirmCancelText", { model, name }),
+    yes: tell("cancel"),
+  }, "cancel", { job: number, said: { job: number } });
+  return button(tell("cancel"), tell("said.cancel", { job: number }), ask, true);
+}
+
+class ServerRow {
+  constructor(server) {
+    this.state = make("span", { className: "grow dim" });
+    this.node = make("li", {}, make("span", { className: "dot", "aria-hidden": "true" }),
+      make("b", {}, server.name), this.state);
+  }
+
+  draw(server) {
+    this.node.dataset.up = server.up ? "yes" : "no";
+    const told = [server.description || server.kind, tell(server.up ? "up" : "down") + when(server.since)];
+    if (!server.up && server.error) told.push(server.error);
+    write(this.state, told.join(" · "));
+  }
+}

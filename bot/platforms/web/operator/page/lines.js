@@ -1,0 +1,141 @@
+// Lines: each model's, drawn as the people who stand in it, and the form that loads a model.
+
+import { drawBody } from "/static/body.js";
+import { byId, make } from "/static/dom.js";
+import { moment } from "/static/moments.js";
+import { cancelButton } from "./hosts.js";
+import { button, hueOf, keyed, since, swatch, write, writeParts } from "./nodes.js";
+import { tell } from "./words.js";
+
+const DRAWN = 36; // figures of a line; beyond that the number says it
+
+export class LineRow {
+  constructor(line, acts) {
+    this.acts = acts;
+    this.model = line.model;
+    this.chip = make("span", { className: "chip" });
+    this.figures = make("span", { className: `figures ${hueOf(line.model)}`, "aria-hidden": "true" });
+    this.counts = make("span", { className: "counts" });
+    this.times = make("p", { className: "times dim" });
+    this.reason = make("div", { className: "reason" });
+    this.troubles = make("ul", { className: "troubles" });
+    this.summary = make("summary", {});
+    this.jobs = make("ul", { className: "rows" });
+    this.more = make("p", { className: "dim none" });
+    this.waiting = make("details", { className: "waiting" }, this.summary, this.jobs, this.more);
+    this.pause = button("", "", () => this.togglePause());
+    this.node = make("li", { className: "panel line-of-model" },
+      make("div", { className: "line-head" }, swatch(line.model), make("b", {}, line.model), this.chip,
+        this.figures, this.counts, make("span", { className: "act-row" }, this.pause)),
+      this.times, this.reason, this.troubles, this.waiting);
+  }
+
+  togglePause() {
+    const command = this.line.paused ? "resume" : "pause";
+    this.acts.perform(command, { values: { model: this.model }, said: { what: this.model } });
+  }
+
+  draw(line) {
+    this.line = line;
+    const words = tell(line.paused ? "resume" : "pause");
+    write(this.pause, words);
+    this.pause.setAttribute("aria-label", `${words}: ${line.model}`);
+    this.chip.hidden = !line.paused;
+    write(this.chip, tell("paused"));
+    write(this.counts, tell("lineCounts", line));
+    this.drawFigures(line);
+    this.drawTimes(line);
+    this.reason.hidden = line.because.length === 0;
+    const told = JSON.stringify(line.because);
+    if (this.reason.told !== told) drawBody(this.reason, line.because);
+    this.reason.told = told;
+    keyed(this.troubles, line.troubles, (each) => each.backend, () => new TroubleRow());
+    this.drawJobs(line);
+  }
+
+  /** A filled figure for each job that runs, an outlined one for each that waits. */
+  drawFigures({ running, waiting }) {
+    const kinds = [...Array(running).fill("runs"), ...Array(waiting).fill("waits")].slice(0, DRAWN);
+    const over = running + waiting - kinds.length;
+    writeParts(this.figures, [...kinds, over], () => [
+      ...kinds.map((kind) => make("i", { className: kind })),
+      ...(over ? [make("em", {}, `+${over}`)] : []),
+    ]);
+  }
+
+  drawTimes(line) {
+    const parts = [line.waiting ? line.oldest_at : null, line.waiting ? line.next_at : null, line.next_done_at];
+    writeParts(this.times, parts, ([oldest, next, done]) => {
+      const told = [];
+      if (oldest) told.push([tell("oldest"), since(oldest)]);
+      if (next) told.push([moment({ at: next, before: tell("nextAt") })]);
+      if (done) told.push([moment({ at: done, before: tell("nextDone") })]);
+      return told.flatMap((each, at) => (at ? [" · ", ...each] : each));
+    });
+    this.times.hidden = !parts.some(Boolean);
+  }
+
+  drawJobs(line) {
+    const { jobs = [], more = 0 } = line.jobs ?? {};
+    this.waiting.hidden = jobs.length === 0;
+    write(this.summary, tell("waitingJobs", { count: jobs.length + more }));
+    keyed(this.jobs, jobs, (job) => job.job, (job) => new WaitingRow(job, this.acts));
+    this.more.hidden = more === 0;
+    write(this.more, tell("moreJobs", { count: more }));
+  }
+}
+
+class TroubleRow {
+  constructor() {
+    this.node = make("li", {});
+  }
+
+  draw(trouble) {
+    writeParts(this.node, [trouble], () => [
+      moment({ at: trouble.again_at, before: tell("troubled", trouble) }), ` · ${trouble.cause}`]);
+  }
+}
+
+class WaitingRow {
+  constructor(job, acts) {
+    const said = { job: job.job };
+    const first = button(tell("moveFirst"), tell("said.move", said),
+      () => acts.perform("move", { job: job.job, values: { to: "first" }, said }));
+    const lane = job.lane === "normal" ? "" : ` · ${tell("lane", job)}`;
+    this.node = make("li", {}, make("b", {}, `#${job.job}`),
+      make("span", { className: "grow" }, `${job.name}${lane} · `, since(job.since)),
+      first, cancelButton(job, acts));
+  }
+
+  draw() {} // a job that waits stays what it is
+}
+
+// ---------------------------------------------------------------- loading a model
+
+export class Preload {
+  constructor(acts) {
+    write(byId("preload-model-label"), tell("preloadModel"));
+    write(byId("preload-host-label"), tell("preloadHost"));
+    write(byId("preload-go"), tell("preload"));
+    byId("preload").addEventListener("submit", (event) => {
+      event.preventDefault();
+      const values = { model: byId("preload-model").value, host: byId("preload-host").value };
+      acts.perform("preload", { values, said: { ...values, host: values.host || tell("anyHost") } });
+    });
+  }
+
+  draw(models, hosts) {
+    choose(byId("preload-model"), models.map((name) => [name, name]));
+    choose(byId("preload-host"), [["", tell("anyHost")], ...hosts.map((name) => [name, name])]);
+  }
+}
+
+/** Offer these choices and keep what is chosen. */
+function choose(select, choices) {
+  const told = JSON.stringify(choices);
+  if (select.told === told) return;
+  select.told = told;
+  const chosen = select.value;
+  select.replaceChildren(...choices.map(([value, words]) => make("option", { value }, words)));
+  if (choices.some(([value]) => value === chosen)) select.value = chosen;
+}

@@ -1,0 +1,102 @@
+// Elements that stay what they are while their data changes: a focus or a selection outlives a redraw.
+
+import { make } from "/static/dom.js";
+import { elapsed } from "./units.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+const PIN = "M9 3h6l-1 6 4 4v2h-5v6l-1 1-1-1v-6H6v-2l4-4z";
+
+/** Make an SVG element with its attributes. */
+export function draw(tag, attributes = {}, ...children) {
+  const node = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+/** Show each item by a part of its own, in their order; parts of items that are gone leave.
+ *  `create(item)` returns a part: an object with its `node` and a method `draw(item)`. */
+export function keyed(list, items, keyOf, create) {
+  const parts = (list.parts ??= new Map());
+  const wanted = new Set(items.map(keyOf));
+  for (const [key, part] of parts) {
+    if (wanted.has(key)) continue;
+    keepFocus(list, part.node);
+    part.node.remove();
+    parts.delete(key);
+  }
+  let before = list.firstElementChild;
+  for (const item of items) {
+    const key = keyOf(item);
+    if (!parts.has(key)) parts.set(key, create(item));
+    const part = parts.get(key);
+    part.draw(item);
+    if (part.node === before) before = before.nextElementSibling;
+    else moveTo(list, part.node, before);
+  }
+}
+
+function moveTo(list, node, before) {
+  const focused = node.contains(document.activeElement) ? document.activeElement : null;
+  list.insertBefore(node, before);
+  if (focused) focused.focus({ preventScroll: true });
+}
+
+/** Hand the focus on before its element leaves, so that the keyboard does not start over. */
+function keepFocus(list, node) {
+  if (!node.contains(document.activeElement)) return;
+  const next = [node.nextElementSibling, node.previousElementSibling]
+    .map((other) => other?.querySelector("button, summary")).find(Boolean);
+  (next ?? list.closest("section")).focus({ preventScroll: true });
+}
+
+/** Set what an element says, if that changed. */
+export function write(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+/** Set the words of a sentence with moments in it, if they changed. */
+export function writeParts(node, parts, drawn) {
+  const told = JSON.stringify(parts);
+  if (node.told === told) return;
+  node.told = told;
+  node.replaceChildren(...drawn(parts));
+}
+
+/** Make an element that says how long ago a moment was, and goes on saying it. */
+export function since(at) {
+  const node = make("span", { className: "since", "data-at": at });
+  node.textContent = elapsed(at);
+  return node;
+}
+
+setInterval(() => {
+  for (const node of document.querySelectorAll(".since")) write(node, elapsed(Number(node.dataset.at)));
+}, 1000);
+
+export const pin = () =>
+  draw("svg", { viewBox: "0 0 24 24", class: "pin", "aria-hidden": "true" }, draw("path", { d: PIN }));
+
+/** Make a button for an act; `label` is what is read out, as several buttons have the same words. */
+export function button(words, label, press, danger = false) {
+  const node = make("button", { type: "button", className: danger ? "act danger" : "act", "aria-label": label }, words);
+  node.addEventListener("click", press);
+  return node;
+}
+
+// ---------------------------------------------------------------- one hue for each model, everywhere
+
+const HUES = 8;
+let order = [];
+
+/** Say which models there are: each has its hue by its place among them. */
+export function nameModels(names) {
+  order = names;
+}
+
+export function hueOf(model) {
+  const at = order.indexOf(model);
+  return `hue-${(at < 0 ? 0 : at) % HUES}`;
+}
+
+export const swatch = (model) => make("span", { className: `swatch ${hueOf(model)}`, "aria-hidden": "true" });

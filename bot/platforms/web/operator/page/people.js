@@ -1,0 +1,115 @@
+// People: whose GPU time it was today, what they have open and may have, and what admins did.
+
+import { byId, make } from "/static/dom.js";
+import { moment } from "/static/moments.js";
+import { button, keyed, write, writeParts } from "./nodes.js";
+import { duration, number, when } from "./units.js";
+import { tell } from "./words.js";
+
+const SHOWN = 10;
+const ACTS_SHOWN = 12;
+
+export class People {
+  constructor(acts) {
+    this.acts = acts;
+    this.all = false;
+    write(byId("acts-title"), tell("acts"));
+    write(byId("people-summary"), tell("peopleSummary"));
+    write(byId("people-none"), tell("peopleNone"));
+    write(byId("acts-none"), tell("actsNone"));
+    byId("people-all").addEventListener("click", () => {
+      this.all = true;
+      this.draw(this.last);
+      byId("people-list").parts.get(this.last.people[SHOWN].user)?.act.focus();
+    });
+  }
+
+  draw(body) {
+    this.last = body;
+    const { people, more } = body;
+    const most = Math.max(1, ...people.map((person) => person.gpu_s));
+    const shown = this.all ? people : people.slice(0, SHOWN);
+    const rows = shown.map((person) => ({ ...person, part: person.gpu_s / most }));
+    keyed(byId("people-list"), rows, (person) => person.user, (person) => new PersonRow(person, this.acts));
+    byId("people-none").hidden = people.length > 0;
+    byId("people-all").hidden = shown.length === people.length && more === 0;
+    byId("people-all").disabled = shown.length === people.length;
+    write(byId("people-all"), shown.length < people.length
+      ? tell("showAllPeople", { count: number(people.length + more) })
+      : tell("morePeople", { count: number(more) }));
+    const acts = body.acts.slice(0, ACTS_SHOWN).map((act) => ({ ...act, key: `${act.at} ${act.actor} ${act.action} ${act.subject}` }));
+    keyed(byId("act-list"), acts, (act) => act.key, (act) => new ActRow(act));
+    byId("acts-none").hidden = acts.length > 0;
+  }
+}
+
+class PersonRow {
+  constructor(person, acts) {
+    this.acts = acts;
+    this.bar = make("span", { className: "gpu-bar", "aria-hidden": "true" });
+    this.time = make("span", { className: "gpu-time" });
+    this.facts = make("span", { className: "dim facts" });
+    this.act = button("", "", () => this.press());
+    const named = person.name === person.user ? [] : [make("span", { className: "dim" }, ` ${person.user}`)];
+    this.node = make("li", {},
+      make("span", { className: "person-name" }, make("b", {}, person.name), ...named),
+      this.time, this.act, make("span", { className: "gpu-track" }, this.bar), this.facts);
+  }
+
+  draw(person) {
+    this.person = person;
+    this.bar.style.width = `${100 * person.part}%`;
+    write(this.time, tell("gpuTime", { time: duration(person.gpu_s) }));
+    const words = tell(person.banned ? "unban" : "ban");
+    write(this.act, words);
+    this.act.setAttribute("aria-label", tell(person.banned ? "said.unban" : "said.ban", { person: person.name }));
+    this.act.classList.toggle("danger", !person.banned);
+    this.act.disabled = person.admin; // the bot bans no admin
+    this.node.classList.toggle("banned", person.banned);
+    writeParts(this.facts, [facts(person), person.banned, person.banned_until, person.ban_reason], () => [
+      facts(person).join(" · "),
+      ...(person.banned ? bannedWords(person) : []),
+    ]);
+  }
+
+  press() {
+    const { user, name, banned } = this.person;
+    if (banned) return this.acts.perform("unban", { values: { person: user }, said: { person: name } });
+    return this.acts.ask({
+      title: tell("confirmBan", { name }),
+      text: tell("confirmBanText"),
+      yes: tell("ban"),
+      fields: [
+        { name: "reason", label: tell("reason"), input: { maxLength: 200 } },
+        { name: "hours", label: tell("banHours"), input: { inputMode: "decimal", pattern: "[0-9]+([.,][0-9]+)?", maxLength: 8 } },
+      ],
+    }, "ban", { values: { person: user }, said: { person: name } });
+  }
+}
+
+function facts(person) {
+  const { limits } = person;
+  const told = [person.jobs === 1 ? tell("jobsTodayOne") : tell("jobsToday", { count: number(person.jobs) })];
+  told.push(tell("openOf", { open: person.waiting + person.running, limit: limits.open_per_person }));
+  if (limits.per_hour !== null) told.push(tell("perHour", { count: limits.per_hour }));
+  if (limits.lane !== "normal") told.push(tell("lane", limits));
+  if (person.admin) told.push(tell("admin"));
+  return told;
+}
+
+function bannedWords(person) {
+  const until = person.banned_until
+    ? [moment({ at: person.banned_until, clock: true, before: tell("bannedUntil") })] : [tell("banned")];
+  const reason = person.ban_reason ? [` (${person.ban_reason})`] : [];
+  return [" · ", make("strong", { className: "bad" }, ...until), ...reason];
+}
+
+class ActRow {
+  constructor(act) {
+    const detail = act.detail ? ` (${act.detail})` : "";
+    this.node = make("li", {}, make("time", { className: "dim", dateTime: new Date(act.at * 1000).toISOString() }, when(act.at)),
+      make("span", {}, make("b", {}, act.actor), ` ${act.action} ${act.subject}${detail}`));
+  }
+
+  draw() {} // what was done stays done
+}

@@ -1,0 +1,89 @@
+// The timeline of a host: what it ran, loaded, when it had nothing to do and when it was away.
+
+import { make } from "/static/dom.js";
+import { Explorer, axis, table } from "./explore.js";
+import { draw, hueOf, swatch, write } from "./nodes.js";
+import { between, moment, number, share } from "./units.js";
+import { tell } from "./words.js";
+
+const HEIGHT = 44;
+const KINDS = ["run", "load", "idle", "down"];
+// What they take of the row, from its foot: what happens can be told apart without colours.
+const TALL = { run: 44, load: 26, idle: 5, down: 12 };
+
+export class HostTime {
+  constructor(host) {
+    this.name = host.name;
+    const label = tell("timelineOf", { host: host.name });
+    this.chart = new Explorer(label, HEIGHT);
+    this.busy = make("b", { className: "busy" });
+    this.facts = make("span", { className: "dim facts" });
+    this.table = table(label, [tell("time"), tell("state"), tell("model")], () => this.cells());
+    this.axis = make("div", {});
+    this.node = make("li", { className: "host-time" },
+      make("div", { className: "chart-head" }, make("b", { className: "host-name" }, host.name), this.busy, this.facts, this.chart.told),
+      this.chart.stage, this.axis, this.table.node);
+  }
+
+  draw(host) {
+    const { hours } = host;
+    write(this.busy, tell("busy", { share: share(host.busy) }));
+    const facts = [tell("hostFacts", { loads: number(host.loads), evictions: number(host.evictions) })];
+    if (host.failed_loads) facts.push(tell("failedLoads", { count: number(host.failed_loads) }));
+    write(this.facts, facts.join(" · "));
+    this.axis.replaceChildren(axis(hours.begins, hours.ends, (at) => moment(at, hours.span)));
+    if (host.segments.length) this.drawSegments(host.segments, hours);
+    else this.drawShares(host.shares, hours);
+    this.table.fill();
+  }
+
+  drawSegments(segments, { begins, ends, span }) {
+    const at = (moment) => (1000 * (moment - begins)) / (ends - begins);
+    const nodes = segments.flatMap((segment) => {
+      const x = Math.max(0, at(segment.begins));
+      const width = Math.max(0.6, Math.min(1000, at(segment.ends)) - x);
+      const tall = TALL[segment.kind];
+      const models = segment.kind === "run" && segment.models.length ? segment.models : [null];
+      return models.map((model, row) => draw("rect", {
+        x, width, y: HEIGHT - tall + (row * tall) / models.length, height: tall / models.length,
+        class: model === null ? segment.kind : `run ${hueOf(model)}`,
+      }));
+    });
+    const stepS = (ends - begins) / 120;
+    const kindsAt = (place) => segments.filter((each) => each.begins < begins + (place + 1) * stepS && each.ends > begins + place * stepS);
+    this.chart.fill(nodes, 120, (place) => {
+      const told = [...new Set(kindsAt(place).map(segmentWords))];
+      const time = between(begins + place * stepS, begins + (place + 1) * stepS, span);
+      return `${time} · ${told.join(", ") || tell("unrecorded")}`;
+    });
+    this.cells = () => segments.map((each) => [between(each.begins, each.ends, span), tell(kindWord(each.kind)), each.models.join(", ")]).reverse();
+  }
+
+  drawShares(shares, { begins, ends, step_s: stepS, span }) {
+    const count = Math.max(1, Math.round((ends - begins) / stepS));
+    const byPlace = new Map(shares.map((each) => [Math.round((each.at - begins) / stepS), each]));
+    const nodes = [...byPlace].flatMap(([place, each]) => {
+      let foot = HEIGHT;
+      return KINDS.filter((kind) => each[kind] > 0).map((kind) => {
+        const height = each[kind] * HEIGHT;
+        foot -= height;
+        return draw("rect", { x: (1000 * place) / count, width: 1000 / count + 0.3, y: foot, height, class: kind });
+      });
+    });
+    const words = (each) => KINDS.filter((kind) => each[kind] >= 0.005).map((kind) => `${share(each[kind])} ${tell(kindWord(kind))}`).join(", ");
+    const time = (place) => between(begins + place * stepS, begins + (place + 1) * stepS, span);
+    this.chart.fill(nodes, count, (place) => `${time(place)} · ${byPlace.has(place) ? words(byPlace.get(place)) : tell("unrecorded")}`);
+    this.cells = () => [...byPlace].map(([place, each]) => [time(place), words(each), ""]).reverse();
+  }
+}
+
+const kindWord = (kind) => (kind === "down" ? "offline" : kind);
+
+const segmentWords = ({ kind, models }) => [tell(kindWord(kind)), models.join(", ")].filter(Boolean).join(" ");
+
+/** Make the legend: the kinds, and the models that ran. */
+export function legend(models, kinds = KINDS) {
+  const ofKind = (kind) => make("li", {}, make("span", { className: `swatch kind-${kind}`, "aria-hidden": "true" }), tell(kindWord(kind)));
+  const ofModel = (model) => make("li", {}, swatch(model), model);
+  return make("ul", { className: "legend" }, ...kinds.map(ofKind), ...models.map(ofModel));
+}
