@@ -18,7 +18,14 @@ class OutputReader(Protocol):
         """
 
 
-class JobReader(OutputReader, Protocol):
+class OpenJobReader(Protocol):
+    """Reads the jobs that have not ended."""
+
+    async def open_jobs(self, owner: str | None = None) -> list[Job]:
+        """Return the open jobs of an owner, or of all owners, oldest first. Raises `StoreError`."""
+
+
+class JobReader(OutputReader, OpenJobReader, Protocol):
     """Reads stored jobs. Every call raises `StoreError` when the database fails."""
 
     async def get(self, job_id: int) -> Job | None:
@@ -26,9 +33,6 @@ class JobReader(OutputReader, Protocol):
 
     async def find(self, key: str) -> Job | None:
         """Return the job accepted under an idempotency key, or None."""
-
-    async def open_jobs(self, owner: str | None = None) -> list[Job]:
-        """Return the open jobs of an owner, or of all owners, oldest first."""
 
     async def history(
         self, owner: str, *, limit: int, before: int | None = None, made_for_jobs: bool = False

@@ -5,7 +5,7 @@ from io import BytesIO
 
 from PIL import Image
 
-from bot.chat.api.content import Bar, Content, Markdown, Moment, Part, Strong, Typed
+from bot.chat.api.content import Bar, Body, Content, Markdown, Moment, Part, Strong, Typed
 from bot.chat.records.chat_log import (
     BarPart,
     MarkdownPart,
@@ -49,7 +49,7 @@ def shown_of(
     """Return what a message of the bot shows. Reads picture headers: not for the event loop."""
     return ShownMessage(
         author="usher",
-        body=tuple(_part(part) for part in content.body),
+        body=shown_body(content.body),
         files=tuple(shown_file(chat, message, file) for file in content.files),
         buttons=tuple(
             tuple(
@@ -69,6 +69,11 @@ def shown_of(
         reply_to=reply_to,
         spoiler=content.spoiler,
     )
+
+
+def shown_body(body: Body) -> tuple[ShownPart, ...]:
+    """Return how the page shows a text."""
+    return tuple(_part(part) for part in body)
 
 
 def shown_file(chat: str, message: str, file: File) -> ShownFile:

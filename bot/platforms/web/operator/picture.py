@@ -1,22 +1,101 @@
-"""What the operator's page shows: the port to the rest of the bot."""
+"""What the operator's page is shown, as JSON: the records of `bot/history/`, and what it adds.
 
-from typing import Protocol
+Added are reasons in the reader's language, the first waiting jobs of each line, and, where several
+processes share the work, which of them this is.
+"""
 
-SPANS = ("hour", "day", "week")
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from bot.chat.texts import status
+from bot.history.hours import HourSpan
+from bot.history.now import LineNow, OperatorNow
+from bot.history.reading import OperatorRecords
+from bot.history.written import to_json
+from bot.platforms.web.content import shown_body
+from bot.queue.jobs import OpenJobReader
+from queueing.core.jobs import Job, JobState
+from queueing.core.posts import PostReader
+
+JOBS_SHOWN = 15  # of a line; the others are counted
+
+Json = dict[str, Any]
 
 
-class OperatorPicture(Protocol):
-    """Draws the bot for its operators, as JSON. Awaited calls raise `QueueError`s only.
+class OperatorPicture:
+    """Draws the bot for its operators.
 
-    Equal states give equal bytes: an answer contains no clock that runs by itself. The shapes are
-    those of the records in `bot/history/`, with reasons in words.
+    Awaited calls raise `QueueError`s only. Equal states give equal bytes: no answer contains a
+    clock that runs by itself, so a page is sent only what changed.
     """
+
+    def __init__(
+        self, records: OperatorRecords, jobs: OpenJobReader, posts: PostReader | None = None
+    ) -> None:
+        self._records = records
+        self._jobs = jobs
+        self._posts = posts
 
     async def now(self, language: str) -> bytes:
         """Return the hosts and what is in their memory, what runs, and every line."""
+        told = await self._records.read_now()
+        waiting = _by_line(await self._jobs.open_jobs())
+        drawn: Json = json.loads(to_json(replace(told, at=0.0)))
+        for shown, line in zip(drawn["lines"], told.lines, strict=True):
+            shown.update(_of_line(line, waiting.get(line.model, ()), told, language))
+            del shown["oldest_s"], shown["reason"]
+        return _written(drawn | {"cluster": await self._cluster()})
 
-    async def hours(self, span: str) -> bytes:
-        """Return what happened in the last hour, day or week: one of `SPANS`."""
+    async def hours(self, span: HourSpan) -> bytes:
+        """Return what happened in the last hour, day or week."""
+        return to_json(await self._records.read_hours(span))
 
     async def people(self) -> bytes:
-        """Return who used how much today, who is barred, and the newest acts of admins."""
+        """Return who used how much today, who is banned, and the newest acts of admins."""
+        return to_json(replace(await self._records.read_people(), at=0.0))
+
+    async def _cluster(self) -> Json | None:
+        """Return which process serves the page and which one holds the queue, if they differ."""
+        if self._posts is None:
+            return None
+        holders = {post.name: post.holder for post in await self._posts.posts()}
+        here, queue = holders.get("web", ""), holders.get("queue", "")
+        return None if here == queue else {"here": here, "queue": queue}
+
+
+def _of_line(line: LineNow, waiting: Sequence[Job], told: OperatorNow, language: str) -> Json:
+    reason = line.reason if line.reason is not None and status.tells(line.reason) else None
+    # A line has no turn, jobs have: `next_at` says it.
+    because = () if reason is None else status.because(replace(reason, turn_at=None), language)
+    return {
+        "oldest_at": None if line.oldest_s is None else round(told.at - line.oldest_s, 1),
+        "because": [part.model_dump() for part in shown_body(because)],
+        "jobs": [_of_job(job) for job in waiting[:JOBS_SHOWN]],
+        "more": max(0, len(waiting) - JOBS_SHOWN),
+    }
+
+
+def _of_job(job: Job) -> Json:
+    """Return a waiting job; never what was asked for, which is its person's own."""
+    return {
+        "job": job.id,
+        "model": job.model,
+        "name": job.owner,
+        "lane": job.lane,
+        "since": job.queued_at,
+    }
+
+
+def _by_line(jobs: Sequence[Job]) -> Mapping[str, Sequence[Job]]:
+    """Return the jobs that wait in line, each line in its order of arrival and of admins' moves."""
+    waiting: dict[str, list[Job]] = {}
+    in_line = (job for job in jobs if job.state is JobState.PENDING and job.seq is not None)
+    for job in sorted(in_line, key=lambda job: job.seq or 0):
+        waiting.setdefault(job.model, []).append(job)
+    return waiting
+
+
+def _written(drawn: Json) -> bytes:
+    return json.dumps(drawn, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()

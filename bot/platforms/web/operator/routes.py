@@ -5,10 +5,10 @@ from collections.abc import Callable
 from aiohttp import web
 
 from bot.chat.api.held import Held
+from bot.history.hours import HourSpan
 from bot.people.web_people import WebPerson
 from bot.platforms.web.calls import Calls
 from bot.platforms.web.operator import page
-from bot.platforms.web.operator.picture import SPANS
 from bot.platforms.web.operator.viewer import Viewer
 from bot.platforms.web.operator.watcher import Watcher
 from bot.platforms.web.page import page_files
@@ -63,9 +63,10 @@ class OperatorRoutes:
 
     async def _hours(self, request: web.Request) -> web.Response:
         self._require_admin(request)
-        span = request.match_info["span"]
-        if span not in SPANS:
-            raise web.HTTPNotFound
+        try:
+            span = HourSpan(request.match_info["span"])
+        except ValueError:
+            raise web.HTTPNotFound from None
         try:
             body = await self._watcher.picture.hours(span)
         except QueueError:

@@ -50,6 +50,7 @@ const connection = new Connection({
     composer.commands = welcome.commands;
     composer.limits = welcome;
     showSignOut(welcome.signed_in);
+    showOperate(welcome.operates);
     composer.complete();
     composer.resume();
     showEmptyPage(welcome.commands);
@@ -134,6 +135,11 @@ function showSignOut(offered) {
       button.disabled = false;
     }
   };
+}
+
+function showOperate(offered) {
+  byId("operate").hidden = !offered;
+  byId("operate").textContent = say("operate");
 }
 
 function showOverview(lines) {

@@ -61,6 +61,7 @@ const ENGLISH = {
   signinLabel: "Token",
   signinGo: "Sign in",
   signOut: "Sign out",
+  operate: "Operator",
   signinWrong: "Unknown token. Please check it, or ask for a new link.",
   now: "now",
 };
@@ -126,6 +127,7 @@ const GERMAN = {
   signinLabel: "Token",
   signinGo: "Anmelden",
   signOut: "Abmelden",
+  operate: "Betrieb",
   signinWrong: "Dieses Token ist unbekannt. Prüf es oder bitte um einen neuen Link.",
   now: "jetzt",
 };

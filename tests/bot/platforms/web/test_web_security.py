@@ -23,8 +23,8 @@ from bot.people.web_people import FixedPeople, WebPerson
 from bot.platforms.web import tab as web_tab
 from bot.platforms.web.guard import origin_allowed
 from bot.platforms.web.platform import Web
-from bot.platforms.web.server import MAX_TABS, TOO_MANY_TABS
-from bot.platforms.web.tab import FRAMES_BURST, NOT_KNOWN
+from bot.platforms.web.server import MAX_TABS
+from bot.platforms.web.tab import FRAMES_BURST, NOT_KNOWN, TOO_MANY_TABS
 from bot.platforms.web.wire import MAX_FILES, MAX_UPLOAD
 from bot.serving.bucket import Bucket
 from bot.serving.hosts import host_allowed

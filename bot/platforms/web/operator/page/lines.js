@@ -76,7 +76,7 @@ export class LineRow {
   }
 
   drawJobs(line) {
-    const { jobs = [], more = 0 } = line.jobs ?? {};
+    const { jobs, more } = line;
     this.waiting.hidden = jobs.length === 0;
     write(this.summary, tell("waitingJobs", { count: jobs.length + more }));
     keyed(this.jobs, jobs, (job) => job.job, (job) => new WaitingRow(job, this.acts));
