@@ -5,7 +5,7 @@ import { language, speak } from "/static/texts.js";
 import { Acts } from "./acts.js";
 import { History } from "./history.js";
 import { HostCard } from "./hosts.js";
-import { LineRow, Preload } from "./lines.js";
+import { LineRow, Preload, isQuiet } from "./lines.js";
 import { keyed, nameModels, write } from "./nodes.js";
 import { People } from "./people.js";
 import { Live } from "./socket.js";
@@ -45,7 +45,8 @@ function showState(state) {
 function showNow(body) {
   nameModels([...body.lines.map((line) => line.model), ...body.idle_models].sort());
   keyed(byId("hosts"), body.hosts, (host) => host.name, (host) => new HostCard(host, acts));
-  keyed(byId("lines"), body.lines, (line) => line.model, (line) => new LineRow(line, acts));
+  const lines = [...body.lines].sort((one, other) => isQuiet(one) - isQuiet(other));
+  keyed(byId("lines"), lines, (line) => line.model, (line) => new LineRow(line, acts));
   byId("no-lines").hidden = body.lines.length > 0;
   const sum = (name) => body.lines.reduce((total, line) => total + line[name], 0);
   write(byId("summary"), tell("summaryNow", { running: number(sum("running")), waiting: number(sum("waiting")) }));

@@ -3,7 +3,7 @@
 import { make } from "/static/dom.js";
 import { Explorer, table } from "./explore.js";
 import { draw, write } from "./nodes.js";
-import { between } from "./units.js";
+import { moment } from "./units.js";
 import { tell } from "./words.js";
 
 const HEIGHT = 64;
@@ -37,7 +37,7 @@ export class Columns {
       }
     }
     write(this.most, most > 0 ? tell("atMost", { value: scale(most) }) : "");
-    const timeOf = (place) => between(begins + place * stepS, begins + (place + 1) * stepS, span);
+    const timeOf = (place) => moment(begins + place * stepS, span);
     this.chart.fill(nodes, count, (place) => {
       const step = byPlace.get(place);
       return `${timeOf(place)} · ${step ? words(step) : tell("stepNone")}`;

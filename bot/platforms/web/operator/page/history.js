@@ -51,6 +51,7 @@ export class History {
 
   draw(hours) {
     this.hours = hours;
+    byId("charts").dataset.begins = hours.begins;
     this.parts ??= this.build();
     const { hosts, models } = hours;
     const empty = models.length === 0 && hosts.every((host) => !host.segments.length && !host.shares.length);
@@ -103,7 +104,8 @@ export class History {
     const told = models.join("\n");
     if (this.legendOf === told) return;
     this.legendOf = told;
-    this.parts.legend.replaceChildren(legend(models));
+    // Where each model has its own colour, running has none.
+    this.parts.legend.replaceChildren(legend(models, models.length ? ["load", "idle", "down"] : undefined));
   }
 
   drawLoads(hours) {
@@ -167,7 +169,7 @@ class ModelTime {
         { height: step.done + step.cancelled, kind: "pale" },
         { height: step.done, kind: "strong" },
       ],
-      words: (step) => tell("stepJobs", step),
+      words: (step) => endedWords(step),
       cells: (step) => [number(step.done), number(step.failed), number(step.cancelled)],
       scale: number,
     });
@@ -180,10 +182,16 @@ class ModelTime {
   }
 }
 
+/** Return how many jobs ended and how; what did not happen is left out. */
+function endedWords({ done, failed, cancelled }) {
+  const told = [tell("doneJobs", { count: number(done) })];
+  if (failed) told.push(tell("failed", { count: number(failed) }));
+  if (cancelled) told.push(tell("cancelled", { count: number(cancelled) }));
+  return told.join(", ");
+}
+
 function modelFacts(model) {
-  const told = [tell("modelFacts", { done: number(model.done) })];
-  if (model.failed) told.push(tell("failed", { count: number(model.failed) }));
-  if (model.cancelled) told.push(tell("cancelled", { count: number(model.cancelled) }));
+  const told = [endedWords(model)];
   if (model.wait_median_s !== null) {
     told.push(tell("waitFacts", { median: duration(model.wait_median_s), p95: duration(model.wait_p95_s) }));
     if (model.service_median_s !== null) told.push(tell("serviceFacts", { median: duration(model.service_median_s) }));

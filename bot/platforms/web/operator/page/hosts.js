@@ -106,7 +106,7 @@ class CopyRow {
     if (copy.running) words.push(tell("copyRunning", { count: copy.running }));
     const parts = [words.join(" · "), copy.state === "loading" ? copy.ready_at : null];
     writeParts(this.state, parts, ([text, at]) =>
-      at ? [text, " · ", moment({ at, before: tell("readyAt") })] : [text]);
+      at ? [text, " · ", tell("readyAt"), moment({ at })] : [text]);
     this.unload.hidden = copy.state === "unloading";
   }
 }
@@ -117,17 +117,17 @@ class JobRow {
   constructor(job, acts) {
     this.bar = make("progress", { className: "bar", max: 1, "aria-label": tell("progressOf", { job: job.job }) });
     this.share = make("span", { className: "dim share" });
-    this.done = make("span", { className: "grow dim" });
+    this.done = make("span", { className: "dim" });
     this.node = make("li", { className: "job" }, swatch(job.model),
-      make("span", { className: "job-name" }, make("b", {}, `#${job.job}`), ` ${job.model} · ${job.name}`),
-      this.bar, this.share, this.done, cancelButton(job, acts));
+      make("span", { className: "grow" }, make("b", {}, `#${job.job}`), ` ${job.model} · ${job.name}`),
+      cancelButton(job, acts), make("span", { className: "advance" }, this.bar, this.share, this.done));
   }
 
   draw(job) {
     if (job.fraction === null) this.bar.removeAttribute("value");
     else this.bar.value = job.fraction;
     write(this.share, job.fraction === null ? "" : share(job.fraction));
-    writeParts(this.done, [job.done_at], ([at]) => (at ? [moment({ at, before: tell("doneAt") })] : []));
+    writeParts(this.done, [job.done_at], ([at]) => (at ? [tell("doneAt"), moment({ at })] : []));
   }
 }
 

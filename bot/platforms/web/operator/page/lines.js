@@ -16,7 +16,7 @@ export class LineRow {
     this.chip = make("span", { className: "chip" });
     this.figures = make("span", { className: `figures ${hueOf(line.model)}`, "aria-hidden": "true" });
     this.counts = make("span", { className: "counts" });
-    this.times = make("p", { className: "times dim" });
+    this.times = make("dl", { className: "times" });
     this.reason = make("div", { className: "reason" });
     this.troubles = make("ul", { className: "troubles" });
     this.summary = make("summary", {});
@@ -42,7 +42,7 @@ export class LineRow {
     this.pause.setAttribute("aria-label", `${words}: ${line.model}`);
     this.chip.hidden = !line.paused;
     write(this.chip, tell("paused"));
-    write(this.counts, tell("lineCounts", line));
+    write(this.counts, isQuiet(line) ? tell("quiet") : tell("lineCounts", line));
     this.drawFigures(line);
     this.drawTimes(line);
     this.reason.hidden = line.because.length === 0;
@@ -65,14 +65,12 @@ export class LineRow {
 
   drawTimes(line) {
     const parts = [line.waiting ? line.oldest_at : null, line.waiting ? line.next_at : null, line.next_done_at];
-    writeParts(this.times, parts, ([oldest, next, done]) => {
-      const told = [];
-      if (oldest) told.push([tell("oldest"), since(oldest)]);
-      if (next) told.push([moment({ at: next, before: tell("nextAt") })]);
-      if (done) told.push([moment({ at: done, before: tell("nextDone") })]);
-      return told.flatMap((each, at) => (at ? [" · ", ...each] : each));
-    });
-    this.times.hidden = !parts.some(Boolean);
+    writeParts(this.times, parts, ([oldest, next, done]) => [
+      ...fact(tell("oldest"), oldest && since(oldest)),
+      ...fact(tell("nextAt"), next && moment({ at: next })),
+      ...fact(tell("nextDone"), done && moment({ at: done })),
+    ]);
+    this.times.hidden = isQuiet(line) || !parts.some(Boolean);
   }
 
   drawJobs(line) {
@@ -85,6 +83,11 @@ export class LineRow {
   }
 }
 
+const fact = (name, value) => (value ? [make("div", {}, make("dt", {}, name), make("dd", {}, value))] : []);
+
+/** Return whether a model is only in memory: nothing waits for it and nothing runs. */
+export const isQuiet = (line) => line.running + line.waiting === 0 && line.troubles.length === 0;
+
 class TroubleRow {
   constructor() {
     this.node = make("li", {});
@@ -92,7 +95,7 @@ class TroubleRow {
 
   draw(trouble) {
     writeParts(this.node, [trouble], () => [
-      moment({ at: trouble.again_at, before: tell("troubled", trouble) }), ` · ${trouble.cause}`]);
+      tell("troubled", trouble), moment({ at: trouble.again_at }), ` · ${trouble.cause}`]);
   }
 }
 

@@ -1,4 +1,4 @@
-"""Who gets the operator's page: admins, and only as long as they are."""
+"""The operator's page is for admins, and only as long as they are admins."""
 
 import asyncio
 from collections.abc import AsyncIterator
