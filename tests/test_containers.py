@@ -1,0 +1,227 @@
+"""The image and compose.yaml: nothing unpinned, nothing open, no password that anyone knows."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bot.config import secret_files
+from bot.config.database import DatabaseServer
+from bot.config.load import Config, ConfigError, load
+from bot.config.sections import MetricsConfig
+
+ROOT = Path(__file__).parents[1]
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+PAGE = (ROOT / "docs/containers.md").read_text(encoding="utf-8")
+MONITORING = ROOT / "docs/monitoring/compose"
+PINNED = re.compile(r"[\w./-]+:[\w.-]+@sha256:[0-9a-f]{64}")
+OWN = "usher"
+WRITTEN_BY_PEOPLE = {"./config.yaml", "./secrets/usher"}
+
+
+def each_service() -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("name", SERVICES)
+
+
+def mounts(service: dict[str, Any]) -> dict[str, str]:
+    """Return the sources of a service's files by where they come to lie."""
+    found = {}
+    for volume in service["volumes"]:
+        if isinstance(volume, str):
+            source, target = volume.split(":")[:2]
+            found[target] = source
+        else:
+            found[volume["target"]] = volume["source"]
+    return found
+
+
+# ---------------------------------------------------------------- what is built and fetched
+
+
+def test_every_image_is_named_by_its_digest() -> None:
+    """A build of next month would have another base than the one that was tried."""
+    base = re.search(r"^ARG BASE=(.*)$", DOCKERFILE, re.MULTILINE)
+    assert base is not None
+    images = [each["image"] for name, each in SERVICES.items() if name != OWN]
+    assert len(images) == 3
+    assert [name for name in (base[1], *images) if not PINNED.fullmatch(name)] == []
+    assert set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)) == {"${BASE}"}
+
+
+def test_what_the_image_copies_is_let_through_and_no_more() -> None:
+    """The build would end at a missing file, or a config.yaml with its tokens be in the image."""
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    through = {line[1:] for line in lines if line.startswith("!")}
+    assert "*" in lines
+    assert all((ROOT / name).exists() for name in through)
+    named = re.search(r"^COPY (requirements.*) /$", DOCKERFILE, re.MULTILINE)
+    assert named is not None
+    assert set(named[1].split()) <= through
+    packages = {"backends", "bot", "queueing"}
+    assert through == packages | set(named[1].split()) | {"LICENSE", "pyproject.toml"}
+
+
+def test_the_image_runs_as_nobody_in_particular() -> None:
+    """A bot that was taken over would be root, with the rights of a mounted folder."""
+    last = DOCKERFILE.split("FROM ${BASE}")[-1]
+    assert re.search(r"^USER 10001:10001$", last, re.MULTILINE)
+    assert "HEALTHCHECK" in last
+    assert "pip install" not in last
+
+
+# ---------------------------------------------------------------- what the containers may do
+
+
+@each_service()
+def test_a_container_may_change_nothing_but_its_volumes(name: str) -> None:
+    """What broke into one could stay in it, or work its way out."""
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["pids_limit"]
+    assert service["tmpfs"]
+    assert not {"privileged", "network_mode", "pid", "ipc", "devices", "userns_mode"} & set(service)
+    assert bool(service.get("cap_add")) is (name == "postgres")
+
+
+@each_service()
+def test_a_container_is_watched_and_started_again(name: str) -> None:
+    """One that hangs would look like one that works."""
+    service = SERVICES[name]
+    assert service["restart"] == "unless-stopped"
+    assert service["healthcheck"]["test"][0] == "CMD"
+    assert service["logging"]["options"]["max-size"]
+
+
+@each_service()
+def test_ports_are_published_to_this_machine_only(name: str) -> None:
+    """A database or a page meant for the desk would be on the network."""
+    assert all(port.startswith("127.0.0.1:") for port in SERVICES[name].get("ports", []))
+    assert "expose" not in SERVICES[name]
+
+
+def test_the_database_is_reached_by_usher_alone() -> None:
+    """Another container could try passwords."""
+    assert "ports" not in SERVICES["postgres"]
+    beside = [name for name, each in SERVICES.items() if "database" in each["networks"]]
+    assert beside == [OWN, "postgres"]
+    assert COMPOSE["networks"]["database"] == {"internal": True}
+
+
+def test_only_usher_starts_without_a_profile() -> None:
+    """A person who wants the bot would get three servers more."""
+    assert [name for name, each in SERVICES.items() if "profiles" not in each] == [OWN]
+    assert SERVICES[OWN]["depends_on"]["postgres"]["required"] is False
+
+
+# ---------------------------------------------------------------- secrets
+
+
+@each_service()
+def test_every_secret_is_a_file_that_must_be_there(name: str) -> None:
+    """A password that stands in a public file would open every installation."""
+    service = SERVICES[name]
+    named: dict[str, str] = service.get("environment", {})
+    secret = {key for key in named if re.search("PASSWORD|TOKEN|SECRET|KEY", key)}
+    assert all(key.endswith("_FILE") for key in secret)
+    files = {named[key].removeprefix("/run/secrets/") for key in secret}
+    assert files <= set(service.get("secrets", []))
+    for each in service.get("secrets", []):
+        assert COMPOSE["secrets"][each]["file"].startswith("./secrets/")
+    assert "environment" not in str(COMPOSE["secrets"])
+
+
+def test_usher_does_not_start_without_its_folder_of_secrets() -> None:
+    """Docker would make an empty folder, owned by root, in place of the one that was forgotten."""
+    binds = [each for each in SERVICES[OWN]["volumes"] if isinstance(each, dict)]
+    assert {each["source"] for each in binds} == WRITTEN_BY_PEOPLE
+    assert all(each["read_only"] and not each["bind"]["create_host_path"] for each in binds)
+    assert mounts(SERVICES[OWN])[str(secret_files.FOLDER)] == "./secrets/usher"
+
+
+def test_secrets_come_into_no_commit() -> None:
+    """`git add .` would publish them."""
+    ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
+    assert {"/config.yaml", "/secrets/", "/usher.env"} <= set(ignored)
+
+
+# ---------------------------------------------------------------- what fits together
+
+
+@each_service()
+def test_every_file_that_is_mounted_lies_here(name: str) -> None:
+    """Docker would make a folder of that name, and the server end with a puzzling error."""
+    for target, source in mounts(SERVICES[name]).items():
+        if not source.startswith("./"):
+            assert source in COMPOSE["volumes"], source
+        elif source not in WRITTEN_BY_PEOPLE:
+            assert (ROOT / source).exists(), source
+            assert (ROOT / source).is_dir() is not bool(Path(target).suffix)
+
+
+def documented(folder: Path, monkeypatch: pytest.MonkeyPatch, *secrets: str) -> Config:
+    """Return the configuration that the page shows, in parts, with those secrets."""
+    mounted = folder / "secrets"
+    mounted.mkdir()
+    monkeypatch.setattr(secret_files, "FOLDER", mounted)
+    for number, name in enumerate(secrets):
+        (mounted / name).write_text(f"{number}8ab1c0ffee{number}5ca1ab1e0ddba11\n")
+    parts = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    (folder / "config.yaml").write_text("\n".join(parts), encoding="utf-8")
+    return load(folder / "config.yaml", {})
+
+
+def test_the_configuration_on_the_page_fits_the_services(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person who copies it would get a bot that no port leads to, or that finds no database."""
+    secrets = ("WEB_TOKEN", "POSTGRES_PASSWORD", "METRICS_TOKEN")
+    config = documented(tmp_path, monkeypatch, *secrets)
+    assert config.chats.web is not None
+    assert config.api is not None
+    published = {port.rsplit(":", 1)[1] for port in SERVICES[OWN]["ports"]}
+    assert published == {str(config.chats.web.port), str(config.api.port)}
+    assert {config.chats.web.host, config.api.host} == {"0.0.0.0"}
+    assert isinstance(config.database, DatabaseServer)
+    given = SERVICES["postgres"]["environment"]
+    address = config.database.url.get_secret_value()
+    assert address.startswith(f"postgresql://{given['POSTGRES_USER']}:")
+    assert address.endswith(f"@postgres/{given['POSTGRES_DB']}")
+
+
+def test_the_page_shows_no_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everyone who copies the page would have the same one."""
+    with pytest.raises(ConfigError) as caught:
+        documented(tmp_path, monkeypatch)
+    missed = re.findall(r"variable (\w+) is not set", str(caught.value))
+    assert set(missed) == {"WEB_TOKEN", "POSTGRES_PASSWORD", "METRICS_TOKEN"}
+    assert all(f"secrets/usher/{name}" in PAGE for name in missed)
+    assert all(each["file"].removeprefix("./") in PAGE for each in COMPOSE["secrets"].values())
+
+
+def test_prometheus_reads_ushers_metrics() -> None:
+    """The dashboards would stay empty."""
+    settings = yaml.safe_load((MONITORING / "prometheus.yml").read_text(encoding="utf-8"))
+    (job,) = settings["scrape_configs"]
+    assert job["static_configs"] == [{"targets": [f"{OWN}:{MetricsConfig().port}"]}]
+    (secret,) = SERVICES["prometheus"]["secrets"]
+    assert job["authorization"] == {"credentials_file": f"/run/secrets/{secret}"}
+    assert {"monitoring"} <= set(SERVICES[OWN]["networks"]) & set(
+        SERVICES["prometheus"]["networks"]
+    )
+    rules = mounts(SERVICES["prometheus"])
+    assert all(str(Path(each).parent) in rules for each in settings["rule_files"])
+
+
+def test_grafana_finds_prometheus_and_the_dashboards() -> None:
+    """A person would have to set up by hand what is there."""
+    source = yaml.safe_load((MONITORING / "grafana-datasource.yml").read_text(encoding="utf-8"))
+    assert source["datasources"][0]["url"] == "http://prometheus:9090"
+    boards = yaml.safe_load((MONITORING / "grafana-dashboards.yml").read_text(encoding="utf-8"))
+    place = boards["providers"][0]["options"]["path"]
+    assert mounts(SERVICES["grafana"])[place] == "./docs/monitoring"
