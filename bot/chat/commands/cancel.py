@@ -5,7 +5,7 @@
 
 from bot.chat.api.answers import Answer
 from bot.chat.api.table import Command, Param, ParamKind, Topic
-from bot.chat.commands.context import Call, CallRefused, Context, reply
+from bot.chat.commands.context import Call, CallRefused, Context, audited, reply
 from bot.chat.commands.jobs import meant_job, stop_reading
 from queueing.core.jobs import JobState
 
@@ -32,6 +32,8 @@ async def handle(context: Context, call: Call) -> Answer:
     ended = await context.queue.submitter.cancel(job.id)
     if ended is None or ended.state is not JobState.CANCELLED:
         raise CallRefused("refused.already_ended", job=job.id)
+    if job.owner != call.invocation.user:  # only an admin may
+        await audited(context, call, COMMAND.name, f"{job.model} {job.id}", f"of {job.owner}")
     if call.invocation.button:
         return None  # the status message above the button shows it
     return reply(call.say("cancel.done", job=job.id))

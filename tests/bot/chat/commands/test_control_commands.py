@@ -283,6 +283,22 @@ def test_these_are_for_admins(name: str) -> None:
     assert answers(in_bot(scenario)) == [f"/{name} is for admins."]
 
 
+def test_a_cancelled_job_of_another_is_an_act_and_an_own_one_is_none() -> None:
+    """No one could find out which admin ended a person's job."""
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        await say(running, "/pause flux")
+        await say(running, "/image flux cat", "fake:1")
+        await say(running, "/image flux dog", "fake:1")
+        await say(running, "/cancel 1")
+        await say(running, "/cancel 2", "fake:1")
+        await say(running, "/audit")
+
+    *_, audit = answers(in_bot(scenario))
+    acts = [line.partition(" · ")[2] for line in audit.strip().splitlines()]
+    assert [act.partition(" · ")[2] for act in acts] == ["cancel flux 1 (of fake:1)", "pause flux"]
+
+
 def test_every_act_is_in_the_audit_log() -> None:
     """No one could find out who stopped the machines."""
 

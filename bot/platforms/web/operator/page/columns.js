@@ -10,14 +10,17 @@ const HEIGHT = 64;
 const ROOM = 4; // above the highest column
 
 export class Columns {
-  /** `title` stands above it, `label` says what it is to those who hear it, `heads` name the table. */
-  constructor(title, label, hue, heads) {
+  /** `title` stands above it, `label` says what it is to those who hear it; `heads` name the columns
+   *  of the table, each by the class of the bars that show it. */
+  constructor(title, label, heads) {
     this.chart = new Explorer(label, HEIGHT);
     this.most = make("span", { className: "most dim" });
-    this.table = table(label, [tell("time"), ...heads], () => this.cells());
+    this.table = table(label, [tell("time"), ...heads.map(([, words]) => words)], () => this.cells());
     this.heading = make("span", { className: "chart-title" }, title);
-    this.node = make("div", { className: `columns ${hue}` },
-      make("div", { className: "chart-head" }, this.heading, this.chart.told, this.most), this.chart.stage, this.table.node);
+    const keys = heads.map(([kind, words]) => make("span", {}, make("i", { className: kind }), words));
+    this.node = make("div", { className: "columns" },
+      make("div", { className: "chart-head" }, this.heading, make("span", { className: "keys", "aria-hidden": "true" }, ...keys),
+        this.most, this.chart.told), this.chart.stage, this.table.node);
   }
 
   /** Draw steps of a history: `bars(step)` are heights from the back to the front, each with its

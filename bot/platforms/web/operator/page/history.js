@@ -76,9 +76,9 @@ export class History {
       legend: make("div", {}),
       models: make("ul", { className: "model-times" }),
       more: make("button", { type: "button", className: "plain" }),
-      loads: new Columns(tell("loadsTitle"), tell("loadsOver"), "", [tell("loadsHead"), tell("evictionsHead"), tell("failedLoadsHead")]),
+      loads: new Columns(tell("loadsTitle"), tell("loadsOver"), [["pale", tell("loadsHead")], ["strong", tell("evictionsHead")], ["bad", tell("failedLoadsHead")]]),
       promised: make("p", { className: "big-share" }),
-      promises: new Columns(tell("promises"), tell("promisesOver"), "", [tell("given"), tell("kept")]),
+      promises: new Columns(tell("promises"), tell("promisesOver"), [["pale", tell("given")], ["strong", tell("kept")]]),
       errors: make("ul", { className: "errors" }),
       noErrors: make("p", { className: "dim" }, tell("noErrors")),
     };
@@ -148,9 +148,8 @@ export class History {
 class ModelTime {
   constructor({ name }) {
     this.facts = make("p", { className: "dim facts" });
-    const hue = "own-hue";
-    this.jobs = new Columns(tell("done"), tell("throughputOf", { model: name }), hue, [tell("done"), tell("failedHead"), tell("cancelledHead")]);
-    this.waits = new Columns(tell("waits"), tell("waitsOf", { model: name }), hue, [tell("median"), tell("p95")]);
+    this.jobs = new Columns(tell("done"), tell("throughputOf", { model: name }), [["strong", tell("done")], ["bad", tell("failedHead")], ["pale", tell("cancelledHead")]]);
+    this.waits = new Columns(tell("waits"), tell("waitsOf", { model: name }), [["strong", tell("median")], ["pale", tell("p95")]]);
     this.swatch = swatch(name);
     this.node = make("li", { className: "panel" },
       make("h4", {}, this.swatch, name), this.facts, this.jobs.node, this.waits.node);

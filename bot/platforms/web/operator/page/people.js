@@ -59,7 +59,9 @@ class PersonRow {
   draw(person) {
     this.person = person;
     this.bar.style.width = `${100 * person.part}%`;
-    write(this.time, tell("gpuTime", { time: duration(person.gpu_s) }));
+    const limit = person.limits.gpu_seconds_per_day;
+    write(this.time, limit === null ? tell("gpuTime", { time: duration(person.gpu_s) })
+      : tell("gpuTimeOf", { time: duration(person.gpu_s), limit: duration(limit) }));
     const words = tell(person.banned ? "unban" : "ban");
     write(this.act, words);
     this.act.setAttribute("aria-label", tell(person.banned ? "said.unban" : "said.ban", { person: person.name }));

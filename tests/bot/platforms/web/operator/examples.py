@@ -384,7 +384,11 @@ def crowd(at: float) -> OperatorPeople:
         )
         for place, user in enumerate(PEOPLE)
     ]
-    people[1] = replace(people[1], name="Ada", limits=PersonLimits(lane="vip", per_hour=60))
+    people[1] = replace(
+        people[1],
+        name="Ada",
+        limits=PersonLimits(lane="vip", per_hour=60, gpu_seconds_per_day=3600),
+    )
     people[2] = replace(people[2], user="web:local", name="web:local", admin=True)
     people[4] = replace(
         people[4], banned=True, banned_until=at + 7200, ban_reason="floods the line"
