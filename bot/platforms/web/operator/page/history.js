@@ -105,7 +105,7 @@ export class History {
     if (this.legendOf === told) return;
     this.legendOf = told;
     // Where each model has its own colour, running has none.
-    this.parts.legend.replaceChildren(legend(models, models.length ? ["load", "idle", "down"] : undefined));
+    this.parts.legend.replaceChildren(legend(models, models.length ? ["load", "idle", "down", "unrecorded"] : undefined));
   }
 
   drawLoads(hours) {

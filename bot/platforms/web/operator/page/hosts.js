@@ -137,7 +137,7 @@ export function cancelButton(job, acts) {
   const ask = () => acts.ask({
     title: tell("confirmCancel", { job: number }),
     text: tell("confirmCancelText", { model, name }),
-    yes: tell("cancel"),
+    yes: tell("cancelJob"),
   }, "cancel", { job: number, said: { job: number } });
   return button(tell("cancel"), tell("said.cancel", { job: number }), ask, true);
 }

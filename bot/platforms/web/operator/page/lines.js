@@ -7,7 +7,7 @@ import { cancelButton } from "./hosts.js";
 import { button, hueOf, keyed, since, swatch, write, writeParts } from "./nodes.js";
 import { tell } from "./words.js";
 
-const DRAWN = 36; // figures of a line; beyond that the number says it
+const DRAWN = 48; // figures of a line; beyond that the number says it
 
 export class LineRow {
   constructor(line, acts) {
@@ -26,8 +26,8 @@ export class LineRow {
     this.pause = button("", "", () => this.togglePause());
     this.node = make("li", { className: "panel line-of-model" },
       make("div", { className: "line-head" }, swatch(line.model), make("b", {}, line.model), this.chip,
-        this.figures, this.counts, make("span", { className: "act-row" }, this.pause)),
-      this.times, this.reason, this.troubles, this.waiting);
+        this.counts, make("span", { className: "act-row" }, this.pause)),
+      this.figures, this.times, this.reason, this.troubles, this.waiting);
   }
 
   togglePause() {
@@ -56,6 +56,7 @@ export class LineRow {
   /** A filled figure for each job that runs, an outlined one for each that waits. */
   drawFigures({ running, waiting }) {
     const kinds = [...Array(running).fill("runs"), ...Array(waiting).fill("waits")].slice(0, DRAWN);
+    this.figures.hidden = kinds.length === 0;
     const over = running + waiting - kinds.length;
     writeParts(this.figures, [...kinds, over], () => [
       ...kinds.map((kind) => make("i", { className: kind })),

@@ -47,7 +47,7 @@ function keepFocus(list, node) {
   if (!node.contains(document.activeElement)) return;
   const next = [node.nextElementSibling, node.previousElementSibling]
     .map((other) => other?.querySelector("button, summary")).find(Boolean);
-  (next ?? list.closest("section")).focus({ preventScroll: true });
+  (next ?? list.closest("section").querySelector("h2")).focus({ preventScroll: true });
 }
 
 /** Set what an element says, if that changed. */

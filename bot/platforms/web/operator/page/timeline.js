@@ -82,7 +82,7 @@ const kindWord = (kind) => (kind === "down" ? "offline" : kind);
 const segmentWords = ({ kind, models }) => [tell(kindWord(kind)), models.join(", ")].filter(Boolean).join(" ");
 
 /** Make the legend: the kinds, and the models that ran. */
-export function legend(models, kinds = KINDS) {
+export function legend(models, kinds = [...KINDS, "unrecorded"]) {
   const ofKind = (kind) => make("li", {}, make("span", { className: `swatch kind-${kind}`, "aria-hidden": "true" }), tell(kindWord(kind)));
   const ofModel = (model) => make("li", {}, swatch(model), model);
   return make("ul", { className: "legend" }, ...kinds.map(ofKind), ...models.map(ofModel));

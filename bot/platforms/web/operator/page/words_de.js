@@ -143,6 +143,7 @@ export const GERMAN = {
   waitingForAnswer: "wartet auf Antwort…",
   dismiss: "Ausblenden",
   keep: "Zurück",
+  cancelJob: "Auftrag abbrechen",
   confirmCancel: "Auftrag {job} abbrechen?",
   confirmCancelText: "{model}, gewünscht von {name}. Er endet sofort und lässt sich nicht zurückholen.",
   confirmBan: "{name} sperren?",

@@ -135,7 +135,7 @@ async def test_the_keyboard_reaches_everything_and_asks_before_the_end(room: Roo
     assert await page.evaluate(f"{FOCUSED}.ariaLabel") == "Cancel job 797"
     await page.press("Enter")
     await page.wait("document.querySelector('#confirm').open")
-    await room.tab_to("Cancel")
+    await room.tab_to("Cancel the job")
     await page.press("Enter")
     call = await room.handler.taken()
     assert (call.command, call.options) == ("cancel", {"id": 797})
