@@ -17,9 +17,11 @@ from bot.people import api_keys
 from bot.people.access import PersonLimits
 from queueing.core.catalog import Catalog, HostSpec, ModelSpec
 from queueing.core.errors import BadModel
+from queueing.core.quiet_hours import QuietHours
 from queueing.core.requests import Capability
 
 IMPROVED = frozenset({Capability.TEXT_TO_IMAGE, Capability.TEXT_TO_VIDEO, Capability.TEXT_TO_AUDIO})
+LEAST_OPEN_S = 3600.0  # between quiet hours, for once in a week
 USUAL_FOR = {
     "image": (Capability.TEXT_TO_IMAGE,),
     "edit": (Capability.IMAGE_EDIT,),
@@ -34,7 +36,12 @@ USUAL_FOR = {
 
 def problems(config: Config) -> list[ConfigProblem]:
     """Return everything that makes a valid configuration unusable."""
-    named = [*_server_problems(config), *twins_of_servers(config), *_name_problems(config)]
+    named = [
+        *_server_problems(config),
+        *twins_of_servers(config),
+        *_name_problems(config),
+        *_quiet_problems(config),
+    ]
     catalog = _sound(config, {problem.path[:4] for problem in named}).catalog()
     asked = dict.fromkeys(_option_problems(catalog))  # two servers of a kind report the same
     found = [*named, *asked, *_size_problems(catalog)]
@@ -112,6 +119,19 @@ def _name_problems(config: Config) -> Iterator[ConfigProblem]:
     if not config.models and not config.discovering():
         text = "no models: name one, or let a backend `discover: true` what its server has"
         yield ConfigProblem(path=("models",), text=text)
+
+
+def _quiet_problems(config: Config) -> Iterator[ConfigProblem]:
+    for name, host in config.hosts.items():
+        if not host.quiet:
+            continue
+        zone = host.timezone or config.timezone
+        if zone is None:
+            text = "needs a time zone: `timezone: Europe/Berlin`, here or for everything"
+            yield ConfigProblem(path=("hosts", name, "quiet"), text=text)
+        elif QuietHours(host.quiet, zone).longest_open_s(0.0) < LEAST_OPEN_S:
+            text = "leaves no hour of the week in which anything could run"
+            yield ConfigProblem(path=("hosts", name, "quiet"), text=text)
 
 
 def _unknown_backends(name: str, model: ModelConfig, known: set[str]) -> Iterator[ConfigProblem]:

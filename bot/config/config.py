@@ -12,6 +12,7 @@ from backends.registry import KINDS, connect
 from bot.config.chats import ChatsConfig
 from bot.config.database import DatabasePlace, DatabaseServer
 from bot.config.presets import RoomConfig, StyleConfig
+from bot.config.quiet import Zone
 from bot.config.sections import (
     ApiConfig,
     BackendConfig,
@@ -38,6 +39,7 @@ from queueing.core.catalog import (
     embedding_spec,
 )
 from queueing.core.errors import BadModel
+from queueing.core.quiet_hours import QuietHours
 from queueing.core.requests import Capability
 
 _PARALLEL = 4  # of one model whose servers could do more: most servers' default
@@ -60,6 +62,7 @@ _BY_WORKFLOW = frozenset(
 class Config(Section):
     """A whole configuration, valid in itself."""
 
+    timezone: Zone | None = None
     database: DatabasePlace = Field(default="usher.sqlite", validate_default=True)
     hosts: dict[Name, HostConfig] = Field(min_length=1)
     models: dict[Name, ModelConfig] = Field(default_factory=dict)
@@ -132,7 +135,9 @@ class Config(Section):
     def catalog(self) -> Catalog:
         """Return the hosts, backends and models in the queue's own terms."""
         discovering = self.discovering()
-        hosts = [_host_spec(name, host, discovering) for name, host in self.hosts.items()]
+        hosts = [
+            _host_spec(name, host, discovering, self.timezone) for name, host in self.hosts.items()
+        ]
         backends = {backend.name: backend for host in hosts for backend in host.backends}
         models = [
             _model_spec(name, model, [backends[each] for each in model.backends])
@@ -170,7 +175,10 @@ def _password(address: str) -> str:
         return ""
 
 
-def _host_spec(name: str, host: HostConfig, discovering: Collection[str]) -> HostSpec:
+def _host_spec(
+    name: str, host: HostConfig, discovering: Collection[str], timezone: str | None
+) -> HostSpec:
+    zone = host.timezone or timezone or "UTC"
     backends = tuple(
         _backend_spec(each, backend, discover=each in discovering)
         for each, backend in host.backends.items()
@@ -181,6 +189,7 @@ def _host_spec(name: str, host: HostConfig, discovering: Collection[str]) -> Hos
         margin=host.margin,
         gpu=host.gpu,
         idle_unload_s=host.unload_after_s,
+        quiet=QuietHours(host.quiet, zone) if host.quiet else None,
         backends=backends,
     )
 

@@ -20,6 +20,7 @@ from pydantic import (
 
 from bot.chat.delivery.busy_line import BUSY_AFTER_S
 from bot.config.addresses import host_and_port, is_every_address, is_loopback
+from bot.config.quiet import QuietWindows, Zone
 from bot.config.values import (
     Duration,
     HostPort,
@@ -91,6 +92,8 @@ class HostConfig(Section):
     margin: Annotated[float, Field(gt=0, le=1)] = _HOST.margin
     gpu: Annotated[str, Field(coerce_numbers_to_str=True)] | None = None
     unload_after_s: Idle | None = Field(default=None, alias="idle_unload")
+    quiet: QuietWindows = ()
+    timezone: Zone | None = None
     backends: dict[Name, BackendConfig] = Field(min_length=1)
 
 

@@ -7,6 +7,7 @@ from pydantic import JsonValue
 from bot.gateway.runs import Run
 from queueing.core import reasons
 from queueing.core.standings import ModelStatus, Standing
+from queueing.core.world import Reason
 
 
 def place_of(run: Run) -> dict[str, JsonValue]:
@@ -39,9 +40,12 @@ def line_of(run: Run) -> str:
 
 def reason_of(standing: Standing | ModelStatus) -> str | None:
     """Return why a job waits, as one sentence without a full stop, with times in UTC."""
-    if standing.reason is None:
-        return None
-    words = reasons.words(standing.reason)
+    return None if standing.reason is None else sentence(standing.reason)
+
+
+def sentence(reason: Reason) -> str:
+    """Return a reason as one sentence without a full stop, with times in UTC."""
+    words = reasons.words(reason)
     return "".join(_clock(word) if isinstance(word, float) else word for word in words)
 
 

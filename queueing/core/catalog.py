@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from queueing.core.errors import NotCapable, UnknownModel
 from queueing.core.near import near
+from queueing.core.quiet_hours import QuietHours
 from queueing.core.requests import Capability
 
 
@@ -98,7 +99,7 @@ class HostSpec:
 
     `margin` is the usable share of `vram_mb`. `gpu` names the local card for NVML (index or
     UUID), None where the card is elsewhere or there is none. `idle_unload_s` is that of models
-    where neither they nor their server state one.
+    where neither they nor their server state one. `quiet` are the hours its owner wants it for.
     """
 
     name: str
@@ -107,6 +108,7 @@ class HostSpec:
     margin: float = 0.8
     gpu: str | None = None
     idle_unload_s: float | None = None
+    quiet: QuietHours | None = None
 
     @property
     def usable_mb(self) -> int:

@@ -10,7 +10,14 @@ from datetime import datetime
 from queueing.core.world import Blocked, Reason
 
 _OPEN_ENDED = frozenset(
-    {Blocked.PAUSED, Blocked.OFFLINE, Blocked.NO_ROOM, Blocked.PINNED, Blocked.KEPT}
+    {
+        Blocked.PAUSED,
+        Blocked.OFFLINE,
+        Blocked.NO_ROOM,
+        Blocked.PINNED,
+        Blocked.KEPT,
+        Blocked.YIELDING,
+    }
 )
 
 Words = tuple[str | float, ...]
@@ -121,6 +128,22 @@ def _paused(reason: Reason) -> Words:
     )
 
 
+def _quiet(reason: Reason) -> Words:
+    return (f"{_host(reason)} has quiet hours", *_ends(reason))
+
+
+def _quiet_soon(reason: Reason) -> Words:
+    begins: Words = () if reason.since is None else (" at ", reason.since)
+    ends: Words = () if reason.until is None else (" and end at ", reason.until)
+    soon = f"too little time is left before {_host(reason)}'s quiet hours"
+    return (f"{soon}, which begin", *begins, *ends)
+
+
+def _yielding(reason: Reason) -> Words:
+    since: Words = () if reason.since is None else (" since ", reason.since)
+    return (f"another program has been using the card of {_host(reason)}", *since)
+
+
 def _suspect(reason: Reason) -> Words:
     if reason.other is None or reason.other == reason.model:
         return ("its server crashed last time, so one job runs alone first",)
@@ -148,6 +171,9 @@ _WORDS: dict[Blocked, Callable[[Reason], Words]] = {
     Blocked.ENHANCING: _enhancing,
     Blocked.HELD: _held,
     Blocked.PAUSED: _paused,
+    Blocked.QUIET: _quiet,
+    Blocked.QUIET_SOON: _quiet_soon,
+    Blocked.YIELDING: _yielding,
     Blocked.SUSPECT: _suspect,
     Blocked.STARTING: _starting,
 }
@@ -167,6 +193,10 @@ def _other(reason: Reason) -> str:
 
 def _until(reason: Reason) -> Words:
     return () if reason.until is None else (" until about ", reason.until)
+
+
+def _ends(reason: Reason) -> Words:
+    return () if reason.until is None else (" until ", reason.until)
 
 
 def _at(reason: Reason) -> Words:

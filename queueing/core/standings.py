@@ -98,7 +98,7 @@ class LaneStatus:
 class ModelStatus:
     """A model in people's terms: where it is, its line, its usual time and why its line waits.
 
-    `vram_mb` is what a copy takes, as configured or as measured since; None until its first load.
+    Without a line the reason is that of hosts that rest. `vram_mb` is what a copy takes, as configured or as measured since; None until its first load.
     `troubles` say where it could not be loaded. `oldest_at` is when the first in its lines was
     accepted; None if nothing waits in line. `lanes` are those in which jobs wait.
     """
@@ -147,7 +147,8 @@ class BackendStatus:
 class HostStatus:
     """A host in people's terms: its memory, the bot's share of it, and whether it is paused.
 
-    `foreign_mb` is what other programs hold, as last measured; 0 where nothing measures it.
+    `foreign_mb` is what other programs hold, as last measured; 0 where nothing measures it. `rest`
+    is why it does nothing although no admin has paused it: quiet hours, or another program.
     `budget_mb` is what models could take without other programs, `usable_mb` what they may now.
     """
 
@@ -157,6 +158,7 @@ class HostStatus:
     used_mb: int
     paused: bool
     foreign_mb: int = 0
+    rest: Reason | None = None
     budget_mb: int = 0
 
 

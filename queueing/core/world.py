@@ -10,6 +10,7 @@ from enum import StrEnum
 from math import inf
 
 from queueing.core.jobs import Job
+from queueing.core.quiet_hours import Quiet
 
 
 class Residency(StrEnum):
@@ -39,6 +40,9 @@ class Blocked(StrEnum):
     ENHANCING = "enhancing"  # a text model improves the prompts of its waiting jobs
     HELD = "held"  # what its waiting jobs ask is still being written down
     PAUSED = "paused"  # by an admin
+    QUIET = "quiet"  # its host is kept free until `until`
+    QUIET_SOON = "quiet-soon"  # it would not end before the quiet hours from `since` to `until`
+    YIELDING = "yielding"  # another program has had the card of its host since `since`
     SUSPECT = "suspect"  # it runs alone, after `other` has ended
     STARTING = "starting"  # it starts now
 
@@ -108,12 +112,19 @@ class BackendView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostView:
-    """A memory budget. The margin and other programs' memory are already taken off `usable_mb`."""
+    """A memory budget. The margin and other programs' memory are already taken off `usable_mb`.
+
+    `quiet` are the spans in which its owner wants it, the soonest first, `longest_open_s` is the
+    longest time between two of them. `yields_since` is since when another program has its card.
+    """
 
     name: str
     usable_mb: int
     budget_mb: int  # with only the margin taken off: what it could offer without other programs
     paused: bool = False
+    quiet: tuple[Quiet, ...] = ()
+    longest_open_s: float = inf
+    yields_since: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -170,6 +181,8 @@ class Leaving(StrEnum):
     ADMIN = "admin"  # an admin unloaded it, or drained its host
     DRAINED = "drained"  # likewise, or its server lost it, but only now that its jobs have ended
     FAILURE = "failure"  # a failed load may have left half of it
+    QUIET = "quiet"  # its host's quiet hours begin
+    OTHERS = "others"  # another program has its card
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -210,7 +223,8 @@ class Rules:
 class World:
     """One snapshot of everything the decision depends on.
 
-    `watched_s` is how long arrivals have been counted, which their rates rest on.
+    `watched_s` is how long arrivals have been counted, which their rates rest on. `job_s` is how long
+    waiting jobs take, by job id and backend, where more is known than of their model.
     """
 
     now: float
@@ -222,6 +236,7 @@ class World:
     lane_spent: Mapping[tuple[str, str], int] = field(default_factory=dict)  # of the last plan
     rules: Rules = field(default_factory=Rules)
     watched_s: float = inf
+    job_s: Mapping[tuple[int, str], float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -46,7 +46,8 @@ def is_at_hand(
 
 def _is_open(fleet: Fleet, backend: str) -> bool:
     host = fleet.catalog.host_of[backend]
-    return fleet.health.of(backend).up and not fleet.paused.stops_host(host)
+    stopped = fleet.paused.stops_host(host) or fleet.why_rests(host) is not None
+    return fleet.health.of(backend).up and not stopped
 
 
 def _fits(

@@ -7,16 +7,18 @@ part of a `World`. It never calls a server or the store.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from queueing.core.catalog import Catalog, ModelSpec
 from queueing.core.jobs import Job
 from queueing.core.paused import Paused
 from queueing.core.ports import Backend, Clock
-from queueing.core.world import Copy, Residency
+from queueing.core.world import Copy, HostView, Reason, Residency
 from queueing.engine.backend_health import BackendHealth
 from queueing.engine.gpu_meter import GpuMeter
 from queueing.engine.load_failures import LoadFailures
 from queueing.planning.memory_budget import Budget
+from queueing.planning.rests import why_rests
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -367,6 +369,22 @@ class Fleet:
         used_mb, quiet = max(0, total_mb - free_mb - theirs_mb), self.quiet(host)
         if self.budget.measured(host, used_mb=used_mb, ours_mb=ours_mb, quiet=quiet):
             self._changed()
+
+    def host_view(self, name: str) -> HostView:
+        """Return a host in the planner's terms."""
+        host, now = self.catalog.hosts[name], self._clock.now()
+        return HostView(
+            name=name,
+            usable_mb=self.usable_mb(name),
+            budget_mb=host.usable_mb,
+            paused=self.paused.stops_host(name),
+            quiet=host.quiet.coming(now) if host.quiet else (),
+            longest_open_s=host.quiet.longest_open_s(now) if host.quiet else inf,
+        )
+
+    def why_rests(self, host: str) -> Reason | None:
+        """Return why a host does nothing now, a pause by an admin aside; None if it does not rest."""
+        return why_rests(self.host_view(host), self._clock.now())
 
     def usable_mb(self, host: str) -> int:
         """Return how much memory models may take together on a host now."""

@@ -36,6 +36,8 @@ _LEAVES = {
     Leaving.ROOM: "its memory is needed",
     Leaving.MEMORY: "other programs have taken memory",
     Leaving.IDLE: "it was not used for a while",
+    Leaving.QUIET: "quiet hours begin",
+    Leaving.OTHERS: "another program uses the card",
 }
 
 

@@ -85,6 +85,7 @@ class Snapshots:
             lane_spent=last.lane_spent,
             rules=self._rules,
             watched_s=self._times.rates.watched_s(now),
+            job_s=self._job_s(lines),
         )
 
     # ------------------------------------------------------------ models
@@ -152,18 +153,33 @@ class Snapshots:
             held=line.held,
         )
 
+    def _job_s(self, lines: Sequence[Line]) -> dict[tuple[int, str], float]:
+        """Return how long the first waiting jobs take where quiet hours may be near.
+
+        With how far off that may be: a job that only probably ends in time would run over.
+        """
+        catalog = self._fleet.catalog
+        quiet = {
+            backend.name
+            for host in catalog.hosts.values()
+            if host.quiet is not None
+            for backend in host.backends
+        }
+        if not quiet:
+            return {}
+        return {
+            (job.id, backend): (usual := self._times.service(job, backend)).mean_s + usual.spread_s
+            for line in lines
+            if line.model in catalog.models
+            for job in line.heads
+            for backend in catalog.models[line.model].backends
+            if backend in quiet
+        }
+
     # ------------------------------------------------------------ hosts and backends
 
     def _hosts(self) -> dict[str, HostView]:
-        return {
-            host.name: HostView(
-                name=host.name,
-                usable_mb=self._fleet.usable_mb(host.name),
-                budget_mb=host.usable_mb,
-                paused=self._fleet.paused.stops_host(host.name),
-            )
-            for host in self._fleet.catalog.hosts.values()
-        }
+        return {name: self._fleet.host_view(name) for name in self._fleet.catalog.hosts}
 
     def _backend_views(self) -> dict[str, BackendView]:
         running: defaultdict[str, list[Job]] = defaultdict(list)

@@ -20,7 +20,8 @@ def plan(world: World) -> Plan:
     Repeating it on a world in which its answer has been carried out changes nothing: starts and
     loads already given away are in the world then. Decision tree, numbers as in `decide`:
 
-    0.  Close the gates of the last plan's reservations that still hold (R4).
+    0.  Unload what is idle on hosts that rest; nothing is given to them (`usable`).
+    0a. Close the gates of the last plan's reservations that still hold (R4).
     1.  A head with a ready, free copy that no gate closes starts (R1).
         1a. Of several such copies a conversation goes on at the one that remembers it, if the rest of
             the answer stays what it is without this; else where fewest jobs run.
@@ -67,8 +68,9 @@ def _tried(world: World, *, conversations: bool) -> Board:
 
 def decide(board: Board) -> None:
     """Decide everything on a board, with conversations placed as it says."""
+    idle.clear(board)  # 0
     if board.rules.gate:
-        gates.renew(board)  # 0
+        gates.renew(board)  # 0a
     dispatch.dispatch(board)  # 1
     placing.relieve(board)  # 2
     homeless = placing.place_all(board)  # 3, 3a

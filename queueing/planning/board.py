@@ -20,8 +20,15 @@ from queueing.core.world import (
     Start,
     World,
 )
-from queueing.planning.board_states import BackendState, CopyState, HostState, ModelState, Opening
+from queueing.planning.board_states import (
+    BackendState,
+    CopyState,
+    HostState,
+    ModelState,
+    Opening,
+)
 from queueing.planning.lanes import lanes_of
+from queueing.planning.rests import next_change_at, rests
 
 
 class Board:
@@ -35,7 +42,10 @@ class Board:
         self.conversations = conversations  # whether they return to the copy that remembers them
         self.called_back = False  # whether one did
         self.rules = world.rules
+        self.job_s = world.job_s
+        self.now = world.now
         self.hosts = {name: HostState(view) for name, view in world.hosts.items()}
+        self.quiet = [host for host in self.hosts.values() if host.view.quiet]
         self.backends = self._backends(world.backends)
         self.models = {
             name: ModelState(
@@ -53,6 +63,8 @@ class Board:
     def _begin(self, now: float, reservations: tuple[Reservation, ...]) -> None:
         """Prepare it for a decision after one that left these reservations."""
         self.now = now
+        if self.quiet:
+            self._note_rests()
         self.reservations = reservations
         self.waiting = [model for model in self.models.values() if model.lanes]
         self.starts: list[Start] = []
@@ -61,10 +73,25 @@ class Board:
         self.look_at: float | None = None
         self.openings: list[Opening] | None = None  # found by `space.openings`
         self.crowding: float | None = None  # found by `gates.age_limit_s`
+        for host in self.quiet:
+            self.look(next_change_at(host.view, now))
         for model in self.waiting:
             for lane in model.lanes:
                 if lane.view.next_start_at is not None:
                     self.look(lane.view.next_start_at)
+
+    def _note_rests(self) -> None:
+        """Note which hosts rest at this moment, and until when the others are open."""
+        for host in self.quiet:
+            resting = rests(host.view, self.now)
+            host.closes_at = self.now if resting else next_change_at(host.view, self.now)
+            for backend in host.backends:
+                usable = backend.open and not resting
+                if backend.usable is not usable:
+                    backend.usable = usable
+                    self.openings = None
+                    for model in self.models.values():
+                        model.candidates = None
 
     def again(self, now: float) -> None:
         """Prepare it for the next decision, at that moment, from what is done by then."""
@@ -85,8 +112,8 @@ class Board:
         states: dict[str, BackendState] = {}
         for order, (name, view) in enumerate(views.items()):
             host = self.hosts[view.host]
-            usable = view.up and not view.paused and not host.view.paused
-            states[name] = BackendState(view, host, order, view.busy, view.alone, usable=usable)
+            states[name] = BackendState(view, host, order, view.busy, view.alone)
+            states[name].usable = states[name].open and not rests(host.view, self.now)
             host.backends.append(states[name])
         return states
 

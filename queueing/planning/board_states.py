@@ -41,6 +41,7 @@ class HostState:
     running: int = 0
     spare_mb: int | None = None  # found by `space.spare_mb`, until a copy comes or goes
     held: "Held | None" = None  # the effect of its last reservation, until a copy comes or goes
+    closes_at: float = inf  # what runs here must have ended by then
 
 
 @dataclass(slots=True, eq=False)
@@ -55,6 +56,11 @@ class BackendState:
     copies: list["CopyState"] = field(default_factory=list)
     usable: bool = True  # whether work may be given to it at all
     waits_for: str | None = None  # a suspect job of this model waits until nothing runs here
+
+    @property
+    def open(self) -> bool:
+        """Whether work may be given to it while its host does not rest."""
+        return self.view.up and not self.view.paused and not self.host.view.paused
 
     @property
     def occupied(self) -> bool:

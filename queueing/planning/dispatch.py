@@ -10,6 +10,7 @@ from queueing.core.jobs import Job
 from queueing.planning.board import Board
 from queueing.planning.board_states import CopyState, ModelState
 from queueing.planning.lanes import LaneState
+from queueing.planning.time_left import has_time
 
 
 def dispatch(board: Board) -> None:
@@ -85,7 +86,7 @@ def _preference(copy: CopyState) -> tuple[bool, int, int]:
 
 
 def _admits(board: Board, copy: CopyState, job: Job) -> bool:
-    return copy.gate is None or copy.gate.admits(job, board.now)
+    return (copy.gate is None or copy.gate.admits(job, board.now)) and has_time(board, copy, job)
 
 
 def _next_lane(board: Board, model: ModelState, free: Sequence[CopyState]) -> LaneState | None:

@@ -5,11 +5,14 @@ Looks at the board and changes nothing; `queueing.core.reasons` puts a reason in
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
+from math import inf
 
 from queueing.core.world import Blocked, Reason, Residency
 from queueing.planning.board import Board
 from queueing.planning.board_states import BackendState, CopyState, HostState, ModelState
+from queueing.planning.rests import next_quiet, why_rests
 from queueing.planning.space import candidates, kept_out_by
+from queueing.planning.time_left import has_time, has_time_to_load
 
 
 def explain(board: Board) -> Mapping[str, Reason]:
@@ -48,7 +51,7 @@ def _reason(board: Board, model: ModelState, keeping: Collection[str]) -> Reason
     serving = [copy for copy in model.copies if copy.serves]
     ready = [copy for copy in serving if copy.residency is Residency.READY]
     if ready:
-        return _why_not_started(model, ready)
+        return _why_not_started(board, model, ready)
     if serving:
         first = min(serving, key=lambda copy: copy.view.ready_at)
         return Reason(
@@ -67,10 +70,13 @@ def _next_starts(model: ModelState) -> list[float]:
 # ---------------------------------------------------------------- its model is in memory
 
 
-def _why_not_started(model: ModelState, ready: Sequence[CopyState]) -> Reason:
+def _why_not_started(board: Board, model: ModelState, ready: Sequence[CopyState]) -> Reason:
     """Return why a model with ready copies still has waiting jobs."""
     name = model.view.name
-    copy = min(ready, key=lambda copy: (copy.running, copy.backend.order))
+    late = {id(copy): copy.free and not _has_time(board, copy) for copy in ready}
+    copy = min(ready, key=lambda copy: (late[id(copy)], copy.running, copy.backend.order))
+    if late[id(copy)]:
+        return _too_late(board, name, [copy.backend])
     backend = copy.backend
     host = backend.view.host
     if backend.alone or backend.waits_for is not None:
@@ -82,6 +88,20 @@ def _why_not_started(model: ModelState, ready: Sequence[CopyState]) -> Reason:
             return _loader_busy(name, backend.host)
         return _plain(Blocked.ROOM_BUSY, name, host, _runner(backend))
     return _plain(Blocked.IN_LINE, name, host)
+
+
+def _has_time(board: Board, copy: CopyState) -> bool:
+    """Return whether the next job of any lane would end before quiet hours."""
+    heads = [lane.head for lane in copy.model.lanes if lane.head is not None]
+    return not heads or any(has_time(board, copy, head) for head in heads)
+
+
+def _too_late(board: Board, name: str, backends: Sequence[BackendState]) -> Reason:
+    """Return the reason of a model for which no time is left before quiet hours."""
+    hosts = {backend.host.view.name: backend.host.view for backend in backends}
+    spans = [(span, host) for host, view in hosts.items() if (span := next_quiet(view, board.now))]
+    (begins_at, ends_at), host = min(spans, key=lambda found: found[0][1])
+    return Reason(why=Blocked.QUIET_SOON, model=name, host=host, since=begins_at, until=ends_at)
 
 
 def _runner(backend: BackendState) -> str | None:
@@ -110,7 +130,10 @@ def _why_not_loaded(board: Board, model: ModelState, keeping: Collection[str]) -
         return _why_not_usable(board, model)
     if model.view.load_after > board.now:
         return Reason(why=Blocked.LOAD_PAUSE, model=model.view.name, until=model.view.load_after)
-    return _why_no_room(model, usable, keeping)
+    in_time = [backend for backend in usable if has_time_to_load(board, model, backend)]
+    if not in_time:
+        return _too_late(board, model.view.name, usable)
+    return _why_no_room(model, in_time, keeping)
 
 
 def _why_not_usable(board: Board, model: ModelState) -> Reason:
@@ -126,7 +149,18 @@ def _why_not_usable(board: Board, model: ModelState) -> Reason:
             host=None if last is None else last.view.host,
             since=None if last is None else last.view.since,
         )
-    return Reason(why=Blocked.PAUSED, model=name, host=up[0].view.host)
+    return _why_resting(board, name, up)
+
+
+def _why_resting(board: Board, name: str, up: Sequence[BackendState]) -> Reason:
+    """Return why hosts that are up do nothing: what ends soonest, a pause by an admin last of all."""
+    rests = [
+        reason
+        for backend in up
+        if backend.open and (reason := why_rests(backend.host.view, board.now, name)) is not None
+    ]
+    paused = Reason(why=Blocked.PAUSED, model=name, host=up[0].view.host)
+    return min(rests, key=lambda reason: reason.until or inf, default=paused)
 
 
 def _why_no_room(

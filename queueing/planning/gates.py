@@ -17,6 +17,7 @@ from queueing.planning.board_states import (
     Space,
 )
 from queueing.planning.space import May, candidates, make_room
+from queueing.planning.time_left import has_time_to_load
 
 CLOSED_AFTER_LOADS = 4.0  # a gate closes for all jobs that many swaps after its moment
 LOADS_IN_LIMIT = 2.0  # the age limit grows by this many loads of the waiting model
@@ -106,6 +107,8 @@ def _still_due(board: Board, model: ModelState, backend: BackendState) -> bool:
     due = due_at(board, model)
     if due is None or due > board.now or not backend.usable or backend.host.reservation:
         return False
+    if not has_time_to_load(board, model, backend):
+        return False
     return bool(unmet_preloads(board, model)) or not model.served
 
 
@@ -118,7 +121,9 @@ def reserve(board: Board, model: ModelState) -> bool:
     rooms = [
         room
         for backend in targets
-        if backend.usable and backend.host.reservation is None
+        if backend.usable
+        and backend.host.reservation is None
+        and has_time_to_load(board, model, backend)
         if (room := make_room(model, backend, may)) is not None
     ]
     if not rooms:

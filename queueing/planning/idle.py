@@ -1,6 +1,7 @@
-"""Copies that have not been used for as long as the operator wants leave, so that the memory is free.
+"""Idle copies that leave although no other model needs their room.
 
-Never loads or starts anything; how long a copy may be idle comes with it.
+Those not used for as long as the operator wants, and those of a host that rests. Never loads or starts
+anything; how long a copy may be idle comes with it.
 """
 
 from math import inf
@@ -8,10 +9,29 @@ from math import inf
 from queueing.core.world import Leaving
 from queueing.planning.board import Board
 from queueing.planning.board_states import BackendState, CopyState
+from queueing.planning.rests import rests
 from queueing.planning.space import is_awaited, is_idle
 
 SOON = 0.1  # requests expected within the time of a load: from here on a copy will be missed soon
 LONGEST = 2.0  # as many times as long stays one that will be missed soon
+
+
+def clear(board: Board) -> None:
+    """Unload every idle copy of the hosts that rest, pinned ones as well."""
+    for host in board.hosts.values():
+        if not rests(host.view, board.now):
+            continue
+        why = Leaving.QUIET if host.view.yields_since is None else Leaving.OTHERS
+        for backend in host.backends:
+            if backend.view.can_unload:
+                board.evict(_idle(backend), why)
+
+
+def _idle(backend: BackendState) -> list[CopyState]:
+    weighing = [copy for copy in backend.copies if copy.view.vram_mb]
+    idle = [copy for copy in weighing if is_idle(copy)]
+    together = backend.view.unloads_together and len(idle) < len(weighing)
+    return [] if together else idle
 
 
 def unload(board: Board) -> None:

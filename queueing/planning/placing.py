@@ -33,6 +33,7 @@ from queueing.planning.space import (
     reload_cost,
     spare_mb,
 )
+from queueing.planning.time_left import has_time_to_load
 
 
 def relieve(board: Board) -> None:
@@ -174,7 +175,11 @@ def _kept(board: Board, reserved: Reservation, model: ModelState) -> list[Backen
     host = board.hosts[reserved.host]
     if host.loading is not None or lacking_mb(host, model.view) > spare_mb(board, host):
         return []
-    return [backend for backend in host.backends if backend.usable and not backend.occupied]
+    return [
+        backend
+        for backend in host.backends
+        if backend.usable and not backend.occupied and has_time_to_load(board, model, backend)
+    ]
 
 
 def _preference(model: ModelState, room: Space) -> tuple[bool, float, float]:

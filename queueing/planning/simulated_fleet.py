@@ -135,7 +135,12 @@ def world_of(
             for name, backend in board.backends.items()
         },
         copies=tuple(
-            replace(copy.view, residency=copy.residency, running=copy.running)
+            replace(
+                copy.view,
+                residency=copy.residency,
+                running=copy.running,
+                idle_unload_s=inf if copy.idle_at == inf else copy.view.idle_unload_s,
+            )
             for copy in board.copies.values()
         ),
         reservations=reservations,

@@ -33,6 +33,7 @@ from queueing.planning.simulated_fleet import (
 )
 from queueing.planning.simulated_queue import HEADS, SimulatedQueue, Started, lines_of
 from queueing.planning.space import lacking_mb, places_for, spare_mb
+from queueing.planning.time_left import has_time
 
 MOST_PLANS = 500  # a start costs little beside the plans that lead to it
 LOOKS_AT_MODELS = 8_000  # all those plans together, so that many models cost no more than a few
@@ -218,7 +219,7 @@ class Simulation:
     def _goes_on(self, now: float, copy: CopyState) -> bool:
         """Start the next job of a line on the copy that has just ended one, if that is plain."""
         model, view = copy.model.view.name, copy.backend.view
-        if model in self._pausing or not view.up or view.paused:
+        if model in self._pausing or not copy.backend.usable:
             return False
         if view.serial and len(copy.backend.copies) > 1:
             return False
@@ -229,6 +230,8 @@ class Simulation:
         jobs = [line.job(len(line.starts)) for line in lines]
         for job in jobs:
             if job.suspect or (gate is not None and not gate.admits(job, now)):
+                return False
+            if not has_time(self._board, copy, job, now):
                 return False
         began(copy)
         self._note_start(jobs[self._next_lane(model, lines)], view.name, now)
@@ -270,6 +273,8 @@ class Simulation:
         if [line.view.lane for line in lines] != [lane]:
             return False
         job = lines[0].job(len(lines[0].starts))
+        if any(copy.backend.host.closes_at < inf for copy in copies):
+            return False
         free = [copy for copy in copies if has_slot(copy) and serves(copy, job, now)]
         if not free:
             return all(serves_all(copy) for copy in copies)

@@ -16,6 +16,7 @@ from queueing.planning.board_states import (
     Opening,
     Space,
 )
+from queueing.planning.time_left import has_time_to_load
 
 OTHER_COPY_SHARE = 0.25  # the cost of an eviction if another copy of the model stays
 
@@ -65,7 +66,11 @@ def openings(board: Board) -> list[Opening]:
 
 def places_for(board: Board, model: ModelState) -> list[BackendState]:
     """Return the openings that may have space for the model."""
-    return [opening.backend for opening in openings(board) if opening.takes(model.view)]
+    return [
+        opening.backend
+        for opening in openings(board)
+        if opening.takes(model.view) and has_time_to_load(board, model, opening.backend)
+    ]
 
 
 def _opening(board: Board, backend: BackendState) -> Opening:

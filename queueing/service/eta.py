@@ -17,6 +17,7 @@ from queueing.engine.scheduler import Router
 from queueing.planning.estimates import Usual
 from queueing.planning.forecast import Expected, Forecast
 from queueing.planning.precedence import Precedence
+from queueing.planning.rests import opens_for
 from queueing.planning.simulation import OVERDUE_SHARE
 
 FRESH_S = 1.0  # a forecast costs milliseconds: older jobs are answered from one this recent
@@ -185,19 +186,35 @@ class Eta:
             c for c in self._fleet.copies_of(spec.name) if self._fleet.health.of(c.backend).up
         ]
         moments = [
-            max(now, min(copy.ends_at, default=now) if copy.running else copy.ready_at)
-            if copy.running >= spec.parallel or copy.residency is Residency.LOADING
-            else now
+            (
+                copy.backend,
+                max(now, min(copy.ends_at, default=now) if copy.running else copy.ready_at)
+                if copy.running >= spec.parallel or copy.residency is Residency.LOADING
+                else now,
+            )
             for copy in copies
             if copy.residency is not Residency.UNLOADING
         ]
         host_of = self._fleet.catalog.host_of
         moments += [
-            now + self._times.load_s(spec.name, name)
+            (name, now + self._times.load_s(spec.name, name))
             for name in self._fleet.serving(spec)
             if self._fleet.health.of(name).up and not copies and self._fleet.quiet(host_of[name])
         ]
-        return min(moments, default=None)
+        opened = (self._open_at(spec, name, at) for name, at in moments)
+        return min((at for at in opened if at is not None), default=None)
+
+    def _open_at(self, spec: ModelSpec, backend: str, at: float) -> float | None:
+        """Return when a host can begin a job that could otherwise begin then.
+
+        None while another program has its card; after quiet hours the model must be loaded again.
+        """
+        view = self._fleet.host_view(self._fleet.catalog.host_of[backend])
+        service_s = self._times.durations.typical_service(spec, "").median_s
+        opens_at = opens_for(view, at, service_s)
+        if opens_at is None or opens_at == at:
+            return opens_at
+        return opens_at + self._times.load_s(spec.name, backend)
 
     def _service(self, job: Job, backend: str) -> Usual:
         return self._times.service(job, backend)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from queueing.core.catalog import ModelSpec
 from queueing.core.jobs import Job, JobState
@@ -243,13 +244,23 @@ class Reports:
         running = Counter(slot.job.model for slot in self._fleet.slots.values())
         return tuple(self._model(spec, running) for spec in self._fleet.catalog.models.values())
 
+    def _why_rests(self, spec: ModelSpec) -> Reason | None:
+        """Return why a model for which no job waits could not begin one: all its hosts rest."""
+        host_of = self._fleet.catalog.host_of
+        up = [name for name in self._fleet.serving(spec) if self._fleet.health.of(name).up]
+        found = [self._fleet.why_rests(host_of[name]) for name in up]
+        rests = [reason for reason in found if reason is not None]
+        if not found or len(rests) < len(found):
+            return None
+        return replace(min(rests, key=lambda reason: reason.until or inf), model=spec.name)
+
     def _model(self, spec: ModelSpec, running: Mapping[str, int]) -> ModelStatus:
         return ModelStatus(
             name=spec.name,
             waiting=self._router.waiting(spec.name),
             running=running.get(spec.name, 0),
             copies=copies(self._fleet, spec.name),
-            reason=self._current(spec.name),
+            reason=self._current(spec.name) or self._why_rests(spec),
             service_s=self._times.durations.typical_service(spec, "").median_s,
             next_done_at=self._eta.of_next(spec),
             vram_mb=self._fleet.known_vram_mb(spec),

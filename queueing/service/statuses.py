@@ -49,6 +49,7 @@ def hosts(fleet: Fleet) -> tuple[HostStatus, ...]:
             paused=fleet.paused.stops_host(host.name),
             foreign_mb=fleet.budget.foreign_mb(host.name),
             budget_mb=host.usable_mb,
+            rest=fleet.why_rests(host.name),
         )
         for host in fleet.catalog.hosts.values()
     )

@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 
 from queueing.core.jobs import LANES, Job
+from queueing.core.quiet_hours import Quiet
 from queueing.core.world import BackendView, Flow, Rules, World
 from queueing.planning import plan
 from queueing.planning.board_states import CopyState
 from queueing.planning.dispatch import spent
 from queueing.planning.estimates import Usual
+from queueing.planning.rests import LEAD_S, rests
 from queueing.planning.simulation import Simulation
 from tests.queueing.worlds import GB, NOW, copy, host, jobs, line, model, world
 
@@ -120,6 +122,24 @@ def in_lanes(rng: random.Random, snapshot: World) -> World:
     return replace(snapshot, models=models, rules=Rules())
 
 
+def given_back(rng: random.Random, snapshot: World) -> World:
+    """Return a world whose owner wants the cards at times, and whose idle models leave."""
+    hosts = {}
+    for name, view in snapshot.hosts.items():
+        begins_at = NOW + rng.uniform(-100, 300)
+        quiet = Quiet(begins_at, begins_at + rng.uniform(60, 900))
+        given = rng.random() < 0.7
+        yields_since = NOW - 60 if rng.random() < 0.1 else None
+        hosts[name] = replace(
+            view, quiet=(quiet,) if given else (), longest_open_s=80000.0, yields_since=yields_since
+        )
+    copies = tuple(
+        replace(copy, idle_since=NOW - rng.uniform(0, 500), idle_unload_s=300.0)
+        for copy in snapshot.copies
+    )
+    return replace(snapshot, hosts=hosts, copies=copies)
+
+
 def run(simulation: Simulation) -> tuple[Mapping[tuple[str, str], list[tuple[float, str]]], int]:
     """Return the starts of each line, as far as is looked, and how many decisions that took."""
     decisions = 0
@@ -130,6 +150,22 @@ def run(simulation: Simulation) -> tuple[Mapping[tuple[str, str], list[tuple[flo
         key: [(round(start.at, 3), start.backend) for start in line.starts]
         for key, line in simulation.lines.items()
     }, decisions
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_cards_that_are_given_back_are_foreseen(seed: int) -> None:
+    """A forecast would promise what the planner does not do, or begin a job in quiet hours."""
+    rng = random.Random(seed)
+    snapshot = given_back(rng, in_lanes(rng, drawn(rng)))
+    simulation = Checked(snapshot, ten_seconds, most_starts=300)
+    run(simulation)
+    assert simulation.decisions > 0
+    for found in simulation.lines.values():
+        for start in found.starts:
+            view = snapshot.hosts[snapshot.backends[start.backend].host]
+            assert not rests(view, start.at)
+            assert all(not q.begins_at - 10 - LEAD_S < start.at < q.begins_at for q in view.quiet)
+    saved_decisions(snapshot, Asking)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -5,7 +5,7 @@ from bot.chat.api.content import Body, Moment, Strong
 from bot.chat.api.table import Command
 from bot.chat.commands.context import Call, Context, reply
 from bot.chat.texts import join, word
-from bot.chat.texts.status import duration, gigabytes
+from bot.chat.texts.status import RESTS, because, duration, gigabytes
 from queueing.core.catalog import ModelSpec
 from queueing.core.requests import Capability
 from queueing.core.standings import ModelStatus
@@ -51,7 +51,11 @@ def _line(call: Call, model: ModelStatus, spec: ModelSpec) -> Body:
     for trouble in model.troubles:
         moment = Moment(trouble.again_at)
         body += call.say("models.trouble", backend=trouble.backend, moment=moment)
-    return body + call.say("models.paused") if model.paused else body
+    if model.paused:
+        return body + call.say("models.paused")
+    if model.reason is not None and model.reason.why in RESTS:
+        return (*body, " · ", *because(model.reason, call.language))
+    return body
 
 
 def _place(call: Call, model: ModelStatus) -> str:

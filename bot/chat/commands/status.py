@@ -10,10 +10,11 @@ from bot.chat.api.content import Body, Moment, Strong
 from bot.chat.api.table import Command
 from bot.chat.commands.context import Call, Context, is_admin, reply
 from bot.chat.texts import join
+from bot.chat.texts.status import because
 from queueing.core.errors import StoreError
 from queueing.core.posts import PostReader
 from queueing.core.standings import BackendStatus, CopyStatus, HostStatus, ModelStatus
-from queueing.core.world import Residency
+from queueing.core.world import Blocked, Residency
 
 COMMAND = Command(name="status", help="command.status")
 
@@ -47,7 +48,11 @@ async def _posts(posts: PostReader, call: Call) -> Body:
 def _host(call: Call, host: HostStatus) -> Body:
     key = "status.host_paused" if host.paused else "status.host"
     gb = {"used": f"{host.used_mb / 1024:.0f}", "vram": f"{host.vram_mb / 1024:.0f}"}
-    return call.say(key, host=Strong(host.name), **gb)
+    body = call.say(key, host=Strong(host.name), **gb)
+    if host.rest is None or host.paused:
+        return body
+    sign = "🌙" if host.rest.why is Blocked.QUIET else "🎮"
+    return (*body, f" · {sign} ", *because(host.rest, call.language))
 
 
 def _backend(

@@ -42,7 +42,7 @@ def _free_instead(model: str, models: Sequence[ModelStatus], catalog: Catalog) -
         other.name
         for other in models
         if other.name != spec.name
-        and not (other.waiting or other.running or other.paused)
+        and not (other.waiting or other.running or other.paused or other.reason)
         and any(copy.residency is Residency.READY for copy in other.copies)
         and catalog.models[other.name].capabilities >= spec.capabilities
     ]

@@ -30,6 +30,9 @@ _NEWS = frozenset(  # shown at once, whatever the message said before
         Blocked.LOAD_PAUSE,
         Blocked.RETRY_PAUSE,
         Blocked.PAUSED,
+        Blocked.QUIET,
+        Blocked.QUIET_SOON,
+        Blocked.YIELDING,
         Blocked.SUSPECT,
     }
 )

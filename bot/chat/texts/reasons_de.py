@@ -60,11 +60,26 @@ def _stopped(reason: Reason, model: str, on: str) -> Words:  # noqa: PLR0911  # 
             return ("zuerst wird aufgeschrieben, was gesagt wurde",)
         case Blocked.PAUSED:
             return (f"ein Admin hat {reason.host or model} angehalten",)
+        case Blocked.QUIET | Blocked.QUIET_SOON | Blocked.YIELDING:
+            return _resting(reason)
         case Blocked.SUSPECT:
             alone = f"{reason.other or model} läuft{on} zuerst allein"
             return (f"{alone}, weil sein Server zuletzt abgestürzt ist",)
         case _:
             return ("beginnt jetzt",)
+
+
+def _resting(reason: Reason) -> Words:
+    host = reason.host or "sein Rechner"
+    since: Words = () if reason.since is None else (reason.since,)
+    until: Words = () if reason.until is None else (" bis ", reason.until)
+    if reason.why is Blocked.QUIET:
+        return (f"{host} hat Ruhezeit", *until)
+    if reason.why is Blocked.QUIET_SOON:
+        begins: Words = (" von ", *since) if since else ()
+        return (f"die Zeit reicht nicht mehr vor der Ruhezeit auf {host}", *begins, *until)
+    seen: Words = (" seit ", *since) if since else ()
+    return ("ein anderes Programm nutzt", *seen, f" die Grafikkarte von {host}")
 
 
 def _until(reason: Reason) -> Words:

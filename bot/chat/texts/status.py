@@ -36,6 +36,9 @@ _SENTENCES: Mapping[str, Callable[[Reason], reasons.Words]] = {
     "de": reasons_de.words,
 }
 
+RESTS = frozenset({Blocked.QUIET, Blocked.QUIET_SOON, Blocked.YIELDING})
+"""The reasons of hosts whose owner wants them."""
+
 # These reasons only repeat the first words of the message.
 _SAID_ALREADY = frozenset({Blocked.IN_LINE, Blocked.STARTING})
 

@@ -231,13 +231,14 @@ class ServerView(View):
 
 
 class MachineView(View):
-    """A machine with its memory."""
+    """A machine with its memory; `rest` is why it does nothing now, although it is not paused."""
 
     name: str
     vram_mb: int
     usable_mb: int
     used_mb: int
     paused: bool
+    rest: str | None = None
     servers: tuple[ServerView, ...]
 
 

@@ -15,7 +15,7 @@ from bot.gateway.jobs.records import (
     ServerView,
 )
 from bot.gateway.outcomes import problem_of
-from bot.gateway.waiting import moment, reason_of
+from bot.gateway.waiting import moment, reason_of, sentence
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Output
 from queueing.core.standings import QueueSnapshot, Standing
@@ -92,6 +92,7 @@ def machine_list(snapshot: QueueSnapshot) -> MachineList:
                 usable_mb=host.usable_mb,
                 used_mb=host.used_mb,
                 paused=host.paused,
+                rest=None if host.rest is None else sentence(host.rest),
                 servers=_servers(snapshot, host.name),
             )
             for host in snapshot.hosts

@@ -1,6 +1,7 @@
 """What admins stop, empty, clear and move really stops, empties, clears and moves."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from queueing.core.errors import OutOfMemory
 from queueing.core.jobs import JobState
+from queueing.core.quiet_hours import QuietHours, WeeklyWindow
 from queueing.core.storage import Admission
 from tests.bot.chat.commands.test_admin_commands import say
 from tests.fakes.chat import FakeChat
@@ -411,3 +413,31 @@ def test_a_preload_says_what_the_plan_says_of_it(busy: bool, says: str) -> None:
     )
     assert texts[0].startswith(says)
     assert texts[-1] == "✅ sdxl is loaded on gpu-1 (comfy) and stays loaded."
+
+
+def resting(hours: QuietHours) -> Installation:
+    card = replace(host("gpu-1", "comfy"), quiet=hours)
+    return Installation.of([image_model("flux", "comfy")], [card])
+
+
+@pytest.mark.parametrize(
+    ("language", "said"),
+    [("en", "gpu-1 has quiet hours until 01:00"), ("de", "gpu-1 hat Ruhezeit bis 01:00")],
+)
+def test_quiet_hours_are_told_in_the_same_words_everywhere(language: str, said: str) -> None:
+    """A person would read that the model is free, and wait for an hour."""
+    hours = QuietHours((WeeklyWindow(frozenset(range(7)), 0, 60),), "UTC")
+
+    async def scenario(running: Bot, _: Installation) -> None:
+        await asyncio.sleep(10)
+        for words in ("/models", "/status", "/preload flux"):
+            await say(running, words, language=language)
+        await say(running, "/image flux cat", "fake:1", language=language)
+        await asyncio.sleep(60)
+        await say(running, "/queue", language=language)
+
+    chat = in_bot(scenario, resting(hours))
+    texts = [*answers(chat), *(message.text for message in chat.messages.values())]
+    assert len(texts) > 4
+    for text in texts:
+        assert said in text
