@@ -112,7 +112,7 @@ class Images:
         """Identify the server, which may have changed since the last call."""
         with classified():
             flavour, description = await self._recognise()
-        return ServerInfo(description=description, notes=flavour.notes())
+        return ServerInfo(description=description, flavour=flavour.name, notes=flavour.notes())
 
     async def gone(self) -> None:
         """Return when an idle connection breaks and the next is refused."""

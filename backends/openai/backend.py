@@ -129,7 +129,7 @@ class OpenAI:
         with classified():
             flavour, description = await self._recognise()
             notes = await flavour.notes(self._http)
-        return ServerInfo(description=description, notes=notes)
+        return ServerInfo(description=description, flavour=flavour.name, notes=notes)
 
     async def gone(self) -> None:
         """Return when an idle connection breaks and the next is refused."""

@@ -24,6 +24,12 @@ def parser() -> argparse.ArgumentParser:
     _demo_arguments(demo)
     demo.set_defaults(command="demo")
 
+    init = commands.add_parser(
+        "init", help="find your servers, ask for tokens, and write a configuration"
+    )
+    _init_arguments(init)
+    init.set_defaults(command="init")
+
     for name, text in (
         ("run", "run the bot"),
         ("check", "try the configuration, every server and every chat, and report what works"),
@@ -54,6 +60,33 @@ def _config_argument(command: argparse.ArgumentParser) -> None:
         default=Path("config.yaml"),
         metavar="FILE",
         help="the configuration; without: config.yaml in this folder",
+    )
+
+
+def _init_arguments(init: argparse.ArgumentParser) -> None:
+    _config_argument(init)
+    init.add_argument(
+        "--server",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="a server on another machine or port, such as http://192.168.1.20:8188; a machine"
+        " alone means its usual ports; may be given several times",
+    )
+    init.add_argument(
+        "--admin",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="an admin, such as telegram:42; may be given several times",
+    )
+    init.add_argument(
+        "--unit", choices=("user", "system", "none"), help="write a systemd unit as well"
+    )
+    init.add_argument(
+        "--yes",
+        action="store_true",
+        help="ask nothing: tokens come from the environment, such as TELEGRAM_TOKEN",
     )
 
 

@@ -63,6 +63,12 @@ def _demo(arguments: argparse.Namespace) -> int:
     return demo.main(DemoOptions(**options | {"say": tuple(arguments.say)}))
 
 
+def _init(arguments: argparse.Namespace) -> int:
+    from bot.cli.init import command  # noqa: PLC0415  # as above
+
+    return command.main(arguments)
+
+
 def _run(arguments: argparse.Namespace) -> int:
     config = _loaded(arguments.config)
     from bot.cli import this_process  # noqa: PLC0415  # as above
@@ -139,6 +145,7 @@ def _loaded(path: Path, *, level: str | None = None) -> Config:
 
 COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "demo": _demo,
+    "init": _init,
     "run": _run,
     "check": _check,
     "health": _health,

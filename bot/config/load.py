@@ -111,7 +111,7 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError:
         raise ConfigError((f"{path.name}: is not UTF-8 text",)) from None
     except FileNotFoundError:
-        told = "there is no such file: copy config.example.yaml, or name another with -c"
+        told = "there is no such file: `usher init` writes one; -c names another"
         raise ConfigError((f"{path}: {told}",)) from None
     except OSError as error:
         raise ConfigError((f"{path}: cannot be read: {error.strerror}",)) from None

@@ -26,7 +26,7 @@ def twins_of_servers(config: Config) -> Iterator[ConfigProblem]:
         for name, backend in host.backends.items():
             if backend.url is None:
                 continue
-            owner = server_of.setdefault(_address(backend.url), name)
+            owner = server_of.setdefault(address_of(backend.url), name)
             if owner != name:
                 text = f"the server of {owner} already; its models count in memory only once"
                 yield ConfigProblem(path=(*path, "backends", name, "url"), text=text)
@@ -45,7 +45,7 @@ def twins_of_models(catalog: Catalog) -> Iterator[ConfigProblem]:
                 yield ConfigProblem(path=("models", model.name), text=text)
 
 
-def _address(url: str) -> Hashable:
+def address_of(url: str) -> tuple[str, int, str]:
     """Return what distinguishes servers: "localhost/v1" is 127.0.0.1."""
     parts = urlsplit(url)
     host = (parts.hostname or "").casefold()

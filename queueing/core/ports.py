@@ -36,15 +36,21 @@ async def at_once() -> None:
     """Return at once: there is nothing to wait for."""
 
 
+GENERIC = "generic"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerInfo:
     """What a server reports about itself: name and version, its memory, and notes.
 
-    `total_mb` and `free_mb` are the memory of its card if it reports that, None otherwise. `notes`
-    are sentences for `usher check`, such as what an old version cannot do.
+    `flavour` is the program among those its kind can talk to: empty if there is one only,
+    `GENERIC` if nothing tells which. `total_mb` and `free_mb` are the memory of its card if it
+    reports that, None otherwise. `notes` are sentences for `usher check`, such as what an old
+    version cannot do.
     """
 
     description: str
+    flavour: str = ""
     total_mb: int | None = None
     free_mb: int | None = None
     notes: tuple[str, ...] = ()

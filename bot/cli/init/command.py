@@ -1,0 +1,271 @@
+"""`usher init`: looks, asks, writes what was not there, and checks it."""
+
+import argparse
+import asyncio
+import os
+import shlex
+import socket
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bot.cli import check
+from bot.cli.init import admins, card, machines, places, scan, tokens, unit, written
+from bot.cli.init.files import PRIVATE, NewFile, is_there, write_all
+from bot.cli.init.scan import FoundServer
+from bot.cli.init.terminal import InitFailed, Keyboard, NoQuestions, Terminal, ask_for
+from bot.config import environment
+from bot.config.load import load
+from bot.config.uniqueness import address_of
+from bot.runtime import logs
+
+UNUSABLE = 1
+STOPPED = 130  # as shells say of what Ctrl-C ended
+PORTS = range(written.USUAL_PORT, written.USUAL_PORT + 20)
+EXPECTED = ("http://127.0.0.1:8188", "http://127.0.0.1:1234")
+"""What is written where nothing was found: ComfyUI and LM Studio."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InitOptions:
+    """What the command line says; `unit` is None if it says nothing of one."""
+
+    config: Path
+    servers: tuple[str, ...] = ()
+    admins: tuple[str, ...] = ()
+    unit: str | None = None
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Carry out a command line. Whatever keeps it from its end is told in a sentence."""
+    if not arguments.yes and not sys.stdin.isatty():
+        print("There is no terminal to ask at: --yes asks nothing.", file=sys.stderr)
+        return UNUSABLE
+    try:
+        return init(_options(arguments), NoQuestions() if arguments.yes else Keyboard())
+    except InitFailed as error:
+        print(logs.harmless(str(error)), file=sys.stderr)
+        return UNUSABLE
+    except (KeyboardInterrupt, EOFError):
+        print("\nStopped. What was not written yet is not there.", file=sys.stderr)
+        return STOPPED
+
+
+def _options(arguments: argparse.Namespace) -> InitOptions:
+    try:
+        return InitOptions(
+            config=arguments.config,
+            servers=tuple(map(places.address, arguments.server)),
+            admins=tuple(map(admins.known_id, arguments.admin)),
+            unit=arguments.unit,
+        )
+    except ValueError as error:
+        raise InitFailed(f"{error} Nothing was written.") from None
+
+
+def init(options: InitOptions, terminal: Terminal, environ: Mapping[str, str] = os.environ) -> int:
+    """Carry out the command and return its exit status, which is that of the check at its end.
+
+    Raises `InitFailed`; then nothing was written.
+    """
+    config = options.config.absolute()
+    _require_room(config)
+    logs.set_up(level="error")
+    beside = environment.read_beside(config.parent)
+    given = beside.beneath(environ)
+    made = _arranged(options, terminal, given)
+    wanted = _unit_kind(options, terminal)
+    service = unit.plan(wanted, config)
+    kept = _write(config, made, service, terminal)
+    terminal.tell()
+    status = asyncio.run(check.report(load(config, {**environ, **_unsaved(made, kept)})))
+    _tell_next(options.config, service, terminal, works=status == 0)
+    return status
+
+
+def _require_room(config: Path) -> None:
+    if is_there(config):
+        raise InitFailed(
+            f"{config} is there already and stays as it is: try it with `usher check`, or name"
+            " another file with -c."
+        )
+    if not config.parent.is_dir():
+        raise InitFailed(f"There is no folder {config.parent}.")
+
+
+# ---------------------------------------------------------------- what is there
+
+
+def _arranged(
+    options: InitOptions, terminal: Terminal, given: Mapping[str, str]
+) -> written.Arrangement:
+    found = _servers(options.servers, terminal, given)
+    own = machines.OwnMemory(cards=asyncio.run(card.cards()), machine_mb=card.machine_mb())
+    if own.cards:
+        sizes = ", ".join(map(card.size, own.cards))
+        terminal.tell(f"Card: {sizes}")
+    else:
+        terminal.tell("No NVIDIA card was found here, or no driver that measures it.")
+    hosts = machines.hosts(found, own, terminal)
+    api = given.get("TELEGRAM_API")
+    asked = (tokens.plan(kind, terminal, given) for kind in tokens.kinds(api))
+    chats = tuple(_invited(chat, terminal) for chat in asked if chat is not None)
+    return written.Arrangement(
+        hosts=hosts,
+        chats=chats,
+        admins=admins.admins(chats, options.admins, terminal, api),
+        port=_free_port(),
+        telegram_api=api,
+    )
+
+
+def _invited(chat: tokens.ChatPlan, terminal: Terminal) -> tokens.ChatPlan:
+    if chat.account:
+        terminal.tell(f"{chat.kind.title}: {chat.account.name}; invite it: {chat.account.invite}")
+    return chat
+
+
+def _servers(
+    given: Sequence[str], terminal: Terminal, values: Mapping[str, str]
+) -> tuple[FoundServer, ...]:
+    """Return the servers that answer, and those at addresses given in full whether or not."""
+    terminal.tell("Looking for servers on this machine …")
+    named = [url for each in given for url in places.places(each)]
+    found = _looked([*named, *places.usual(places.HERE)], terminal, values)
+    kept = [each for each in found if _counts(each, given)]
+    while terminal.asks:
+        more = ask_for(
+            terminal, "Address of another server; Enter for none", "", _address_or_nothing
+        )
+        if not more:
+            break
+        known = {address_of(each.url) for each in kept}
+        urls = [url for url in places.places(more) if address_of(url) not in known]
+        kept += [each for each in _looked(urls, terminal, values) if _counts(each, [more])]
+    return tuple(kept) or _expected(terminal)
+
+
+def _counts(server: FoundServer, given: Sequence[str]) -> bool:
+    return not server.trouble or server.wants_token or server.url in given
+
+
+def _address_or_nothing(text: str) -> str:
+    return places.address(text) if text else ""
+
+
+def _expected(terminal: Terminal) -> tuple[FoundServer, ...]:
+    terminal.tell(
+        "No server was found: ComfyUI and LM Studio are written with their usual addresses."
+    )
+    trouble = "nothing was found here; start it, or correct the address"
+    return tuple(
+        FoundServer(url=url, kind=places.likely_kind(url), trouble=trouble) for url in EXPECTED
+    )
+
+
+def _looked(
+    urls: Sequence[str], terminal: Terminal, values: Mapping[str, str]
+) -> Iterator[FoundServer]:
+    """Ask servers and tell what they are; one that wants a token is asked again with it."""
+    once = {_place(url): url for url in reversed(urls)}  # the first of two spellings of a server
+    for server in asyncio.run(scan.look([url for url in urls if once[_place(url)] == url])):
+        found = _with_token(server, terminal, values) if server.wants_token else server
+        if not found.trouble:
+            terminal.tell(f"  {found.url}  {found.description}, {written.models(found)}")
+        yield found
+
+
+def _place(url: str) -> object:
+    """Return what two addresses of one server have in common, under whatever name of the machine."""
+    host, port, path = address_of(url)
+    return ("loopback" if places.is_here(host) else host, port, path)
+
+
+def _with_token(server: FoundServer, terminal: Terminal, values: Mapping[str, str]) -> FoundServer:
+    name = written.variable(server.called)
+    token = values.get(name, "")
+    while True:
+        if not token:
+            token = terminal.ask_secret(
+                f"{server.url} wants a token, not shown while you type; Enter to leave it for later"
+            )
+        if not token:
+            terminal.tell(f"  {server.url}  wants a token: {name}")
+            return server
+        (tried,) = asyncio.run(scan.look([server.url], tokens={server.url: token}))
+        if not tried.trouble:
+            return tried
+        terminal.tell(f"  {server.url}  {tried.trouble}")
+        if not terminal.asks:
+            return replace(server, token=token)
+        token = ""
+
+
+def _free_port() -> int:
+    """Return a port for the page: a server may have the usual one."""
+    for port in PORTS:
+        with socket.socket() as tried:
+            try:
+                tried.bind((places.HERE, port))
+            except OSError:
+                continue
+            return port
+    return written.USUAL_PORT
+
+
+# ---------------------------------------------------------------- what is written
+
+
+def _unit_kind(options: InitOptions, terminal: Terminal) -> str:
+    if options.unit is not None or not terminal.asks or not unit.is_possible():
+        return options.unit or "none"
+
+    def read(answer: str) -> str:
+        if answer in unit.KINDS:
+            return answer
+        raise ValueError(f"It must be one of {', '.join(unit.KINDS)}.")
+
+    question = "A systemd unit: of your own account (user), of the machine (system), or none"
+    return ask_for(terminal, question, "none", read)
+
+
+def _write(
+    config: Path, made: written.Arrangement, service: unit.UnitPlan | None, terminal: Terminal
+) -> bool:
+    """Write the files that are not there; return whether the tokens are in one of them."""
+    saved, beside = written.secrets(made), config.parent / environment.FILE
+    private: list[NewFile] = []
+    if saved and not is_there(beside):
+        private = [NewFile(path=beside, text=written.environment(saved), mode=PRIVATE)]
+    elif saved:
+        terminal.tell(f"{beside} is there already and stays as it is; it, or the environment, must")
+        terminal.tell(f"  hold {', '.join(sorted(saved))}.")
+    files = [*private, NewFile(path=config, text=written.configuration(made))]
+    if service is not None and is_there(service.file.path):
+        terminal.tell(f"{service.file.path} is there already and stays as it is.")
+    elif service is not None:
+        service.file.path.parent.mkdir(parents=True, exist_ok=True)
+        files.append(service.file)
+    write_all(files)
+    for file in files:
+        terminal.tell(f"Wrote {file.path}")
+    return bool(private)
+
+
+def _unsaved(made: written.Arrangement, kept: bool) -> Mapping[str, str]:
+    """Return the tokens that stand in no file, so that the check can use them."""
+    return {} if kept else written.secrets(made)
+
+
+def _tell_next(
+    config: Path, service: unit.UnitPlan | None, terminal: Terminal, *, works: bool
+) -> None:
+    started = Path(sys.argv[0]).name == "usher"
+    named = shlex.quote(str(config))
+    program = "usher" if started else "python3 tasks.py usher"
+    terminal.tell()
+    if not works:
+        terminal.tell(f"Correct what failed and try again: {program} check -c {named}")
+    for step in service.steps if service else (f"{program} run -c {named}",):
+        terminal.tell(f"Then: {step}")

@@ -1,0 +1,149 @@
+"""Asks the servers at addresses what they are and what they have, by the backends themselves.
+
+Every kind is asked, and the one that knows the server best is taken. Whatever a server answers, it
+costs at most `TRY_S`; what it says is shortened and made harmless before anyone sees it.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from backends.common.http import HttpRefused
+from backends.images.replies import PictureTokenRefused
+from backends.openai.replies import TokenRefused
+from backends.registry import KINDS, connect
+from bot.cli.init.places import HERE, is_here, likely_kind
+from bot.runtime.logs import harmless
+from queueing.core.catalog import BackendSpec
+from queueing.core.errors import BackendError, BadModel
+from queueing.core.ports import GENERIC, Backend, ServerInfo
+
+TRY_S = 10.0
+AT_ONCE = 4  # addresses; each is asked by every kind
+MODELS_MOST = 1000
+_WORDS_MOST = 80  # characters of what a server says of itself
+_IN_ORDER = ("comfyui", "lmstudio", "openai", "images")
+_PLAIN = {"openai": "text-server", "images": "picture-server"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FoundServer:
+    """A server: what it is, and the names of its models.
+
+    `trouble` says why it could not be asked; then its kind is what its address suggests, and with
+    `wants_token` it is there and refuses to talk without one.
+    """
+
+    url: str
+    kind: str
+    flavour: str = ""
+    description: str = ""
+    models: tuple[str, ...] = ()
+    total_mb: int | None = None
+    token: str = ""
+    trouble: str = ""
+    wants_token: bool = False
+
+    @property
+    def called(self) -> str:
+        """The name to give it in a configuration."""
+        if self.kind not in _PLAIN:
+            return self.kind
+        return self.flavour if self.flavour not in {"", GENERIC} else _PLAIN[self.kind]
+
+    @property
+    def machine(self) -> str:
+        """The machine it runs on, `HERE` for this one."""
+        host = urlsplit(self.url).hostname or ""
+        return HERE if is_here(host) else host.casefold()
+
+
+async def look(
+    urls: Sequence[str], *, tokens: Mapping[str, str] | None = None, try_s: float = TRY_S
+) -> tuple[FoundServer, ...]:
+    """Return a server for each address, in their order, whether it answers or not."""
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def ask(url: str) -> FoundServer:
+        async with gate:
+            return await _identified(url, (tokens or {}).get(url, ""), try_s)
+
+    return tuple(await asyncio.gather(*map(ask, urls)))
+
+
+async def _identified(url: str, token: str, try_s: float) -> FoundServer:
+    kinds = sorted(
+        (kind for kind, made in KINDS.items() if made.needs_url), key=lambda kind: _rank(url, kind)
+    )
+    answers = await asyncio.gather(*(_ask(url, kind, token, try_s) for kind in kinds))
+    known = [each for each in answers if not each.trouble]
+    known.sort(key=lambda each: each.flavour == GENERIC)  # the order remains otherwise
+    if known:
+        return await _with_models(known[0], try_s)
+    likely = next(each for each in answers if each.kind == likely_kind(url))
+    return replace(likely, wants_token=any(each.wants_token for each in answers))
+
+
+def _rank(url: str, kind: str) -> tuple[bool, int]:
+    """Return the order in which kinds are believed: two of them may know a server equally well."""
+    return likely_kind(url) != kind, _IN_ORDER.index(kind) if kind in _IN_ORDER else len(_IN_ORDER)
+
+
+async def _ask(url: str, kind: str, token: str, try_s: float) -> FoundServer:
+    unknown = FoundServer(url=url, kind=kind, token=token)
+    try:
+        async with asyncio.timeout(try_s), _connected(unknown) as server:
+            return _told(unknown, await server.probe())
+    except TimeoutError:
+        return replace(unknown, trouble=f"no answer within {try_s:.0f} s")
+    except BackendError as error:
+        return replace(unknown, trouble=_shown(str(error)), wants_token=_wants_token(error))
+
+
+def _wants_token(error: BackendError) -> bool:
+    if isinstance(error, HttpRefused):
+        return error.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+    return isinstance(error, TokenRefused | PictureTokenRefused)
+
+
+def _told(server: FoundServer, info: ServerInfo) -> FoundServer:
+    return replace(
+        server,
+        flavour=info.flavour,
+        description=_shown(info.description),
+        total_mb=info.total_mb,
+    )
+
+
+async def _with_models(server: FoundServer, try_s: float) -> FoundServer:
+    """Add what the server offers; a list that cannot be read is no reason to leave it out."""
+    try:
+        async with asyncio.timeout(try_s), _connected(server) as asked:
+            names = [_shown(model.name) for model in await asked.discover()]
+    except (TimeoutError, BackendError):
+        return server
+    return replace(server, models=tuple(names[:MODELS_MOST]))
+
+
+@asynccontextmanager
+async def _connected(server: FoundServer) -> AsyncIterator[Backend]:
+    options = {"token": server.token} if server.token else {}
+    try:
+        made = connect(
+            BackendSpec(name=server.kind, kind=server.kind, url=server.url, options=options)
+        )
+    except BadModel:  # a kind that takes no token
+        made = connect(BackendSpec(name=server.kind, kind=server.kind, url=server.url))
+    try:
+        yield made
+    finally:
+        await made.aclose()
+
+
+def _shown(text: str) -> str:
+    """Return a server's words in one short line without controls."""
+    line = harmless(" ".join(text.split()))
+    return line if len(line) <= _WORDS_MOST else f"{line[: _WORDS_MOST - 1]}…"

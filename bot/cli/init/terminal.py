@@ -1,0 +1,97 @@
+"""Asks a person at a terminal, one plain line at a time: no colours, nothing that moves."""
+
+import getpass
+import warnings
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+Read = TypeVar("Read")
+
+
+class InitFailed(Exception):
+    """The set-up cannot go on; the text is for the operator, and nothing was written."""
+
+
+class Terminal(Protocol):
+    """Tells and asks. With `asks` False every question is answered as by Enter."""
+
+    asks: bool
+
+    def tell(self, text: str = "") -> None:
+        """Show a line."""
+
+    def ask(self, question: str, usual: str = "") -> str:
+        """Return the answer, without blanks around it; `usual` if it is empty."""
+
+    def ask_secret(self, question: str) -> str:
+        """Return an answer that is not shown while it is typed."""
+
+
+class Keyboard:
+    """A person at this terminal."""
+
+    asks = True
+
+    def tell(self, text: str = "") -> None:
+        """Print a line at once."""
+        print(text, flush=True)
+
+    def ask(self, question: str, usual: str = "") -> str:
+        """Ask in a line of its own, with what Enter means."""
+        given = input(f"{question}{f' [{usual}]' if usual else ''}: ").strip()
+        return given or usual
+
+    def ask_secret(self, question: str) -> str:
+        """Ask without an echo. Raises `InitFailed` where the terminal cannot hide it."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", getpass.GetPassWarning)
+            try:
+                return getpass.getpass(f"{question}: ").strip()
+            except getpass.GetPassWarning:
+                told = (
+                    "This terminal would show what you type: put the token into the environment"
+                    " instead (TELEGRAM_TOKEN, DISCORD_TOKEN)."
+                )
+                raise InitFailed(told) from None
+
+
+class NoQuestions:
+    """`--yes`: every question has its usual answer."""
+
+    asks = False
+
+    def tell(self, text: str = "") -> None:
+        """Print a line at once."""
+        print(text, flush=True)
+
+    def ask(self, question: str, usual: str = "") -> str:  # noqa: ARG002 - none is asked
+        """Return what Enter means."""
+        return usual
+
+    def ask_secret(self, question: str) -> str:  # noqa: ARG002 - none is asked
+        """Return nothing."""
+        return ""
+
+
+def ask_for(terminal: Terminal, question: str, usual: str, read: Callable[[str], Read]) -> Read:
+    """Ask until `read` accepts the answer; it raises `ValueError` with a sentence."""
+    while True:
+        try:
+            return read(terminal.ask(question, usual))
+        except ValueError as error:
+            if not terminal.asks:
+                raise
+            terminal.tell(f"  {error}")
+
+
+def agreed(terminal: Terminal, question: str, *, usual: bool) -> bool:
+    """Ask a question of yes or no."""
+
+    def read(answer: str) -> bool:
+        if answer.casefold() in {"y", "yes"}:
+            return True
+        if answer.casefold() in {"n", "no"}:
+            return False
+        raise ValueError("Answer yes or no.")
+
+    return ask_for(terminal, f"{question} (yes or no)", "yes" if usual else "no", read)

@@ -1,0 +1,1 @@
+"""The systemd units that `usher init` fills in."""

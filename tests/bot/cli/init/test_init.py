@@ -1,0 +1,351 @@
+"""`usher init` as a whole: from nothing to a configuration that works, and what it leaves alone."""
+
+import asyncio
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from bot.cli import main as cli
+from bot.cli.init import card, command, places, scan, unit
+from bot.cli.init.command import InitOptions
+from bot.cli.init.terminal import InitFailed, Terminal
+from bot.config.load import load
+from tests.fakes.comfyui import FakeComfyUI
+from tests.fakes.llm import serving
+from tests.fakes.ports import port_of
+from tests.fakes.process import ROOT
+from tests.fakes.telegram import FakeTelegram
+from tests.fakes.terminal import ScriptedTerminal
+
+NO_ANSWERS = {
+    "Address of another server": "",
+    "Memory of the card": "",
+    "Discord bot token": "",
+    "Telegram bot token": "",
+    "systemd unit": "",
+}
+
+
+@pytest.fixture(autouse=True)
+def bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing runs here but what a test starts, and no token is in the environment."""
+    for name in ("TELEGRAM_TOKEN", "TELEGRAM_API", "DISCORD_TOKEN", "LMSTUDIO_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    usually(monkeypatch)
+
+    async def none() -> tuple[int, ...]:
+        return ()
+
+    monkeypatch.setattr(card, "cards", none)
+
+
+def usually(monkeypatch: pytest.MonkeyPatch, *ports: int) -> None:
+    """Have servers expected at these ports instead of the usual ones."""
+    monkeypatch.setattr(places, "PORTS", ports)
+
+
+async def run_init(
+    config: Path,
+    terminal: Terminal,
+    *,
+    servers: Sequence[str] = (),
+    environ: Mapping[str, str] | None = None,
+    unit_kind: str | None = None,
+) -> int:
+    options = InitOptions(config=config, servers=tuple(servers), unit=unit_kind)
+    return await asyncio.to_thread(command.init, options, terminal, environ or {})
+
+
+def without_comments(config: Path) -> list[str]:
+    lines = (line.partition("  #")[0].rstrip() for line in config.read_text().splitlines())
+    return [line for line in lines if line and not line.lstrip().startswith("#")]
+
+
+# ---------------------------------------------------------------- from nothing to an answer
+
+
+@asynccontextmanager
+async def usher_running(config: Path) -> AsyncIterator[None]:
+    """Run `usher run` on a configuration, from another folder and without its tokens."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "bot", "run", "-c", str(config)),
+        cwd=config.parent.parent,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    try:
+        yield
+    finally:
+        process.terminate()
+        assert await process.wait() == 0
+
+
+async def test_from_nothing_to_an_answered_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A newcomer would have to write a file, know addresses and export tokens before any answer."""
+    folder = tmp_path / "usher"
+    folder.mkdir()
+    config = folder / "config.yaml"
+    async with FakeTelegram() as fake, serving("lmstudio") as studio, FakeComfyUI() as comfy:
+        silent = port_of(studio)
+        usually(monkeypatch, int(comfy.url.rpartition(":")[2]), studio.port, silent)
+        with monkeypatch.context() as environ:
+            environ.setenv("TELEGRAM_TOKEN", fake.token)
+            environ.setenv("TELEGRAM_API", fake.url)
+            line = ["init", "--yes", "-c", str(config), "--admin", "telegram:42"]
+            assert await asyncio.to_thread(cli.main, line) == 0
+        told = capsys.readouterr()
+        assert "Everything works." in told.out
+        assert fake.token not in told.out + told.err + config.read_text()
+        assert sorted(os.listdir(folder)) == ["config.yaml", "usher.env"]  # noqa: PTH208  short
+        polls = fake.api.polls
+        async with usher_running(config):
+            await fake.wait_for(lambda: fake.api.polls > polls)
+            fake.person(42).says("/ask why is the sky blue")
+            await fake.wait_for(
+                lambda: any("the cat sat" in each.shown for each in fake.person(42).chat.from_bot)
+            )
+    assert studio.posted("/v1/chat/completions")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have other rights")
+async def test_tokens_are_in_a_private_file_and_nowhere_else(tmp_path: Path) -> None:
+    """The token would be in the file that people show each other when they ask for help."""
+    async with FakeTelegram() as fake:
+        environ = {"TELEGRAM_TOKEN": fake.token, "TELEGRAM_API": fake.url}
+        terminal = ScriptedTerminal({**NO_ANSWERS, "Make yourself": "no", "Your id": ""})
+        await run_init(tmp_path / "config.yaml", terminal, environ=environ)
+    secret = tmp_path / "usher.env"
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    assert f"TELEGRAM_TOKEN={fake.token}" in secret.read_text().splitlines()
+    assert fake.token not in (tmp_path / "config.yaml").read_text()
+    assert fake.token not in terminal.shown
+
+
+async def test_the_configuration_is_as_short_as_it_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A newcomer would face settings that no one needs at first."""
+    async with serving("lmstudio") as studio:
+        usually(monkeypatch, studio.port)
+        terminal = ScriptedTerminal({**NO_ANSWERS, "Memory of the card": "24GB"})
+        assert await run_init(tmp_path / "config.yaml", terminal) == 0
+    lines = without_comments(tmp_path / "config.yaml")
+    assert lines == [
+        "hosts:",
+        "  gpu-1:",
+        "    vram: 24GB",
+        "    backends:",
+        f"      lmstudio: {{kind: lmstudio, url: {studio.url}}}",
+        "chats:",
+        lines[6],  # the page, whose usual port may be taken
+        "admins: [web:local]",
+    ]
+    assert not (tmp_path / "usher.env").exists()
+    assert f"{studio.url}  LM Studio (0.4 or newer), 2 models: alpha, beta" in terminal.shown
+
+
+async def test_without_any_server_it_writes_what_check_explains(tmp_path: Path) -> None:
+    """A person who has not started a server yet would get nothing at all."""
+    config = tmp_path / "config.yaml"
+    status = await run_init(config, ScriptedTerminal(NO_ANSWERS))
+    assert status in {0, 2}  # 0 where one of them runs on this machine after all
+    assert {spec.kind for spec in load(config, {}).catalog().backends.values()} == {
+        "comfyui",
+        "lmstudio",
+    }
+    assert "start it, or correct the address" in config.read_text()
+
+
+# ---------------------------------------------------------------- servers and cards
+
+
+async def test_servers_of_one_machine_share_a_host_and_others_have_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two servers on one card would each be given all of its memory."""
+    monkeypatch.setattr(places, "is_here", lambda host: host != "gpu-box")
+    monkeypatch.setattr(scan, "is_here", lambda host: host != "gpu-box")
+
+    async def look(urls: Sequence[str], **_: object) -> tuple[scan.FoundServer, ...]:
+        about = {"kind": "openai", "flavour": "ollama", "description": "Ollama", "models": ("m",)}
+        return tuple(scan.FoundServer(url=url, **about) for url in urls)  # type: ignore[arg-type]
+
+    async def cards() -> tuple[int, ...]:
+        return 12_282, 24_564
+
+    monkeypatch.setattr(scan, "look", look)
+    monkeypatch.setattr(card, "cards", cards)
+    servers = ["http://127.0.0.1:1", "http://localhost:1/v1", "http://[::1]:2", "http://gpu-box:1"]
+    answers = {**NO_ANSWERS, "Which one": "", "Memory of the card of gpu-box": "8GB"}
+    await run_init(tmp_path / "config.yaml", ScriptedTerminal(answers), servers=servers)
+    catalog = load(tmp_path / "config.yaml", {}).catalog()
+    hosts = {
+        host.name: (host.vram_mb, host.gpu, [spec.url for spec in host.backends])
+        for host in catalog.hosts.values()
+    }
+    assert hosts == {
+        "gpu-1": (24 * 1024, "1", ["http://127.0.0.1:1", "http://[::1]:2"]),
+        "gpu-2": (8 * 1024, None, ["http://gpu-box:1"]),
+    }
+    assert list(catalog.backends) == ["ollama", "ollama-2", "ollama-3"]
+
+
+async def test_a_server_that_wants_a_token_is_asked_again_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LM Studio with its token switched on would not be found at all."""
+    async with serving("lmstudio", token="canary-1") as studio:
+        usually(monkeypatch, studio.port)
+        monkeypatch.setattr(scan, "likely_kind", lambda _: "lmstudio")
+        terminal = ScriptedTerminal({**NO_ANSWERS, "wants a token": ["canary-wrong", "canary-1"]})
+        assert await run_init(tmp_path / "config.yaml", terminal) == 0
+    assert 'token: "${LMSTUDIO_TOKEN}"' in (tmp_path / "config.yaml").read_text()
+    assert "LMSTUDIO_TOKEN=canary-1" in (tmp_path / "usher.env").read_text()
+    assert "canary" not in terminal.shown + (tmp_path / "config.yaml").read_text()
+
+
+async def test_an_address_that_does_not_answer_is_written_as_given(tmp_path: Path) -> None:
+    """A server that is switched off today would have to be added by hand tomorrow."""
+    url = f"http://127.0.0.1:{port_of(test_an_address_that_does_not_answer_is_written_as_given)}"
+    terminal = ScriptedTerminal(NO_ANSWERS)
+    assert await run_init(tmp_path / "config.yaml", terminal, servers=[url]) == 2
+    (spec,) = load(tmp_path / "config.yaml", {}).catalog().backends.values()
+    assert spec.url == url
+    assert "# did not answer: " in (tmp_path / "config.yaml").read_text()
+
+
+# ---------------------------------------------------------------- what is there already
+
+
+async def test_a_configuration_that_is_there_stays_and_nothing_is_asked(tmp_path: Path) -> None:
+    """The file of years would be gone after a command that was tried out of curiosity."""
+    config = tmp_path / "config.yaml"
+    for make in (lambda: config.write_text("mine"), lambda: config.symlink_to("nowhere")):
+        make()
+        with pytest.raises(InitFailed, match="stays as it is"):
+            await run_init(config, ScriptedTerminal({}))
+        assert config.is_symlink() or config.read_text() == "mine"
+        config.unlink()
+    assert not os.listdir(tmp_path)  # noqa: PTH208  short
+
+
+async def test_an_environment_file_that_is_there_is_used_and_stays(tmp_path: Path) -> None:
+    """Its tokens would be asked for again, or the file be replaced by another."""
+    async with FakeTelegram() as fake:
+        beside = tmp_path / "usher.env"
+        text = f"# mine\nTELEGRAM_TOKEN={fake.token}\nTELEGRAM_API={fake.url}\n"
+        beside.write_text(text)
+        beside.chmod(0o600)
+        answers = {key: "" for key in NO_ANSWERS if not key.startswith("Telegram")}
+        terminal = ScriptedTerminal({**answers, "Make yourself": "no", "Your id": ""})
+        await run_init(tmp_path / "config.yaml", terminal)
+    assert beside.read_text() == text
+    assert "stays as it is" in terminal.shown
+    assert load(tmp_path / "config.yaml", {}).chats.telegram is not None
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, EOFError])
+async def test_ctrl_c_leaves_no_file(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    raised: type[BaseException],
+) -> None:
+    """A second start would be refused because of what the first one left."""
+
+    def stop(*_: object) -> str:
+        raise raised
+
+    monkeypatch.setattr("builtins.input", stop)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    line = ["init", "-c", str(tmp_path / "config.yaml")]
+    assert await asyncio.to_thread(cli.main, line) == 130
+    assert "Stopped" in capsys.readouterr().err
+    assert not os.listdir(tmp_path)  # noqa: PTH208  short
+
+
+def test_without_a_terminal_it_refuses_in_a_sentence(tmp_path: Path) -> None:
+    """A script would hang at a question, or end in a traceback."""
+    done = subprocess.run(
+        [sys.executable, "-m", "bot", "init", "-c", str(tmp_path / "config.yaml")],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr == "There is no terminal to ask at: --yes asks nothing.\n"
+    assert not os.listdir(tmp_path)  # noqa: PTH208  short
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (["--server", "http://me:canary@box:1"], "must not hold a name or a password"),
+        (["--server", "ftp://x"], "needs an address such as"),
+        (["--admin", "ann"], "must be an id such as"),
+        (["-c", "none/such/config.yaml"], "There is no folder"),
+    ],
+)
+def test_a_line_that_means_nothing_is_told_in_a_sentence(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    line: Sequence[str],
+    told: str,
+) -> None:
+    """A slip would end in a traceback, or in a file that is refused."""
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["init", "--yes", *line]) == 1
+    shown = capsys.readouterr().err
+    assert told in shown
+    assert "canary" not in shown
+    assert not os.listdir(tmp_path)  # noqa: PTH208  short
+
+
+# ---------------------------------------------------------------- systemd
+
+
+@pytest.mark.parametrize("kind", ["user", "system"])
+@pytest.mark.parametrize("name", ["usher", "a folder with 100% $HOME 'quotes'"])
+async def test_a_unit_starts_what_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, name: str
+) -> None:
+    """The service would not start, or start in another folder with other files."""
+    folder = tmp_path / name
+    folder.mkdir()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    terminal = ScriptedTerminal(NO_ANSWERS)
+    config = folder / "config.yaml"
+    await run_init(config, terminal, unit_kind=kind)
+    file = (folder if kind == "system" else tmp_path / "xdg/systemd/user") / unit.NAME
+    assert "systemctl" in terminal.shown
+    text = file.read_text()
+    assert "canary" not in text
+    verifier = shutil.which("systemd-analyze")
+    if verifier is None:
+        pytest.skip("systemd-analyze is not here to read the unit")
+    reading = await asyncio.create_subprocess_exec(
+        *(verifier, "verify", str(file)), stderr=asyncio.subprocess.PIPE
+    )
+    _, told = await reading.communicate()
+    assert [line for line in told.decode().splitlines() if "usher.service" in line] == []
+
+
+async def test_a_unit_that_is_there_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service of another installation would start this one."""
+    file = tmp_path / unit.NAME
+    file.write_text("theirs")
+    terminal = ScriptedTerminal(NO_ANSWERS)
+    await run_init(tmp_path / "config.yaml", terminal, unit_kind="system")
+    assert file.read_text() == "theirs"
+    assert "usher.service is there already" in terminal.shown

@@ -1,0 +1,55 @@
+"""Where servers are looked for, and how addresses are read."""
+
+import pytest
+
+from backends.registry import KINDS
+from bot.cli.init.places import USUAL, address, is_here, likely_kind, places
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("192.168.1.20:8188", "http://192.168.1.20:8188"),
+        (" http://gpu-box:1234/ ", "http://gpu-box:1234"),
+        ("https://gpu.example.net/comfy/", "https://gpu.example.net/comfy"),
+        ("[::1]:8080", "http://[::1]:8080"),
+        ("http://gpu-box:1234/v1?token=canary#x", "http://gpu-box:1234/v1"),
+    ],
+)
+def test_an_address_is_read_as_people_write_it(given: str, read: str) -> None:
+    """A person would have to know what a scheme is."""
+    assert address(given) == read
+
+
+@pytest.mark.parametrize(
+    "given", ["", "http://", "ftp://x", "http://a b", "http://x:99999", "http://me:canary@box:1"]
+)
+def test_what_is_no_address_is_refused_without_repeating_it(given: str) -> None:
+    """A password in an address would be written into the configuration, or onto the screen."""
+    with pytest.raises(ValueError, match=r".") as caught:
+        address(given)
+    assert "canary" not in str(caught.value)
+
+
+def test_a_machine_alone_means_its_usual_ports() -> None:
+    """A person would have to look up what each server listens on."""
+    found = list(places("http://gpu-box"))
+    assert found[0] == "http://gpu-box:8188"
+    assert len(found) == len(USUAL)
+    for exact in ("http://gpu-box:5000", "https://gpu-box", "http://gpu-box/comfy"):
+        assert list(places(exact)) == [exact]
+
+
+def test_every_kind_of_server_is_expected_somewhere() -> None:
+    """A new kind would never be looked for, or a silent server written as a kind there is not."""
+    assert set(USUAL.values()) == {kind for kind, made in KINDS.items() if made.needs_url}
+    assert likely_kind("http://gpu-box:5000") in KINDS
+
+
+def test_this_machine_is_known_under_its_names() -> None:
+    """One server found under two names would be planned with twice."""
+    assert is_here("localhost")
+    assert is_here("127.0.0.1")
+    assert is_here("::1")
+    assert not is_here("192.0.2.1")  # an address that is no one's
+    assert not is_here("no-such-name.invalid")
