@@ -261,9 +261,9 @@ def _unsaved(made: written.Arrangement, kept: bool) -> Mapping[str, str]:
 def _tell_next(
     config: Path, service: unit.UnitPlan | None, terminal: Terminal, *, works: bool
 ) -> None:
-    started = Path(sys.argv[0]).name == "usher"
+    started = Path(sys.argv[0]).name
     named = shlex.quote(str(config))
-    program = "usher" if started else "python3 tasks.py usher"
+    program = started if started in unit.PROGRAMS else "python3 tasks.py usher"
     terminal.tell()
     if not works:
         terminal.tell(f"Correct what failed and try again: {program} check -c {named}")
