@@ -62,27 +62,27 @@ class FoundServer:
 
 
 async def look(
-    urls: Sequence[str], *, tokens: Mapping[str, str] | None = None, try_s: float = TRY_S
+    urls: Sequence[str], *, tokens: Mapping[str, str] | None = None
 ) -> tuple[FoundServer, ...]:
     """Return a server for each address, in their order, whether it answers or not."""
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def ask(url: str) -> FoundServer:
         async with gate:
-            return await _identified(url, (tokens or {}).get(url, ""), try_s)
+            return await _identified(url, (tokens or {}).get(url, ""))
 
     return tuple(await asyncio.gather(*map(ask, urls)))
 
 
-async def _identified(url: str, token: str, try_s: float) -> FoundServer:
+async def _identified(url: str, token: str) -> FoundServer:
     kinds = sorted(
         (kind for kind, made in KINDS.items() if made.needs_url), key=lambda kind: _rank(url, kind)
     )
-    answers = await asyncio.gather(*(_ask(url, kind, token, try_s) for kind in kinds))
+    answers = await asyncio.gather(*(_ask(url, kind, token) for kind in kinds))
     known = [each for each in answers if not each.trouble]
     known.sort(key=lambda each: each.flavour == GENERIC)  # the order remains otherwise
     if known:
-        return await _with_models(known[0], try_s)
+        return await _with_models(known[0])
     likely = next(each for each in answers if each.kind == likely_kind(url))
     return replace(likely, wants_token=any(each.wants_token for each in answers))
 
@@ -92,13 +92,13 @@ def _rank(url: str, kind: str) -> tuple[bool, int]:
     return likely_kind(url) != kind, _IN_ORDER.index(kind) if kind in _IN_ORDER else len(_IN_ORDER)
 
 
-async def _ask(url: str, kind: str, token: str, try_s: float) -> FoundServer:
+async def _ask(url: str, kind: str, token: str) -> FoundServer:
     unknown = FoundServer(url=url, kind=kind, token=token)
     try:
-        async with asyncio.timeout(try_s), _connected(unknown) as server:
+        async with asyncio.timeout(TRY_S), _connected(unknown) as server:
             return _told(unknown, await server.probe())
     except TimeoutError:
-        return replace(unknown, trouble=f"no answer within {try_s:.0f} s")
+        return replace(unknown, trouble=f"no answer within {TRY_S:.0f} s")
     except BackendError as error:
         return replace(unknown, trouble=_shown(str(error)), wants_token=_wants_token(error))
 
@@ -118,10 +118,10 @@ def _told(server: FoundServer, info: ServerInfo) -> FoundServer:
     )
 
 
-async def _with_models(server: FoundServer, try_s: float) -> FoundServer:
+async def _with_models(server: FoundServer) -> FoundServer:
     """Add what the server offers; a list that cannot be read is no reason to leave it out."""
     try:
-        async with asyncio.timeout(try_s), _connected(server) as asked:
+        async with asyncio.timeout(TRY_S), _connected(server) as asked:
             names = [_shown(model.name) for model in await asked.discover()]
     except (TimeoutError, BackendError):
         return server

@@ -12,6 +12,7 @@ from tests.fakes.comfyui import FakeComfyUI
 from tests.fakes.llm import serving
 from tests.fakes.painters import painting
 from tests.fakes.ports import port_of
+from tests.patience import runs_out
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -30,8 +31,8 @@ async def answering(handler: Handler) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-async def found(url: str, *, token: str = "", try_s: float = 20.0) -> scan.FoundServer:
-    (server,) = await scan.look([url], tokens={url: token}, try_s=try_s)
+async def found(url: str, *, token: str = "") -> scan.FoundServer:
+    (server,) = await scan.look([url], tokens={url: token})
     return server
 
 
@@ -118,10 +119,13 @@ async def _says_nonsense(_: web.Request) -> web.StreamResponse:
 
 
 @pytest.mark.parametrize("handler", [_hangs, _redirects, _never_ends, _says_nonsense])
-async def test_a_server_that_means_harm_costs_a_bounded_time(handler: Handler) -> None:
+async def test_a_server_that_means_harm_costs_a_bounded_time(
+    monkeypatch: pytest.MonkeyPatch, handler: Handler
+) -> None:
     """Whatever listens on a usual port could keep the set-up busy for ever."""
+    runs_out(monkeypatch, scan, "TRY_S")
     async with answering(handler) as url, asyncio.timeout(60):
-        told = await found(url, try_s=0.5)
+        told = await found(url)
     assert told.trouble
     assert told.models == ()
 

@@ -15,6 +15,7 @@ from tests.fakes.discord_state import APPLICATION_ID
 from tests.fakes.ports import port_of
 from tests.fakes.telegram import FakeTelegram
 from tests.fakes.terminal import ScriptedTerminal
+from tests.patience import runs_out
 
 Answers = Mapping[str, str | Sequence[str]]
 WRONG = "1234567:canary-of-a-wrong-token"
@@ -111,7 +112,7 @@ async def test_a_chat_that_hangs_is_told_like_one_that_is_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The set-up would wait for ever behind a firewall that drops packets."""
-    monkeypatch.setattr(tokens, "TRY_S", 0.01)
+    runs_out(monkeypatch, tokens, "TRY_S")
 
     async def hangs(_: str) -> ChatAccount:
         await asyncio.Event().wait()
