@@ -17,11 +17,18 @@ from bot.gateway.gateway import Gateway
 from bot.requests.admission import AdmissionService
 from bot.runtime import assembly, chat_parts
 from bot.runtime.assembly import Groundwork
-from bot.runtime.background import beside, keep_served
+from bot.runtime.background import after, beside, keep_served
 from bot.runtime.chat_parts import ChatParts, chats_of
 from bot.runtime.enhancer import Enhancer
 from bot.runtime.metering import Meters, metering
-from bot.runtime.queue_parts import QueueParts, enhancer_of, open_queue, transcriber_of, upkeep
+from bot.runtime.queue_parts import (
+    FIRST_LOOK_S,
+    QueueParts,
+    enhancer_of,
+    open_queue,
+    transcriber_of,
+    upkeep,
+)
 from bot.runtime.setup import SETTLE_S, BotSetup
 from queueing.core.ports import Backend
 from queueing.core.posts import Tenure
@@ -83,6 +90,7 @@ class App:
             stack.enter_context(setup.reloader.applying(given.stored.audit))
             async with (
                 beside(*upkeep(setup, queue, given)),
+                after(queue.looked, within_s=FIRST_LOOK_S),
                 beside(
                     enhancer.run(), transcriber.run(), *([keep_served(gateway)] if gateway else [])
                 ),

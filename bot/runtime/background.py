@@ -15,6 +15,7 @@ from bot.config.sections import RetentionConfig
 from bot.gateway.jobs.endings import JobEndings
 from bot.runtime.retention import KeptLog, delete_expired
 from bot.serving.opening import CannotListen
+from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BackendError, StoreError
 from queueing.core.ports import Backend, Clock
 from queueing.core.storage import Upkeep
@@ -117,19 +118,48 @@ async def tidy(
                     break
 
 
-async def discover(models: OfferedModels, backends: Mapping[str, Backend]) -> None:
-    """Offer the models of servers that discover them, and those they gain later."""
+async def discover(
+    models: OfferedModels, backends: Mapping[str, Backend], looked: asyncio.Event
+) -> None:
+    """Offer the models of servers that discover them, and those they gain later.
+
+    Sets `looked` once each of these servers was asked.
+    """
     asked = [spec.name for spec in models.offer.catalog.backends.values() if spec.discover]
     while asked:
-        for name in asked:
-            known = models.offer.catalog.served_by(name)
-            try:
-                models.extend(await backends[name].discover(known))
-            except BackendError as error:
-                log.info("%s: its models could not be listed: %s", name, error)
-            except Exception:
-                log.exception("%s: its list of models could not be read", name)
+        async with asyncio.TaskGroup() as group:
+            known = {name: models.offer.catalog.served_by(name) for name in asked}
+            found = {
+                name: group.create_task(_discovered(name, backends[name], known[name]))
+                for name in asked
+            }
+            for name in asked:  # in their order: of two models of one name the first is kept
+                if offered := await found[name]:
+                    models.extend(offered)
+        looked.set()
         await asyncio.sleep(_DISCOVER_EVERY_S)
+    looked.set()
+
+
+async def _discovered(
+    name: str, backend: Backend, known: Sequence[ModelSpec]
+) -> tuple[ModelSpec, ...]:
+    try:
+        return await backend.discover(known)
+    except BackendError as error:
+        log.info("%s: its models could not be listed: %s", name, error)
+    except Exception:
+        log.exception("%s: its list of models could not be read", name)
+    return ()
+
+
+@asynccontextmanager
+async def after(happened: asyncio.Event, *, within_s: float) -> AsyncIterator[None]:
+    """Enter the body once something has happened, or when that has taken too long."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(within_s):
+            await happened.wait()
+    yield
 
 
 @asynccontextmanager

@@ -19,12 +19,12 @@ from bot.cluster.queue_server import QueueServer
 from bot.cluster.remote_queue import RemoteQueue
 from bot.runtime import assembly, chat_parts
 from bot.runtime.app import gateway_of
-from bot.runtime.background import beside, keep_served
+from bot.runtime.background import after, beside, keep_served
 from bot.runtime.chat_parts import chats_of
 from bot.runtime.duties import QUEUE
 from bot.runtime.metering import Meters
 from bot.runtime.platforms import platform_of
-from bot.runtime.queue_parts import enhancer_of, open_queue, transcriber_of, upkeep
+from bot.runtime.queue_parts import FIRST_LOOK_S, enhancer_of, open_queue, transcriber_of, upkeep
 from bot.runtime.setup import BotSetup
 from queueing.core.errors import StoreError
 from queueing.core.posts import PostReader
@@ -108,6 +108,7 @@ class ClusterProcess:
             stack.enter_context(setup.reloader.applying(given.stored.audit))
             async with (
                 beside(*upkeep(setup, parts, given), enhancer.run(), transcriber.run()),
+                after(parts.looked, within_s=FIRST_LOOK_S),
                 self._entrance.admitting(server),
             ):
                 await parts.queue.run()

@@ -1,8 +1,9 @@
 """The queue with its servers, and what runs beside it in the same process."""
 
+import asyncio
 from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
@@ -19,15 +20,18 @@ from queueing.core.ports import Backend
 from queueing.service.jobqueue import JobQueue
 from queueing.store import Database, JobStore
 
+FIRST_LOOK_S = 5.0  # a server that hangs holds up the first requests so long, and not longer
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueParts:
-    """A queue, and what it works with."""
+    """A queue, and what it works with. `looked` is set once its servers were asked for models."""
 
     queue: JobQueue
     store: JobStore
     database: Database
     backends: Mapping[str, Backend]
+    looked: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 async def open_queue(setup: BotSetup, database: Database, stack: AsyncExitStack) -> QueueParts:
@@ -78,7 +82,7 @@ def upkeep(
     chat_log, retention = given.stored.chat_log, setup.in_force.config.retention
     return (
         tidy(parts.database, parts.store, chat_log, setup.clock, retention),
-        discover(parts.queue.models, parts.backends),
+        discover(parts.queue.models, parts.backends, parts.looked),
         *_endings(given),
     )
 
