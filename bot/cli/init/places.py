@@ -12,6 +12,7 @@ USUAL: Mapping[int, str] = {
     1234: "lmstudio",  # LM Studio; stable-diffusion.cpp
     11434: "openai",  # Ollama
     8080: "openai",  # llama.cpp, llama-swap, LocalAI, whisper.cpp
+    9931: "openai",  # llama.cpp from a coming version on, as it announces
     9292: "openai",  # llama-swap in its container
     8880: "openai",  # Kokoro-FastAPI
     7801: "images",  # SwarmUI

@@ -62,7 +62,7 @@ async def test_what_was_asked_while_it_was_off_finds_the_models(
 async def test_a_server_that_hangs_holds_up_the_start_for_a_moment_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One sick server would keep the bot from everybody."""
+    """One sick server would keep the bot from everyone."""
 
     async def never(*_: object) -> tuple[ModelSpec, ...]:
         await asyncio.Event().wait()
