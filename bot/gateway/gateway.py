@@ -29,7 +29,7 @@ from bot.gateway.pictures import RequestPictures
 from bot.gateway.repeats import Repeats
 from bot.gateway.responses import ResponseRoute
 from bot.gateway.runs import Runs
-from bot.gateway.server import Route, application
+from bot.gateway.server import Route, Served, application, unmeasured
 from bot.gateway.speech import SpeechRoute
 from bot.gateway.submitting import Submitting
 from bot.gateway.transcriptions import TranscriptionRoutes
@@ -86,6 +86,7 @@ class Gateway:
         links: SignedLinks,
         shared: SharedAttendance,
         fetcher: Fetcher | None = None,
+        served: Served = unmeasured,
     ) -> None:
         """Take the parts; with a `fetcher`, pictures may be addresses.
 
@@ -121,6 +122,7 @@ class Gateway:
             self._attendance,
             {DESCRIPTION: described.get, ROUTE: OriginalFiles(links, self._clients).get},
             settings.origins,
+            served=served,
         )
 
     def _authentication(self, keys: ApiKeys, people: People, clock: Clock) -> Authentication:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from http import HTTPStatus
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
+from aiohttp.typedefs import Handler, Middleware
 
 from bot.gateway.attendance import Attendance, job_of
 from bot.gateway.body_room import BodyRoom
@@ -32,16 +32,30 @@ BUG = ApiError(
 )
 
 
+Served = Callable[[str, int], None]
+"""Called after each request with its route's path, `NOWHERE` without one, and its status."""
+Paths = dict[web.AbstractResource | None, str]
+NOWHERE = "none"
+HUNG_UP = 499
+"""The status of a request whose caller hung up before its answer, as nginx counts it."""
+
+
+def unmeasured(_path: str, _status: int) -> None:
+    """Ignore a request."""
+
+
 def application(
     authentication: Authentication,
     routes: Mapping[str, Route],
     attendance: Attendance,
     public: Mapping[str, Handler],
     origins: Collection[str] = (),
+    *,
+    served: Served = unmeasured,
 ) -> web.Application:
     """Return the application that serves routes such as "POST /v1/chat/completions".
 
-    The `public` ones need no key. Pages of the `origins` may call.
+    The `public` ones need no key. Pages of the `origins` may call. `served` is told of each request.
     """
     cors = Cors(origins)
 
@@ -65,32 +79,49 @@ def application(
             log.exception("%s %s: stopped by a bug", request.method, request.path)
             return error_response(BUG)
 
-    app = web.Application(middlewares=[in_openais_words])
+    paths: Paths = {}
+    app = web.Application(middlewares=[_measured(paths, served), in_openais_words])
     app.on_response_prepare.append(_number)
     app.on_response_prepare.append(cors.on_prepare)
     room = BodyRoom()
     handlers = {
         name: _called(route, authentication, attendance, room) for name, route in routes.items()
     }
-    for name, handler in _as_entered({**handlers, **public}):
-        method, path = name.split(" ")
-        app.router.add_route(method, path, handler)
+    for name, entered, handler in _as_entered({**handlers, **public}):
+        method, path = entered.split(" ")
+        route = app.router.add_route(method, path, handler)
+        paths[route.resource] = name.split(" ")[1]
         if method == "GET":
             app.router.add_route("HEAD", path, handler)
     return app
 
 
-def _as_entered(handlers: Mapping[str, Handler]) -> Iterable[tuple[str, Handler]]:
-    """Return the paths, first as they are, then as people enter base addresses.
+def _measured(paths: Paths, served: Served) -> Middleware:
+    @web.middleware
+    async def measured(request: web.Request, handler: Handler) -> web.StreamResponse:
+        status = HUNG_UP
+        try:
+            response = await handler(request)
+            status = response.status
+            return response
+        finally:
+            served(paths.get(request.match_info.route.resource, NOWHERE), status)
+
+    return measured
+
+
+def _as_entered(handlers: Mapping[str, Handler]) -> Iterable[tuple[str, str, Handler]]:
+    """Return each route by its name and in every form of its path, first as it is, then as people enter base addresses.
 
     With and without "/v1", with two slashes, with "/v1" in the address and in the client. The name
     of a model may have slashes of its own.
     """
-    exact = {name.replace("{name}", "{name:.+}"): each for name, each in handlers.items()}
-    yield from exact.items()
-    for name, handler in exact.items():
-        loose = name.replace("/v1/", "/{_base:/*(?:v1/+)*}", 1)
-        yield loose if loose.endswith("}") else loose + "{_end:/*}", handler
+    exact = {name: name.replace("{name}", "{name:.+}") for name in handlers}
+    for name, path in exact.items():
+        yield name, path, handlers[name]
+    for name, path in exact.items():
+        loose = path.replace("/v1/", "/{_base:/*(?:v1/+)*}", 1)
+        yield name, loose if loose.endswith("}") else loose + "{_end:/*}", handlers[name]
 
 
 async def _number(request: web.Request, response: web.StreamResponse) -> None:

@@ -18,6 +18,11 @@ FIRST_TOKEN_S = (
     *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5),
     *(10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0),
 )
+DELIVERY_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
+SHORT_S = (
+    *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0, 30.0),
+)
 _MODEL = ("model_name",)
 
 
@@ -76,6 +81,31 @@ class Instruments:
             FIRST_TOKEN_S,
             _MODEL,
         )
+
+        self.edits = self._counter(
+            "usher_edits",
+            "Edits of status messages, by how they ended.",
+            ("platform", "outcome"),
+        )
+        self.delivery = self._histogram(
+            "usher_delivery_seconds",
+            "From the end of a job to its result shown whole in its chat.",
+            DELIVERY_S,
+            ("platform",),
+        )
+        self.requests = self._counter(
+            "usher_api_requests", "Requests to the API, by route.", ("path", "status")
+        )
+        self.commit = self._histogram(
+            "usher_store_commit_seconds", "How long a transaction of changes took.", SHORT_S
+        )
+        self.lag = self._histogram(
+            "usher_event_loop_lag_seconds", "How late the event loop woke a timer.", SHORT_S
+        )
+
+    def served(self, path: str, status: int) -> None:
+        """Count a request to the API."""
+        self.requests.labels(path, status).inc()
 
     def _counter(self, name: str, about: str, labels: tuple[str, ...] = ()) -> Counter:
         return Counter(name, about, labels, registry=self.registry)

@@ -82,7 +82,7 @@ class App:
             meters = await stack.enter_async_context(metering(setup.config.metrics, setup.version))
             if meters is not None:
                 await stack.enter_async_context(meters.on_queue(queue.queue, setup.clock))
-            given = await setup.groundwork(database, queue.queue)
+            given = await setup.groundwork(database, queue.queue, meters)
             door = assembly.admission(given)
             chats = chats_of(given, door, setup.platforms(assembly.fittings(given)))
             enhancer, transcriber = enhancer_of(given, door), transcriber_of(given, door)

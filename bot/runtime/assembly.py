@@ -18,6 +18,9 @@ from bot.gateway.fetching.fetcher import Fetcher
 from bot.gateway.gateway import Gateway, Settings
 from bot.gateway.jobs.endings import JobEndings
 from bot.gateway.jobs.hook_calls import HookSettings
+from bot.gateway.server import unmeasured
+from bot.metrics.delivery_counts import DeliveryCounts
+from bot.metrics.instruments import Instruments
 from bot.people import api_keys
 from bot.people.access import Access
 from bot.queue.service import QueueService
@@ -43,6 +46,7 @@ class Groundwork:
     queue: QueueService
     stored: BotRecords
     posts: PostReader | None = None
+    instruments: Instruments | None = None
 
     @property
     def config(self) -> Config:
@@ -172,6 +176,7 @@ def presenter(given: Groundwork, platforms: Sequence[ChatPlatform], commands: Co
         originals=OriginalHints(stored.links, on_page=config.chats.web is not None),
         busy_after=lambda: given.config.limits.busy_after_s,
         readings=Readings(commands.admission, stored.people, given.queue.jobs),
+        meter=None if given.instruments is None else DeliveryCounts(given.instruments),
     )
 
 
@@ -194,6 +199,7 @@ def gateway(
         links=stored.links,
         shared=stored.attendance,
         fetcher=fetcher,
+        served=unmeasured if given.instruments is None else given.instruments.served,
     )
 
 

@@ -96,7 +96,7 @@ class ClusterProcess:
         async with AsyncExitStack() as stack:
             database = await setup.open_database(stack, tenure=lease.tenure)
             parts = await open_queue(setup, database, stack)
-            given = await setup.groundwork(database, parts.queue)
+            given = await setup.groundwork(database, parts.queue, self._meters)
             door = assembly.admission(given)
             enhancer, transcriber = enhancer_of(given, door), transcriber_of(given, door)
             server = QueueServer(
@@ -139,7 +139,8 @@ class ClusterProcess:
             database = await setup.open_database(stack, tenure=lease.tenure)
             queue = RemoteQueue(self._link, held=lambda: lease.held)
             stack.callback(queue.leave)
-            given = replace(await setup.groundwork(database, queue), posts=self._shown)
+            made = await setup.groundwork(database, queue, self._meters)
+            given = replace(made, posts=self._shown)
             fittings = replace(assembly.fittings(given), held=lambda: lease.held)
             chats = chats_of(
                 given,
@@ -179,7 +180,7 @@ class ClusterProcess:
         setup = self._setup
         async with AsyncExitStack() as stack:
             database = await setup.open_database(stack, shared=True)
-            given = await setup.groundwork(database, RemoteQueue(self._link))
+            given = await setup.groundwork(database, RemoteQueue(self._link), self._meters)
             gateway = gateway_of(setup, given, assembly.admission(given), stack)
             if gateway is not None:
                 stack.enter_context(self._watched(database.look_at_file))

@@ -11,6 +11,7 @@ from bot.metrics.endpoint import MetricsEndpoint, MetricsPlace
 from bot.metrics.instruments import Instruments
 from bot.metrics.job_counts import JobCounts
 from bot.metrics.load_counts import LoadCounts
+from bot.metrics.loop_lag import watch_loop
 from bot.metrics.queue_state import QueueState
 from bot.queue.service import QueueService
 from bot.runtime.background import beside, keep_served
@@ -52,5 +53,6 @@ async def metering(config: MetricsConfig | None, version: str) -> AsyncIterator[
     instruments = Instruments(version)
     place = MetricsPlace(host=config.host, port=config.port, token=token)
     endpoint = MetricsEndpoint(place, instruments)
-    async with beside(keep_served(endpoint, "the endpoint of metrics")):
+    lag = watch_loop(instruments.lag.observe)
+    async with beside(keep_served(endpoint, "the endpoint of metrics"), lag):
         yield Meters(instruments, endpoint)

@@ -13,6 +13,7 @@ from bot.queue.service import QueueService
 from bot.runtime.assembly import Groundwork
 from bot.runtime.bot_records import read_records
 from bot.runtime.in_force import InForce
+from bot.runtime.metering import Meters
 from bot.runtime.platforms import Fittings, platforms
 from bot.runtime.reloading import LogAs, Reloader, Reread, log_as_before
 from bot.runtime.retention import most_mb
@@ -73,13 +74,18 @@ class BotSetup:
         stack.push_async_callback(database.aclose)
         return database
 
-    async def groundwork(self, database: Database, queue: QueueService) -> Groundwork:
+    async def groundwork(
+        self, database: Database, queue: QueueService, meters: Meters | None = None
+    ) -> Groundwork:
         """Return what the parts between people and a queue are made from. Raises `StoreError`."""
+        if meters is not None:
+            database.time_commits(meters.instruments.commit.observe)
         return Groundwork(
             in_force=self.in_force,
             clock=self.clock,
             queue=queue,
             stored=await read_records(database, self.in_force.config, self.clock),
+            instruments=None if meters is None else meters.instruments,
         )
 
     def platforms(self, fittings: Fittings) -> Sequence[ChatPlatform]:

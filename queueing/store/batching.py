@@ -6,6 +6,7 @@ Owns who waits for what; a connection and its transactions belong to the engine 
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import perf_counter
 from typing import Any
 
 from queueing.core.errors import StoreError
@@ -18,6 +19,10 @@ Outcomes = dict[AnyKind, Sequence[Any]]
 
 def unwatched(_failure: Exception) -> None:
     """Ignore a failure: the one who asked gets it."""
+
+
+def untimed(_seconds: float) -> None:
+    """Ignore how long a batch took."""
 
 
 class Batcher(ABC):
@@ -37,6 +42,7 @@ class Batcher(ABC):
         self._wake = asyncio.Event()
         self._closing = False
         self._task: asyncio.Task[None] | None = None
+        self.timed: Callable[[float], None] = untimed  # called with the seconds of each batch
 
     @abstractmethod
     def _run_inline(self) -> None:
@@ -94,9 +100,10 @@ class Batcher(ABC):
     def _turn_inline(self) -> None:
         if self._waiting:
             waiting = self._take()
-            failure = None
+            failure, began = None, perf_counter()
             try:
                 self._run_inline()
+                self.timed(perf_counter() - began)
                 _committed(waiting)
             except Exception as error:  # noqa: BLE001 - no caller may wait for ever
                 failure = error
@@ -114,9 +121,10 @@ class Batcher(ABC):
 
     async def _turn(self) -> None:
         waiting = self._take()
-        failure = None
+        failure, began = None, perf_counter()
         try:
             await self._run()
+            self.timed(perf_counter() - began)
             _committed(waiting)
         except Exception as error:  # noqa: BLE001 - no caller may wait for ever
             failure = error

@@ -242,6 +242,9 @@ class Database(Protocol):
     async def write_and_scrub(self, change: Callable[[Connection], T]) -> T:
         """Run a change as `write` does; deleted data is overwritten as far as the engine can."""
 
+    def time_commits(self, timed: Callable[[float], None]) -> None:
+        """Call a function with the seconds that each of the writer's transactions takes."""
+
     async def read(self, query: Callable[[Connection], T]) -> T:
         """Run a query that sees everything written before and cannot write."""
 

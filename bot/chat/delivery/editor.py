@@ -24,6 +24,7 @@ from bot.chat.delivery.busy_line import BUSY_AFTER_S, busy_line
 from bot.chat.delivery.channels import Channels, Taken
 from bot.chat.delivery.extra_messages import Below, ExtraMessages
 from bot.chat.delivery.inquiry import Inquiry
+from bot.chat.delivery.meter import DeliveryMeter, counted
 from bot.chat.delivery.readings import Aloud, Readings
 from bot.chat.delivery.result_renderer import Fallback, RenderedResult, ResultRenderer, last_page
 from bot.chat.delivery.status_message import StatusMessage
@@ -59,9 +60,11 @@ class Editor:
         extra_messages: ExtraMessages,
         jobs: JobReader,
         readings: Readings | None = None,
+        meter: DeliveryMeter,
         busy_after: Callable[[], float] = lambda: BUSY_AFTER_S,
     ) -> None:
         self._jobs = jobs
+        self._meter = meter
         self._readings = readings
         self._busy_after = busy_after
         self._deliveries = deliveries
@@ -203,7 +206,7 @@ class Editor:
             return
         if put != drawn:
             async with self._turn(message, drawn):
-                await self._platform(message).edit(message.ref, drawn)
+                await self._edit(message, message.ref, drawn)
         message.show(drawn, kind, self._clock.now())
 
     def _turn(self, message: StatusMessage, content: Content) -> AbstractAsyncContextManager[Taken]:
@@ -216,7 +219,7 @@ class Editor:
     async def _put(self, message: StatusMessage, content: Content) -> Content:
         """Make one request that shows a content or its beginning, and return what it showed."""
         if message.ref is not None:
-            await self._platform(message).edit(message.ref, content)
+            await self._edit(message, message.ref, content)
             return content
         first = _beginning(message, content)
         ref = await (
@@ -231,6 +234,10 @@ class Editor:
                     message.ref = ref  # the job is gone, and nothing can be stored for it
             message.ref, message.sent_at = ref, now
         return first
+
+    async def _edit(self, message: StatusMessage, ref: MessageRef, content: Content) -> None:
+        edit = self._platform(message).edit(ref, content)
+        await counted(self._meter, message.origin.platform, edit)
 
     async def _send(self, message: StatusMessage, content: Content) -> MessageRef:
         return await self._platform(message).send(
@@ -277,6 +284,9 @@ class Editor:
         if aloud.goes_on is not None:
             return False
         await self._deliveries.acknowledge(message.job)
+        if message.job.finished_at is not None:
+            took_s = max(0.0, self._clock.now() - message.job.finished_at)
+            self._meter.delivered(platform, took_s)
         if self._platform(message).limits.pings:
             await self._extra_messages.ping(place, message.job, message.origin)
         return True

@@ -21,6 +21,7 @@ from bot.chat.delivery.delivery_failures import DeliveryFailures
 from bot.chat.delivery.editor import Editor
 from bot.chat.delivery.extra_messages import ExtraMessages
 from bot.chat.delivery.inquiry import Inquiry
+from bot.chat.delivery.meter import DeliveryMeter, Unmeasured
 from bot.chat.delivery.originals import OriginalHints
 from bot.chat.delivery.patient_calls import Patience
 from bot.chat.delivery.readings import Readings
@@ -64,6 +65,7 @@ class Presenter:
         chat_settings: ChatSettingsTable | None = None,
         originals: OriginalHints | None = None,
         readings: Readings | None = None,
+        meter: DeliveryMeter | None = None,
         busy_after: Callable[[], float] = lambda: BUSY_AFTER_S,
     ) -> None:
         self._deliveries = queue.deliveries
@@ -93,6 +95,7 @@ class Presenter:
             extra_messages=extra_messages,
             jobs=queue.jobs,
             readings=readings,
+            meter=meter or Unmeasured(),
             busy_after=busy_after,
         )
         patience = Patience(platforms, self._channels)

@@ -121,6 +121,10 @@ class PostgresDatabase:
         (used,) = await self.read(lambda connection: connection.execute(_SIZE).fetchone())
         return -(-int(used) // _MB)
 
+    def time_commits(self, timed: Callable[[float], None]) -> None:
+        """Call a function with the seconds that each of the writer's transactions takes."""
+        self._writer.timed = timed
+
     async def read(self, query: Callable[[Connection], T]) -> T:
         """Run a query that sees everything written before and cannot write.
 

@@ -201,6 +201,10 @@ class SqliteDatabase:
         """Return this opening alone: a file has one owner."""
         return frozenset({self.run})
 
+    def time_commits(self, timed: Callable[[float], None]) -> None:
+        """Call a function with the seconds that each of the writer's transactions takes."""
+        self._writer.timed = timed
+
     async def read(self, query: Callable[[SqliteConnection], T]) -> T:
         """Run a query on a connection that cannot write; sees everything written before.
 
