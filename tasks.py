@@ -40,6 +40,7 @@ CHECKS: dict[str, list[str]] = {
     "lint": ["-m", "ruff", "check", "."],
     "types": ["-m", "mypy"],
     "imports": ["-c", "import sys, importlinter.cli as c; sys.exit(c.lint_imports_command())"],
+    "docs": ["-m", "mkdocs", "build", "--strict"],
     # Two more workers than cores: many tests wait for sockets and processes. The long files come
     # first, see tests/conftest.py.
     "tests": [
@@ -93,6 +94,12 @@ def test(arguments: Sequence[str]) -> int:
     return become(["-m", "pytest", *arguments])
 
 
+def docs(_: Sequence[str]) -> int:
+    """Build the documentation site into build/site."""
+    prepare("dev")
+    return run(CHECKS["docs"])
+
+
 def lock(_: Sequence[str]) -> int:
     """Write the lock files again from pyproject.toml (needs uv)."""
     import tomllib  # noqa: PLC0415  # needs a Python that `main` has accepted
@@ -133,6 +140,7 @@ TASKS: dict[str, Callable[[Sequence[str]], int]] = {
     "usher": usher,
     "check": check,
     "test": test,
+    "docs": docs,
     "lock": lock,
     "help": show_help,
 }

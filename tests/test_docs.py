@@ -209,3 +209,11 @@ def test_the_schema_of_the_configuration_can_be_walked() -> None:
     """The tests above would compare nothing."""
     assert ("models", "*", "timeouts", "idle_s") in set(_settings((), 0))
     assert set(Config.model_fields) == settings_at(())
+
+
+def test_every_page_is_in_the_menu_of_the_site() -> None:
+    """The strict build of the site fails for a page that no one would find."""
+    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    pages = {str(each.relative_to(ROOT / "docs")) for each in (ROOT / "docs").rglob("*.md")}
+    listed = {each for each in pages if f": {each}\n" in menu}
+    assert sorted(each for each in pages - listed if not each.startswith("decisions/")) == []

@@ -1,0 +1,1 @@
+"""The documentation site: `docs/` with reference pages that are made from the code."""
