@@ -16,6 +16,9 @@ S = TypeVar("S", bound=BaseModel)
 
 APPLIED: frozenset[Place] = frozenset(
     {
+        ("hosts",),
+        ("models",),
+        ("scheduling",),
         ("admins",),
         ("roles",),
         ("limits", "open_per_person"),
@@ -61,6 +64,8 @@ def _told(
         if any(place[:length] in one_sided for length in range(1, len(place))):
             continue  # what holds it is told
         path = ".".join(place)
+        if place == ("models",) and any(each[:1] == place and each != place for each in one_sided):
+            continue  # their order differs because of one that came or went
         if here.get(place) == GROUP:
             yield f"{path} (removed)"
         elif there.get(place) == GROUP:

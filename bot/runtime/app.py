@@ -26,6 +26,7 @@ from bot.runtime.queue_parts import (
     QueueParts,
     enhancer_of,
     open_queue,
+    reconfiguring,
     transcriber_of,
     upkeep,
 )
@@ -87,7 +88,9 @@ class App:
             chats = chats_of(given, door, setup.platforms(assembly.fittings(given)))
             enhancer, transcriber = enhancer_of(given, door), transcriber_of(given, door)
             gateway = gateway_of(setup, given, door, stack)
-            stack.enter_context(setup.reloader.applying(given.stored.audit))
+            stack.enter_context(
+                setup.reloader.applying(given.stored.audit, reconfiguring(setup, queue, stack))
+            )
             async with (
                 beside(*upkeep(setup, queue, given)),
                 after(queue.looked, within_s=FIRST_LOOK_S),

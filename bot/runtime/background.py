@@ -119,16 +119,21 @@ async def tidy(
 
 
 async def discover(
-    models: OfferedModels, backends: Mapping[str, Backend], looked: asyncio.Event
+    models: OfferedModels,
+    backends: Mapping[str, Backend],
+    looked: asyncio.Event,
+    again: asyncio.Event,
 ) -> None:
     """Offer the models of servers that discover them, and those they gain later.
 
-    Sets `looked` once each of these servers was asked.
+    Sets `looked` once each of these servers was asked; `again` has them asked at once.
     """
-    asked = [spec.name for spec in models.offer.catalog.backends.values() if spec.discover]
-    while asked:
+    while True:
+        again.clear()
+        catalog = models.offer.catalog
+        asked = [spec.name for spec in catalog.backends.values() if spec.discover]
         async with asyncio.TaskGroup() as group:
-            known = {name: models.offer.catalog.served_by(name) for name in asked}
+            known = {name: catalog.served_by(name) for name in asked}
             found = {
                 name: group.create_task(_discovered(name, backends[name], known[name]))
                 for name in asked
@@ -137,8 +142,9 @@ async def discover(
                 if offered := await found[name]:
                     models.extend(offered)
         looked.set()
-        await asyncio.sleep(_DISCOVER_EVERY_S)
-    looked.set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DISCOVER_EVERY_S):
+                await again.wait()
 
 
 async def _discovered(

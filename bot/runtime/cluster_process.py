@@ -24,7 +24,14 @@ from bot.runtime.chat_parts import chats_of
 from bot.runtime.duties import QUEUE
 from bot.runtime.metering import Meters
 from bot.runtime.platforms import platform_of
-from bot.runtime.queue_parts import FIRST_LOOK_S, enhancer_of, open_queue, transcriber_of, upkeep
+from bot.runtime.queue_parts import (
+    FIRST_LOOK_S,
+    enhancer_of,
+    open_queue,
+    reconfiguring,
+    transcriber_of,
+    upkeep,
+)
 from bot.runtime.setup import BotSetup
 from queueing.core.errors import StoreError
 from queueing.core.posts import PostReader
@@ -105,7 +112,8 @@ class ClusterProcess:
             stack.enter_context(self._watched(database.look_at_file))
             if self._meters is not None:
                 await stack.enter_async_context(self._meters.on_queue(parts.queue, setup.clock))
-            stack.enter_context(setup.reloader.applying(given.stored.audit))
+            prepare = reconfiguring(setup, parts, stack)
+            stack.enter_context(setup.reloader.applying(given.stored.audit, prepare))
             async with (
                 beside(*upkeep(setup, parts, given), enhancer.run(), transcriber.run()),
                 after(parts.looked, within_s=FIRST_LOOK_S),

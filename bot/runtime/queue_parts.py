@@ -1,21 +1,23 @@
 """The queue with its servers, and what runs beside it in the same process."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
 from backends.common.memory import NvmlProbe
+from bot.config.config import Config
 from bot.requests.admission import AdmissionService
 from bot.runtime import assembly
 from bot.runtime.assembly import Groundwork
 from bot.runtime.background import discover, keep_told, tidy
 from bot.runtime.enhancer import Enhancer
+from bot.runtime.reloading import Prepare
 from bot.runtime.setup import BotSetup
 from bot.runtime.transcriber import Transcriber
-from queueing.core.catalog import Catalog
+from queueing.core.catalog import BackendSpec, Catalog
 from queueing.core.ports import Backend
 from queueing.service.jobqueue import JobQueue
 from queueing.store import Database, JobStore
@@ -32,6 +34,7 @@ class QueueParts:
     database: Database
     backends: Mapping[str, Backend]
     looked: asyncio.Event = field(default_factory=asyncio.Event)
+    discover_again: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 async def open_queue(setup: BotSetup, database: Database, stack: AsyncExitStack) -> QueueParts:
@@ -42,7 +45,10 @@ async def open_queue(setup: BotSetup, database: Database, stack: AsyncExitStack)
     store = JobStore(database)
     await store.prepare()
     catalog = setup.in_force.config.catalog()
-    backends = _connect(setup, catalog, stack)
+    backends = _made(setup, catalog.backends.values())
+    for backend in backends.values():
+        stack.push_async_callback(backend.aclose)
+    _require_able(catalog, backends)
     memory = NvmlProbe()
     stack.push_async_callback(memory.aclose)
     queue = JobQueue(
@@ -55,7 +61,41 @@ async def open_queue(setup: BotSetup, database: Database, stack: AsyncExitStack)
         runner=uuid4().hex,
         grace_s=setup.grace_s,
     )
-    return QueueParts(queue=queue, store=store, database=database, backends=backends)
+    return QueueParts(
+        queue=queue,
+        store=store,
+        database=database,
+        backends=queue.backends,
+    )
+
+
+def reconfiguring(setup: BotSetup, parts: QueueParts, stack: AsyncExitStack) -> Prepare:
+    """Return what prepares a queue for another configuration; `stack` ends with the queue."""
+
+    async def prepare(config: Config) -> Callable[[], None]:
+        catalog = await asyncio.to_thread(config.catalog)
+        known = parts.queue.models.offer.catalog
+        made = _made(setup, _unlike(catalog, known))
+        _require_able(catalog, {**parts.backends, **made})
+
+        def commit() -> None:
+            for backend in made.values():
+                stack.push_async_callback(backend.aclose)
+            parts.queue.reconfiguration.apply(catalog, made, config.scheduling.rules())
+            parts.discover_again.set()
+
+        return commit
+
+    return prepare
+
+
+def _unlike(catalog: Catalog, known: Catalog) -> list[BackendSpec]:
+    """Return the servers that are new, or configured otherwise than those that are known."""
+    return [
+        spec
+        for name, spec in catalog.backends.items()
+        if known.backends.get(name) != spec or known.host_of[name] != catalog.host_of[name]
+    ]
 
 
 def enhancer_of(given: Groundwork, door: AdmissionService) -> Enhancer:
@@ -82,7 +122,7 @@ def upkeep(
     chat_log, retention = given.stored.chat_log, setup.in_force.config.retention
     return (
         tidy(parts.database, parts.store, chat_log, setup.clock, retention),
-        discover(parts.queue.models, parts.backends, parts.looked),
+        discover(parts.queue.models, parts.backends, parts.looked, parts.discover_again),
         *_endings(given),
     )
 
@@ -95,12 +135,13 @@ def _endings(given: Groundwork) -> tuple[Coroutine[Any, Any, None], ...]:
     return (keep_told(made),)
 
 
-def _connect(setup: BotSetup, catalog: Catalog, stack: AsyncExitStack) -> Mapping[str, Backend]:
-    """Return the backends without making a request yet. Raises `BadModel`."""
-    backends = {spec.name: setup.make_backend(spec) for spec in catalog.backends.values()}
-    for backend in backends.values():
-        stack.push_async_callback(backend.aclose)
+def _made(setup: BotSetup, specs: Iterable[BackendSpec]) -> dict[str, Backend]:
+    """Return servers without making a request yet."""
+    return {spec.name: setup.make_backend(spec) for spec in specs}
+
+
+def _require_able(catalog: Catalog, backends: Mapping[str, Backend]) -> None:
+    """Raise `BadModel` for a model that cannot work."""
     for model in catalog.models.values():
         for name in model.backends:
             backends[name].check(model)
-    return backends

@@ -32,7 +32,7 @@ LogAs = Callable[[Config, Config], None]
 Afterwards = Callable[[], Awaitable[tuple[str, ...]]]
 """Tells others of a reload and returns what the operator should know. Raises `StoreError`."""
 
-Prepare = Callable[[Config], Callable[[], None]]
+Prepare = Callable[[Config], Awaitable[Callable[[], None]]]
 """Makes ready what a configuration needs and returns what then applies it. Raises `BadModel`."""
 
 
@@ -145,7 +145,7 @@ class Reloader:
         before = self._in_force.config
         new = await asyncio.to_thread(self._reread)
         after = merged(before, new)
-        commits = [prepare(after) for prepare in self._prepares]
+        commits = [await prepare(after) for prepare in tuple(self._prepares)]
         # Nothing may fail, and nothing is awaited, from here on.
         self._log_as(before, after)
         self._in_force.take(after)

@@ -114,8 +114,11 @@ async def _joined(
     )
     await stack.enter_async_context(agreement.kept(posts, every_s=cluster.lease_s / 3))
     tell = partial(agreement.tell_again, posts, process_name())
-    adopting = setup.reloader.telling(tell, lambda new: partial(agreement.adopt, new))
-    stack.enter_context(adopting)
+
+    async def adopt(config: Config) -> Callable[[], None]:
+        return partial(agreement.adopt, config)
+
+    stack.enter_context(setup.reloader.telling(tell, adopt))
     await stack.enter_async_context(reloads(setup))
     heartbeat_s = cluster.heartbeat_s
     entrance = await stack.enter_async_context(

@@ -121,10 +121,21 @@ LEAST_MISSPELT, MOST_MISSPELT = 3, 40  # letters of a word that may be a misspel
 
 
 class Catalog:
-    """Finds models by name or alias, and where they can run. Immutable."""
+    """Finds models by name or alias, and where they can run. Immutable.
 
-    def __init__(self, models: Iterable[ModelSpec], hosts: Iterable[HostSpec]) -> None:
+    Models that are `retired` can no longer be asked for, but jobs of theirs may still run.
+    """
+
+    def __init__(
+        self,
+        models: Iterable[ModelSpec],
+        hosts: Iterable[HostSpec],
+        retired: Iterable[ModelSpec] = (),
+    ) -> None:
         self.models: Mapping[str, ModelSpec] = {model.name: model for model in models}
+        self.retired: Mapping[str, ModelSpec] = {
+            model.name: model for model in retired if model.name not in self.models
+        }
         self.hosts: Mapping[str, HostSpec] = {host.name: host for host in hosts}
         self.backends: Mapping[str, BackendSpec] = {
             backend.name: backend for host in self.hosts.values() for backend in host.backends
@@ -136,6 +147,10 @@ class Catalog:
         for model in self.models.values():
             for word in (model.name, *model.aliases):
                 self._by_word.setdefault(word.casefold(), model)
+
+    def spec_of(self, model: str) -> ModelSpec:
+        """Return a model by its own name, one that is retired as well."""
+        return self.models.get(model) or self.retired[model]
 
     def served_by(self, backend: str) -> tuple[ModelSpec, ...]:
         """Return the models a backend can serve, in the configuration's order."""

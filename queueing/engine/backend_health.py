@@ -5,7 +5,7 @@ and return of a server is logged once.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
 from queueing.core.catalog import BackendSpec
@@ -42,10 +42,20 @@ class BackendHealth:
         self.went_down: Callable[[str], None] = lambda _backend: None
         self._clock = clock
         self._changed = changed
+        self._names: dict[str, str] = {}
+        self._health: dict[str, HealthRecord] = {}
+        self.know(backends)
+
+    def know(self, backends: Iterable[BackendSpec], renewed: Collection[str] = ()) -> None:
+        """Keep the health of these backends alone; nothing is known yet of those that are renewed."""
         self._names = {
             spec.name: f"{spec.name} ({spec.url})" if spec.url else spec.name for spec in backends
         }
-        self._health = {name: HealthRecord(since=clock.now()) for name in self._names}
+        unknown = HealthRecord(since=self._clock.now())
+        self._health = {
+            name: unknown if name in renewed else self._health.get(name, unknown)
+            for name in self._names
+        }
 
     def of(self, backend: str) -> HealthRecord:
         """Return a backend's health."""

@@ -33,6 +33,10 @@ class Times:
         self.durations = Durations(learned)
         self._worked_out.clear()
 
+    def forget_tables(self) -> None:
+        """Work the times out again: models, or where they run, have changed."""
+        self._worked_out.clear()
+
     def take_unsaved(self) -> list[Learned]:
         """Return what was learned since the last call, for the store."""
         rows = list(self._unsaved.values())
@@ -43,12 +47,12 @@ class Times:
 
     def load_s(self, model: str, backend: str) -> float:
         """Return how long a load of a model usually takes there."""
-        spec = self._fleet.catalog.models[model]
+        spec = self._fleet.catalog.spec_of(model)
         return self.durations.load(spec, self._host(backend)).median_s
 
     def service(self, job: Job, backend: str) -> Usual:
         """Return how long this job will take there."""
-        spec = self._fleet.catalog.models[job.model]
+        spec = self._fleet.catalog.spec_of(job.model)
         return self.durations.service(spec, self._host(backend), size_class(job.request))
 
     def tables(self, spec: ModelSpec, backends: Sequence[str]) -> _Tables:

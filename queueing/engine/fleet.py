@@ -5,7 +5,7 @@ part of a `World`. It never calls a server or the store.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -56,6 +56,7 @@ class Fleet:
         self._clock = clock
         self._changed = changed
         self._copies: dict[tuple[str, str], Copy] = {}
+        self._loaded_as: dict[tuple[str, str], ModelSpec] = {}
         self._found: set[tuple[str, str]] = set()
         self._view: tuple[Copy, ...] | None = None  # `copies`, until something changes
         self._draining: set[tuple[str, str]] = set()
@@ -64,6 +65,53 @@ class Fleet:
         self._left_at: dict[str, float] = {}
         self.budget = Budget()
         self._weightless: dict[str, bool] = {}  # models that take no memory anywhere
+
+    # ------------------------------------------------------------ another catalog
+
+    def adopt(self, catalog: Catalog, moved: Collection[str]) -> None:
+        """Go on with another catalog; jobs run to their ends, and what no longer fits leaves.
+
+        `moved` are the backends that are another server now: what they held idle is out of sight.
+        """
+        self.catalog = catalog
+        self.health.know(catalog.backends.values(), moved)
+        self.load_failures.forget()
+        self._weightless.clear()
+        self.pins = {(m, b) for m, b in self.pins if b in self._backends_of(m)}
+        for backend in moved:
+            self.forget_idle(backend)
+            for copy in self.copies:
+                if copy.backend == backend and copy.residency is Residency.READY:
+                    self.drain(copy.model, backend)
+        for key, copy in self._copies.items():
+            spec = catalog.models.get(copy.model)
+            if spec is not None and copy.vram_mb != (vram_mb := self.vram_mb(spec)):
+                self._copies[key] = replace(copy, vram_mb=vram_mb)
+        self._view, self.copies_changed = None, True
+        self.expel()
+
+    def expel(self) -> bool:
+        """Drain every ready copy that the catalog no longer has in this form or place.
+
+        Returns whether such copies are there, on their way in or out as well.
+        """
+        found = False
+        for (model, backend), copy in tuple(self._copies.items()):
+            spec, loaded = self.catalog.models.get(model), self._loaded_as[model, backend]
+            fits = spec is not None and backend in spec.backends and spec.options == loaded.options
+            found = found or not fits
+            if copy.residency is Residency.READY and not fits:
+                self.budget.doubt(model)
+                self.drain(model, backend)
+        return found
+
+    def _backends_of(self, model: str) -> tuple[str, ...]:
+        spec = self.catalog.models.get(model)
+        return () if spec is None else spec.backends
+
+    def loaded_as(self, model: str, backend: str) -> ModelSpec:
+        """Return a model as it was when its copy there was loaded: it may have changed since."""
+        return self._loaded_as.get((model, backend)) or self.catalog.spec_of(model)
 
     # ------------------------------------------------------------ copies
 
@@ -180,6 +228,7 @@ class Fleet:
     def gone(self, model: str, backend: str) -> None:
         """Note that a copy is no longer in memory. Idempotent."""
         copy = self._copies.pop((model, backend), None)
+        self._loaded_as.pop((model, backend), None)
         if copy is not None:
             if copy.residency is not Residency.LOADING:
                 self._left_at[model] = self._clock.now()
@@ -196,6 +245,7 @@ class Fleet:
     def _put(self, spec: ModelSpec, backend: str, residency: Residency, *, ready_at: float) -> None:
         self._found.discard((spec.name, backend))
         self._dropped.discard((spec.name, backend))
+        self._loaded_as[spec.name, backend] = spec
         self._copies[spec.name, backend] = Copy(
             model=spec.name,
             backend=backend,
@@ -318,7 +368,7 @@ class Fleet:
 
     def spec(self, model: str, backend: str) -> ModelSpec:
         """Return a model for its server, with `preload` where an admin wants it kept there."""
-        spec = self.catalog.models[model]
+        spec = self.catalog.spec_of(model)
         pinned = (model, backend) in self.pins
         return spec if pinned == spec.preload else replace(spec, preload=pinned)
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 
 from queueing.core.errors import BackendError
 from queueing.core.ports import Backend, Clock, MemoryProbe, ServerInfo
@@ -37,6 +38,8 @@ class Health:
         self._noted: dict[str, frozenset[str]] = {}
         self._attended: dict[str, asyncio.Task[None]] = {}  # waiting for the end of wedged servers
         self._again = {name: asyncio.Event() for name in backends}
+        self._watches: asyncio.TaskGroup | None = None
+        self._watched: dict[str, asyncio.Task[None]] = {}
         fleet.health.went_down = lambda name: self._again[name].set()
 
     async def first_look(self, noted: Mapping[str, frozenset[str]]) -> None:
@@ -49,6 +52,31 @@ class Health:
             for name in self._backends:
                 looks.create_task(self.look(name))
         self.first_looked.set()
+
+    @contextmanager
+    def watching(self, tasks: asyncio.TaskGroup) -> Iterator[None]:
+        """Watch every server in a task of its own until the block ends."""
+        self._watches = tasks
+        self.follow()
+        try:
+            yield
+        finally:
+            self._watches = None
+            for name in tuple(self._watched):
+                self._watched.pop(name).cancel()
+
+    def follow(self, renewed: Collection[str] = ()) -> None:
+        """Watch the servers there are now, and no others; look at those that are renewed soon."""
+        for name in self._watched.keys() - self._backends.keys():
+            self._watched.pop(name).cancel()
+            del self._again[name]
+        for name in self._backends:
+            again = self._again.setdefault(name, asyncio.Event())
+            if name in renewed:
+                again.set()
+            if self._watches is not None and name not in self._watched:
+                watch = self.watch(name)
+                self._watched[name] = self._watches.create_task(watch, name=f"health of {name}")
 
     async def watch(self, name: str) -> None:
         """Look at one server for ever; when it is down, soon at first, then less often."""

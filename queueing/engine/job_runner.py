@@ -90,6 +90,7 @@ class Processor:
         self._runner = runner
         self._attempts: dict[int, _Attempt] = {}
         self._ended_now: list[asyncio.Future[None]] = []  # done when the next starts are stored
+        self.attempt_ended: Callable[[], None] = lambda: None
         self._left = frozenset[str]()  # servers that keep running while the bot is away
 
     # ------------------------------------------------------------ the way in
@@ -134,6 +135,12 @@ class Processor:
         """The jobs with an attempt under way, from its start to its stored end."""
         return self._attempts.keys()
 
+    def at(self, backend: str) -> frozenset[int]:
+        """Return the jobs with an attempt under way on a backend, its output still being fetched."""
+        return frozenset(
+            job_id for job_id, attempt in self._attempts.items() if attempt.backend == backend
+        )
+
     def take_ended(self) -> list[asyncio.Future[None]]:
         """Return, each once, what ended attempts wait for: that the next starts are on their way."""
         ended, self._ended_now = self._ended_now, []
@@ -169,6 +176,7 @@ class Processor:
 
     def _leave(self, job_id: int) -> None:
         attempt = self._attempts.pop(job_id)
+        self.attempt_ended()
         self._fleet.vacate(job_id)
         self._fleet.meter.forget(job_id)
         if not attempt.stored:
@@ -236,7 +244,7 @@ class Processor:
             return None
 
     async def _run(self, job: Job, backend: str, attempt: Attempted) -> None:
-        spec = self._fleet.catalog.models[job.model]
+        spec = self._fleet.catalog.spec_of(job.model)
         try:
             pace = ProgressEta(self._fleet.slots[job.id].ends_at, self._clock.now())
             fetch = await watched(attempt, spec.timeouts, lambda p: self._progressed(job, pace, p))

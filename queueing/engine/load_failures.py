@@ -48,6 +48,11 @@ class LoadFailures:
         self._changed()
         return count
 
+    def forget(self) -> None:
+        """Try everything again: an operator has changed the configuration."""
+        self._failures.clear()
+        self._unable.clear()
+
     def worked(self, model: str) -> None:
         """Note a successful load."""
         if model in self._failures:

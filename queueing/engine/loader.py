@@ -270,7 +270,7 @@ class Loader:
             return False
         try:
             async with asyncio.timeout(UNLOAD_S):
-                await server.unload(self._fleet.catalog.models[victim.model])
+                await server.unload(self._fleet.loaded_as(victim.model, victim.backend))
         except (BackendError, TimeoutError) as error:
             log.warning("unloading %s on %s failed: %s", victim.model, victim.backend, error)
             self._fleet.health.down(victim.backend, str(error) or "it does not unload in time")

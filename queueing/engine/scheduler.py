@@ -102,6 +102,12 @@ class Router:
         view = self.world.models.get(job.model) if self.world else None
         return view is not None and any(line.lane != job.lane for line in view.waiting)
 
+    def reconsider(self) -> None:
+        """Decide again without the plans of before: models or servers have changed."""
+        self.plan = replace(self.plan, reservations=())
+        self._moved |= self.plan.reasons.keys()
+        self._awake.set()
+
     def moved(self, model: str) -> None:
         """Announce with the next step that positions in this model's line changed."""
         self._moved.add(model)

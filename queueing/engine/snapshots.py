@@ -52,6 +52,10 @@ class Snapshots:
         # By line: its last state, the jobs at its head, and the value made from them.
         self._shown: dict[tuple[str, str], tuple[Line, list[int], Waiting]] = {}
 
+    def follow(self, rules: Rules) -> None:
+        """Plan by other rules from now on."""
+        self._rules = rules
+
     async def take(self, last: Plan) -> World:
         """Return the world as it is now, after the last plan. Raises `StoreError`."""
         now = self._clock.now()
@@ -102,7 +106,7 @@ class Snapshots:
         waiting: tuple[Waiting, ...],
         unmet: Sequence[tuple[str, str]],
     ) -> ModelView:
-        spec = self._fleet.catalog.models[name]
+        spec = self._fleet.catalog.spec_of(name)
         backends = self._fleet.serving(spec)
         loads_s, services_s = self._times.tables(spec, backends)
         paused = self._fleet.paused.stops_model(name)

@@ -48,6 +48,10 @@ class Budget:
         self._learned_mb = dict(sizes)
         self._restored = set(sizes)
 
+    def doubt(self, model: str) -> None:
+        """Let the next measurement replace what is known: the model may be another one by now."""
+        self._restored.add(model)
+
     def learn(self, model: str, vram_mb: int) -> None:
         """Correct what a model is believed to take, upwards only.
 

@@ -4,7 +4,6 @@ In three steps, each from what the one before has made: what the queue knows, wh
 what it answers. What one part causes outside itself goes through the bus.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from queueing.core.catalog import Catalog
@@ -39,7 +38,7 @@ class Given:
 
     store: Store
     catalog: Catalog
-    backends: Mapping[str, Backend]
+    backends: dict[str, Backend]
     clock: Clock
     rules: Rules
     memory: MemoryProbe | None

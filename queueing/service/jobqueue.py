@@ -10,6 +10,7 @@ from queueing.core.storage import Store
 from queueing.core.world import Rules
 from queueing.service.assembly import Given, assemble
 from queueing.service.event_bus import EventBus
+from queueing.service.reconfiguration import Reconfiguration
 from queueing.service.recovery import recover
 
 
@@ -35,7 +36,7 @@ class JobQueue:
         self._given = Given(
             store=store,
             catalog=catalog,
-            backends=backends,
+            backends=dict(backends),
             clock=clock,
             rules=rules or Rules(),
             memory=memory,
@@ -53,7 +54,14 @@ class JobQueue:
         self.erasure = parts.erasure
         self.promises = parts.promises
         self.hosts = parts.hosts
+        self.reconfiguration = Reconfiguration(self._given, self._engine, parts.reports)
         self.events = self._given.bus
+        self.events.watch_fleet(self.reconfiguration.look)
+
+    @property
+    def backends(self) -> Mapping[str, Backend]:
+        """The servers there are now, by name."""
+        return self._given.backends
 
     async def run(self) -> None:
         """Recover, then route until cancelled; then give running jobs their grace and stop."""
@@ -63,9 +71,8 @@ class JobQueue:
                 await recover(self._given.store, engine, work)
                 async with asyncio.TaskGroup() as services:
                     services.create_task(engine.router.run(work), name="router")
-                    for name in self._given.backends:
-                        watch = engine.health.watch(name)
-                        services.create_task(watch, name=f"health of {name}")
+                    with engine.health.watching(services):
+                        await self.reconfiguration.run()
             finally:
                 self._given.bus.publish(Stopping())
                 engine.loader.stop()

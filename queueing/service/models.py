@@ -56,8 +56,13 @@ class OfferedModels:
     def extend(self, models: Iterable[ModelSpec]) -> None:
         """Add models found on servers; a name already known keeps its entry."""
         known = self._fleet.catalog
-        new = {model.name: model for model in models if known.find(model.name) is None}
-        self._fleet.catalog = Catalog((*known.models.values(), *new.values()), known.hosts.values())
+        new = {
+            model.name: model
+            for model in models
+            if known.find(model.name) is None and known.backends.keys() >= set(model.backends)
+        }
+        models = (*known.models.values(), *new.values())
+        self._fleet.catalog = Catalog(models, known.hosts.values(), known.retired.values())
         self._effects.fleet_changed()
 
     async def loras(self, model: str) -> tuple[str, ...]:

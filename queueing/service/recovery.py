@@ -25,7 +25,7 @@ async def recover(store: Store, engine: Engine, work: asyncio.TaskGroup) -> None
     engine.times.restore(await store.learned())
     fleet.budget.restore(await store.sizes())
     noted = await _noted_copies(store, fleet)
-    _pin_configured(fleet)
+    pin_configured(fleet)
     for job in await store.processing():
         log.info("job %d was running on %s; asking there for it", job.id, job.backend)
         engine.processor.recover(job, work)
@@ -56,7 +56,7 @@ def _clear_half_loads(fleet: Fleet, noted: Mapping[str, frozenset[str]]) -> None
                 fleet.drain(model, backend)
 
 
-def _pin_configured(fleet: Fleet) -> None:
+def pin_configured(fleet: Fleet) -> None:
     """Pin every model with `preload: true` somewhere, unless an admin has done so already."""
     pinned = {model for model, _ in fleet.pins}
     for spec in fleet.catalog.models.values():

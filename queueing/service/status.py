@@ -78,6 +78,10 @@ class Reports:
         self._calm = Calm()
         self._counts = Counts()
 
+    def weigh(self, weights: Mapping[str, int]) -> None:
+        """Tell places by other weights of the lanes from now on."""
+        self._weights = weights
+
     # ------------------------------------------------------------ jobs
 
     async def standings(self, jobs: Sequence[Job]) -> Mapping[int, Standing]:

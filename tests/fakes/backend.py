@@ -335,6 +335,7 @@ class FakeBackend:
         self.server = server
         self.dead = False
         self.left = False
+        self.closed = False
         self.unloads_together = unloads_together
         self.can_unload = can_unload
 
@@ -463,7 +464,7 @@ class FakeBackend:
         return self.left
 
     async def aclose(self) -> None:
-        return None
+        self.closed = True
 
 
 class FakeProbe:

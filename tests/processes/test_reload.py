@@ -7,9 +7,10 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx
 import pytest
 
-from tests.bot.platforms.web.web_client import opened, text_of
+from tests.fakes.ports import port_of
 from tests.fakes.process import ROOT
 from tests.processes.bot_process import BotProcess
 from tests.processes.installation import until
@@ -18,15 +19,35 @@ CONFIG = """\
 hosts: {{home: {{vram: 24GB, backends: {{stand-in: {{kind: demo}}}}}}}}
 models: {{flux: {{backends: [stand-in], capabilities: [text-to-image], service_s: 0.1}}}}
 chats: {{web: {{port: {port}}}}}
+api: {{port: {api}, open: true}}
 """
+FLUX = "models: {flux: "
+SDXL = "models: {sdxl: {backends: [stand-in], capabilities: [text-to-image]}, flux: "
 ADMIN = "admins: ['web:local']\n"
 
 
+class Held:
+    """Keeps a port as long as it lives."""
+
+
 class Bot(BotProcess):
-    """`usher run` with a page and stand-ins, whose file a test writes."""
+    """`usher run` with a page, an API and stand-ins, whose file a test writes."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._held = Held()
+        self.api = port_of(self._held)
+        self.models = FLUX
 
     def write(self, more: str = "", **settings: object) -> None:
-        self.configure(CONFIG.format(**{"port": self.port} | settings) + more)
+        given = {"port": self.port, "api": self.api} | settings
+        self.configure(CONFIG.format(**given).replace(FLUX, self.models) + more)
+
+    async def offered(self) -> list[str]:
+        """Return the names of the models that programs are offered."""
+        async with httpx.AsyncClient(trust_env=False) as client:
+            answer = await client.get(f"http://127.0.0.1:{self.api}/v1/models")
+        return [each["id"] for each in answer.json()["data"]]
 
     async def reload(self) -> tuple[int | None, list[str]]:
         """Call `usher reload` and return its exit status and its lines."""
@@ -46,13 +67,6 @@ class Bot(BotProcess):
 
     def logged(self, words: str) -> bool:
         return words in self._log.read_text()
-
-    async def said(self, words: str) -> str:
-        """Return the answer to a command typed on the page."""
-        async with opened(f"http://127.0.0.1:{self.port}") as page:
-            await page.say(words)
-            await page.next("taken")
-            return text_of(await page.entry(""))
 
 
 @pytest.fixture
@@ -75,6 +89,23 @@ async def test_a_signal_and_a_call_change_what_people_may_do(bot: Bot) -> None:
     status, told = await bot.reload()
     assert status == 0
     assert told == ["applied: limits.per_hour", "needs a restart: chats.web.port"]
+
+
+async def test_a_model_is_added_and_taken_out_while_the_bot_runs(bot: Bot) -> None:
+    """A new model would cost everybody a restart."""
+    await until(bot.offered)
+    bot.models = SDXL
+    bot.write()
+    assert await bot.reload() == (0, ["applied: models.sdxl (added)"])
+    assert sorted(await bot.offered()) == ["flux", "sdxl"]
+    bot.models = SDXL.replace("[stand-in]", "[nowhere]")
+    bot.write()
+    assert (await bot.reload())[0] == 1
+    assert sorted(await bot.offered()) == ["flux", "sdxl"]
+    bot.models = FLUX
+    bot.write()
+    assert await bot.reload() == (0, ["applied: models.sdxl (removed)"])
+    assert await bot.offered() == ["flux"]
 
 
 async def test_a_bad_file_is_refused_with_its_lines_and_the_bot_goes_on(bot: Bot) -> None:

@@ -25,6 +25,15 @@ limits: {per_hour: 5}
 """
 
 CHANGES: dict[tuple[str, str], tuple[list[str], list[str]]] = {
+    ("12GB", "8GB"): (["models.flux.vram"], []),
+    ("  flux:", "  sdxl: {backends: [stand-in]}\n  flux:"): (["models.sdxl (added)"], []),
+    ("chats:", "  sdxl: {backends: [stand-in]}\nchats:"): (["models.sdxl (added)"], []),
+    ("24GB", "16GB"): (["hosts.home.vram"], []),
+    ("{kind: demo}", "{kind: demo}, more: {kind: demo}"): (
+        ["hosts.home.backends.more (added)"],
+        [],
+    ),
+    ("roles:", "scheduling: {gate: false}\nroles:"): (["scheduling.gate"], []),
     ("per_hour: 5", "per_hour: 6"): (["limits.per_hour"], []),
     ("limits: {per_hour: 5}\n", ""): (["limits.per_hour"], []),
     ("roles:", "admins: ['web:local']\nroles:"): (["admins"], []),

@@ -24,7 +24,8 @@ def test_a_database_that_is_away_when_the_api_begins_is_waited_for() -> None:
         return
 
     async def scenario() -> None:
-        setup = SimpleNamespace(config=SimpleNamespace(api="here"), open_database=open_database)
+        held = SimpleNamespace(config=SimpleNamespace(api="here"))
+        setup = SimpleNamespace(in_force=held, open_database=open_database)
         names = ("keeper", "entrance", "agreement", "shown", "watched")
         parts: dict[str, Any] = dict.fromkeys(names)
         link = SimpleNamespace(connected=connected)

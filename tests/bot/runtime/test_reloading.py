@@ -91,10 +91,10 @@ async def test_a_part_that_refuses_keeps_all_others_as_they_were(bench: Bench) -
     """Limits would be new while the models they belong to are not."""
     committed: list[str] = []
 
-    def prepares(_: Config) -> Callable[[], None]:
+    async def prepares(_: Config) -> Callable[[], None]:
         return lambda: committed.append("first")
 
-    def refuses(_: Config) -> Callable[[], None]:
+    async def refuses(_: Config) -> Callable[[], None]:
         raise BadModel("flux: no such workflow")
 
     bench.write(CONFIG + MORE)

@@ -1,0 +1,195 @@
+"""Reconfiguration: goes on with other models, hosts and servers while jobs run.
+
+What is new counts at once. What is gone takes no more work and is let go of once its jobs have
+ended and its memory is free, so that no job is lost by it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
+from queueing.core.errors import BackendError
+from queueing.core.ports import Backend
+from queueing.core.world import Residency, Rules
+from queueing.engine.loader import UNLOAD_S
+from queueing.service.assembly import Engine, Given
+from queueing.service.recovery import pin_configured
+from queueing.service.status import Reports
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Leaving:
+    """A server that was replaced: it is closed once these jobs and loads have ended there."""
+
+    name: str
+    server: Backend
+    jobs: frozenset[int]
+    moving: frozenset[tuple[str, float]]  # copies on their way in or out, and since when
+    idle: tuple[ModelSpec, ...]  # what it holds and no one will ask it for
+
+
+class Reconfiguration:
+    """Replaces the catalog of a running queue; `run` lets go of what it no longer has."""
+
+    def __init__(self, given: Given, engine: Engine, reports: Reports) -> None:
+        self._engine = engine
+        self._reports = reports
+        self._backends = given.backends
+        self._changed = given.bus.fleet_changed
+        self._configured = frozenset(engine.fleet.catalog.models)
+        self._kept: dict[str, tuple[HostSpec, BackendSpec]] = {}  # gone, and still at work
+        self._leaving: list[_Leaving] = []
+        self._unsettled = False  # something is still to be let go of
+        self._look = asyncio.Event()
+        engine.processor.attempt_ended = self.look
+
+    def look(self) -> None:
+        """See soon whether something can be let go of. Cheap and idempotent."""
+        if self._unsettled:
+            self._look.set()
+
+    def apply(self, catalog: Catalog, made: Mapping[str, Backend], rules: Rules) -> None:
+        """Go on with another catalog and other rules.
+
+        `made` are the servers that are new or were configured otherwise before, already checked.
+        """
+        engine, before = self._engine, self._engine.fleet.catalog
+        self._keep_what_works(before, catalog)
+        moved = {name for name in made if _is_moved(name, before, catalog)}
+        self._replace(made, moved)
+        found = self._still_found(catalog, made)
+        self._configured = frozenset(catalog.models)
+        whole = Catalog((*catalog.models.values(), *found), catalog.hosts.values())
+        retired = {**before.retired, **before.models}.values()
+        engine.fleet.adopt(self._with_kept(whole, retired), moved)
+        pin_configured(engine.fleet)
+        engine.times.forget_tables()
+        engine.snapshots.follow(rules)
+        self._reports.weigh(rules.lane_weights)
+        engine.health.follow(made)
+        engine.router.reconsider()
+        self._changed()
+        self._unsettled = True
+        self._look.set()
+
+    async def run(self) -> None:
+        """Let go of servers that are no longer needed, until cancelled."""
+        while True:
+            await self._look.wait()
+            self._look.clear()
+            unfit = self._engine.fleet.expel()
+            for name in [name for name in self._kept if not self._is_at_work(name)]:
+                await self._let_go(name)
+            for each in [each for each in self._leaving if self._has_ended(each)]:
+                self._leaving.remove(each)
+                await _close(each)
+            self._unsettled = bool(unfit or self._kept or self._leaving)
+
+    # ------------------------------------------------------------ what is gone
+
+    def _keep_what_works(self, before: Catalog, after: Catalog) -> None:
+        """Note which servers are gone, all of which may still be at work."""
+        for name, spec in before.backends.items():
+            if name not in after.backends:
+                self._kept.setdefault(name, (before.hosts[before.host_of[name]], spec))
+        for name in after.backends:
+            self._kept.pop(name, None)  # it is back
+
+    def _with_kept(self, catalog: Catalog, retired: Collection[ModelSpec]) -> Catalog:
+        hosts = dict(catalog.hosts)
+        for old_host, spec in self._kept.values():
+            host = hosts.get(old_host.name) or replace(old_host, backends=())
+            hosts[host.name] = replace(host, backends=(*host.backends, spec))
+        return Catalog(catalog.models.values(), hosts.values(), retired)
+
+    def _is_at_work(self, name: str) -> bool:
+        fleet, processor = self._engine.fleet, self._engine.processor
+        return bool(processor.at(name)) or any(copy.backend == name for copy in fleet.copies)
+
+    async def _let_go(self, name: str) -> None:
+        fleet = self._engine.fleet
+        del self._kept[name]
+        server = self._backends.pop(name)
+        known = fleet.catalog
+        hosts = (
+            replace(host, backends=tuple(each for each in host.backends if each.name != name))
+            for host in known.hosts.values()
+        )
+        left = [host for host in hosts if host.backends]
+        fleet.adopt(Catalog(known.models.values(), left, known.retired.values()), ())
+        self._engine.health.follow()
+        self._engine.router.reconsider()
+        self._changed()
+        log.info("%s is no longer used", name)
+        await server.aclose()
+
+    # ------------------------------------------------------------ what is replaced
+
+    def _replace(self, made: Mapping[str, Backend], moved: Collection[str]) -> None:
+        fleet = self._engine.fleet
+        for name, server in made.items():
+            old = self._backends.get(name)
+            if old is not None:
+                copies = [copy for copy in fleet.copies if copy.backend == name]
+                idle = [
+                    fleet.loaded_as(copy.model, name)
+                    for copy in copies
+                    if name in moved and copy.residency is Residency.READY
+                ]
+                moving = {
+                    (copy.model, copy.ready_at)
+                    for copy in copies
+                    if copy.residency is not Residency.READY
+                }
+                at_work = self._engine.processor.at(name)
+                self._leaving.append(_Leaving(name, old, at_work, frozenset(moving), tuple(idle)))
+            self._backends[name] = server
+
+    def _has_ended(self, each: _Leaving) -> bool:
+        fleet, processor = self._engine.fleet, self._engine.processor
+        moving = {
+            (copy.model, copy.ready_at)
+            for copy in fleet.copies
+            if copy.backend == each.name and copy.residency is not Residency.READY
+        }
+        return each.jobs.isdisjoint(processor.under_way) and each.moving.isdisjoint(moving)
+
+    # ------------------------------------------------------------ what was discovered
+
+    def _still_found(self, catalog: Catalog, made: Mapping[str, Backend]) -> list[ModelSpec]:
+        """Return the models that servers offered by themselves, and still do."""
+        known = self._engine.fleet.catalog.models
+        return [
+            spec
+            for name, spec in known.items()
+            if name not in self._configured
+            and catalog.find(name) is None
+            and all(_discovers(catalog, each) and each not in made for each in spec.backends)
+        ]
+
+
+def _discovers(catalog: Catalog, backend: str) -> bool:
+    return backend in catalog.backends and catalog.backends[backend].discover
+
+
+def _is_moved(name: str, before: Catalog, after: Catalog) -> bool:
+    """Return whether a backend is another server now, or at another host."""
+    old, new = before.backends.get(name), after.backends[name]
+    if old is None or (old.url, old.kind) != (new.url, new.kind):
+        return True
+    return before.host_of[name] != after.host_of[name]
+
+
+async def _close(each: _Leaving) -> None:
+    """Free what a server holds that no one will ask any more, and end the connections to it."""
+    for spec in each.idle if each.server.can_unload else ():
+        try:
+            async with asyncio.timeout(UNLOAD_S):
+                await each.server.unload(spec)
+        except (BackendError, TimeoutError) as error:
+            log.info("%s, as it was before, did not unload %s: %s", each.name, spec.name, error)
+    await each.server.aclose()

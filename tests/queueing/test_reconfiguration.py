@@ -1,0 +1,258 @@
+"""A running queue goes on with other models, hosts and servers, in virtual time."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
+from queueing.core.errors import Refused, UnknownModel
+from queueing.core.jobs import Job, JobEvent, JobState
+from queueing.core.world import Blocked, Rules
+from queueing.service.jobqueue import JobQueue
+from tests.fakes.backend import Card, FakeBackend, FakeServer
+from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
+from tests.simulation.loop import run
+
+FLUX, SDXL = image_model("flux", "one", vram_mb=16000), image_model("sdxl", "one", vram_mb=6000)
+LONG_S = 300.0
+
+
+def installation(*models: ModelSpec, hosts: Sequence[HostSpec] = ()) -> Installation:
+    return Installation.of(models or (FLUX, SDXL), hosts or (host("gpu", "one"),))
+
+
+def change(
+    old: Installation,
+    queue: JobQueue,
+    models: Iterable[ModelSpec],
+    hosts: Iterable[HostSpec],
+    *,
+    moved: Sequence[str] = (),
+) -> dict[str, FakeBackend]:
+    """Give a queue another catalog, and new servers to what is new or `moved`."""
+    catalog = Catalog(models, hosts)
+    made: dict[str, FakeBackend] = {}
+    for name, spec in catalog.backends.items():
+        on = catalog.host_of[name]
+        card = old.cards.setdefault(
+            on, Card(total_mb=catalog.hosts[on].vram_mb, budget_mb=catalog.hosts[on].usable_mb)
+        )
+        if name not in old.servers or name in moved:
+            old.servers[name] = FakeServer(name, card)
+        if queue.models.offer.catalog.backends.get(name) != spec:
+            made[name] = FakeBackend(old.servers[name])
+    old.catalog = catalog
+    queue.reconfiguration.apply(catalog, made, Rules())
+    return made
+
+
+async def submit(queue: JobQueue, old: Installation, model: str) -> Job:
+    return await queue.submitter.submit(old.new(model, model), limits=NO_LIMITS)
+
+
+async def running(queue: JobQueue, job: Job) -> None:
+    async def runs() -> bool:
+        now = await queue.jobs.get(job.id)
+        return now is not None and now.state is JobState.PROCESSING
+
+    async with asyncio.timeout(LONG_S):
+        while not await runs():  # noqa: ASYNC110 - virtual time: polling costs nothing
+            await asyncio.sleep(0.25)
+
+
+def test_a_new_model_and_its_server_are_used_at_once() -> None:
+    """A new machine would need a restart."""
+
+    async def scenario() -> None:
+        old = installation(FLUX)
+        async with old.queue() as queue:
+            with pytest.raises(UnknownModel):
+                await submit(queue, old, "wan")
+            wan = image_model("wan", "two")
+            change(old, queue, [FLUX, wan], [host("gpu", "one"), host("attic", "two")])
+            done = await ended(queue, await submit(queue, old, "wan"))
+            assert (done.state, done.backend) == (JobState.COMPLETED, "two")
+            assert [each.name for each in queue.status.snapshot().hosts] == ["gpu", "attic"]
+
+    run(scenario())
+
+
+def test_a_job_runs_to_its_end_on_a_server_that_is_gone() -> None:
+    """An hour of work would be lost because another line of the file was edited."""
+
+    async def scenario() -> None:
+        old = installation(FLUX, hosts=[host("gpu", "one"), host("attic", "two")])
+        async with old.queue() as queue:
+            both = replace(FLUX, backends=("two", "one"))
+            change(old, queue, [both], old.catalog.hosts.values())
+            first = await submit(queue, old, "flux")
+            await running(queue, first)
+            change(old, queue, [replace(both, backends=("one",))], [host("gpu", "one")])
+            second = await submit(queue, old, "flux")
+            done = await ended(queue, first)
+            assert (done.state, done.backend) == (JobState.COMPLETED, "two")
+            assert old.history(first.id) == [None, JobEvent.START, JobEvent.COMPLETE]
+            assert (await ended(queue, second)).backend == "one"
+            await until(lambda: "two" not in queue.backends)
+            assert [each.name for each in queue.status.snapshot().hosts] == ["gpu"]
+            assert not old.cards["attic"].held
+        assert not old.violations
+
+    run(scenario())
+
+
+def test_jobs_of_a_model_that_is_gone_wait_with_a_true_reason_and_go_on_when_it_is_back() -> None:
+    """Requests would vanish with a line of the file, or people would not know why they wait."""
+
+    async def scenario() -> None:
+        old = installation()
+        async with old.queue() as queue:
+            first, second = await submit(queue, old, "flux"), await submit(queue, old, "flux")
+            await running(queue, first)
+            change(old, queue, [SDXL], [host("gpu", "one")])
+            with pytest.raises(UnknownModel):
+                await submit(queue, old, "flux")
+            assert (await ended(queue, first)).state is JobState.COMPLETED
+            standing = (await queue.status.standings([second]))[second.id]
+            assert standing.reason is not None
+            assert standing.reason.why is Blocked.OFFLINE
+            await until(lambda: not old.cards["gpu"].held)
+            assert [each.name for each in queue.status.snapshot().models] == ["sdxl"]
+            change(old, queue, [FLUX, SDXL], [host("gpu", "one")])
+            assert (await ended(queue, second)).state is JobState.COMPLETED
+        assert not old.violations
+
+    run(scenario())
+
+
+def test_a_model_with_other_options_is_loaded_again() -> None:
+    """The old context length or checkpoint would stay until the model happens to leave."""
+
+    async def scenario() -> None:
+        old = installation(FLUX)
+        async with old.queue() as queue:
+            await ended(queue, await submit(queue, old, "flux"))
+            other = replace(FLUX, options={"steps": 4})
+            change(old, queue, [other], [host("gpu", "one")])
+            await ended(queue, await submit(queue, old, "flux"))
+            change(old, queue, [replace(other, load_s=3.0)], [host("gpu", "one")])
+            await ended(queue, await submit(queue, old, "flux"))
+        assert len(old.servers["one"].loads) == 2
+        assert not old.violations
+
+    run(scenario())
+
+
+def test_a_server_at_another_address_takes_over_while_the_old_one_ends_its_job() -> None:
+    """A job would be cut off, or the next one sent to the old address."""
+
+    async def scenario() -> None:
+        old = installation(FLUX)
+        async with old.queue() as queue:
+            before = queue.backends["one"]
+            first = await submit(queue, old, "flux")
+            await running(queue, first)
+            moved = BackendSpec(name="one", kind="fake", url="http://elsewhere")
+            gpu = replace(host("gpu", "one"), backends=(moved,))
+            change(old, queue, [FLUX], [gpu], moved=["one"])
+            second = await submit(queue, old, "flux")
+            assert (await ended(queue, first)).state is JobState.COMPLETED
+            assert (await ended(queue, second)).state is JobState.COMPLETED
+            assert isinstance(before, FakeBackend)
+            await until(lambda: before.closed)
+        assert old.servers["one"].loads
+
+    run(scenario())
+
+
+def test_a_smaller_card_is_kept_to() -> None:
+    """The next load would fill memory that an operator has just given to something else."""
+
+    async def scenario() -> None:
+        old = installation(FLUX, SDXL)
+        async with old.queue() as queue:
+            for name in ("flux", "sdxl"):
+                await ended(queue, await submit(queue, old, name))
+            assert old.cards["gpu"].used_mb == 22000
+            change(old, queue, [FLUX, SDXL], [host("gpu", "one", vram_mb=17000)])
+            await until(lambda: old.cards["gpu"].used_mb <= 17000)
+        assert not old.violations
+
+    run(scenario())
+
+
+# ------------------------------------------------------------ any change while anything goes on
+
+NAMES = ("a", "b", "c")
+SERVERS = ("one", "two", "three")
+
+
+@st.composite
+def catalogs(draw: st.DrawFn) -> tuple[tuple[ModelSpec, ...], tuple[HostSpec, ...]]:
+    used = draw(st.lists(st.sampled_from(SERVERS), min_size=1, unique=True))
+    split = draw(st.integers(0, len(used)))
+    hosts = tuple(
+        host(name, *servers)
+        for name, servers in (("gpu", used[:split]), ("attic", used[split:]))
+        if servers
+    )
+    names = draw(st.lists(st.sampled_from(NAMES), min_size=1, unique=True))
+    models = tuple(
+        image_model(
+            name,
+            *draw(st.lists(st.sampled_from(used), min_size=1, unique=True)),
+            vram_mb=draw(st.sampled_from((4000, 9000, 16000))),
+            options={"v": draw(st.integers(0, 1))},
+        )
+        for name in names
+    )
+    return models, hosts
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    changes=st.lists(st.tuples(catalogs(), st.floats(0.0, 30.0)), min_size=2, max_size=5),
+    asked=st.lists(st.sampled_from(NAMES), min_size=1, max_size=8),
+)
+def test_whatever_changed_meanwhile_the_last_configuration_is_all_there_is(
+    changes: Sequence[tuple[tuple[tuple[ModelSpec, ...], tuple[HostSpec, ...]], float]],
+    asked: Sequence[str],
+) -> None:
+    """A server, model or copy of an earlier file would live on; or a job would be lost."""
+
+    async def scenario() -> None:
+        (models, hosts), _ = changes[0]
+        old = installation(*models, hosts=hosts)
+        jobs: list[Job] = []
+        async with old.queue() as queue:
+            for (models, hosts), pause_s in changes:
+                change(old, queue, models, hosts)
+                for name in asked:
+                    with suppress(Refused):
+                        jobs.append(await submit(queue, old, name))
+                await asyncio.sleep(pause_s)
+            offered = {model.name for model in models}
+            for job in jobs:
+                if job.model in offered:
+                    assert (await ended(queue, job)).state is JobState.COMPLETED
+            servers = {backend.name for each in hosts for backend in each.backends}
+            await until(lambda: queue.backends.keys() == servers)
+            snapshot = queue.status.snapshot()
+            assert [each.name for each in snapshot.models] == [model.name for model in models]
+            assert {each.name for each in snapshot.hosts} == {each.name for each in hosts}
+            assert {each.name for each in snapshot.backends} == servers
+            at = {model.name: model.backends for model in models}
+            cards = old.cards.values()
+            await until(
+                lambda: all(
+                    server in at.get(model, ()) for card in cards for server, model in card.held
+                )
+            )
+        assert not [each for each in old.violations if not each.startswith("over budget")]
+
+    run(scenario())
