@@ -159,7 +159,7 @@ class Catalog:
     def idle_unload_s(self, model: str, backend: str) -> float:
         """Return after how long without a job a copy leaves, `inf` for never; the nearest counts."""
         host = self.hosts[self.host_of[backend]]
-        stated = (self.models[model], self.backends[backend], host)
+        stated = (self.spec_of(model), self.backends[backend], host)
         usual = inf if host.gpu is None else IDLE_UNLOAD_S
         return next(
             (each.idle_unload_s for each in stated if each.idle_unload_s is not None), usual

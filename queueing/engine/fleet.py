@@ -85,8 +85,9 @@ class Fleet:
                     self.drain(copy.model, backend)
         for key, copy in self._copies.items():
             spec = catalog.models.get(copy.model)
-            if spec is not None and copy.vram_mb != (vram_mb := self.vram_mb(spec)):
-                self._copies[key] = replace(copy, vram_mb=vram_mb)
+            if spec is not None:
+                idle_s = catalog.idle_unload_s(*key)
+                self._copies[key] = replace(copy, vram_mb=self.vram_mb(spec), idle_unload_s=idle_s)
         self._view, self.copies_changed = None, True
         self.expel()
 
