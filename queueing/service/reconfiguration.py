@@ -1,6 +1,6 @@
 """Reconfiguration: goes on with other models, hosts and servers while jobs run.
 
-What is new counts at once. What is gone takes no more work and is let go of once its jobs have
+What is new counts at once. What is gone takes no more work and is closed once its jobs have
 ended and its memory is free, so that no job is lost by it.
 """
 
@@ -33,7 +33,7 @@ class _Leaving:
 
 
 class Reconfiguration:
-    """Replaces the catalog of a running queue; `run` lets go of what it no longer has."""
+    """Replaces the catalog of a running queue; `run` ends what it no longer has."""
 
     def __init__(self, given: Given, engine: Engine, reports: Reports) -> None:
         self._engine = engine
@@ -43,12 +43,12 @@ class Reconfiguration:
         self._configured = frozenset(engine.fleet.catalog.models)
         self._kept: dict[str, tuple[HostSpec, BackendSpec]] = {}  # gone, and still at work
         self._leaving: list[_Leaving] = []
-        self._unsettled = False  # something is still to be let go of
+        self._unsettled = False  # something is still to be closed
         self._look = asyncio.Event()
         engine.processor.attempt_ended = self.look
 
     def look(self) -> None:
-        """See soon whether something can be let go of. Cheap and idempotent."""
+        """See soon whether something can be closed. Cheap and idempotent."""
         if self._unsettled:
             self._look.set()
 
@@ -77,13 +77,13 @@ class Reconfiguration:
         self._look.set()
 
     async def run(self) -> None:
-        """Let go of servers that are no longer needed, until cancelled."""
+        """Close servers that are no longer needed, until cancelled."""
         while True:
             await self._look.wait()
             self._look.clear()
             unfit = self._engine.fleet.expel()
             for name in [name for name in self._kept if not self._is_at_work(name)]:
-                await self._let_go(name)
+                await self._drop(name)
             for each in [each for each in self._leaving if self._has_ended(each)]:
                 self._leaving.remove(each)
                 await _close(each)
@@ -110,7 +110,7 @@ class Reconfiguration:
         fleet, processor = self._engine.fleet, self._engine.processor
         return bool(processor.at(name)) or any(copy.backend == name for copy in fleet.copies)
 
-    async def _let_go(self, name: str) -> None:
+    async def _drop(self, name: str) -> None:
         fleet = self._engine.fleet
         del self._kept[name]
         server = self._backends.pop(name)
