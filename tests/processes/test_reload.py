@@ -92,7 +92,7 @@ async def test_a_signal_and_a_call_change_what_people_may_do(bot: Bot) -> None:
 
 
 async def test_a_model_is_added_and_taken_out_while_the_bot_runs(bot: Bot) -> None:
-    """A new model would cost everybody a restart."""
+    """A new model would cost all who wait a restart."""
     await until(bot.offered)
     bot.models = SDXL
     bot.write()
