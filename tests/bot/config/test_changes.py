@@ -27,7 +27,7 @@ limits: {per_hour: 5}
 CHANGES: dict[tuple[str, str], tuple[list[str], list[str]]] = {
     ("12GB", "8GB"): (["models.flux.vram"], []),
     ("  flux:", "  sdxl: {backends: [stand-in]}\n  flux:"): (["models.sdxl (added)"], []),
-    ("chats:", "  sdxl: {backends: [stand-in]}\nchats:"): (["models.sdxl (added)"], []),
+    ("chats:", "  sd3: {backends: [stand-in]}\nchats:"): (["models.sd3 (added)"], []),
     ("24GB", "16GB"): (["hosts.home.vram"], []),
     ("{kind: demo}", "{kind: demo}, more: {kind: demo}"): (
         ["hosts.home.backends.more (added)"],
