@@ -41,6 +41,7 @@ RULES = {
     "serial": Rules(gate=False, replicate=False),
     "plain": Rules(gate=False, replicate=False),
     "full": Rules(),
+    "fair": Rules(order="fair"),
     "without-R4": Rules(gate=False),
     "without-R5": Rules(replicate=False),
 }

@@ -18,11 +18,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))  # run as
 
 from benchmarks.trace import Trace
 from benchmarks.traces.drawn import DRAWN, crowd
+from benchmarks.traces.flooders import FLOODED
 from benchmarks.traces.shared import SHARED
 from benchmarks.traces.shipped import TRACES
 
 HERE = Path(__file__).resolve().parent
-KINDS = TRACES | DRAWN | SHARED
+KINDS = TRACES | DRAWN | SHARED | FLOODED
 
 
 def as_text(trace: Trace) -> str:

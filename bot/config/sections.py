@@ -214,6 +214,8 @@ class SchedulingConfig(Section):
     gate: bool = _RULES.gate
     replicate: bool = _RULES.replicate
     replicate_ratio: Annotated[float, Field(gt=0)] = _RULES.replicate_ratio
+    order: Literal["fifo", "fair"] = _RULES.order
+    overtaken_s: Annotated[float, Field(ge=0)] = _RULES.overtaken_s
     lane_weights: LaneWeightsConfig = LaneWeightsConfig()
 
     def rules(self) -> Rules:

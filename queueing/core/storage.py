@@ -185,6 +185,15 @@ class GpuTime:
     held_s: float
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuarterUse:
+    """The seconds that an owner's jobs took of the cards in a quarter of an hour from `at`."""
+
+    owner: str
+    at: float
+    seconds: float
+
+
 class CardUse(Protocol):
     """Knows who took how much of the cards, for the last two days."""
 
@@ -193,6 +202,9 @@ class CardUse(Protocol):
 
     async def gpu_used(self, since: float) -> Mapping[str, float]:
         """Return how many seconds of the cards each owner's jobs took since a moment."""
+
+    async def gpu_quarters(self, since: float) -> list[QuarterUse]:
+        """Return what each owner's jobs took of the cards since a moment, the oldest first."""
 
 
 class Undelivered(Protocol):

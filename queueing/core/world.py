@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
+from typing import Literal
 
 from queueing.core.jobs import Job
 from queueing.core.quiet_hours import Quiet
@@ -214,6 +215,8 @@ class Rules:
     gate: bool = True  # R4
     replicate: bool = True  # R5
     replicate_ratio: float = 3.0
+    order: Literal["fifo", "fair"] = "fifo"  # of the jobs in a line
+    overtaken_s: float = 1800.0  # how much later than by arrival a fair order may make a start
     lane_weights: Mapping[str, int] = field(
         default_factory=lambda: {"vip": 4, "normal": 2, "relaxed": 1}
     )

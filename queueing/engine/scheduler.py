@@ -21,6 +21,7 @@ from queueing.core.world import Blocked, Evict, Leaving, Plan, Reason, Waiting, 
 from queueing.engine.checkpoint import Checkpoint
 from queueing.engine.durations import Times
 from queueing.engine.effects import Effects
+from queueing.engine.fair_lines import FairLines
 from queueing.engine.fleet import Fleet
 from queueing.engine.job_runner import Processor
 from queueing.engine.loader import Loader
@@ -55,6 +56,7 @@ class Router:
         snapshots: Snapshots,
         clock: Clock,
         effects: Effects,
+        fair: FairLines | None = None,
     ) -> None:
         self._fleet = fleet
         self._loader = loader
@@ -64,6 +66,7 @@ class Router:
         self._snapshots = snapshots
         self._clock = clock
         self._effects = effects
+        self._fair = fair
         self._awake = asyncio.Event()
         self._moved: set[str] = set()
         self._logged: dict[str, tuple[Blocked, str | None, str | None] | None] = {}
@@ -85,6 +88,8 @@ class Router:
             return
         if event.entered is not None:
             self.moved(event.entered)
+        if self._fair is not None:
+            self._reordered(event)
         match event.event:
             case None if self._waits_beside(event.job):
                 self.moved(event.job.model)
@@ -96,6 +101,15 @@ class Router:
                 pass  # its slot was free before
             case _:
                 self.moved(event.job.model)
+
+    def _reordered(self, event: JobChanged) -> None:
+        """Announce that places moved: under a fair order an arrival, a start and an end move some."""
+        if event.event is None:
+            self.moved(event.job.model)
+        elif self.world is not None:
+            self._moved.update(name for name, view in self.world.models.items() if view.waiting)
+            if event.event is not JobEvent.START:
+                self._awake.set()
 
     def _waits_beside(self, job: Job) -> bool:
         """Whether jobs of its model waited in other lanes at the last step."""
@@ -112,6 +126,12 @@ class Router:
         """Announce with the next step that positions in this model's line changed."""
         self._moved.add(model)
         self._awake.set()
+
+    def put_first(self, job: Job) -> None:
+        """Announce that an admin has moved a job to the front of its line."""
+        if self._fair is not None:
+            self._fair.put_first(job)
+        self.moved(job.model)
 
     def started(self, model: str) -> None:
         """Include the model in this step's `LinesMoved`; no extra step is needed."""
@@ -177,7 +197,7 @@ class Router:
 
     async def _decide(self, work: asyncio.TaskGroup) -> None:
         before, seen, world = self.plan, self._seen, await self.snapshot()
-        self.world, self.plan = world, plan(world)
+        self.world, self.plan = world, self._snapshots.real(plan(world))
         self._seen = world
         woken = self._awake.is_set()
         self._carry_out_moves(work)

@@ -22,6 +22,7 @@ from queueing.core.world import (
     World,
 )
 from queueing.engine.durations import Times
+from queueing.engine.fair_lines import FairLines
 from queueing.engine.fleet import Fleet
 from queueing.engine.job_runner import Processor
 
@@ -41,8 +42,10 @@ class Snapshots:
         times: Times,
         clock: Clock,
         rules: Rules,
+        fair: FairLines | None = None,
     ) -> None:
-        self._lines = lines
+        self._lines = lines if fair is None else fair
+        self._fair = fair
         self._fleet = fleet
         self._backends = backends
         self._processor = processor
@@ -69,6 +72,13 @@ class Snapshots:
         waiting = known.waiting if known is not None else ()
         wanted = self._model(model, world.now, waiting, [(model, backend)])
         return replace(world, models={**world.models, model: wanted})
+
+    def real(self, plan: Plan) -> Plan:
+        """Return a plan whose starts are of the jobs as they are: a fair order moves their moments."""
+        if self._fair is None or not plan.starts:
+            return plan
+        starts = (replace(start, job=self._fair.real(start.job)) for start in plan.starts)
+        return replace(plan, starts=tuple(starts))
 
     def _world(self, now: float, lines: Sequence[Line], last: Plan) -> World:
         waiting: dict[str, list[Waiting]] = {}

@@ -165,7 +165,7 @@ class Control:
     def _moved(self, job: Job | None) -> None:
         if job is not None:
             log.info("job %d: moved to the front of its line", job.id)
-            self._router.moved(job.model)
+            self._router.put_first(job)
 
 
 def _require_host(catalog: Catalog, host: str) -> None:

@@ -13,6 +13,7 @@ from queueing.core.world import Rules
 from queueing.engine.attempts import Sending
 from queueing.engine.checkpoint import Checkpoint
 from queueing.engine.durations import Times
+from queueing.engine.fair_lines import FairLines
 from queueing.engine.fleet import Fleet
 from queueing.engine.health_checker import Health
 from queueing.engine.job_runner import Processor
@@ -68,6 +69,7 @@ class Engine:
     processor: Processor
     snapshots: Snapshots
     router: Router
+    fair: FairLines | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,6 +90,8 @@ def assemble(given: Given) -> tuple[Engine, Answers]:
     """Return the parts of a queue, none of them at work yet."""
     engine = _engine(given, _knowledge(given))
     answers = _answers(given, engine)
+    if engine.fair is not None:
+        given.bus.subscribe(engine.fair.on_event)
     given.bus.subscribe(engine.router.on_event)
     given.bus.watch_fleet(engine.router.wake)
     given.bus.watch_fleet(answers.control.look)
@@ -131,6 +135,7 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         effects=given.bus,
         runner=given.runner,
     )
+    fair = _fair_lines(given, known)
     snapshots = Snapshots(
         lines=store,
         fleet=fleet,
@@ -139,6 +144,7 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         times=times,
         clock=clock,
         rules=given.rules,
+        fair=fair,
     )
     router = Router(
         fleet=fleet,
@@ -149,6 +155,7 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         snapshots=snapshots,
         clock=clock,
         effects=given.bus,
+        fair=fair,
     )
     return Engine(
         fleet=fleet,
@@ -159,6 +166,15 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         processor=processor,
         snapshots=snapshots,
         router=router,
+        fair=fair,
+    )
+
+
+def _fair_lines(given: Given, known: Knowledge) -> FairLines | None:
+    if given.rules.order == "fifo":
+        return None
+    return FairLines(
+        given.store, fleet=known.fleet, times=known.times, clock=given.clock, rules=given.rules
     )
 
 
@@ -185,7 +201,7 @@ def _answers(given: Given, engine: Engine) -> Answers:
         ),
         reports=Reports(
             jobs=store,
-            lines=store,
+            lines=engine.fair or store,
             fleet=fleet,
             router=engine.router,
             eta=Eta(router=engine.router, fleet=fleet, times=times, clock=clock),

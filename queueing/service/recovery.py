@@ -26,7 +26,12 @@ async def recover(store: Store, engine: Engine, work: asyncio.TaskGroup) -> None
     fleet.budget.restore(await store.sizes())
     noted = await _noted_copies(store, fleet)
     pin_configured(fleet)
-    for job in await store.processing():
+    running = await store.processing()
+    if engine.fair is not None:
+        engine.fair.use.restore(await store.gpu_quarters(0.0))
+        for job in running:
+            engine.fair.began(job)
+    for job in running:
         log.info("job %d was running on %s; asking there for it", job.id, job.backend)
         engine.processor.recover(job, work)
     for job in await store.abandoned():

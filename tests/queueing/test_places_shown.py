@@ -3,13 +3,16 @@
 import asyncio
 import random
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
+from queueing.core.events import JobChanged, LinesMoved
 from queueing.core.jobs import LANES, Job, JobEvent, JobState
 from queueing.core.standings import Standing
+from queueing.core.world import Rules
 from queueing.service.jobqueue import JobQueue
-from tests.simulation.installation import NO_LIMITS, Installation, host, image_model
+from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model
 from tests.simulation.loop import run
 
 MODELS = ("flux", "sdxl", "qwen")
@@ -75,6 +78,118 @@ def check_starts(world: Installation, line: list[int], model: str) -> None:
     """Check that of a line as shown the first ones have started, and no others."""
     begun = [JobEvent.START in world.history(job_id) for job_id in line]
     assert begun == sorted(begun, reverse=True), (model, line, begun)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_places_in_fair_order_are_one_order_and_jobs_start_in_it(seed: int) -> None:
+    """Someone would read that they are next, and another person's request would start."""
+
+    async def scenario() -> None:
+        rng = random.Random(seed)
+        world = installation(rng)
+        world.rules = Rules(order="fair", overtaken_s=rng.choice((5.0, 60.0, 1800.0)))
+        async with world.queue() as queue:
+            jobs, checked = [], 0
+            for n in range(40):
+                owner = rng.choice(("web:1", "web:1", "web:2", "web:3"))
+                new = world.new(rng.choice(MODELS), f"{n}", lane=rng.choice(LANES), owner=owner)
+                jobs.append(await queue.submitter.submit(new, limits=NO_LIMITS))
+                await asyncio.sleep(rng.choice((0.0, 0.0, 1.3)))
+            while open_jobs := await queue.jobs.open_jobs():
+                standings = await queue.status.standings(open_jobs)
+                for model in MODELS:
+                    told = places(standings, model)
+                    assert [place for place, _ in told] == list(range(1, len(told) + 1))
+                order = {model: [job for _, job in places(standings, model)] for model in MODELS}
+                seen = len(world.events)
+                await asyncio.sleep(0.3)
+                changes = [e for e in world.events[seen:] if isinstance(e, JobChanged)]
+                begun = {change.job.model for change in changes}
+                # What starts or ends elsewhere in between may give turns to others.
+                if len(begun) == 1 and {change.event for change in changes} == {JobEvent.START}:
+                    (model,) = begun
+                    check_starts(world, order[model], model)
+                    checked += 1
+            assert checked
+            assert {world.history(job.id)[-1] for job in jobs} == {JobEvent.COMPLETE}
+
+    run(scenario())
+
+
+def test_in_a_fair_order_a_newcomer_goes_before_a_flood_and_all_are_told() -> None:
+    """The flood would go on as before, or its owner would read a place that is not theirs."""
+
+    async def scenario() -> None:
+        world = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+        world.rules = Rules(order="fair")
+        async with world.queue() as queue:
+            flood = [
+                await queue.submitter.submit(world.new("flux", f"{n}"), limits=NO_LIMITS)
+                for n in range(5)
+            ]
+            await asyncio.sleep(12)  # the first one runs
+            new = world.new("flux", "light", owner="web:2")
+            light = await queue.submitter.submit(new, limits=NO_LIMITS)
+            told = await queue.status.standings([*flood[1:], light])
+            assert [told[job.id].position for job in (*flood[1:], light)] == [2, 3, 4, 5, 1]
+            done_at = [told[job.id].done_at or 0.0 for job in (light, *flood[1:])]
+            assert done_at == sorted(done_at)
+            await asyncio.sleep(1)
+            moved = [e for e in world.events if isinstance(e, LinesMoved) and "flux" in e.models]
+            assert moved
+            await ended(queue, flood[-1])
+        starts = [prompt for _, _, prompt in world.servers["comfy"].starts]
+        assert starts == ["0", "light", "1", "2", "3", "4"]
+
+    run(scenario())
+
+
+def test_an_admin_puts_a_job_first_in_a_fair_order_too() -> None:
+    """`/move` would say that it was done and change nothing."""
+
+    async def scenario() -> None:
+        world = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+        world.rules = Rules(order="fair")
+        async with world.queue() as queue:
+            flood = [
+                await queue.submitter.submit(world.new("flux", f"{n}"), limits=NO_LIMITS)
+                for n in range(3)
+            ]
+            await asyncio.sleep(12)
+            new = world.new("flux", "light", owner="web:2")
+            light = await queue.submitter.submit(new, limits=NO_LIMITS)
+            await queue.admin.move_first(flood[2].id)
+            await asyncio.sleep(0.5)
+            told = await queue.status.standings([*flood[1:], light])
+            assert [told[job.id].position for job in (flood[2], light, flood[1])] == [1, 2, 3]
+            await ended(queue, flood[1])
+        starts = [prompt for _, _, prompt in world.servers["comfy"].starts]
+        assert starts == ["0", "2", "light", "1"]
+
+    run(scenario())
+
+
+def test_a_fair_order_knows_after_a_restart_who_used_the_cards(tmp_path: Path) -> None:
+    """A restart would make a flood's owner a newcomer."""
+
+    async def scenario() -> None:
+        url = f"sqlite:///{tmp_path}/usher.db"
+        world = Installation.of([image_model("flux")], [host("gpu", "comfy")], url=url)
+        world.rules = Rules(order="fair")
+        async with world.queue() as queue:
+            job = await queue.submitter.submit(world.new("flux", "first"), limits=NO_LIMITS)
+            await ended(queue, job)
+            await queue.admin.pause(model="flux")
+            for owner in ("web:1", "web:2"):
+                new = world.new("flux", owner, owner=owner)
+                await queue.submitter.submit(new, limits=NO_LIMITS)
+        async with world.queue() as queue:
+            await queue.admin.resume(model="flux")
+            for waiting in await queue.jobs.open_jobs():
+                await ended(queue, waiting)
+        assert [prompt for _, _, prompt in world.servers["comfy"].starts][1:] == ["web:2", "web:1"]
+
+    run(scenario())
 
 
 def test_somebody_with_precedence_raises_a_place_and_is_counted() -> None:

@@ -10,6 +10,7 @@ from benchmarks.schedule import RULES, main, replay
 from benchmarks.summary import summary
 from benchmarks.trace import Outcome, Trace, TraceJob
 from benchmarks.traces.drawn import hot_lanes
+from benchmarks.traces.flooders import FLOODER, flooder
 
 TRACES = Path(__file__).resolve().parent.parent.parent / "benchmarks" / "traces"
 SHORT_S = 400.0
@@ -29,7 +30,7 @@ def lines(given: Trace) -> dict[tuple[str, str], list[int]]:
     return by_line
 
 
-def check(given: Trace, outcome: Outcome) -> None:
+def check(given: Trace, outcome: Outcome, *, by_arrival: bool = True) -> None:
     """Compare what happened with what the trace allows."""
     load_s = {model.name: model.load_s for model in given.models}
     for load in outcome.loads:
@@ -45,7 +46,7 @@ def check(given: Trace, outcome: Outcome) -> None:
             else:
                 assert job.state == "completed"
                 assert job.finished_s == job.started_s + asked.service_s
-    for indexes in lines(given).values():
+    for indexes in lines(given).values() if by_arrival else ():
         starts = [s for i in indexes if (s := outcome.jobs[i].started_s) is not None]
         assert starts == sorted(starts)
     for host in given.hosts:
@@ -80,7 +81,7 @@ def _check_slots(given: Trace, outcome: Outcome) -> None:
 def test_a_replay_keeps_every_promise(name: str, rules: str) -> None:
     """The real parts together would break what the planner alone keeps."""
     given = trace(name)
-    check(given, replay(given, rules))
+    check(given, replay(given, rules), by_arrival=rules != "fair")
 
 
 def test_further_copies_leave_room_on_crowded_cards() -> None:
@@ -91,6 +92,36 @@ def test_further_copies_leave_room_on_crowded_cards() -> None:
         for rules in ("full", "without-R5")
     )
     assert with_it <= 1.02 * without
+
+
+def test_a_fair_order_is_the_order_of_arrival_for_one_person() -> None:
+    """A person alone would wait longer, or see their requests change places."""
+    given = trace("overload")
+    alone = tuple(job.model_copy(update={"user": "ada"}) for job in given.jobs)
+    given = given.model_copy(update={"jobs": alone})
+    fair, fifo = (replay(given, rules, promises=False) for rules in ("fair", "full"))
+    assert fair.jobs == fifo.jobs
+    assert fair.loads == fifo.loads
+
+
+def test_a_flood_leaves_others_their_turns_and_is_served_in_time() -> None:
+    """A light user would wait for twenty minutes behind one person, or that person for ever."""
+    given = flooder(random.Random("flooder-3"))
+    fair, fifo = (replay(given, rules, promises=False) for rules in ("fair", "full"))
+    worst = [
+        max(
+            (job.started_s or 0.0) - asked.at
+            for job, asked in zip(outcome.jobs, given.jobs, strict=True)
+            if not asked.user.startswith(FLOODER)
+        )
+        for outcome in (fair, fifo)
+    ]
+    assert worst[0] <= worst[1] / 2
+    later = (
+        (one.started_s or 0.0) - (other.started_s or 0.0)
+        for one, other in zip(fair.jobs, fifo.jobs, strict=True)
+    )
+    assert max(later) <= RULES["fair"].overtaken_s
 
 
 def test_the_same_trace_gives_the_same_outcome() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from queueing.core.jobs import Job
 from queueing.core.requests import File, Output
-from queueing.core.storage import GpuTime
+from queueing.core.storage import GpuTime, QuarterUse
 from queueing.store.database import Connection, Database
 from queueing.store.jobs import queries
 from queueing.store.jobs.rows import files_from, job_from, jobs_of, output_from
@@ -102,6 +102,15 @@ class StoredJobs:
 
         def query(connection: Connection) -> Mapping[str, float]:
             return dict(connection.execute(queries.GPU_USERS, (since,)).fetchall())
+
+        return await self._database.read(query)
+
+    async def gpu_quarters(self, since: float) -> list[QuarterUse]:
+        """Return what each owner's jobs took of the cards since a moment, the oldest first."""
+
+        def query(connection: Connection) -> list[QuarterUse]:
+            rows = connection.execute(queries.GPU_QUARTERS, (since,))
+            return [QuarterUse(owner=owner, at=at, seconds=seconds) for owner, at, seconds in rows]
 
         return await self._database.read(query)
 

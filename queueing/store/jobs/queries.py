@@ -45,6 +45,7 @@ USE_GPU = (
 )
 GPU_USED = "SELECT coalesce(sum(seconds), 0.0) FROM gpu_use WHERE owner = ? AND at >= ?"
 GPU_USERS = "SELECT owner, sum(seconds) FROM gpu_use WHERE at >= ? GROUP BY owner"
+GPU_QUARTERS = "SELECT owner, at, seconds FROM gpu_use WHERE at >= ? ORDER BY at, owner"
 GPU_HELD = "SELECT coalesce(sum(gpu_s), 0.0) FROM jobs WHERE finished_at IS NULL AND owner = ?"
 PRUNE_GPU_USE = "DELETE FROM gpu_use WHERE at <= ?"
 

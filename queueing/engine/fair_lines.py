@@ -1,0 +1,224 @@
+"""Fair lines: the lines of the store in the order in which people's fair turns come.
+
+The planner is shown the same moments of arrival at the same places as without this: which model has
+its turn when is decided as ever, and only whose job takes a turn is another matter.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from queueing.core.events import Event, JobChanged
+from queueing.core.jobs import Job, JobEvent
+from queueing.core.ports import Clock
+from queueing.core.storage import Line, Lines, StartOrder
+from queueing.core.world import Rules
+from queueing.engine.durations import Times
+from queueing.engine.fleet import Fleet
+from queueing.engine.recent_use import RecentUse, person_of
+from queueing.planning.fairness import Claim, Overtaker, behind_by, fair_order
+from queueing.planning.sizes import size_class
+
+WINDOW = 500  # jobs of a line that are put in order; those behind them keep the order of arrival
+
+MARGIN = 1.5  # times its usual time, a slot may be taken by a start
+
+_Key = tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Ordered:
+    """A line in its fair order; it holds while the line and its people's use are the same."""
+
+    line: Line
+    jobs: tuple[Job, ...]
+    places: Mapping[int, int]
+    shown: Line
+    persons: frozenset[str]
+    changes: int
+
+
+class FairLines:
+    """`Lines` in fair order, for a queue whose rules say so."""
+
+    def __init__(
+        self, lines: Lines, *, fleet: Fleet, times: Times, clock: Clock, rules: Rules
+    ) -> None:
+        self._lines = lines
+        self._fleet = fleet
+        self._times = times
+        self._clock = clock
+        self._rules = rules
+        self.use = RecentUse(rules.lane_weights)
+        self._ordered: dict[_Key, _Ordered] = {}
+        self._overtakers: dict[_Key, dict[int, Overtaker]] = {}
+        self._busy_until: dict[_Key, float] = {}  # when the last start has been worked off
+        self._late_since: dict[_Key, dict[int, float]] = {}
+        self._key_of: dict[int, _Key] = {}  # of the jobs in order
+        self._per_line = 1
+        self._put_first: set[int] = set()
+
+    def on_event(self, event: Event) -> None:
+        """Follow what starts and ends."""
+        if not isinstance(event, JobChanged):
+            return
+        match event.event:
+            case JobEvent.START:
+                self.began(event.job)
+            case JobEvent.COMPLETE | JobEvent.CANCEL:
+                self._end(event.job, self._fleet.meter.taken_s(event.job.id))
+            case JobEvent.FAIL | JobEvent.RETRY | JobEvent.RELEASE:
+                self._end(event.job, 0.0)
+
+    def put_first(self, job: Job) -> None:
+        """Let a job go first that an admin has moved to the front; a restart forgets it."""
+        self._put_first.add(job.id)
+
+    def began(self, job: Job) -> None:
+        """Count a job that has started."""
+        self._put_first.discard(job.id)
+        cost_s = self._cost_s(job)
+        self.use.began(job, cost_s)
+        if job.seq is not None:
+            overtakers = self._overtakers.setdefault((job.model, job.lane), {})
+            overtakers[job.id] = Overtaker(job.seq, cost_s)
+            self._busy_until[job.model, job.lane] = self._clock.now() + cost_s
+
+    def _end(self, job: Job, taken_s: float) -> None:
+        self.use.ended(job, taken_s, self._clock.now())
+        overtakers = self._overtakers.get((job.model, job.lane), {})
+        if taken_s and job.id in overtakers:
+            overtakers[job.id] = overtakers[job.id]._replace(cost_s=taken_s)
+
+    # ------------------------------------------------------------ lines
+
+    async def lines(self, now: float, *, per_line: int) -> list[Line]:
+        """Return every line with its first startable jobs in fair order."""
+        self._per_line = per_line
+        found = await self._lines.lines(now, per_line=max(WINDOW, per_line))
+        keys = {(line.model, line.lane) for line in found}
+        for gone in self._ordered.keys() - keys:
+            self._forget(gone)
+        for state in (self._overtakers, self._busy_until, self._late_since):
+            for gone in state.keys() - keys:
+                del state[gone]
+        return [self._of(line, now, per_line).shown for line in found]
+
+    def real(self, job: Job) -> Job:
+        """Return a job of a line with its own moment of arrival."""
+        ordered = self._ordered.get((job.model, job.lane))
+        place = None if ordered is None else ordered.places.get(job.id)
+        return job if ordered is None or place is None else ordered.jobs[place]
+
+    def _of(self, line: Line, now: float, per_line: int) -> _Ordered:
+        key = line.model, line.lane
+        known = self._ordered.get(key)
+        if known is not None and known.line is line and self._holds(known):
+            return known
+        if known is not None:
+            self._forget(key)
+        ordered = self._ordered[key] = self._order(line, now, per_line)
+        self._key_of.update(dict.fromkeys(ordered.places, key))
+        return ordered
+
+    def _holds(self, ordered: _Ordered) -> bool:
+        changed = self.use.changed
+        return all(changed.get(person, 0) <= ordered.changes for person in ordered.persons)
+
+    def _forget(self, key: _Key) -> None:
+        for job_id in self._ordered.pop(key).places:
+            self._key_of.pop(job_id, None)
+
+    def _order(self, line: Line, now: float, per_line: int) -> _Ordered:
+        claims = [self._claim(job) for job in line.heads]
+        persons = frozenset(claim.person for claim in claims if claim.person is not None)
+        overtakers = self._overtakers_of(line)
+        order = fair_order(
+            self._with_lateness(line, claims, overtakers, now),
+            self.use.used_s(persons, now),
+            overtakers,
+            self._rules.overtaken_s,
+        )
+        jobs = tuple(line.heads[index] for index in order)
+        moments = sorted(job.queued_at for job in line.heads)
+        shown = [
+            job if job.queued_at == at else replace(job, queued_at=at)
+            for job, at in zip(jobs[:per_line], moments, strict=False)
+        ]
+        return _Ordered(
+            line=line,
+            jobs=jobs,
+            places={job.id: place for place, job in enumerate(jobs)},
+            shown=replace(line, heads=tuple(shown)),
+            persons=persons,
+            changes=self.use.changes,
+        )
+
+    def _overtakers_of(self, line: Line) -> Collection[Overtaker]:
+        """Return what has started and can have overtaken a job of the line; forget the rest."""
+        key = line.model, line.lane
+        first = min((job.seq or 0 for job in line.heads), default=0)
+        kept = {
+            job_id: each
+            for job_id, each in self._overtakers.get(key, {}).items()
+            if each.seq > first
+        }
+        self._overtakers[key] = kept
+        return kept.values()
+
+    def _with_lateness(
+        self, line: Line, claims: Sequence[Claim], overtakers: Collection[Overtaker], now: float
+    ) -> Sequence[Claim]:
+        """Return the claims with how late each is by the clock, and remember since when."""
+        key = line.model, line.lane
+        known = self._late_since.get(key, {})
+        until = self._busy_until.get(key, now)
+        since = {
+            job.id: known.get(job.id, until - behind_s)
+            for job, behind_s in zip(line.heads, behind_by(claims, overtakers), strict=True)
+            if behind_s > 0
+        }
+        self._late_since[key] = since
+        return [
+            claim._replace(late_s=now - since[job.id]) if job.id in since else claim
+            for job, claim in zip(line.heads, claims, strict=True)
+        ]
+
+    def _claim(self, job: Job) -> Claim:
+        spec = self._fleet.catalog.models.get(job.model)
+        alone_s = self._cost_s(job) * (1 if spec is None else spec.parallel)
+        cost_s = self._cost_s(job)
+        person = None if job.id in self._put_first else person_of(job)
+        return Claim(job.seq or 0, person, cost_s, MARGIN * alone_s - cost_s)
+
+    def _cost_s(self, job: Job) -> float:
+        """Return what a job will probably take of a card that runs as many as it can."""
+        spec = self._fleet.catalog.models.get(job.model)
+        if spec is None:
+            return 0.0
+        usual = self._times.durations.service(spec, "", size_class(job.request))
+        return usual.median_s / spec.parallel
+
+    # ------------------------------------------------------------ places
+
+    async def positions(self, job_ids: Sequence[int]) -> Mapping[int, int]:
+        """Return 1 + the number of jobs that wait and start first in the same model and lane."""
+        await self.lines(self._clock.now(), per_line=self._per_line)
+        positions = dict(await self._lines.positions(job_ids))
+        for job_id in positions.keys() & self._key_of.keys():
+            ordered = self._ordered[self._key_of[job_id]]
+            positions[job_id] = len(ordered.line.passed) + ordered.places[job_id] + 1
+        return positions
+
+    async def turns(
+        self, job_ids: Sequence[int], *, begun: Collection[int]
+    ) -> Mapping[int, StartOrder]:
+        """Return where waiting jobs with a place stand, as the lines were last read."""
+        turns = dict(await self._lines.turns(job_ids, begun=begun))
+        for job_id in turns.keys() & self._key_of.keys():
+            if turns[job_id].number is not None:
+                ordered = self._ordered[self._key_of[job_id]]
+                place = ordered.places[job_id]
+                gone = sum(ordered.places.get(each, place) < place for each in begun)
+                number = 1 + place - gone
+                turns[job_id] = replace(turns[job_id], number=number)
+        return turns
