@@ -7,11 +7,12 @@ from random import Random
 from typing import Protocol, Self
 
 from tests.chaos.chats import Seen, Words
-from tests.chaos.program_media import MODELS
+from tests.chaos.program_media import FILMS, MODELS
 from tests.chaos.programs import VECTORS
 from tests.chaos.servers import Book, CountingComfyUI, CountingLlm, shown_number
 from tests.chaos.verdict import Line, Row, Verdict
 
+FILMED = 0.06  # of what is asked in chats; encoding takes its time
 SERVER_DIES = 0.25  # of the program's deaths: a server dies around then, too
 
 
@@ -122,6 +123,10 @@ class FakeInstallation:
 
     def words(self, random: Random, number: int) -> Words:
         model = random.choice((*self._PICTURES, *self._TEXTS))
+        if random.random() < FILMED:
+            film = {"seconds": 1, "steps": 4}
+            prompt = f"request number {number}"
+            return Words(command="film", model=FILMS, prompt=prompt, options=film)
         command = "image" if model in self._PICTURES else "ask"
         return Words(command=command, model=model, prompt=f"request number {number}")
 

@@ -16,6 +16,7 @@ from typing import Any
 from aiohttp import web
 from PIL import Image
 
+from backends.media.metadata.kinds import is_film, mime_of
 from bot.requests.enhancement import OPENING
 from tests.chaos.chats import Seen
 from tests.fakes.comfyui import FakeComfyUI, _Item
@@ -102,7 +103,10 @@ def answer_words(number: int) -> Sequence[str]:
 def shown_number(seen: Seen) -> int | None:
     """Return the number of the request whose result a message shows, None where it shows none."""
     if seen.pictures and "Cancel" not in seen.buttons:  # a preview is no result
-        return number_of_picture(seen.pictures[0])
+        first = seen.pictures[0]
+        if not is_film(mime_of(first)):
+            return number_of_picture(first)
+        return number_in(seen.text)  # of its caption
     if "This answers" in seen.text and _ENDS in seen.text:
         return number_in(seen.text.partition("This answers")[2])
     return None
