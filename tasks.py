@@ -100,6 +100,12 @@ def docs(_: Sequence[str]) -> int:
     return run(CHECKS["docs"])
 
 
+def build(_: Sequence[str]) -> int:
+    """Build the wheel and the source archive into `dist`."""
+    prepare("dev")
+    return run(["-m", "hatchling", "build", "--clean", "--directory", "dist"])
+
+
 def lock(_: Sequence[str]) -> int:
     """Write the lock files again from pyproject.toml (needs uv)."""
     import tomllib  # noqa: PLC0415  # needs a Python that `main` has accepted
@@ -141,6 +147,7 @@ TASKS: dict[str, Callable[[Sequence[str]], int]] = {
     "check": check,
     "test": test,
     "docs": docs,
+    "build": build,
     "lock": lock,
     "help": show_help,
 }

@@ -62,7 +62,8 @@ def test_what_the_image_copies_is_let_through_and_no_more() -> None:
     assert named is not None
     assert set(named[1].split()) <= through
     packages = {"backends", "bot", "queueing"}
-    assert through == packages | set(named[1].split()) | {"LICENSE", "pyproject.toml"}
+    read = {"LICENSE", "config.example.yaml", "pyproject.toml"}
+    assert through == packages | set(named[1].split()) | read
 
 
 def test_the_image_runs_as_nobody_in_particular() -> None:

@@ -150,7 +150,7 @@ def test_help_lists_every_task_and_an_unknown_one_shows_it(
 def test_make_knows_the_same_tasks() -> None:
     """`make check` would do something else than `tasks.py check`."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for task in ("help", "demo", "check", "test", "lock"):
+    for task in ("help", "demo", "check", "test", "build", "lock"):
         assert f"tasks.py {task}\n" in makefile
         assert task in tasks.TASKS
 

@@ -12,6 +12,7 @@ from zipfile import ZipFile
 
 import pytest
 
+import tasks
 from backends.media import films
 from bot.version import version
 from tests.fakes.process import serving
@@ -27,11 +28,10 @@ chats: {{web: {{port: 0}}}}
 """
 
 
-def built(folder: Path, where: Path, *kinds: str) -> Path:
-    """Build in a folder what pip and uv would; return the one file of the last kind."""
-    for kind in kinds:
-        done(sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(where), cwd=folder)
-    (file,) = where.glob("*.whl" if kinds[-1] == "wheel" else "*.tar.gz")
+def built(folder: Path, where: Path, kind: str) -> Path:
+    """Build in a folder what pip and uv would; return the file."""
+    done(sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(where), cwd=folder)
+    (file,) = where.iterdir()
     return file
 
 
@@ -94,9 +94,10 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_file_of_the_packages_is_in_the_wheel(wheel: Path) -> None:
     """An installed bot would lack a migration, a workflow or the page."""
     own = {f"usher_bot/{file.name}" for file in (ROOT / "usher_bot").glob("*.py")}
+    own.add("usher_bot/config.example.yaml")
     packed = {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert packed == own | set(shipped())
-    assert len(own) == 2
+    assert len(own) == 3
 
 
 def test_one_name_and_its_commands_come_to_a_persons_machine(wheel: Path) -> None:
@@ -110,13 +111,18 @@ def test_one_name_and_its_commands_come_to_a_persons_machine(wheel: Path) -> Non
     assert set(entries["console_scripts"]) == COMMANDS
 
 
-def test_the_source_archive_makes_the_same_wheel(sdist: Path, wheel: Path, tmp_path: Path) -> None:
+def test_the_source_archive_makes_the_same_wheel(
+    sdist: Path, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Those who build it themselves would run something that no one has tried."""
     done(sys.executable, "-m", "tarfile", "--extract", str(sdist), str(tmp_path), cwd=tmp_path)
     (folder,) = tmp_path.iterdir()
-    again = built(folder, tmp_path / "dist", "wheel")
-    assert again.name == wheel.name
-    assert again.read_bytes() == wheel.read_bytes()
+    monkeypatch.setattr(tasks, "ROOT", folder)
+    monkeypatch.setattr(tasks, "PYTHON", sys.executable)
+    monkeypatch.setattr(tasks, "prepare", lambda _: None)
+    assert tasks.main(["build"]) == 0
+    assert {file.name for file in (folder / "dist").iterdir()} == {sdist.name, wheel.name}
+    assert (folder / "dist" / wheel.name).read_bytes() == wheel.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -138,6 +144,12 @@ def test_the_demo_runs_from_the_wheel(installed: Path, tmp_path: Path) -> None:
     demo = [str(installed / "usher-bot"), "demo", "--speed", "100", "--out", "out", "--say", said]
     told = done(*demo, cwd=tmp_path, timeout_s=280)
     assert [file.suffix for file in (tmp_path / "out").iterdir()] == [made], told
+
+
+def test_every_setting_is_shown_by_the_wheel(installed: Path, tmp_path: Path) -> None:
+    """A person without the repository could not know them."""
+    told = done(str(installed / "usher"), "example", cwd=tmp_path)
+    assert told == (ROOT / "config.example.yaml").read_text(encoding="utf-8")
 
 
 async def test_check_works_from_the_wheel(installed: Path, tmp_path: Path) -> None:

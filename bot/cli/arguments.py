@@ -48,6 +48,8 @@ def parser() -> argparse.ArgumentParser:
     backup.set_defaults(command="backup")
 
     _database_commands(commands.add_parser("db", help="look after the database"))
+    example = commands.add_parser("example", help="print a configuration with every setting")
+    example.set_defaults(command="example")
     commands.add_parser("version", help="print the version").set_defaults(command="version")
     return top
 

@@ -128,6 +128,12 @@ def _db_copy(arguments: argparse.Namespace) -> int:
     return 0 if database.copy(arguments) else BROKEN
 
 
+def _example(_: argparse.Namespace) -> int:
+    # Beside the packages: in a checkout, in a wheel and in the image.
+    print((Path(__file__).parents[2] / "config.example.yaml").read_text(encoding="utf-8"), end="")
+    return 0
+
+
 def _version(_: argparse.Namespace) -> int:
     print(f"usher {version()}")
     return 0
@@ -153,5 +159,6 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "backup": _backup,
     "db check": _db_check,
     "db copy": _db_copy,
+    "example": _example,
     "version": _version,
 }

@@ -60,7 +60,7 @@ def read(text: str, environ: Mapping[str, str]) -> Document:
     try:
         node = yaml.compose(text, Loader=_Loader)
         if node is None:
-            text = "the file is empty: copy config.example.yaml"
+            text = "the file is empty: `usher example` prints every setting"
             document.problems.append(ConfigProblem(path=(), text=text))
         else:
             document.value = _Reader(document, environ).value(node, ())

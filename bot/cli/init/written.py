@@ -31,7 +31,7 @@ def configuration(made: Arrangement) -> str:
     """Return the text of the configuration."""
     return "\n".join(
         (
-            "# Made by `usher init`. Every setting there is: config.example.yaml. After a change:",
+            "# Made by `usher init`. `usher example` prints every setting there is. After a change:",
             "# `usher check`. Models need no line here: what a server has is offered by itself.",
             "",
             *_hosts(made.hosts),

@@ -63,7 +63,7 @@ def test_a_missing_file_is_told_in_a_sentence(
     """A newcomer would meet a traceback first."""
     assert cli.main(["check", "-c", str(tmp_path / "none.yaml")]) == 1
     told = capsys.readouterr().err
-    assert "none.yaml: there is no such file: copy config.example.yaml" in told
+    assert "none.yaml: there is no such file: `usher init` writes one" in told
 
 
 def test_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:

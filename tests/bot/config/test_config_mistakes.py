@@ -264,8 +264,8 @@ def test_a_model_larger_than_its_card_is_a_warning_where_the_server_can_offload(
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "config.yaml: the file is empty: copy config.example.yaml"),
-        ("# a comment\n", "config.yaml: the file is empty: copy config.example.yaml"),
+        ("", "config.yaml: the file is empty: `usher example` prints every setting"),
+        ("# a comment\n", "config.yaml: the file is empty: `usher example` prints every setting"),
         ("a:\n  b: 1\n   c: 2\n", "config.yaml:3: cannot be read: a name and its"),
         ("a:\n  b: x\n c: 2\n", "config.yaml:3: cannot be read: the indentation of this line"),
         ("a:\n  - 1\n - 2\n", "config.yaml:3: cannot be read: the indentation of this line"),
