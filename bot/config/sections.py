@@ -307,10 +307,14 @@ class ClusterConfig(Section):
 
 
 class RetentionConfig(Section):
-    """How long delivered work stays, for `/show` and its buttons: by age and by size."""
+    """How long delivered work stays, for `/show` and its buttons: by age and by size.
+
+    `history_s` is how long the figures of what was done stay, which say nothing of people.
+    """
 
     days: Annotated[float, Field(gt=0, le=36500)] = 7
     size_mb: Megabytes = Field(default=20 * 1024, alias="size")
+    history_s: Annotated[Duration, Field(ge=86400)] = Field(default=90 * 86400.0, alias="history")
 
 
 class LoggingConfig(Section):

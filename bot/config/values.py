@@ -41,10 +41,10 @@ def megabytes_or_auto(value: object) -> object:
 
 def _duration(value: object) -> object:
     """Read "30min" as 1800 seconds."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h)?\s*", str(value))
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h|d)?\s*", str(value))
     if match is None or isinstance(value, bool):
-        raise ValueError("must be a time with its unit, such as 30min, 90s or 2h")
-    return float(match[1]) * {None: 1, "s": 1, "min": 60, "h": 3600}[match[2]]
+        raise ValueError("must be a time with its unit, such as 30min, 90s, 2h or 90d")
+    return float(match[1]) * {None: 1, "s": 1, "min": 60, "h": 3600, "d": 86400}[match[2]]
 
 
 def _idle(value: object) -> object:

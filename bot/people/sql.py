@@ -20,7 +20,14 @@ _OWN = (
 
 # ---------------------------------------------------------------- people
 
+_SET_BY_ADMINS = ("lane", "max_open", "per_hour", "banned_at")
+
 PERSON = f'SELECT {PERSON_COLUMNS} FROM people WHERE "user" = ?'
+PEOPLE_SET_BY_ADMINS = (
+    f"SELECT {PERSON_COLUMNS} FROM people WHERE "
+    + " OR ".join(f"{column} IS NOT NULL" for column in _SET_BY_ADMINS)
+    + ' ORDER BY "user"'
+)
 FORGET_CHOICES = (
     f'UPDATE people SET {", ".join(f"{column} = NULL" for column in _OWN)} WHERE "user" = ?'
 )

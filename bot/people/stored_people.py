@@ -24,6 +24,17 @@ class StoredPeople:
         """Return a person; one without any settings when nothing is known."""
         return await self._database.read(lambda connection: _held_to_service(connection, user))
 
+    async def known(self, users: Sequence[str]) -> Sequence[Person]:
+        """Return these people, then those whom an admin has banned or given other limits."""
+
+        def query(connection: Connection) -> Sequence[Person]:
+            found = {user: _held_to_service(connection, user) for user in users}
+            for row in connection.execute(sql.PEOPLE_SET_BY_ADMINS).fetchall():
+                found.setdefault(row[0], _person(row))
+            return list(found.values())
+
+        return await self._database.read(query)
+
     async def change(self, user: str, **changes: str | float | None) -> Person:
         """Set some of a person's fields and return the person as they are now."""
         if not changes:

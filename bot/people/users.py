@@ -1,6 +1,6 @@
 """What is known of people: their own and admins' settings for them, and the port for both."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -49,6 +49,13 @@ class Person:
 
 LanguageTold = Callable[[str, str | None], None]
 """Called when a person chooses a language, or (None) leaves it to their chats."""
+
+
+class KnownPeople(Protocol):
+    """Lists people for an operator."""
+
+    async def known(self, users: Sequence[str]) -> Sequence[Person]:
+        """Return these people, then those whom an admin has banned or given other limits."""
 
 
 class People(Protocol):

@@ -19,6 +19,9 @@ from bot.gateway.gateway import Gateway, Settings
 from bot.gateway.jobs.endings import JobEndings
 from bot.gateway.jobs.hook_calls import HookSettings
 from bot.gateway.server import unmeasured
+from bot.history.operator_reader import OperatorReader
+from bot.history.progress import RunningFractions
+from bot.history.reading import OperatorRecords
 from bot.metrics.delivery_counts import DeliveryCounts
 from bot.metrics.instruments import Instruments
 from bot.people import api_keys
@@ -177,6 +180,26 @@ def presenter(given: Groundwork, platforms: Sequence[ChatPlatform], commands: Co
         busy_after=lambda: given.config.limits.busy_after_s,
         readings=Readings(commands.admission, stored.people, given.queue.jobs),
         meter=None if given.instruments is None else DeliveryCounts(given.instruments),
+    )
+
+
+# ------------------------------------------------------------ operators
+
+
+def operator_records(given: Groundwork) -> OperatorRecords:
+    """Return what an operator is shown, following the queue from now on."""
+    stored, fractions = given.stored, RunningFractions()
+    given.queue.events.subscribe(fractions.on_event)
+    return OperatorReader(
+        status=given.queue.status,
+        fractions=fractions,
+        history=stored.history,
+        usage=stored.usage,
+        gpu=given.queue.jobs,
+        people=stored.people,
+        access=given.access,
+        audit=stored.audit,
+        clock=given.clock,
     )
 
 

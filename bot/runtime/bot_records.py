@@ -9,6 +9,8 @@ from bot.chat.records.stored_records import StoredRecords
 from bot.config.load import Config
 from bot.gateway.jobs.hooks import derived_key
 from bot.gateway.stored_attendance import StoredAttendance
+from bot.history.stored_history import StoredHistory
+from bot.history.stored_usage import StoredUsage
 from bot.people.audit_log import AuditLog
 from bot.people.invites import Invites
 from bot.people.stored_api_keys import StoredApiKeys
@@ -17,7 +19,6 @@ from bot.people.stored_invites import StoredInvites
 from bot.people.stored_people import StoredPeople
 from bot.people.stored_received import StoredReceived
 from bot.people.stored_uploads import StoredUploads
-from bot.people.users import People
 from bot.runtime.past_pictures import ResultPictures
 from queueing.core.ports import Clock
 from queueing.store import Database, StoredFiles
@@ -28,7 +29,7 @@ class BotRecords:
     """The bot's own records of one database."""
 
     records: StoredRecords
-    people: People
+    people: StoredPeople
     keys: StoredApiKeys
     audit: AuditLog
     chat_log: StoredLog
@@ -39,6 +40,8 @@ class BotRecords:
     hook_key: bytes
     attendance: StoredAttendance
     received: StoredReceived
+    history: StoredHistory
+    usage: StoredUsage
 
 
 async def read_records(database: Database, config: Config, clock: Clock) -> BotRecords:
@@ -59,6 +62,8 @@ async def read_records(database: Database, config: Config, clock: Clock) -> BotR
         hook_key=derived_key(key),
         attendance=StoredAttendance(database),
         received=StoredReceived(database, config.limits.files_per_hour_mb, clock),
+        history=StoredHistory(database),
+        usage=StoredUsage(database),
     )
 
 

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from backends.common.memory import NvmlProbe
 from bot.config.config import Config
+from bot.history.recorder import HistoryRecorder
 from bot.requests.admission import AdmissionService
 from bot.runtime import assembly
 from bot.runtime.assembly import Groundwork
@@ -123,8 +124,22 @@ def upkeep(
     return (
         tidy(parts.database, parts.store, chat_log, setup.clock, retention),
         discover(parts.queue.models, parts.backends, parts.looked, parts.discover_again),
+        _recorder(setup, parts, given).run(),
         *_endings(given),
     )
+
+
+def _recorder(setup: BotSetup, parts: QueueParts, given: Groundwork) -> HistoryRecorder:
+    """Return what writes the history, following the queue."""
+    made = HistoryRecorder(
+        given.stored.history,
+        parts.queue.promises,
+        setup.clock,
+        keep_s=setup.in_force.config.retention.history_s,
+    )
+    parts.queue.events.subscribe(made.on_event)
+    parts.queue.hosts.subscribe(made.on_hosts)
+    return made
 
 
 def _endings(given: Groundwork) -> tuple[Coroutine[Any, Any, None], ...]:

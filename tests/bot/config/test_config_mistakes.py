@@ -123,7 +123,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
         (["defaults: {image: 7}"], "config.yaml:10: defaults.image: must be text"),
         (
             ["conversation: {idle: soon}"],
-            "config.yaml:10: conversation.idle: must be a time with its unit, such as 30min, 90s or 2h",
+            "config.yaml:10: conversation.idle: must be a time with its unit, such as 30min, 90s, 2h or 90d",
         ),
         (["retention: {days: .inf}"], "config.yaml:10: retention.days: must be a number"),
         (["retention: {days: nan}"], "config.yaml:10: retention.days: must be a number"),

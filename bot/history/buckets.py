@@ -1,0 +1,160 @@
+"""Buckets: what happened in a minute or an hour, to a model or on a host. Pure.
+
+Buckets are added, so it does not matter in which order, or in how many parts, they arrive.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from math import floor
+from typing import NamedTuple, Self
+
+from bot.history.histogram import Histogram
+from queueing.core.jobs import Job, JobState
+from queueing.core.problems import Problem
+from queueing.core.standings import Promised
+
+MINUTE_S, HOUR_S = 60, 3600
+GRAINS = (MINUTE_S, HOUR_S)
+"""The lengths of buckets that are kept, in seconds."""
+
+
+class BucketKey(NamedTuple):
+    """A bucket: the first second of its minute, and the model or host."""
+
+    at: int
+    name: str
+
+
+def beginning(moment: float, grain_s: int) -> int:
+    """Return the first second of the bucket of a moment."""
+    return floor(moment / grain_s) * grain_s
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EndedJob:
+    """What is counted of a job that has ended."""
+
+    id: int
+    model: str
+    state: JobState
+    queued_at: float
+    started_at: float | None
+    finished_at: float
+    error: str | None
+    promised: Promised | None = None
+
+
+def ended_job(job: Job, promised: Promised | None) -> EndedJob:
+    """Return what is counted of a job that has just ended."""
+    return EndedJob(
+        id=job.id,
+        model=job.model,
+        state=job.state,
+        queued_at=job.queued_at,
+        started_at=job.started_at,
+        finished_at=job.queued_at if job.finished_at is None else job.finished_at,
+        error=job.error,
+        promised=promised,
+    )
+
+
+class _Sum:
+    """Adds field by field."""
+
+    __slots__ = ()
+
+    def plus(self, other: Self) -> Self:
+        """Return the sum of both."""
+        names = [each.name for each in fields(self)]  # type: ignore[arg-type]
+        return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
+
+@dataclass(frozen=True, slots=True)
+class CountsByName:
+    """Numbers by name, such as failed jobs by cause."""
+
+    by_name: Mapping[str, int] = field(default_factory=dict)
+
+    def __add__(self, other: "CountsByName") -> "CountsByName":
+        """Return the sums by name."""
+        sums = dict(self.by_name)
+        for name, count in other.by_name.items():
+            sums[name] = sums.get(name, 0) + count
+        return CountsByName(sums)
+
+    def written(self) -> str:
+        """Return them as text: `away:2 memory:1`."""
+        return " ".join(f"{name}:{self.by_name[name]}" for name in sorted(self.by_name))
+
+    @classmethod
+    def read(cls, text: str) -> "CountsByName":
+        """Return the counts that `written` wrote."""
+        pairs = (pair.rpartition(":") for pair in text.split())
+        return cls({name: int(count) for name, _, count in pairs})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelBucket(_Sum):
+    """What happened to a model's jobs and copies.
+
+    A job counts when it ends; `waits` and `services` are those of jobs that began, `service_s` and
+    `load_s` how long jobs ran and loads took, all together.
+    """
+
+    done: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    service_s: float = 0.0
+    waits: Histogram = field(default_factory=Histogram)
+    services: Histogram = field(default_factory=Histogram)
+    loads: int = 0
+    failed_loads: int = 0
+    load_s: float = 0.0
+    evictions: int = 0
+    given: int = 0
+    kept: int = 0
+    errors: CountsByName = field(default_factory=CountsByName)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostBucket(_Sum):
+    """How long a host ran, loaded, idled and was down, and what was loaded and evicted there."""
+
+    run_s: float = 0.0
+    loading_s: float = 0.0
+    idle_s: float = 0.0
+    down_s: float = 0.0
+    loads: int = 0
+    failed_loads: int = 0
+    load_s: float = 0.0
+    evictions: int = 0
+
+
+def bucket_of(job: EndedJob) -> ModelBucket:
+    """Return what one job adds to the bucket of its end."""
+    began = job.started_at is not None
+    service_s = max(0.0, job.finished_at - job.started_at) if job.started_at is not None else 0.0
+    wait_s = max(0.0, job.started_at - job.queued_at) if job.started_at is not None else 0.0
+    done, failed = job.state is JobState.COMPLETED, job.state is JobState.FAILED
+    promised = job.promised if done else None
+    return ModelBucket(
+        done=int(done),
+        failed=int(failed),
+        cancelled=int(job.state is JobState.CANCELLED),
+        service_s=service_s,
+        waits=Histogram.of(wait_s) if began else Histogram(),
+        services=Histogram.of(service_s) if began else Histogram(),
+        given=int(promised is not None),
+        kept=int(promised is not None and promised.kept(job.finished_at)),
+        errors=CountsByName({Problem.read(job.error).what: 1} if failed and job.error else {}),
+    )
+
+
+def tallied(jobs: Iterable[EndedJob]) -> Mapping[BucketKey, ModelBucket]:
+    """Return what jobs come to, by the minute of their end and their model."""
+    sums: defaultdict[BucketKey, ModelBucket] = defaultdict(ModelBucket)
+    for job in jobs:
+        key = BucketKey(beginning(job.finished_at, MINUTE_S), job.model)
+        sums[key] = sums[key].plus(bucket_of(job))
+    return sums

@@ -1,0 +1,98 @@
+"""A queue with its history on one database, in virtual time; it can be stopped, killed and begun again."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from bot.chat.records.stored_records import MIGRATIONS
+from bot.history.operator_reader import OperatorReader
+from bot.history.progress import RunningFractions
+from bot.history.recorder import HistoryRecorder
+from bot.history.stored_history import StoredHistory
+from bot.history.stored_usage import StoredUsage
+from bot.people.access import Access, PersonLimits
+from bot.people.stored_audit import StoredAuditLog
+from bot.people.stored_people import StoredPeople
+from queueing.service.jobqueue import JobQueue
+from queueing.store import Database, JobStore, open_database
+from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model
+
+KEPT_S = 90 * 86400.0
+
+
+@dataclass
+class RecordedQueue:
+    """What a running bot has of its history."""
+
+    queue: JobQueue
+    database: Database
+    recorder: HistoryRecorder
+    reader: OperatorReader
+    people: StoredPeople
+    audit: StoredAuditLog
+
+
+@dataclass
+class Recording:
+    """An installation whose history outlives its queues."""
+
+    installation: Installation = field(default_factory=lambda: two_cards("sqlite://"))
+
+    @asynccontextmanager
+    async def opened(self, *, kill: bool = False) -> AsyncIterator[RecordedQueue]:
+        """Run a queue and write its history; with `kill`, nothing is written at the end."""
+        clock = self.installation.clock
+        database = await open_database(self.installation.url, migrations=(MIGRATIONS,), inline=True)
+        async with self.installation.queue(JobStore(database)) as queue:
+            history, fractions = StoredHistory(database), RunningFractions()
+            recorder = HistoryRecorder(history, queue.promises, clock, keep_s=KEPT_S)
+            queue.events.subscribe(recorder.on_event)
+            queue.hosts.subscribe(recorder.on_hosts)
+            queue.events.subscribe(fractions.on_event)
+            people, audit = StoredPeople(database), StoredAuditLog(database)
+            reader = OperatorReader(
+                status=queue.status,
+                fractions=fractions,
+                history=history,
+                usage=StoredUsage(database),
+                gpu=queue.jobs,
+                people=people,
+                access=Access(["web:1"], PersonLimits()),
+                audit=audit,
+                clock=clock,
+            )
+            writing = asyncio.create_task(recorder.run())
+            await asyncio.sleep(1.0)  # until the servers have been asked, nothing is promised
+            yield RecordedQueue(queue, database, recorder, reader, people, audit)
+            if kill:
+                _forget(recorder)
+            writing.cancel()
+            await asyncio.wait([writing])
+
+    async def draw(self, there: RecordedQueue, model: str, count: int = 1, **new: object) -> None:
+        """Ask for pictures one after the other, as a person does who is told when each is done."""
+        for _ in range(count):
+            asked = self.installation.new(model, "cat", **new)
+            job = await there.queue.submitter.submit(asked, limits=NO_LIMITS)
+            await there.queue.status.standings([job])
+            await ended(there.queue, job)
+
+
+def _forget(recorder: HistoryRecorder) -> None:
+    """Have it know nothing any more, as after a kill."""
+    fresh = HistoryRecorder(recorder._history, recorder._promises, recorder._clock, keep_s=KEPT_S)
+    recorder.__dict__.update(fresh.__dict__)
+
+
+def two_cards(url: str) -> Installation:
+    """Return a card that two models share one at a time, and an idle one."""
+    return Installation.of(
+        [
+            image_model("flux", "comfy", vram_mb=16000),
+            image_model("sdxl", "comfy", vram_mb=16000),
+            image_model("turbo", "other"),
+        ],
+        [host("gpu-1", "comfy"), host("gpu-2", "other")],
+        url=url,
+    )
