@@ -442,12 +442,34 @@ class Fleet:
         return self.budget.usable_mb(self.catalog.hosts[host])
 
     def vram_mb(self, spec: ModelSpec) -> int:
-        """Return what a copy takes; one of unknown size takes a whole host until it is measured."""
+        """Return what a copy takes; one of unknown size takes all that may become free on a host."""
         known_mb = self.known_vram_mb(spec)
         if known_mb is not None:
             return known_mb
-        hosts = (self.catalog.hosts[self.catalog.host_of[name]] for name in self.serving(spec))
-        return self.budget.vram_mb(spec, hosts)
+        hosts = {self.catalog.host_of[name] for name in self.serving(spec)}
+        rooms = (
+            self.budget.unknown_mb(self.catalog.hosts[host], self._kept_mb(host)) for host in hosts
+        )
+        return max(rooms, default=0)
+
+    def _kept_mb(self, host: str) -> int:
+        """Return what copies of known size take on a host that never leave it for another model.
+
+        Nothing can be left beside one of unknown size, so those do not count.
+        """
+        return sum(
+            copy.vram_mb
+            for (model, backend), copy in self._copies.items()
+            if self.catalog.host_of[backend] == host
+            and ((model, backend) in self.pins or self._keeps(backend))
+            and (spec := self.catalog.models.get(model)) is not None
+            and self.known_vram_mb(spec) is not None
+        )
+
+    def _keeps(self, backend: str) -> bool:
+        """Return whether a server drops no model, neither on request nor for another one."""
+        bound = self.catalog.backends[backend].max_models
+        return bound is None and not self._backends[backend].can_unload
 
     def known_vram_mb(self, spec: ModelSpec) -> int | None:
         """Return what a copy takes, None until it is measured."""

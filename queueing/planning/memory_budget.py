@@ -3,7 +3,7 @@
 Memory only; receives measurements, and never measures itself.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from queueing.core.catalog import HostSpec, ModelSpec
 
@@ -74,9 +74,11 @@ class Budget:
         learned_mb = self._learned_mb.get(model.name, 0)
         return (learned_mb or None) if model.vram_mb is None else max(model.vram_mb, learned_mb)
 
-    def vram_mb(self, model: ModelSpec, hosts: Iterable[HostSpec]) -> int:
-        """Return what a copy takes; one of unknown size takes a whole host until it is measured."""
-        known_mb = self.known_mb(model)
-        if known_mb is not None:
-            return known_mb
-        return max((host.usable_mb for host in hosts), default=0)
+    def unknown_mb(self, host: HostSpec, kept_mb: int) -> int:
+        """Return what a copy of unknown size takes until it is measured: all that may become free.
+
+        That is the whole host, or what is left beside `kept_mb` of copies that never leave it: a
+        model that waited for those as well would wait for ever.
+        """
+        left_mb = self.usable_mb(host) - kept_mb
+        return left_mb if kept_mb and left_mb > 0 else host.usable_mb

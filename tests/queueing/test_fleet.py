@@ -148,6 +148,19 @@ def test_a_model_that_takes_nothing_is_not_one_of_unknown_size(fleet: Fleet) -> 
     assert fleet.vram_mb(replace(FLUX, vram_mb=None)) == CARD.usable_mb
 
 
+def test_a_model_of_unknown_size_takes_what_can_become_free(fleet: Fleet) -> None:
+    """It would wait for ever for what never leaves, or be loaded into memory of another program."""
+    unknown = replace(FLUX, name="sdxl", vram_mb=None)
+    fleet.ready(FLUX, "comfy")
+    assert fleet.vram_mb(unknown) == CARD.usable_mb
+    fleet.pin("flux", "comfy")
+    assert fleet.vram_mb(unknown) == CARD.usable_mb - 8000
+    fleet.measured("gpu", 24000, 24000 - 8000 - 6000)
+    assert fleet.vram_mb(unknown) == fleet.usable_mb("gpu") - 8000
+    fleet.measured("gpu", 24000, 0)  # nothing is left: it needs the whole card
+    assert fleet.vram_mb(unknown) == CARD.usable_mb
+
+
 def test_failed_loads_in_a_row_pause_ever_longer(fleet: Fleet, clock: HandClock) -> None:
     """A broken model would be loaded in a tight loop."""
     pauses = []

@@ -212,6 +212,68 @@ def test_a_model_of_unknown_size_has_a_card_alone_until_it_was_measured() -> Non
     run(scenario())
 
 
+@pytest.mark.parametrize("kept", ["by its server", "by an admin"])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_model_of_unknown_size_is_measured_beside_what_never_leaves(
+    kept: str, known: bool
+) -> None:
+    """Without any size in the configuration, a llama-server would keep every other model out."""
+
+    async def scenario() -> None:
+        models = [
+            image_model("flux", vram_mb=None),
+            image_model("llama", "old", vram_mb=6000 if known else None),
+        ]
+        installation = Installation.of(models, [host("gpu", "comfy", "old")])
+        installation.memory = FakeProbe(installation.cards)
+        installation.servers["comfy"].sizes["flux"] = 9000
+        installation.servers["old"].sizes["llama"] = 6000
+        backends = installation.connect()
+        backends["old"].can_unload = kept == "by an admin"
+        store = JobStore(await open_database("sqlite://", inline=True))
+        queue = installation.build(store, backends)
+        running = asyncio.create_task(queue.run())
+        if kept == "by an admin":
+            await queue.preloads.preload("llama", None)
+        else:
+            first = await queue.submitter.submit(installation.new("llama", "a"), limits=NO_LIMITS)
+            await ended(queue, first)
+        job = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+        assert (await ended(queue, job)).state is JobState.COMPLETED
+        sizes = {model.name: model.vram_mb for model in queue.status.snapshot().models}
+        assert sizes["flux"] == 9000
+        assert installation.servers["old"].memory == {"llama"}
+        running.cancel()
+        await asyncio.wait([running])
+        await store.aclose()
+
+    run(scenario())
+
+
+def test_beside_a_model_that_never_leaves_and_is_not_measured_nothing_is_loaded() -> None:
+    """A server that has taken the whole card would make every load of others fail."""
+
+    async def scenario() -> None:
+        models = [image_model("flux", vram_mb=None), image_model("llama", "old", vram_mb=None)]
+        installation = Installation.of(models, [host("gpu", "comfy", "old")])
+        backends = installation.connect()
+        backends["old"].can_unload = False
+        store = JobStore(await open_database("sqlite://", inline=True))
+        queue = installation.build(store, backends)
+        running = asyncio.create_task(queue.run())
+        first = await queue.submitter.submit(installation.new("llama", "a"), limits=NO_LIMITS)
+        await ended(queue, first)
+        job = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+        await asyncio.sleep(1000)
+        standing = (await queue.status.standings([job]))[job.id]
+        assert standing.reason == Reason(why=Blocked.KEPT, model="flux", host="gpu", other="llama")
+        running.cancel()
+        await asyncio.wait([running])
+        await store.aclose()
+
+    run(scenario())
+
+
 def test_a_load_waits_for_a_database_that_cannot_note_it() -> None:
     """A crash during a load would leave memory taken that no restart knows of."""
 

@@ -122,7 +122,7 @@ def _arranged(
 
 def _invited(chat: tokens.ChatPlan, terminal: Terminal) -> tokens.ChatPlan:
     if chat.account:
-        terminal.tell(f"{chat.kind.title}: {chat.account.name}; invite it: {chat.account.invite}")
+        terminal.tell(f"  That is {chat.account.name}; invite it with {chat.account.invite}")
     return chat
 
 

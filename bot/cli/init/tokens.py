@@ -45,14 +45,14 @@ def kinds(telegram_api: str | None) -> tuple[ChatKind, ...]:
             name="discord",
             title="Discord",
             variable="DISCORD_TOKEN",
-            made="https://discord.com/developers/applications, docs/discord.md says how",
+            made="https://discord.com/developers/applications makes a bot and its token (docs/discord.md)",
             account=discord_account,
         ),
         ChatKind(
             name="telegram",
             title="Telegram",
             variable="TELEGRAM_TOKEN",
-            made="@BotFather makes one, docs/telegram.md says how",
+            made="@BotFather makes a bot and its token (docs/telegram.md)",
             account=partial(telegram_account, api_url=telegram_api),
         ),
     )
@@ -64,9 +64,14 @@ def plan(kind: ChatKind, terminal: Terminal, given: Mapping[str, str]) -> ChatPl
     Raises `InitFailed` for one that is refused where no one can be asked for another.
     """
     token, typed = given.get(kind.variable, ""), False
+    if terminal.asks and not token:
+        terminal.tell(f"{kind.title}: {kind.made}.")
     while True:
         if not token:
-            token, typed = terminal.ask_secret(_question(kind)), True
+            question = (
+                f"{kind.title} bot token, not shown while you type; Enter for no {kind.title}"
+            )
+            token, typed = terminal.ask_secret(question), True
         if not token:
             return None
         try:
@@ -82,12 +87,6 @@ def plan(kind: ChatKind, terminal: Terminal, given: Mapping[str, str]) -> ChatPl
             if agreed(terminal, "  Keep this token without having tried it", usual=True):
                 return ChatPlan(kind=kind, token=token)
         token = ""
-
-
-def _question(kind: ChatKind) -> str:
-    return (
-        f"{kind.title} bot token, not shown while you type; Enter for no {kind.title} ({kind.made})"
-    )
 
 
 def _tried(kind: ChatKind, token: str) -> ChatAccount:
