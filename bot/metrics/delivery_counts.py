@@ -12,8 +12,8 @@ class DeliveryCounts:
 
     def edited(self, platform: str, outcome: EditOutcome) -> None:
         """Count an edit of a status message."""
-        self._instruments.edits.labels(platform, outcome).inc()
+        self._instruments.edits(platform, outcome).inc()
 
     def delivered(self, platform: str, seconds: float) -> None:
         """Measure how long after its end a result was shown whole."""
-        self._instruments.delivery.labels(platform).observe(seconds)
+        self._instruments.delivery(platform).observe(seconds)

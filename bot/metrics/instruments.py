@@ -5,9 +5,13 @@ outcomes, routes. A person, a prompt or an address never becomes one.
 """
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
+
+from bot.metrics.queue_state import QueueState
 
 # vLLM's lists, so that panels made for it fit.
 LATENCY_S = (
@@ -23,14 +27,20 @@ SHORT_S = (
     *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1.0, 2.5, 5.0, 10.0, 30.0),
 )
+ERROR_S = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0)
+_LANE = ("lane",)
 _MODEL = ("model_name",)
 
 
 class Instruments:
-    """What parts of the bot count with; each is one metric of `/metrics`."""
+    """What parts of the bot count with; each is one metric of `/metrics`.
+
+    One with labels is called with them, and returns what counts for these.
+    """
 
     def __init__(self, version: str) -> None:
         self.registry = CollectorRegistry()
+        self.queue: QueueState | None = None  # the queue's, while this process holds it
         build = Gauge(
             "usher_build_info",
             "The version that runs; always 1.",
@@ -82,6 +92,22 @@ class Instruments:
             _MODEL,
         )
 
+        self.estimates_given = self._counter(
+            "usher_estimates_given",
+            "Completed jobs whose end someone was told beforehand.",
+            _LANE,
+        )
+        self.estimates_kept = self._counter(
+            "usher_estimates_kept",
+            "Those of them that ended when they were first told to, or nearly.",
+            _LANE,
+        )
+        self.estimate_error = self._histogram(
+            "usher_estimate_error_seconds",
+            "How far the first end told was from the actual one, sooner or later.",
+            ERROR_S,
+            _LANE,
+        )
         self.edits = self._counter(
             "usher_edits",
             "Edits of status messages, by how they ended.",
@@ -96,34 +122,50 @@ class Instruments:
         self.requests = self._counter(
             "usher_api_requests", "Requests to the API, by route.", ("path", "status")
         )
-        self.commit = self._histogram(
+        self.commit = self._plain(
             "usher_store_commit_seconds", "How long a transaction of changes took.", SHORT_S
         )
-        self.lag = self._histogram(
+        self.lag = self._plain(
             "usher_event_loop_lag_seconds", "How late the event loop woke a timer.", SHORT_S
         )
 
     def served(self, path: str, status: int) -> None:
         """Count a request to the API."""
-        self.requests.labels(path, status).inc()
+        self.requests(path, status).inc()
 
-    def _counter(self, name: str, about: str, labels: tuple[str, ...] = ()) -> Counter:
-        return Counter(name, about, labels, registry=self.registry)
+    def _counter(self, name: str, about: str, labels: tuple[str, ...]) -> Callable[..., Counter]:
+        # Remembered, because the library takes longer to find a child than to count with it.
+        return cache(Counter(name, about, labels, registry=self.registry).labels)
 
     def _histogram(
+        self, name: str, about: str, buckets: tuple[float, ...], labels: tuple[str, ...]
+    ) -> Callable[..., Histogram]:
+        return cache(self._plain(name, about, buckets, labels).labels)
+
+    def _plain(
         self, name: str, about: str, buckets: tuple[float, ...], labels: tuple[str, ...] = ()
     ) -> Histogram:
         return Histogram(name, about, labels, registry=self.registry, buckets=buckets)
 
-    def collect(self) -> Iterable[Metric]:
-        """Return what all of them show now, without the moments at which they were made.
+    def now(self) -> "Shown":
+        """Return what is to be shown: the queue as it is now, the rest as it is when written."""
+        return Shown(self.registry, () if self.queue is None else tuple(self.queue.collect()))
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What one scrape shows. Any thread may collect it, and write it in Prometheus's forms."""
+
+    counted: CollectorRegistry
+    queue: Sequence[Metric]
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield each metric, without the moments at which counters were made.
 
         The text form would list those as metrics of their own, one for each counter.
         """
-        for metric in self.registry.collect():
-            metric.samples = [each for each in metric.samples if not _is_creation(metric, each[0])]
+        for metric in self.counted.collect():
+            created = f"{metric.name}_created"
+            metric.samples = [each for each in metric.samples if each.name != created]
             yield metric
-
-
-def _is_creation(metric: Metric, sample: str) -> bool:
-    return sample == f"{metric.name}_created"
+        yield from self.queue

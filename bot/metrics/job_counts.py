@@ -8,6 +8,7 @@ from bot.metrics.instruments import Instruments
 from queueing.core.events import Event, JobChanged, Progressed
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.ports import Clock
+from queueing.core.standings import Promised
 
 _ENDED = {
     JobEvent.COMPLETE: "completed",
@@ -27,11 +28,13 @@ class JobCounts:
         busy: BusyHosts,
         clock: Clock,
         host_of: Callable[[], Mapping[str, str]],
+        promises: Mapping[int, Promised],
     ) -> None:
         self._instruments = instruments
         self._busy = busy
         self._clock = clock
         self._host_of = host_of
+        self._promises = promises
         self._running: dict[int, str] = {}  # the host of each running job
         self._silent: dict[int, Job] = {}  # those that have not said a word yet
 
@@ -55,16 +58,27 @@ class JobCounts:
             self._begin(job)
             if job.sendings == 1 and job.started_at is not None:
                 waited_s = max(0.0, job.started_at - job.queued_at)
-                self._instruments.wait.labels(job.model).observe(waited_s)
+                self._instruments.wait(job.model).observe(waited_s)
             return
         self._end(job, event)
         if job.state.final:
             origin = origin_in(job.reply_to) if job.reply_to else None
             asked = "usher" if origin is None else origin.platform
-            self._instruments.jobs.labels(job.model, job.state.value, asked).inc()
+            self._instruments.jobs(job.model, job.state.value, asked).inc()
         if event is JobEvent.COMPLETE and job.started_at is not None:
             took_s = max(0.0, (job.finished_at or self._clock.now()) - job.started_at)
-            self._instruments.service.labels(job.model).observe(took_s)
+            self._instruments.service(job.model).observe(took_s)
+            self._settle(job)
+
+    def _settle(self, job: Job) -> None:
+        """Compare the end of a completed job with the first one that was told of it."""
+        told, ended_at = self._promises.get(job.id), job.finished_at
+        if told is None or ended_at is None:
+            return
+        self._instruments.estimates_given(job.lane).inc()
+        if told.kept(ended_at):
+            self._instruments.estimates_kept(job.lane).inc()
+        self._instruments.estimate_error(job.lane).observe(abs(ended_at - told.done_at))
 
     def _begin(self, job: Job) -> None:
         host = self._host_of().get(job.backend or "", "")
@@ -77,8 +91,8 @@ class JobCounts:
         self._silent.pop(job.id, None)
         if host is not None:
             self._busy.end(host)
-            self._instruments.attempts.labels(_ENDED[event]).inc()
+            self._instruments.attempts(_ENDED[event]).inc()
 
     def _spoken(self, job: Job) -> None:
         waited_s = max(0.0, self._clock.now() - job.queued_at)
-        self._instruments.first_token.labels(job.model).observe(waited_s)
+        self._instruments.first_token(job.model).observe(waited_s)

@@ -16,12 +16,12 @@ class LoadCounts:
             self._ended(event)
         elif isinstance(event, CopyLeft):
             counter = self._instruments.evictions
-            counter.labels(event.model, event.host, event.why.value).inc()
+            counter(event.model, event.host, event.why.value).inc()
 
     def _ended(self, load: LoadEnded) -> None:
         instruments = self._instruments
         if load.failed:
-            instruments.load_failures.labels(load.model, load.host).inc()
+            instruments.load_failures(load.model, load.host).inc()
             return
-        instruments.loads.labels(load.model, load.host, load.cause.value).inc()
-        instruments.load.labels(load.model).observe(load.seconds)
+        instruments.loads(load.model, load.host, load.cause.value).inc()
+        instruments.load(load.model).observe(load.seconds)

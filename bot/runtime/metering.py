@@ -13,9 +13,9 @@ from bot.metrics.job_counts import JobCounts
 from bot.metrics.load_counts import LoadCounts
 from bot.metrics.loop_lag import watch_loop
 from bot.metrics.queue_state import QueueState
-from bot.queue.service import QueueService
 from bot.runtime.background import beside, keep_served
 from queueing.core.ports import Clock
+from queueing.service.jobqueue import JobQueue
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +26,24 @@ class Meters:
     endpoint: MetricsEndpoint
 
     @asynccontextmanager
-    async def on_queue(self, queue: QueueService, clock: Clock) -> AsyncIterator[None]:
+    async def on_queue(self, queue: JobQueue, clock: Clock) -> AsyncIterator[None]:
         """Measure the queue that this process holds, until the block ends. Raises `StoreError`."""
         busy = BusyHosts(asyncio.get_running_loop().time)
         counts = JobCounts(
-            self.instruments, busy, clock, lambda: queue.models.offer.catalog.host_of
+            self.instruments,
+            busy,
+            clock,
+            lambda: queue.models.offer.catalog.host_of,
+            queue.promises.given,
         )
         counts.found(await queue.jobs.open_jobs())
         queue.events.subscribe(counts.on_event)
         queue.events.subscribe(LoadCounts(self.instruments).on_event)
-        state = QueueState(queue.status.snapshot, busy)
-        self.instruments.registry.register(state)
+        self.instruments.queue = QueueState(queue.status.snapshot, busy)
         try:
             yield
         finally:
-            self.instruments.registry.unregister(state)
+            self.instruments.queue = None
 
 
 @asynccontextmanager

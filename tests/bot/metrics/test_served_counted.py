@@ -107,7 +107,7 @@ async def test_an_edit_that_fails_is_counted_by_its_failure(error: ChatError, ou
         await counted(DeliveryCounts(instruments), "web", edit())
     counted_as = {
         (each.labels["outcome"], each.value)
-        for metric in instruments.collect()
+        for metric in instruments.now().collect()
         for each in metric.samples
         if each.name == "usher_edits_total"
     }
