@@ -20,7 +20,14 @@ def read(environ: Mapping[str, str]) -> EnvironmentFile:
     unread: list[str] = []
     credentials = environ.get("CREDENTIALS_DIRECTORY")
     for folder in (FOLDER, *([Path(credentials)] if credentials else [])):
-        for file in sorted(folder.iterdir()) if folder.is_dir() else ():
+        try:
+            files = sorted(folder.iterdir())
+        except FileNotFoundError:
+            continue
+        except OSError as error:  # such as one of the system's own, for other accounts
+            unread.append(f"{folder}: cannot be read: {_reason(error)}")
+            continue
+        for file in files:
             if not _NAME.fullmatch(file.name) or not file.is_file():
                 continue
             try:

@@ -1,5 +1,6 @@
 """Secrets as files: what Docker, Podman and systemd lay down, one file a secret."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,20 @@ def test_what_lies_beside_the_secrets_is_passed_over(mounted: Path) -> None:
     with pytest.raises(ConfigError, match="TOKEN is not set") as caught:
         loaded(mounted)
     assert len(caught.value.problems) == 1
+
+
+def test_a_folder_of_the_systems_own_is_a_reason_only_where_a_variable_is_missing(
+    mounted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine that keeps other accounts out of /run/secrets nothing would start."""
+
+    def kept_out(_: Path) -> Iterator[Path]:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", kept_out)
+    assert token(loaded(mounted, TOKEN="x")) == "x"
+    with pytest.raises(ConfigError, match="secrets: cannot be read: Permission denied"):
+        loaded(mounted)
 
 
 def test_the_password_of_the_database_is_kept_out_of_the_configuration(mounted: Path) -> None:
