@@ -80,6 +80,22 @@ class NvmlProbe:
         self._told.pop(card, None)
         return found
 
+    async def ask(self, card: str, question: Callable[[Any, Any], Value]) -> Value | None:
+        """Return the answer of a question to a card, asked of NVML and its handle; None for none."""
+        try:
+            found = await self._in_thread(lambda: self._answer(card, question))
+        except (pynvml.NVMLError, TimeoutError, OSError, ValueError) as error:
+            self._tell_once(f"{card}, its programs,", f"{type(error).__name__}: {error}")
+            return None
+        self._told.pop(f"{card}, its programs,", None)
+        return found
+
+    def _answer(self, card: str, question: Callable[[Any, Any], Value]) -> Value:
+        if not self._begun:
+            self._nvml.nvmlInit()
+            self._begun = True
+        return question(self._nvml, self._handle(card))
+
     async def aclose(self) -> None:
         """Release NVML. Idempotent."""
         if self._begun:

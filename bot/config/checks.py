@@ -123,6 +123,9 @@ def _name_problems(config: Config) -> Iterator[ConfigProblem]:
 
 def _quiet_problems(config: Config) -> Iterator[ConfigProblem]:
     for name, host in config.hosts.items():
+        if host.yields_above_mb is not None and host.gpu is None:
+            text = "needs `gpu`, the card of this machine that others are looked for on"
+            yield ConfigProblem(path=("hosts", name, "yield_to_others"), text=text)
         if not host.quiet:
             continue
         zone = host.timezone or config.timezone

@@ -189,6 +189,7 @@ def _host_spec(
         margin=host.margin,
         gpu=host.gpu,
         idle_unload_s=host.unload_after_s,
+        yields_above_mb=host.yields_above_mb,
         quiet=QuietHours(host.quiet, zone) if host.quiet else None,
         backends=backends,
     )

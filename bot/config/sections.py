@@ -55,6 +55,7 @@ _HOST = HostSpec(name="", vram_mb=0, backends=())
 _TIMEOUTS = Timeouts()
 _RULES = Rules()
 _LIMITS = PersonLimits()
+YIELDS_ABOVE_MB = 1024  # a desktop and its windows hold less, a game more
 LaneName = Literal["vip", "normal", "relaxed"]
 _HELD = ("role", "member")
 WORKFLOWS = ("workflow", "picture_workflow", "edit_workflow")  # options that name files
@@ -66,6 +67,13 @@ WORKFLOWS = ("workflow", "picture_workflow", "edit_workflow")  # options that na
 def _off(value: object) -> object:
     """Read "off" as None."""
     return None if value in ("off", False) else value  # no set lookup: the value may be unhashable
+
+
+def _yielding(value: object) -> object:
+    """Read true as the usual size of a game, and false or "off" as never."""
+    if value is True:
+        return YIELDS_ABOVE_MB
+    return None if value in ("off", False) else megabytes_or_auto(value)
 
 
 class BackendConfig(Section):
@@ -93,6 +101,9 @@ class HostConfig(Section):
     gpu: Annotated[str, Field(coerce_numbers_to_str=True)] | None = None
     unload_after_s: Idle | None = Field(default=None, alias="idle_unload")
     quiet: QuietWindows = ()
+    yields_above_mb: Annotated[int | None, BeforeValidator(_yielding)] = Field(
+        default=None, alias="yield_to_others"
+    )
     timezone: Zone | None = None
     backends: dict[Name, BackendConfig] = Field(min_length=1)
 

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from backends.common.memory import NvmlProbe
+from backends.common.programs import CardPrograms
 from bot.config.config import Config
 from bot.history.recorder import HistoryRecorder
 from bot.requests.admission import AdmissionService
@@ -59,6 +60,7 @@ async def open_queue(setup: BotSetup, database: Database, stack: AsyncExitStack)
         clock=setup.clock,
         rules=setup.in_force.config.scheduling.rules(),
         memory=memory,
+        cards=CardPrograms(memory),
         runner=uuid4().hex,
         grace_s=setup.grace_s,
     )

@@ -100,6 +100,7 @@ class HostSpec:
     `margin` is the usable share of `vram_mb`. `gpu` names the local card for NVML (index or
     UUID), None where the card is elsewhere or there is none. `idle_unload_s` is that of models
     where neither they nor their server state one. `quiet` are the hours its owner wants it for.
+    It is left to another program that holds as much of the card as `yields_above_mb`, None for never.
     """
 
     name: str
@@ -109,6 +110,7 @@ class HostSpec:
     gpu: str | None = None
     idle_unload_s: float | None = None
     quiet: QuietHours | None = None
+    yields_above_mb: int | None = None
 
     @property
     def usable_mb(self) -> int:

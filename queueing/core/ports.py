@@ -149,6 +149,28 @@ class Backend(Protocol):
         """Close connections. Idempotent."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CardLook:
+    """One look at a card: what uses it beside the servers of its host.
+
+    `busy` is the share of time in which it works, None if that is unknown. `others_mb` is what the
+    largest program that belongs to no server holds, None where programs cannot be told from servers.
+    """
+
+    busy: float | None = None
+    others_mb: int | None = None
+
+
+class CardWatch(Protocol):
+    """Looks at who uses the cards of this machine."""
+
+    async def use(self, host: HostSpec, loaded: frozenset[str]) -> CardLook | None:
+        """Return who uses the host's card, None when it cannot be asked.
+
+        `loaded` are the host's servers that hold a model now, so that their processes must be seen.
+        """
+
+
 class MemoryProbe(Protocol):
     """Measures the cards of this machine."""
 

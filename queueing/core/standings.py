@@ -149,6 +149,7 @@ class HostStatus:
 
     `foreign_mb` is what other programs hold, as last measured; 0 where nothing measures it. `rest`
     is why it does nothing although no admin has paused it: quiet hours, or another program.
+    `awake_until` is until when it works all the same because an admin wants it to.
     `budget_mb` is what models could take without other programs, `usable_mb` what they may now.
     """
 
@@ -159,6 +160,7 @@ class HostStatus:
     paused: bool
     foreign_mb: int = 0
     rest: Reason | None = None
+    awake_until: float | None = None
     budget_mb: int = 0
 
 

@@ -9,10 +9,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from queueing.core.catalog import Catalog, ModelSpec
+from queueing.core.catalog import Catalog, HostSpec, ModelSpec
 from queueing.core.jobs import Job
 from queueing.core.paused import Paused
 from queueing.core.ports import Backend, Clock
+from queueing.core.quiet_hours import Quiet
 from queueing.core.world import Copy, HostView, Reason, Residency
 from queueing.engine.backend_health import BackendHealth
 from queueing.engine.gpu_meter import GpuMeter
@@ -59,6 +60,7 @@ class Fleet:
         self._loaded_as: dict[tuple[str, str], ModelSpec] = {}
         self._found: set[tuple[str, str]] = set()
         self._view: tuple[Copy, ...] | None = None  # `copies`, until something changes
+        self._yields: dict[str, float] = {}  # by host: since when another program has its card
         self._draining: set[tuple[str, str]] = set()
         self._dropped: set[tuple[str, str]] = set()  # pins whose server has unloaded the model
         self._slots: dict[int, Slot] = {}
@@ -429,9 +431,40 @@ class Fleet:
             usable_mb=self.usable_mb(name),
             budget_mb=host.usable_mb,
             paused=self.paused.stops_host(name),
-            quiet=host.quiet.coming(now) if host.quiet else (),
+            quiet=self._quiet_of(host, now),
+            yields_since=None if self.paused.is_awake(name, now) else self._yields.get(name),
             longest_open_s=host.quiet.longest_open_s(now) if host.quiet else inf,
         )
+
+    def _quiet_of(self, host: HostSpec, now: float) -> tuple[Quiet, ...]:
+        """Return the quiet hours that are kept: an admin may have put the host to work until some end."""
+        if host.quiet is None:
+            return ()
+        spans = host.quiet.coming(now)
+        awake_until = self.paused.awake.get(host.name, now)
+        return tuple(span for span in spans if span.ends_at > awake_until)
+
+    def yields(self, host: str, since: float | None) -> None:
+        """Note since when another program has a host's card, None for no longer."""
+        if since is None:
+            self._yields.pop(host, None)
+        else:
+            self._yields[host] = since
+        self._changed()
+
+    def awake_until(self, host: str) -> float | None:
+        """Return until when a host works because an admin wants it to, None if it need not."""
+        awake = self.paused.is_awake(host, self._clock.now())
+        return self.paused.awake[host] if awake else None
+
+    def rests_until(self, host: str) -> float | None:
+        """Return until when a host rests, as if no admin had put it to work: None if it does not.
+
+        `inf` while another program has its card.
+        """
+        view = replace(self.host_view(host), yields_since=self._yields.get(host))
+        reason = why_rests(view, self._clock.now())
+        return None if reason is None else reason.until or inf
 
     def why_rests(self, host: str) -> Reason | None:
         """Return why a host does nothing now, a pause by an admin aside; None if it does not rest."""

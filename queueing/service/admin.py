@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 
 from queueing.core.catalog import Catalog
-from queueing.core.errors import Refused, StaleJob, Unavailable
+from queueing.core.errors import Refused, StaleJob, StoreError, Unavailable
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.paused import Paused
 from queueing.core.ports import Clock
@@ -21,6 +21,8 @@ from queueing.engine.loader import Loader
 from queueing.engine.scheduler import Router
 
 log = logging.getLogger(__name__)
+
+AWAKE_S = 12 * 3600.0  # how long a host may work on a card that another program uses
 
 
 class Control:
@@ -67,11 +69,28 @@ class Control:
     async def resume(self, *, model: str | None = None, host: str | None = None) -> Paused:
         """Lift the pause of a model or a host, or (with neither) every pause.
 
-        A model's own pause is lifted even while everything is paused; it stays stopped then.
-        Returns what is still paused. Raises `Refused`, `StoreError`. Idempotent.
+        A model's own pause is lifted even while everything is paused; it stays stopped then. A host
+        that rests works until its quiet hours end, or another program has left its card, for at most
+        twelve hours. Returns what is still paused. Raises `Refused`, `StoreError`. Idempotent.
         """
         name = self._known(model, host)
-        return await self._change(lambda paused: paused.without(model=name, host=host))
+        rests_until = None if host is None else self._fleet.rests_until(host)
+
+        def change(paused: Paused) -> Paused:
+            less = paused.without(model=name, host=host)
+            if host is None or rests_until is None:
+                return less
+            return less.waking(host, min(rests_until, self._clock.now() + AWAKE_S))
+
+        return await self._change(change)
+
+    async def rested(self, host: str) -> None:
+        """Let a host rest again at the next reason: the one despite which it works has gone."""
+        if host in self._fleet.paused.awake:
+            try:
+                await self._change(lambda paused: paused.asleep(host))
+            except StoreError as error:
+                log.warning("%s works on when another program comes: %s", host, error)
 
     def _known(self, model: str | None, host: str | None) -> str | None:
         """Return the model's name in the catalog."""

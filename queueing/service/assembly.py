@@ -7,7 +7,7 @@ what it answers. What one part causes outside itself goes through the bus.
 from dataclasses import dataclass
 
 from queueing.core.catalog import Catalog
-from queueing.core.ports import Backend, Clock, MemoryProbe
+from queueing.core.ports import Backend, CardWatch, Clock, MemoryProbe
 from queueing.core.storage import Store
 from queueing.core.world import Rules
 from queueing.engine.attempts import Sending
@@ -18,6 +18,7 @@ from queueing.engine.fleet import Fleet
 from queueing.engine.health_checker import Health
 from queueing.engine.job_runner import Processor
 from queueing.engine.loader import Loader
+from queueing.engine.other_programs import OtherPrograms
 from queueing.engine.outcomes import Outcomes
 from queueing.engine.preloads import Preloads
 from queueing.engine.scheduler import Router
@@ -43,6 +44,7 @@ class Given:
     clock: Clock
     rules: Rules
     memory: MemoryProbe | None
+    cards: CardWatch | None
     runner: str
     bus: EventBus
 
@@ -55,6 +57,7 @@ class Knowledge:
     times: Times
     checkpoint: Checkpoint
     health: Health
+    others: OtherPrograms
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,6 +67,7 @@ class Engine:
     fleet: Fleet
     times: Times
     health: Health
+    others: OtherPrograms
     sending: Sending
     loader: Loader
     processor: Processor
@@ -95,6 +99,7 @@ def assemble(given: Given) -> tuple[Engine, Answers]:
     given.bus.subscribe(engine.router.on_event)
     given.bus.watch_fleet(engine.router.wake)
     given.bus.watch_fleet(answers.control.look)
+    engine.others.gone = answers.control.rested
     given.bus.watch_fleet(answers.hosts.look)
     return engine, answers
 
@@ -108,6 +113,7 @@ def _knowledge(given: Given) -> Knowledge:
         times=times,
         checkpoint=Checkpoint(state=given.store, fleet=fleet, times=times),
         health=health,
+        others=OtherPrograms(fleet=fleet, cards=given.cards, clock=given.clock),
     )
 
 
@@ -161,6 +167,7 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         fleet=fleet,
         times=times,
         health=known.health,
+        others=known.others,
         sending=sending,
         loader=loader,
         processor=processor,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from queueing.core.catalog import Catalog
 from queueing.core.events import Stopping
-from queueing.core.ports import Backend, Clock, MemoryProbe
+from queueing.core.ports import Backend, CardWatch, Clock, MemoryProbe
 from queueing.core.storage import Store
 from queueing.core.world import Rules
 from queueing.service.assembly import Given, assemble
@@ -29,6 +29,7 @@ class JobQueue:
         clock: Clock,
         rules: Rules | None = None,
         memory: MemoryProbe | None = None,
+        cards: CardWatch | None = None,
         runner: str,
         grace_s: float = 8.0,
     ) -> None:
@@ -40,6 +41,7 @@ class JobQueue:
             clock=clock,
             rules=rules or Rules(),
             memory=memory,
+            cards=cards,
             runner=runner,
             bus=EventBus(),
         )
@@ -71,6 +73,7 @@ class JobQueue:
                 await recover(self._given.store, engine, work)
                 async with asyncio.TaskGroup() as services:
                     services.create_task(engine.router.run(work), name="router")
+                    services.create_task(engine.others.watch(), name="other programs")
                     with engine.health.watching(services):
                         await self.reconfiguration.run()
             finally:

@@ -37,6 +37,7 @@ async def recover(store: Store, engine: Engine, work: asyncio.TaskGroup) -> None
     for job in await store.abandoned():
         work.create_task(engine.sending.abandon(job), name=f"abandoned job {job.id}")
     await engine.health.first_look(noted)
+    await engine.others.first_look()
     _clear_half_loads(fleet, noted)
 
 

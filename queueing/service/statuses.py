@@ -50,6 +50,7 @@ def hosts(fleet: Fleet) -> tuple[HostStatus, ...]:
             foreign_mb=fleet.budget.foreign_mb(host.name),
             budget_mb=host.usable_mb,
             rest=fleet.why_rests(host.name),
+            awake_until=fleet.awake_until(host.name),
         )
         for host in fleet.catalog.hosts.values()
     )

@@ -176,7 +176,9 @@ async def test_pauses_are_replaced_whole_and_kept(store: Store, reopen: Open) ->
     """What an admin stopped would go on after a restart, or stay stopped after a resume."""
     assert await store.paused() == Paused()
     await store.note_paused(Paused(everything=True, models=frozenset({"flux"})))
-    paused = Paused(models=frozenset({"flux", "sdxl"}), hosts=frozenset({"gpu-1"}))
+    paused = Paused(
+        models=frozenset({"flux", "sdxl"}), hosts=frozenset({"gpu-1"}), awake={"gpu-2": 5.5}
+    )
     await store.note_paused(paused)
     await store.aclose()
     again = await reopen()

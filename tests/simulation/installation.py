@@ -11,7 +11,7 @@ from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent, NewJob
-from queueing.core.ports import Clock, MemoryProbe
+from queueing.core.ports import CardWatch, Clock, MemoryProbe
 from queueing.core.requests import Capability, TextToImage
 from queueing.core.storage import Admission
 from queueing.core.world import Rules
@@ -51,6 +51,7 @@ class Installation:
     url: str = "sqlite://"
     rules: Rules | None = None
     memory: MemoryProbe | None = None
+    cards_watch: CardWatch | None = None
     clock: Clock = field(default_factory=VirtualClock)
     grace_s: float = 8.0
     events: list[Event] = field(default_factory=list)
@@ -113,6 +114,7 @@ class Installation:
             clock=self.clock,
             rules=self.rules,
             memory=self.memory,
+            cards=self.cards_watch,
             runner="test",
             grace_s=self.grace_s,
         )

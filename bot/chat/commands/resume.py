@@ -1,21 +1,29 @@
 """`/resume [model or host]`, for admins: lift its pause; without either, every pause."""
 
 from bot.chat.api.answers import Answer
+from bot.chat.api.content import Moment
 from bot.chat.api.table import Command
 from bot.chat.commands.context import Call, Context, audited, reply
 from bot.chat.commands.pause import COMMAND as PAUSE
 from bot.chat.commands.target import meant_target, subject, words
 from bot.chat.texts import word
 from queueing.core.paused import Paused
+from queueing.core.standings import QueueSnapshot
+from queueing.core.world import Blocked, Reason
 
 COMMAND = Command(name="resume", help="command.resume", admin=True, params=PAUSE.params)
 
 
 async def handle(context: Context, call: Call) -> Answer:
     model, host = meant_target(context.catalog, call)
-    before = context.queue.status.snapshot().paused
+    snapshot = context.queue.status.snapshot()
+    before, rest = snapshot.paused, _rest(snapshot, host)
     still = await context.queue.admin.resume(model=model, host=host)
-    if before.without(model=model, host=host) == before:
+    if host is not None and rest is not None:
+        await audited(context, call, "resume", host)
+        key = "resume.in_quiet" if rest.why is Blocked.QUIET else "resume.beside_others"
+        body = call.say(key, host=host, moment=Moment(rest.until or 0.0, clock=True))
+    elif before.without(model=model, host=host) == before:
         key = "resume.nothing" if model is None and host is None else "resume.not_paused"
         body = call.say(key, what=words(call, model, host))
     else:
@@ -24,6 +32,11 @@ async def handle(context: Context, call: Call) -> Answer:
     if names := _names(call, still):
         body += ("\n", *call.say("resume.still", names=names))
     return reply(body)
+
+
+def _rest(snapshot: QueueSnapshot, host: str | None) -> Reason | None:
+    """Return why a host would do nothing without a pause, too."""
+    return next((each.rest for each in snapshot.hosts if each.name == host), None)
 
 
 def _names(call: Call, paused: Paused) -> str:

@@ -181,6 +181,9 @@ RESULT_HEAD = (  # number 0 is the text
 PAUSES = "SELECT kind, name FROM pauses"
 FORGET_PAUSES = "DELETE FROM pauses"
 NOTE_PAUSE = "INSERT INTO pauses (kind, name) VALUES (?, ?)"
+AWAKE = "SELECT host, until FROM awake"
+FORGET_AWAKE = "DELETE FROM awake"
+NOTE_AWAKE = "INSERT INTO awake (host, until) VALUES (?, ?)"
 
 RESIDENCY = "SELECT model, backend, pinned FROM residency ORDER BY model, backend"
 FORGET_RESIDENCY = "DELETE FROM residency"

@@ -55,6 +55,7 @@ def _paused(connection: Connection) -> Paused:
         everything=any(kind == "everything" for kind, _ in rows),
         models=frozenset(name for kind, name in rows if kind == "model"),
         hosts=frozenset(name for kind, name in rows if kind == "host"),
+        awake=dict(connection.execute(queries.AWAKE).fetchall()),
     )
 
 
@@ -65,6 +66,8 @@ def _note_paused(connection: Connection, paused: Paused) -> None:
     rows += [("host", name) for name in sorted(paused.hosts)]
     connection.execute(queries.FORGET_PAUSES)
     connection.executemany(queries.NOTE_PAUSE, rows)
+    connection.execute(queries.FORGET_AWAKE)
+    connection.executemany(queries.NOTE_AWAKE, sorted(paused.awake.items()))
 
 
 def _learned(connection: Connection) -> list[Learned]:

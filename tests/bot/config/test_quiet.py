@@ -69,3 +69,21 @@ def test_the_time_zone_is_named() -> None:
     assert "needs a time zone" in problem
     *_, problem = problems(with_quiet('"18:00-23:00"', zone="Europe/Berlim"))
     assert "did you mean Europe/Berlin?" in problem
+
+
+@pytest.mark.parametrize(
+    ("written", "above_mb"), [("true", 1024), ("2GB", 2048), ("false", None), ("off", None)]
+)
+def test_a_card_is_left_to_programs_of_some_size(written: str, above_mb: int | None) -> None:
+    text = SMALL.replace(
+        "    vram: 24GB", f"    vram: 24GB\n    gpu: 0\n    yield_to_others: {written}"
+    )
+    (home,) = parse(text, {}).catalog().hosts.values()
+    assert home.yields_above_mb == above_mb
+
+
+def test_only_a_card_of_this_machine_can_be_watched() -> None:
+    """A host would never yield, and its owner would wait for that."""
+    text = SMALL.replace("    vram: 24GB", "    vram: 24GB\n    yield_to_others: true")
+    (problem,) = problems(text)
+    assert "yield_to_others: needs `gpu`" in problem

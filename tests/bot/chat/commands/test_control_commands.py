@@ -441,3 +441,40 @@ def test_quiet_hours_are_told_in_the_same_words_everywhere(language: str, said: 
     assert len(texts) > 4
     for text in texts:
         assert said in text
+
+
+@pytest.mark.parametrize(
+    ("language", "resumed", "shown"),
+    [
+        (
+            "en",
+            "gpu-1 works in spite of its quiet hours, until they end at 01:00",
+            "at work because an admin wants it, until 01:00",
+        ),
+        (
+            "de",
+            "gpu-1 arbeitet trotz seiner Ruhezeit, bis sie um 01:00",
+            "arbeitet auf Wunsch eines Admins, bis 01:00",
+        ),
+    ],
+)
+def test_an_admin_puts_a_host_to_work_in_its_quiet_hours(
+    language: str, resumed: str, shown: str
+) -> None:
+    """They would read that it was not paused, and nothing would happen."""
+    hours = QuietHours((WeeklyWindow(frozenset(range(7)), 0, 60),), "UTC")
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        await asyncio.sleep(10)
+        await say(running, "/image flux cat", "fake:1")
+        await say(running, "/resume gpu-1", language=language)
+        await say(running, "/status", language=language)
+        await until(lambda: installation.servers["comfy"].finished["cat"], within_s=120)
+        await say(running, "/pause gpu-1", language=language)
+        await say(running, "/status", language=language)
+
+    told = answers(in_bot(scenario, resting(hours)))
+    assert resumed in told[0]
+    assert shown in told[1]
+    assert "⏸️" in told[-1]
+    assert shown not in told[-1]
