@@ -30,6 +30,7 @@ FAILED = 2
 USUAL_PORT, API_PORT = 8080, 8081
 _DELIVERY_S = 30.0
 _FIRST = "Type /image flux cat, /film a cat, or ask something. Ctrl-C ends it."
+_OPERATED = "You are its admin: what operators see of it is at {url}operator."
 _KEPT = "Jobs are kept in {path}, even through kill -9; --fresh begins without them."
 
 CONFIG = """
@@ -198,6 +199,7 @@ async def _announce(parts: BotParts, *, kept: bool) -> None:
             await platform.connected.wait()
             print(f"Usher's demo is at {platform.url}", flush=True)  # noqa: T201  # the answer
             print(_FIRST, flush=True)  # noqa: T201  # as above
+            print(_OPERATED.format(url=platform.url), flush=True)  # noqa: T201  # as above
     if parts.gateway is not None:
         await parts.gateway.connected.wait()
         address = f"http://127.0.0.1:{parts.gateway.port}/v1"

@@ -26,6 +26,7 @@ from bot.metrics.delivery_counts import DeliveryCounts
 from bot.metrics.instruments import Instruments
 from bot.people import api_keys
 from bot.people.access import Access
+from bot.platforms.web.operator.picture import OperatorPicture
 from bot.queue.service import QueueService
 from bot.requests.admission import AdmissionService
 from bot.requests.limits import RequestLimits
@@ -79,6 +80,7 @@ def fittings(given: Groundwork) -> Fittings:
         web_people=stored.invites,
         originals=stored.links,
         past=stored.past,
+        operator=lambda: OperatorPicture(operator_records(given), queue.jobs, given.posts),
         files_per_hour_mb=given.config.limits.files_per_hour_mb,
     )
 

@@ -16,6 +16,7 @@ from bot.platforms.discord.platform import Discord
 from bot.platforms.discord.shards import Shards
 from bot.platforms.discord.starts import Starts
 from bot.platforms.telegram.platform import Telegram
+from bot.platforms.web.operator.picture import OperatorPicture
 from bot.platforms.web.platform import Web
 from bot.platforms.web.small import PastPictures
 from bot.platforms.web.wire import ModelLine
@@ -27,7 +28,8 @@ from queueing.core.ports import Clock
 class Fittings:
     """What platforms may need from the rest of the bot.
 
-    `shard` is the only one to connect; `held` says whether this process may speak and act.
+    `operator` makes what the operator's page shows. `shard` is the only one to connect; `held` says
+    whether this process may speak and act.
     """
 
     notes: Notes
@@ -38,6 +40,7 @@ class Fittings:
     web_people: WebPeople | None = None
     originals: Originals | None = None
     past: PastPictures | None = None
+    operator: Callable[[], OperatorPicture] | None = None
     files_per_hour_mb: int | None = None
     shard: int | None = None
     held: Held = always
@@ -93,6 +96,7 @@ def _web(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
         is_admin=fittings.access.is_admin,
         originals=fittings.originals,
         past=fittings.past,
+        operator=fittings.operator() if fittings.operator is not None else None,
         clock=fittings.clock,
         held=fittings.held,
     )

@@ -49,6 +49,7 @@ export class HostTime {
         class: model === null ? segment.kind : `run ${hueOf(model)}`,
       }));
     });
+    nodes.unshift(...recorded(segments).map((each) => ground(at(each.begins), at(each.ends))));
     const stepS = (ends - begins) / 120;
     const kindsAt = (place) => segments.filter((each) => each.begins < begins + (place + 1) * stepS && each.ends > begins + place * stepS);
     this.chart.fill(nodes, 120, (place) => {
@@ -64,17 +65,34 @@ export class HostTime {
     const byPlace = new Map(shares.map((each) => [Math.round((each.at - begins) / stepS), each]));
     const nodes = [...byPlace].flatMap(([place, each]) => {
       let foot = HEIGHT;
-      return KINDS.filter((kind) => each[kind] > 0).map((kind) => {
+      const parts = KINDS.filter((kind) => each[kind] > 0).map((kind) => {
         const height = each[kind] * HEIGHT;
         foot -= height;
         return draw("rect", { x: (1000 * place) / count, width: 1000 / count + 0.3, y: foot, height, class: kind });
       });
+      return [ground((1000 * place) / count, (1000 * (place + 1)) / count), ...parts];
     });
     const words = (each) => KINDS.filter((kind) => each[kind] >= 0.005).map((kind) => `${share(each[kind])} ${tell(kindWord(kind))}`).join(", ");
     const time = (place) => between(begins + place * stepS, begins + (place + 1) * stepS, span);
     this.chart.fill(nodes, count, (place) => `${time(place)} · ${byPlace.has(place) ? words(byPlace.get(place)) : tell("unrecorded")}`);
     this.cells = () => [...byPlace].map(([place, each]) => [time(place), words(each), ""]).reverse();
   }
+}
+
+/** Return the stretches that segments cover without a gap. */
+function recorded(segments) {
+  const found = [];
+  for (const { begins, ends } of segments) {
+    if (found.length && begins - found.at(-1).ends < 1) found.at(-1).ends = ends;
+    else found.push({ begins, ends });
+  }
+  return found;
+}
+
+/** Cover the marks of what was not recorded. */
+function ground(from, to) {
+  const x = Math.max(0, from);
+  return draw("rect", { x, width: Math.max(0, Math.min(1000, to) - x) + 0.3, y: 0, height: HEIGHT, class: "recorded" });
 }
 
 const kindWord = (kind) => (kind === "down" ? "offline" : kind);

@@ -10,5 +10,5 @@ const words = LANGUAGES[language];
 
 /** Return a text of this page with its {slots} filled in. */
 export function tell(key, values = {}) {
-  return words[key].replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
+  return (words[key] ?? key).replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
 }

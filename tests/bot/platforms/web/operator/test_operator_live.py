@@ -1,6 +1,7 @@
 """What an open operator's page is sent, and what comes of what its admin presses."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -12,6 +13,7 @@ from bot.chat.api.content import Content
 from bot.platforms.web.operator.picture import OperatorPicture
 from bot.platforms.web.operator.watcher import Glance, Watcher
 from bot.platforms.web.operator.wire import ACTS
+from queueing.core.posts import PostHolder
 from tests.bot.platforms.web.operator.examples import ExampleJobs, ExampleRecords
 from tests.bot.platforms.web.operator.operator_client import Example, operator_tab
 from tests.bot.platforms.web.web_client import running, text_of
@@ -75,6 +77,56 @@ def test_nothing_is_read_while_no_page_is_open() -> None:
     assert before == 0
     assert during >= 2 * 60  # each second at least, of what stands and of people
     assert after == during
+
+
+def test_a_page_is_never_more_than_a_second_behind() -> None:
+    """An operator would act on what has passed."""
+    records = ExampleRecords(at=1_795_400_000.0)
+
+    async def scenario() -> list[float]:
+        loop, shown = asyncio.get_running_loop(), asyncio.Event()
+        watcher = Watcher(OperatorPicture(records, ExampleJobs(at=1_795_400_000.0)))
+        watching = asyncio.create_task(watcher.run())
+        behind = []
+        with watcher.watching(Glance("en", changed=shown.set)):
+            for pause_s in (0.1, 0.33, 0.49, 0.51, 0.77, 1.3):
+                await asyncio.sleep(pause_s)
+                shown.clear()
+                line = records.now.lines[0]
+                line = replace(line, waiting=line.waiting + 1)
+                records.now = replace(records.now, lines=(line, *records.now.lines[1:]))
+                changed_at = loop.time()
+                await shown.wait()
+                behind.append(loop.time() - changed_at)
+        watching.cancel()
+        return behind
+
+    assert max(run(scenario())) <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("holders", "told"),
+    [
+        ({"web": "north", "queue": "south"}, {"here": "north", "queue": "south"}),
+        ({"web": "north", "queue": ""}, {"here": "north", "queue": ""}),
+        ({"web": "north", "queue": "north"}, None),
+    ],
+)
+async def test_a_process_says_whose_words_it_shows(
+    holders: dict[str, str], told: dict[str, str] | None
+) -> None:
+    """An operator would look for a load in the log of the wrong machine."""
+
+    class Held:
+        async def posts(self) -> list[PostHolder]:
+            return [
+                PostHolder(name=name, holder=holder, address="", epoch=1, left_s=5.0)
+                for name, holder in holders.items()
+            ]
+
+    at = 1_795_400_000.0
+    picture = OperatorPicture(ExampleRecords(at), ExampleJobs(at), Held())
+    assert json.loads(await picture.now("en"))["cluster"] == told
 
 
 async def test_what_cannot_be_read_is_said_and_the_last_picture_stays(example: Example) -> None:

@@ -234,6 +234,40 @@ async def test_nothing_is_cut_off_too_small_or_nameless(
     assert await page.evaluate(headings) == told[language]
 
 
+@pytest.mark.parametrize("dark", [False, True])
+async def test_every_word_stands_out_from_what_is_behind_it(room: Room, dark: bool) -> None:
+    """Words of less contrast than 4.5 are lost to many people (WCAG 2.2)."""
+    await room.page.look(width=1280, height=900, dark=dark)
+    await room.page.reload()
+    await room.page.wait(DRAWN)
+    assert await room.page.evaluate(FAINT) == []
+
+
+FAINT = """(() => {
+  const pen = Object.assign(document.createElement("canvas"), { width: 1, height: 1 })
+    .getContext("2d", { willReadFrequently: true });
+  const painted = (colors) => {
+    pen.clearRect(0, 0, 1, 1);
+    for (const color of colors) { pen.fillStyle = color; pen.fillRect(0, 0, 1, 1); }
+    return [...pen.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const light = (rgb) => {
+    const [r, g, b] = rgb.map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (node) => (node ? [...behind(node.parentElement), getComputedStyle(node).backgroundColor] : []);
+  const texts = [...document.querySelectorAll("body *")].filter((node) => node.checkVisibility() &&
+    !node.closest(":disabled, .skip, .unseen, noscript") &&
+    [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim()));
+  return texts.flatMap((node) => {
+    const ground = behind(node);
+    const levels = [light(painted(ground)), light(painted([...ground, getComputedStyle(node).color]))].sort((a, b) => b - a);
+    const contrast = (levels[0] + 0.05) / (levels[1] + 0.05);
+    return contrast < 4.5 ? [`${contrast.toFixed(2)}: ${node.className} ${node.textContent.slice(0, 40)}`] : [];
+  });
+})()"""
+
+
 async def test_only_answers_are_read_out_by_themselves(room: Room) -> None:
     """A reader of the page would never stop talking."""
     live = """[...document.querySelectorAll("[aria-live], [role=log], [role=status], [role=alert], output")]

@@ -1,0 +1,135 @@
+"""The operator's page of a whole bot with a crowd of thirty: what is shown is so, and what is done."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.demo.crowd import Crowd
+from bot.demo.demo import demo_config
+from bot.demo.options import DemoOptions
+from bot.platforms.web.platform import Web
+from bot.runtime.app import App, BotParts
+from bot.runtime.platforms import platforms
+from bot.runtime.setup import BotSetup
+from tests.bot.platforms.web.operator.operator_client import OperatorTab, operator_tab
+from tests.bot.platforms.web.test_web_page import chromium
+from tests.bot.platforms.web.web_client import WAIT_S
+from tests.fakes.chromium import Chromium
+
+__all__ = ["chromium"]  # a fixture of the chat page's tests
+
+SPEED = 6.0
+
+
+@asynccontextmanager
+async def crowded_bot(folder: Path) -> AsyncIterator[tuple[BotParts, Web]]:
+    """Run the demo's bot with thirty people."""
+    config = demo_config(DemoOptions(port=0, speed=SPEED))
+    setup = BotSetup(
+        config,
+        database_url=f"sqlite:///{folder / 'bot.db'}",
+        make_platforms=lambda fittings: (
+            *platforms(config.chats, fittings),
+            Crowd(30, speed=SPEED),
+        ),
+    )
+    async with App(setup).running() as parts:
+        queue = asyncio.create_task(parts.queue.run())
+        web = next(each for each in parts.platforms if isinstance(each, Web))
+        await web.connected.wait()
+        try:
+            yield parts, web
+        finally:
+            queue.cancel()
+            await asyncio.wait([queue])
+
+
+async def _until(page: OperatorTab, kind: str, wanted: Any) -> dict[str, Any]:
+    """Return the first frame of that kind that is as wanted."""
+    async with asyncio.timeout(WAIT_S):
+        while True:
+            body: dict[str, Any] = (await page.next(kind))["body"]
+            if wanted(body):
+                return body
+
+
+async def _answer(page: OperatorTab, command: str, **values: Any) -> str:
+    """Press a button and return the words of its first answer."""
+    key = await page.act(command, **values)
+    async with asyncio.timeout(WAIT_S):
+        while True:
+            answer = await page.next("answer")
+            if answer["key"] == key:
+                return "".join(part.get("text", "") for part in answer["body"])
+
+
+async def test_a_crowd_is_seen_and_steered_and_all_of_it_is_in_the_audit_log(
+    tmp_path: Path,
+) -> None:
+    """The page would show another queue than there is, or admins could act unseen."""
+    async with crowded_bot(tmp_path) as (parts, web), operator_tab(web, "") as page:
+        busy = await _until(
+            page,
+            "now",
+            lambda now: (
+                any(host["running"] for host in now["hosts"])
+                and sum(len(line["jobs"]) for line in now["lines"]) > 4
+            ),
+        )
+        told = {line["model"]: line["waiting"] for line in busy["lines"]}
+        assert told.keys() <= set(parts.queue.models.offer.catalog.models)
+        assert "gpu-1" in await _answer(page, "pause", host="gpu-1")
+        paused = await _until(page, "now", lambda now: now["hosts"][0]["mode"] != "open")
+        assert paused["hosts"][1]["mode"] == "open"
+        await _answer(page, "pause")  # so that what waits goes on waiting
+        stopped = await _until(page, "now", lambda now: now["mode"] == "paused")
+        line = max(stopped["lines"], key=lambda line: len(line["jobs"]))
+        last, other = line["jobs"][-1]["job"], line["jobs"][-2]["job"]
+        await _answer(page, "move", job=last, to="first")
+        assert str(other) in await _answer(page, "cancel", job=other)
+        await _answer(page, "resume")
+        await _answer(page, "preload", model="lens", host="gpu-2")
+        await _answer(page, "unload", model="lens")
+        await _answer(page, "drain", host="gpu-2")
+        assert "web:eve" in await _answer(page, "ban", person="web:eve", reason="floods")
+        await _answer(page, "unban", person="web:eve")
+        done = {"pause", "resume", "move", "cancel", "preload", "unload", "drain", "ban", "unban"}
+        people = await _until(
+            page, "people", lambda seen: done <= {act["action"] for act in seen["acts"]}
+        )
+        assert {act["actor"] for act in people["acts"]} == {"web:local"}
+        assert sum(person["user"].startswith("crowd:") for person in people["people"]) > 10
+
+
+async def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
+    """A refused act would look like a done one."""
+    async with crowded_bot(tmp_path) as (_, web), operator_tab(web, "") as page:
+        assert "nothing-like-it" in await _answer(page, "drain", host="nothing-like-it")
+        assert "999999" in await _answer(page, "cancel", job=999_999)
+        assert "/ban" not in await _answer(page, "ban", person="web:local")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1280])
+async def test_a_browser_shows_the_crowd_and_pauses_a_host_by_keyboard(
+    tmp_path: Path, chromium: Chromium, width: int
+) -> None:
+    """Everything could be right on its own and the page be empty."""
+    async with crowded_bot(tmp_path) as (parts, web), chromium.page() as page:
+        await page.look(width=width, height=844, phone=width == 390)
+        await page.goto(f"{web.url}operator")
+        await page.wait("document.querySelectorAll('.job').length > 0")
+        await page.wait("document.querySelectorAll('#people-list > li').length === 10")
+        await page.wait("document.querySelectorAll('.host-time').length === 2")
+        await page.evaluate("document.querySelector('[aria-label=\"Pause: gpu-1\"]').focus()")
+        await page.press("Enter")
+        await page.wait_text("Pause gpu-1", "#outcomes")
+        await page.wait_text("Paused: gpu-1", "#outcomes")
+        await page.wait_text("web:local pause gpu-1", "#act-list")
+        await page.wait("document.querySelector('.host').dataset.mode !== 'open'")
+        assert parts.queue.status.snapshot().paused.hosts == {"gpu-1"}
+        assert page.errors == []
