@@ -191,6 +191,8 @@ def _host_spec(
         idle_unload_s=host.unload_after_s,
         yields_above_mb=host.yields_above_mb,
         quiet=QuietHours(host.quiet, zone) if host.quiet else None,
+        wake=None if host.wake is None else host.wake.spec(),
+        sleep=None if host.sleep is None else host.sleep.spec(),
         backends=backends,
     )
 

@@ -20,6 +20,7 @@ from pydantic import (
 
 from bot.chat.delivery.busy_line import BUSY_AFTER_S
 from bot.config.addresses import host_and_port, is_every_address, is_loopback
+from bot.config.machines import SleepConfig, WakeConfig
 from bot.config.quiet import QuietWindows, Zone
 from bot.config.values import (
     Duration,
@@ -105,7 +106,15 @@ class HostConfig(Section):
         default=None, alias="yield_to_others"
     )
     timezone: Zone | None = None
+    wake: WakeConfig | None = None
+    sleep: SleepConfig | None = None
     backends: dict[Name, BackendConfig] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _wakes_again(self) -> Self:
+        if self.sleep is not None and self.wake is None:
+            raise ValueError("sleep: nothing would wake it: set `wake` as well")
+        return self
 
 
 class TimeoutsConfig(Section):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
+from backends.common.machines import NetworkMachines
 from backends.common.memory import NvmlProbe
 from backends.common.programs import CardPrograms
 from bot.config.config import Config
@@ -61,6 +62,7 @@ async def open_queue(setup: BotSetup, database: Database, stack: AsyncExitStack)
         rules=setup.in_force.config.scheduling.rules(),
         memory=memory,
         cards=CardPrograms(memory),
+        machines=NetworkMachines(),
         runner=uuid4().hex,
         grace_s=setup.grace_s,
     )

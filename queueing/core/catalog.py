@@ -94,6 +94,25 @@ class BackendSpec:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class WakeSpec:
+    """How a machine is woken over the network, and how long that takes until it is learned."""
+
+    mac: str
+    broadcast: str = "255.255.255.255"
+    port: int = 9
+    takes_s: float = 60.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SleepSpec:
+    """After how long without work a machine is put to sleep: by a command here, or by a webhook."""
+
+    after_s: float
+    command: tuple[str, ...] = ()
+    webhook: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class HostSpec:
     """A memory budget: one card, or a machine without one.
 
@@ -111,6 +130,8 @@ class HostSpec:
     idle_unload_s: float | None = None
     quiet: QuietHours | None = None
     yields_above_mb: int | None = None
+    wake: WakeSpec | None = None
+    sleep: SleepSpec | None = None
 
     @property
     def usable_mb(self) -> int:

@@ -171,6 +171,16 @@ class CardWatch(Protocol):
         """
 
 
+class Machines(Protocol):
+    """Wakes machines and puts them to sleep. Both raise `BackendError` where that fails."""
+
+    async def wake(self, host: HostSpec) -> None:
+        """Call a machine once; whether it wakes shows when its servers answer."""
+
+    async def sleep(self, host: HostSpec) -> None:
+        """Tell a machine to sleep; it may go on answering for a while."""
+
+
 class MemoryProbe(Protocol):
     """Measures the cards of this machine."""
 

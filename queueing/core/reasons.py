@@ -139,6 +139,14 @@ def _quiet_soon(reason: Reason) -> Words:
     return (f"{soon}, which begin", *begins, *ends)
 
 
+def _waking(reason: Reason) -> Words:
+    return (f"{_host(reason)} is waking", *_ready(reason))
+
+
+def _asleep(reason: Reason) -> Words:
+    return (f"{_host(reason)} sleeps until it is needed",)
+
+
 def _yielding(reason: Reason) -> Words:
     since: Words = () if reason.since is None else (" since ", reason.since)
     return (f"another program has been using the card of {_host(reason)}", *since)
@@ -173,6 +181,8 @@ _WORDS: dict[Blocked, Callable[[Reason], Words]] = {
     Blocked.PAUSED: _paused,
     Blocked.QUIET: _quiet,
     Blocked.QUIET_SOON: _quiet_soon,
+    Blocked.WAKING: _waking,
+    Blocked.ASLEEP: _asleep,
     Blocked.YIELDING: _yielding,
     Blocked.SUSPECT: _suspect,
     Blocked.STARTING: _starting,
@@ -189,6 +199,10 @@ def _host(reason: Reason) -> str:
 
 def _other(reason: Reason) -> str:
     return reason.other or "another model"
+
+
+def _ready(reason: Reason) -> Words:
+    return () if reason.until is None else (", ready at about ", reason.until)
 
 
 def _until(reason: Reason) -> Words:

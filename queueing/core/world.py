@@ -43,6 +43,8 @@ class Blocked(StrEnum):
     PAUSED = "paused"  # by an admin
     QUIET = "quiet"  # its host is kept free until `until`
     QUIET_SOON = "quiet-soon"  # it would not end before the quiet hours from `since` to `until`
+    WAKING = "waking"  # its host slept and is being woken, until `until`
+    ASLEEP = "asleep"  # its host sleeps until it is needed
     YIELDING = "yielding"  # another program has had the card of its host since `since`
     SUSPECT = "suspect"  # it runs alone, after `other` has ended
     STARTING = "starting"  # it starts now
@@ -117,6 +119,8 @@ class HostView:
 
     `quiet` are the spans in which its owner wants it, the soonest first, `longest_open_s` is the
     longest time between two of them. `yields_since` is since when another program has its card.
+    A machine that is `asleep` can be woken, though it may have `overslept` the last call; until
+    `waking_until` it is on its way back.
     """
 
     name: str
@@ -126,6 +130,9 @@ class HostView:
     quiet: tuple[Quiet, ...] = ()
     longest_open_s: float = inf
     yields_since: float | None = None
+    asleep: bool = False
+    overslept: bool = False
+    waking_until: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

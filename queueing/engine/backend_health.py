@@ -40,6 +40,7 @@ class BackendHealth:
         self, backends: Iterable[BackendSpec], clock: Clock, changed: Callable[[], None]
     ) -> None:
         self.went_down: Callable[[str], None] = lambda _backend: None
+        self.may_sleep: Callable[[str], bool] = lambda _backend: False  # then it is no alarm
         self._clock = clock
         self._changed = changed
         self._names: dict[str, str] = {}
@@ -82,7 +83,8 @@ class BackendHealth:
         health = self._health[backend]
         news = health.up or health.error is None  # or it was never up, which is not known yet
         if news:
-            log.warning("%s is down: %s", self._names[backend], error)
+            level = logging.INFO if self.may_sleep(backend) else logging.WARNING
+            log.log(level, "%s is down: %s", self._names[backend], error)
         self._health[backend] = replace(
             health,
             up=False,

@@ -5,7 +5,7 @@ Keeps the estimates and the rows not yet in the store; never waits and never wri
 
 from collections.abc import Mapping, Sequence
 
-from queueing.core.catalog import ModelSpec
+from queueing.core.catalog import HostSpec, ModelSpec
 from queueing.core.jobs import Job
 from queueing.core.ports import Clock
 from queueing.core.storage import Learned
@@ -71,7 +71,16 @@ class Times:
             self._worked_out[spec.name] = backends, tables
         return tables
 
+    def wake_s(self, host: HostSpec) -> float:
+        """Return how long a machine usually takes to wake."""
+        prior_s = host.wake.takes_s if host.wake else 0.0
+        return self.durations.wake(host.name, prior_s).median_s
+
     # ------------------------------------------------------------ learning
+
+    def woke(self, host: str, seconds: float) -> None:
+        """Learn from a machine that was woken."""
+        self._keep(self.durations.observe_wake(host, seconds))
 
     def arrived(self, job: Job) -> None:
         """Learn from an accepted job how often its model is requested."""

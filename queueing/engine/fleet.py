@@ -18,6 +18,7 @@ from queueing.core.world import Copy, HostView, Reason, Residency
 from queueing.engine.backend_health import BackendHealth
 from queueing.engine.gpu_meter import GpuMeter
 from queueing.engine.load_failures import LoadFailures
+from queueing.engine.machine_sleep import MachineSleep
 from queueing.planning.memory_budget import Budget
 from queueing.planning.rests import why_rests
 
@@ -45,8 +46,10 @@ class Fleet:
     ) -> None:
         self.catalog = catalog
         self.health = BackendHealth(catalog.backends.values(), clock, changed)
+        self.health.may_sleep = self._may_sleep
         self.load_failures = LoadFailures(clock, changed)
         self.meter = GpuMeter(clock)
+        self.sleep = MachineSleep(clock)
         self.paused = Paused()
         self.pins: set[tuple[str, str]] = set()  # (model, backend) an admin wants kept loaded
         self.epochs: Counter[str] = Counter()  # by backend: grows whenever its copies change
@@ -423,6 +426,9 @@ class Fleet:
         if self.budget.measured(host, used_mb=used_mb, ours_mb=ours_mb, quiet=quiet):
             self._changed()
 
+    def _may_sleep(self, backend: str) -> bool:
+        return self.catalog.hosts[self.catalog.host_of[backend]].wake is not None
+
     def host_view(self, name: str) -> HostView:
         """Return a host in the planner's terms."""
         host, now = self.catalog.hosts[name], self._clock.now()
@@ -434,6 +440,9 @@ class Fleet:
             quiet=self._quiet_of(host, now),
             yields_since=None if self.paused.is_awake(name, now) else self._yields.get(name),
             longest_open_s=host.quiet.longest_open_s(now) if host.quiet else inf,
+            asleep=self.sleep.is_asleep(host),
+            overslept=self.sleep.of(host).overslept,
+            waking_until=self.sleep.waking_until(host),
         )
 
     def _quiet_of(self, host: HostSpec, now: float) -> tuple[Quiet, ...]:

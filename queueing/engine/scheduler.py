@@ -25,6 +25,7 @@ from queueing.engine.fair_lines import FairLines
 from queueing.engine.fleet import Fleet
 from queueing.engine.job_runner import Processor
 from queueing.engine.loader import Loader
+from queueing.engine.sleepers import Sleepers
 from queueing.engine.snapshots import Snapshots
 from queueing.planning import plan
 from queueing.planning.affected_lines import news
@@ -54,6 +55,7 @@ class Router:
         times: Times,
         checkpoint: Checkpoint,
         snapshots: Snapshots,
+        sleepers: Sleepers,
         clock: Clock,
         effects: Effects,
         fair: FairLines | None = None,
@@ -64,6 +66,7 @@ class Router:
         self._times = times
         self._checkpoint = checkpoint
         self._snapshots = snapshots
+        self._sleepers = sleepers
         self._clock = clock
         self._effects = effects
         self._fair = fair
@@ -196,7 +199,10 @@ class Router:
                     each.set_result(None)
 
     async def _decide(self, work: asyncio.TaskGroup) -> None:
+        self._sleepers.observe()
         before, seen, world = self.plan, self._seen, await self.snapshot()
+        if self._sleepers.act(world, work):
+            world = await self.snapshot()
         self.world, self.plan = world, self._snapshots.real(plan(world))
         self._seen = world
         woken = self._awake.is_set()

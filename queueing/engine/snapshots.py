@@ -201,6 +201,13 @@ class Snapshots:
             running[slot.backend].append(slot.job)
         return {name: self._backend(name, running[name]) for name in self._backends}
 
+    def _is_up(self, name: str, host: str) -> bool:
+        """Return whether a backend can be planned with: one whose host wakes will be up by then."""
+        spec, sleep = self._fleet.catalog.hosts[host], self._fleet.sleep
+        if sleep.waking_until(spec) is not None:
+            return True
+        return self._fleet.health.of(name).up and not sleep.is_asleep(spec)
+
     def _backend(self, name: str, running: Sequence[Job]) -> BackendView:
         catalog, adapter = self._fleet.catalog, self._backends[name]
         spec, health, host = (
@@ -215,7 +222,7 @@ class Snapshots:
         return BackendView(
             name=name,
             host=host,
-            up=health.up,
+            up=self._is_up(name, host),
             since=health.since,
             serial=spec.serial,
             parallel=spec.parallel,

@@ -45,7 +45,11 @@ class Board:
         self.job_s = world.job_s
         self.now = world.now
         self.hosts = {name: HostState(view) for name, view in world.hosts.items()}
-        self.quiet = [host for host in self.hosts.values() if host.view.quiet]
+        self.quiet = [
+            host
+            for host in self.hosts.values()
+            if host.view.quiet or host.view.waking_until is not None
+        ]
         self.backends = self._backends(world.backends)
         self.models = {
             name: ModelState(

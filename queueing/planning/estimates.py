@@ -81,6 +81,14 @@ class Durations:
         """Learn how long a load took; return the row to store."""
         return self._observe(("load", model, host, ""), seconds)
 
+    def observe_wake(self, host: str, seconds: float) -> Learned:
+        """Learn how long a machine took to wake: a load of it, of no model; return the row to store."""
+        return self._observe(("load", "", host, ""), seconds)
+
+    def wake(self, host: str, prior_s: float) -> Usual:
+        """Return how long a machine takes to wake."""
+        return self._usual.get(("load", "", host, "")) or _prior(prior_s)
+
     def service(self, model: ModelSpec, host: str, size: str = USUAL_SIZE) -> Usual:
         """Return how long a job of that size takes there; host "" asks for any host."""
         return self._find("service", model.name, host, size) or _prior(model.service_s).scaled(

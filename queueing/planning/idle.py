@@ -9,7 +9,7 @@ from math import inf
 from queueing.core.world import Leaving
 from queueing.planning.board import Board
 from queueing.planning.board_states import BackendState, CopyState
-from queueing.planning.rests import rests
+from queueing.planning.rests import rests, wakes
 from queueing.planning.space import is_awaited, is_idle
 
 SOON = 0.1  # requests expected within the time of a load: from here on a copy will be missed soon
@@ -19,7 +19,7 @@ LONGEST = 2.0  # as many times as long stays one that will be missed soon
 def clear(board: Board) -> None:
     """Unload every idle copy of the hosts that rest, pinned ones as well."""
     for host in board.hosts.values():
-        if not rests(host.view, board.now):
+        if not rests(host.view, board.now) or wakes(host.view, board.now):
             continue
         why = Leaving.QUIET if host.view.yields_since is None else Leaving.OTHERS
         for backend in host.backends:

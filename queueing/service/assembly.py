@@ -7,7 +7,7 @@ what it answers. What one part causes outside itself goes through the bus.
 from dataclasses import dataclass
 
 from queueing.core.catalog import Catalog
-from queueing.core.ports import Backend, CardWatch, Clock, MemoryProbe
+from queueing.core.ports import Backend, CardWatch, Clock, Machines, MemoryProbe
 from queueing.core.storage import Store
 from queueing.core.world import Rules
 from queueing.engine.attempts import Sending
@@ -22,6 +22,7 @@ from queueing.engine.other_programs import OtherPrograms
 from queueing.engine.outcomes import Outcomes
 from queueing.engine.preloads import Preloads
 from queueing.engine.scheduler import Router
+from queueing.engine.sleepers import Sleepers
 from queueing.engine.snapshots import Snapshots
 from queueing.service.admin import Control
 from queueing.service.erasure import Erasure
@@ -45,6 +46,7 @@ class Given:
     rules: Rules
     memory: MemoryProbe | None
     cards: CardWatch | None
+    machines: Machines | None
     runner: str
     bus: EventBus
 
@@ -107,6 +109,7 @@ def assemble(given: Given) -> tuple[Engine, Answers]:
 def _knowledge(given: Given) -> Knowledge:
     fleet = Fleet(given.catalog, given.backends, given.clock, changed=given.bus.fleet_changed)
     times = Times(fleet, given.clock)
+    fleet.sleep.usual_s, fleet.sleep.learned = times.wake_s, times.woke
     health = Health(fleet=fleet, backends=given.backends, memory=given.memory, clock=given.clock)
     return Knowledge(
         fleet=fleet,
@@ -152,6 +155,7 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         rules=given.rules,
         fair=fair,
     )
+    sleepers = Sleepers(fleet=fleet, health=known.health, machines=given.machines, clock=clock)
     router = Router(
         fleet=fleet,
         loader=loader,
@@ -159,6 +163,7 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         times=times,
         checkpoint=known.checkpoint,
         snapshots=snapshots,
+        sleepers=sleepers,
         clock=clock,
         effects=given.bus,
         fair=fair,

@@ -201,6 +201,11 @@ class Eta:
             for name in self._fleet.serving(spec)
             if self._fleet.health.of(name).up and not copies and self._fleet.quiet(host_of[name])
         ]
+        moments += [
+            (name, now + self._times.wake_s(host) + self._times.load_s(spec.name, name))
+            for name in self._fleet.serving(spec)
+            if self._fleet.sleep.is_asleep(host := self._fleet.catalog.hosts[host_of[name]])
+        ]
         opened = (self._open_at(spec, name, at) for name, at in moments)
         return min((at for at in opened if at is not None), default=None)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from queueing.core.catalog import Catalog
 from queueing.core.events import Stopping
-from queueing.core.ports import Backend, CardWatch, Clock, MemoryProbe
+from queueing.core.ports import Backend, CardWatch, Clock, Machines, MemoryProbe
 from queueing.core.storage import Store
 from queueing.core.world import Rules
 from queueing.service.assembly import Given, assemble
@@ -30,6 +30,7 @@ class JobQueue:
         rules: Rules | None = None,
         memory: MemoryProbe | None = None,
         cards: CardWatch | None = None,
+        machines: Machines | None = None,
         runner: str,
         grace_s: float = 8.0,
     ) -> None:
@@ -42,6 +43,7 @@ class JobQueue:
             rules=rules or Rules(),
             memory=memory,
             cards=cards,
+            machines=machines,
             runner=runner,
             bus=EventBus(),
         )

@@ -16,6 +16,8 @@ from queueing.core.posts import PostReader
 from queueing.core.standings import BackendStatus, CopyStatus, HostStatus, ModelStatus
 from queueing.core.world import Blocked, Residency
 
+_SIGNS = {Blocked.YIELDING: "🎮", Blocked.WAKING: "⏰", Blocked.ASLEEP: "💤"}
+
 COMMAND = Command(name="status", help="command.status")
 
 
@@ -53,7 +55,7 @@ def _host(call: Call, host: HostStatus) -> Body:
         return body + call.say("status.host_awake", moment=Moment(host.awake_until, clock=True))
     if host.rest is None or host.paused:
         return body
-    sign = "🌙" if host.rest.why is Blocked.QUIET else "🎮"
+    sign = _SIGNS.get(host.rest.why, "🌙")
     return (*body, f" · {sign} ", *because(host.rest, call.language))
 
 

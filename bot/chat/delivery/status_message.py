@@ -33,6 +33,7 @@ _NEWS = frozenset(  # shown at once, whatever the message said before
         Blocked.QUIET,
         Blocked.QUIET_SOON,
         Blocked.YIELDING,
+        Blocked.WAKING,
         Blocked.SUSPECT,
     }
 )

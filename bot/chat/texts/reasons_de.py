@@ -42,7 +42,7 @@ def _others_first(reason: Reason, other: str, on: str) -> Words:
     return (f"{said}; du bist etwa um ", reason.turn_at, " dran")
 
 
-def _stopped(reason: Reason, model: str, on: str) -> Words:  # noqa: PLR0911  # as above
+def _stopped(reason: Reason, model: str, on: str) -> Words:  # noqa: C901, PLR0911  # as above
     match reason.why:
         case Blocked.OFFLINE if reason.host is None:
             return (f"kein Rechner hat {model}",)
@@ -62,11 +62,21 @@ def _stopped(reason: Reason, model: str, on: str) -> Words:  # noqa: PLR0911  # 
             return (f"ein Admin hat {reason.host or model} angehalten",)
         case Blocked.QUIET | Blocked.QUIET_SOON | Blocked.YIELDING:
             return _resting(reason)
+        case Blocked.WAKING | Blocked.ASLEEP:
+            return _sleeping(reason)
         case Blocked.SUSPECT:
             alone = f"{reason.other or model} läuft{on} zuerst allein"
             return (f"{alone}, weil sein Server zuletzt abgestürzt ist",)
         case _:
             return ("beginnt jetzt",)
+
+
+def _sleeping(reason: Reason) -> Words:
+    host = reason.host or "sein Rechner"
+    if reason.why is Blocked.ASLEEP:
+        return (f"{host} schläft, bis er gebraucht wird",)
+    ready: Words = () if reason.until is None else (", bereit etwa um ", reason.until)
+    return (f"{host} wacht gerade auf", *ready)
 
 
 def _resting(reason: Reason) -> Words:

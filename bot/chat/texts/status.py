@@ -36,8 +36,10 @@ _SENTENCES: Mapping[str, Callable[[Reason], reasons.Words]] = {
     "de": reasons_de.words,
 }
 
-RESTS = frozenset({Blocked.QUIET, Blocked.QUIET_SOON, Blocked.YIELDING})
-"""The reasons of hosts whose owner wants them."""
+RESTS = frozenset(
+    {Blocked.QUIET, Blocked.QUIET_SOON, Blocked.YIELDING, Blocked.WAKING, Blocked.ASLEEP}
+)
+"""The reasons of hosts whose owner wants them, or that sleep."""
 
 # These reasons only repeat the first words of the message.
 _SAID_ALREADY = frozenset({Blocked.IN_LINE, Blocked.STARTING})

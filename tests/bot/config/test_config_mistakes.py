@@ -431,3 +431,28 @@ def test_one_card_or_server_that_stands_twice_is_refused() -> None:
             " count in memory only once"
         ),
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ('wake: {mac: "00:1a:2b"}', "wake.mac: must be a hardware address"),
+        ('wake: {mac: "00:1a:2b:3c:4d:5e", broadcast: gpu}', "wake.broadcast: must be an IPv4"),
+        ("sleep: {after: 20min, command: [x]}", "sleep: nothing would wake it"),
+        ('wake: {mac: "001a2b3c4d5e"}, sleep: {after: 20min}', "sleep: needs either `command`"),
+        (
+            'wake: {mac: "001a2b3c4d5e"}, sleep: {after: 1s, command: [x]}',
+            "sleep.after: must be at",
+        ),
+    ],
+)
+def test_mistakes_of_machines_that_sleep_are_told(given: str, told: str) -> None:
+    """A machine would sleep for ever, or never."""
+    text = f"""\
+hosts: {{home: {{vram: 24GB, {given}, backends: {{stand-in: {{kind: demo}}}}}}}}
+models: {{flux: {{backends: [stand-in]}}}}
+chats: {{web: {{port: 0}}}}
+"""
+    with pytest.raises(ConfigError) as refused:
+        parse(text, {})
+    assert any(told in problem for problem in refused.value.problems), refused.value.problems

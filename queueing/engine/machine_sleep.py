@@ -1,0 +1,117 @@
+"""MachineSleep: which machines sleep, which are being woken since when, and which did not wake.
+
+Memory only; told what servers answer, and never calls one.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from queueing.core.catalog import HostSpec
+from queueing.core.ports import Clock
+
+log = logging.getLogger(__name__)
+
+OVERDUE_SHARE = 0.15  # of the usual time: the rest of a waking that should be done by now
+SINKS_S = 90.0  # how long a machine that was told to sleep may go on answering
+OTHERS_S = 10.0  # how long the first server that is back waits for the others of its machine
+PATIENCE, LEAST_PATIENCE_S = 3.0, 180.0  # times the usual waking: then it does not wake
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slumber:
+    """A machine that may sleep: `up` while a server answers, `sinks_until` while it goes to sleep.
+
+    `woken_at` is since when it is being woken, `back_at` when its first server answered again.
+    """
+
+    up: bool = True
+    sinks_until: float | None = None
+    woken_at: float | None = None
+    back_at: float | None = None
+    overslept: bool = False
+
+
+class MachineSleep:
+    """Keeps the machines that have a way to be woken; `learned` is told how long each took."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.learned: Callable[[str, float], None] = lambda _host, _seconds: None
+        self.usual_s: Callable[[HostSpec], float] = lambda _host: 0.0
+        self._clock = clock
+        self._known: dict[str, Slumber] = {}
+
+    def of(self, host: HostSpec) -> Slumber:
+        """Return what is known of a machine; one that cannot be woken never sleeps."""
+        return self._known.get(host.name, Slumber()) if host.wake else Slumber()
+
+    def is_asleep(self, host: HostSpec) -> bool:
+        """Return whether a machine can be taken to sleep, or to be about to."""
+        known = self.of(host)
+        return (not known.up or known.sinks_until is not None) and known.woken_at is None
+
+    def waking_until(self, host: HostSpec) -> float | None:
+        """Return when a machine that is being woken is expected back; None for any other."""
+        known, now = self.of(host), self._clock.now()
+        if known.woken_at is None or known.overslept:
+            return None
+        usual_s = self.usual_s(host)
+        return max(known.woken_at + usual_s, now + OVERDUE_SHARE * usual_s)
+
+    def put_to_sleep(self, host: HostSpec) -> None:
+        """Note that a machine was told to sleep: nothing begins there until it is woken."""
+        self._known[host.name] = Slumber(sinks_until=self._clock.now() + SINKS_S)
+
+    def stays_awake(self, host: HostSpec) -> None:
+        """Note that it could not be told."""
+        self._known[host.name] = Slumber()
+
+    def woken(self, host: HostSpec) -> None:
+        """Note that a machine is called from now on; one that overslept stays told as down."""
+        known = self.of(host)
+        if known.woken_at is None:
+            log.info("waking %s", host.name)
+            self._known[host.name] = replace(known, woken_at=self._clock.now())
+
+    def observe(self, host: HostSpec, answers: list[bool]) -> None:
+        """Take into account which of a machine's servers answer; empty before the first look."""
+        if answers:
+            known = self.of(host)
+            seen = self._seen(host, known, answers)
+            if seen is not known:
+                self._known[host.name] = seen
+
+    def _seen(self, host: HostSpec, known: Slumber, answers: list[bool]) -> Slumber:
+        if known.sinks_until is not None:
+            return self._sinking(host, known, answers)
+        if any(answers):
+            return known if known.up else self._back(host, known, answers, self._clock.now())
+        return replace(known, up=False) if known.up else self._away(host, known)
+
+    def _sinking(self, host: HostSpec, known: Slumber, answers: list[bool]) -> Slumber:
+        if not any(answers):
+            return replace(known, up=False, sinks_until=None)
+        if known.sinks_until is None or self._clock.now() < known.sinks_until:
+            return known
+        log.warning("%s was told to sleep, and goes on", host.name)
+        return Slumber()
+
+    def _away(self, host: HostSpec, known: Slumber) -> Slumber:
+        now = self._clock.now()
+        patience_s = max(LEAST_PATIENCE_S, PATIENCE * self.usual_s(host))
+        if known.woken_at is not None and now >= known.woken_at + patience_s:
+            if not known.overslept:
+                log.error("%s does not wake: it was called for %.0f s", host.name, patience_s)
+            return replace(known, overslept=True, woken_at=None)
+        return known
+
+    def _back(self, host: HostSpec, known: Slumber, answers: list[bool], now: float) -> Slumber:
+        if known.woken_at is None:
+            return Slumber()  # it woke by itself
+        back_at = now if known.back_at is None else known.back_at
+        if not all(answers) and now < back_at + OTHERS_S:
+            return replace(known, back_at=back_at)
+        log.info("%s is awake", host.name)
+        if not known.overslept:
+            self.learned(host.name, back_at - known.woken_at)
+        return Slumber()

@@ -1,0 +1,110 @@
+"""Sleepers: wakes machines that jobs wait for, and has machines sleep that are not used.
+
+Decides by `queueing.planning.waking`; every call to a machine is a task of its own and may fail.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+
+from queueing.core.catalog import HostSpec
+from queueing.core.errors import BackendError
+from queueing.core.ports import Clock, Machines
+from queueing.core.world import World
+from queueing.engine.fleet import Fleet
+from queueing.engine.health_checker import Health
+from queueing.planning.waking import is_busy, to_wake
+
+log = logging.getLogger(__name__)
+
+CALLED_AGAIN_S = 10.0  # a packet may be lost, or come before the machine sleeps
+CALLED_LATE_S = 60.0  # the same for one that did not wake
+
+
+class Sleepers:
+    """Looks at every step of the router; without machines it does nothing."""
+
+    def __init__(
+        self, *, fleet: Fleet, health: Health, machines: Machines | None, clock: Clock
+    ) -> None:
+        self._fleet = fleet
+        self._looked = health.first_looked
+        self._machines = machines
+        self._clock = clock
+        self._began_at = clock.now()
+        self._busy_at: dict[str, float] = {}
+        self._called_at: dict[str, float] = {}
+
+    def observe(self) -> None:
+        """Note which machines answer."""
+        if not self._looked.is_set():
+            return
+        for host in self._hosts():
+            answers = [self._fleet.health.of(each.name).up for each in host.backends]
+            self._fleet.sleep.observe(host, answers)
+
+    def act(self, world: World, work: asyncio.TaskGroup) -> bool:
+        """Wake and put to sleep what should be; return whether the world has changed by it."""
+        hosts, machines = self._hosts(), self._machines
+        if not hosts or machines is None or not self._looked.is_set():
+            return False
+        changed = False
+        wanted = to_wake(world)
+        for host in hosts:
+            if host.name in wanted:
+                changed = self._fleet.sleep.of(host).woken_at is None or changed
+                self._fleet.sleep.woken(host)
+            called = self._fleet.sleep.of(host).woken_at is not None
+            if called and self._is_due(host):
+                self._called_at[host.name] = world.now
+                self._begin(_call(machines, host), f"waking {host.name}", work)
+            elif not called and self._may_sleep(world, host):
+                self._fleet.sleep.put_to_sleep(host)
+                self._begin(self._put_to_sleep(machines, host), f"sleep of {host.name}", work)
+                changed = True
+        return changed
+
+    def _hosts(self) -> Sequence[HostSpec]:
+        return [host for host in self._fleet.catalog.hosts.values() if host.wake]
+
+    def _is_due(self, host: HostSpec) -> bool:
+        late = self._fleet.sleep.of(host).overslept
+        every_s = CALLED_LATE_S if late else CALLED_AGAIN_S
+        return self._clock.now() >= self._called_at.get(host.name, 0.0) + every_s
+
+    def _may_sleep(self, world: World, host: HostSpec) -> bool:
+        """Return whether a machine has been idle for long enough; note when it last was not."""
+        if host.sleep is None:
+            return False
+        if is_busy(world, host.name) or self._fleet.sleep.is_asleep(host):
+            self._busy_at[host.name] = world.now
+            return False
+        idle_since = self._busy_at.setdefault(host.name, self._began_at)
+        return world.now - idle_since >= host.sleep.after_s
+
+    async def _put_to_sleep(self, machines: Machines, host: HostSpec) -> None:
+        log.info("putting %s to sleep: it has been idle", host.name)
+        try:
+            await machines.sleep(host)
+        except BackendError as error:
+            log.warning("%s could not be put to sleep: %s", host.name, error)
+            self._busy_at[host.name] = self._clock.now()
+            self._fleet.sleep.stays_awake(host)
+
+    @staticmethod
+    def _begin(steps: Coroutine[None, None, None], name: str, work: asyncio.TaskGroup) -> None:
+        work.create_task(_guarded(steps, name), name=name)
+
+
+async def _call(machines: Machines, host: HostSpec) -> None:
+    try:
+        await machines.wake(host)
+    except BackendError as error:
+        log.warning("%s could not be called: %s", host.name, error)
+
+
+async def _guarded(steps: Coroutine[None, None, None], name: str) -> None:
+    try:
+        await steps
+    except Exception:
+        log.exception("%s: stopped by a bug", name)

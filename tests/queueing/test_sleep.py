@@ -1,0 +1,297 @@
+"""Machines that sleep: woken by what waits for them, put to sleep when idle, in virtual time."""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from random import Random
+
+import pytest
+
+from queueing.core.catalog import HostSpec, SleepSpec, Timeouts, WakeSpec
+from queueing.core.errors import Unavailable
+from queueing.core.jobs import Job, JobState
+from queueing.core.ports import Machines
+from queueing.core.reasons import sentence
+from queueing.core.standings import Standing
+from queueing.core.world import Blocked
+from queueing.service.jobqueue import JobQueue
+from queueing.store import JobStore, open_database
+from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
+from tests.simulation.loop import run
+
+WAKE = WakeSpec(mac="001a2b3c4d5e", takes_s=60.0)
+SLEEP = SleepSpec(after_s=1200.0, command=("suspend",))
+TAKES_S = 40.0
+
+
+@dataclass
+class FakeMachines(Machines):
+    """Machines whose servers go with them; `takes_s` until a call has an effect, None for never."""
+
+    installation: Installation
+    takes_s: float | None = TAKES_S
+    deaf: int = 0  # calls that get lost
+    refuses: bool = False
+    sinks_s: float = 5.0
+    calls: list[float] = field(default_factory=list)
+    asleep: list[float] = field(default_factory=list)
+
+    async def wake(self, host: HostSpec) -> None:
+        loop = asyncio.get_running_loop()
+        self.calls.append(loop.time())
+        if self.takes_s is not None and len(self.calls) > self.deaf:
+            loop.call_later(self.takes_s, self._set, host, True)
+
+    async def sleep(self, host: HostSpec) -> None:
+        if self.refuses:
+            raise Unavailable("suspend ended with status 1")
+        loop = asyncio.get_running_loop()
+        self.asleep.append(loop.time())
+        loop.call_later(self.sinks_s, self._set, host, False)
+
+    def _set(self, host: HostSpec, up: bool) -> None:  # a callback
+        for backend in host.backends:
+            self.installation.servers[backend.name].up = up
+
+
+def machine(*, asleep: bool = True, sleeps: bool = False) -> tuple[Installation, FakeMachines]:
+    far = replace(host("gpu-2", "far"), wake=WAKE, sleep=SLEEP if sleeps else None)
+    endless = Timeouts(first_s=None, idle_s=None, total_s=None)
+    flux = image_model("flux", "far", load_s=10.0, timeouts=endless)
+    installation = Installation.of([flux], [far])
+    installation.servers["far"].up = not asleep
+    return installation, FakeMachines(installation)
+
+
+async def queue_of(installation: Installation, machines: FakeMachines) -> JobQueue:
+    store = JobStore(await open_database(installation.url, inline=True))
+    return JobQueue(
+        store=store,
+        catalog=installation.catalog,
+        backends=installation.connect(),
+        clock=installation.clock,
+        machines=machines,
+        runner="test",
+    )
+
+
+async def stop(queue: JobQueue, running: "asyncio.Task[None]") -> None:
+    running.cancel()
+    await asyncio.wait([running])
+    await stored(queue).aclose()
+
+
+def stored(queue: JobQueue) -> JobStore:
+    assert isinstance(queue.jobs, JobStore)
+    return queue.jobs
+
+
+def why(told: Standing) -> Blocked | None:
+    return None if told.reason is None else told.reason.why
+
+
+async def submit(queue: JobQueue, installation: Installation, model: str = "flux") -> Job:
+    return await queue.submitter.submit(installation.new(model, "cat"), limits=NO_LIMITS)
+
+
+async def standing(queue: JobQueue, job: Job) -> Standing:
+    now = await queue.jobs.get(job.id)
+    assert now is not None
+    return (await queue.status.standings([now]))[job.id]
+
+
+def test_a_waiting_job_wakes_its_machine_and_is_promised_an_end() -> None:
+    """A machine in the cellar would run day and night, or its models be offline by day."""
+
+    async def scenario() -> None:
+        installation, machines = machine()
+        queue = await queue_of(installation, machines)
+        running = asyncio.create_task(queue.run())
+        await asyncio.sleep(20)
+        assert machines.calls == []
+        began = installation.clock.now()
+        job = await submit(queue, installation)
+        await asyncio.sleep(1)
+        told = await standing(queue, job)
+        assert why(told) is Blocked.WAKING
+        assert told.reason is not None
+        assert "gpu-2 is waking, ready at about " in sentence(told.reason)
+        assert told.done_at == pytest.approx(began + 60 + 10 + 5, abs=3)
+        done = await ended(queue, job)
+        assert done.state is JobState.COMPLETED
+        assert done.finished_at is not None
+        assert done.finished_at - began < TAKES_S + 10 + 5 + 10
+        calls = machines.calls
+        assert 4 <= len(calls) <= 6
+        assert all(b - a == pytest.approx(10, abs=5.1) for a, b in pairwise(calls))
+        await stop(queue, running)
+
+    run(scenario())
+
+
+def test_the_time_a_machine_takes_is_learned_and_stored() -> None:
+    """The promise would stay wrong by as much as the operator guessed wrong."""
+
+    async def scenario() -> None:
+        installation, machines = machine()
+        queue = await queue_of(installation, machines)
+        running = asyncio.create_task(queue.run())
+        await ended(queue, await submit(queue, installation))
+        await asyncio.sleep(30)
+        (row,) = [row for row in await stored(queue).learned() if not row.model]
+        assert row.median_s == pytest.approx(TAKES_S, abs=6)
+        installation.servers["far"].up = False
+        await until(lambda: queue.status.snapshot().hosts[0].rest is not None)
+        began = installation.clock.now()
+        job = await submit(queue, installation)
+        await asyncio.sleep(1)
+        told = await standing(queue, job)
+        assert told.reason is not None
+        assert told.reason.until == pytest.approx(began + row.median_s, abs=3)
+        await stop(queue, running)
+
+    run(scenario())
+
+
+def test_a_machine_that_does_not_wake_is_told_as_down_and_is_called_further(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """People would be promised a moment again and again; or it would never be tried again."""
+
+    async def scenario() -> None:
+        installation, machines = machine()
+        machines.takes_s = None
+        queue = await queue_of(installation, machines)
+        running = asyncio.create_task(queue.run())
+        job = await submit(queue, installation)
+        await asyncio.sleep(170)
+        assert why(await standing(queue, job)) is Blocked.WAKING
+        await asyncio.sleep(30)
+        told = await standing(queue, job)
+        assert why(told) is Blocked.OFFLINE
+        assert told.done_at is None
+        calls = len(machines.calls)
+        await asyncio.sleep(600)
+        assert 8 <= len(machines.calls) - calls <= 11
+        assert why(await standing(queue, job)) is Blocked.OFFLINE
+        machines.takes_s = TAKES_S
+        assert (await ended(queue, job)).state is JobState.COMPLETED
+        await stop(queue, running)
+
+    with caplog.at_level(logging.INFO):
+        run(scenario())
+    (error,) = [each for each in caplog.records if each.levelno == logging.ERROR]
+    assert error.getMessage().startswith("gpu-2 does not wake")
+    assert not [each for each in caplog.records if each.levelno == logging.WARNING]
+
+
+def test_an_idle_machine_is_put_to_sleep_and_woken_again() -> None:
+    """The card would draw a hundred watts all night."""
+
+    async def scenario() -> None:
+        installation, machines = machine(asleep=False, sleeps=True)
+        queue = await queue_of(installation, machines)
+        running = asyncio.create_task(queue.run())
+        await ended(queue, await submit(queue, installation))
+        ended_at = asyncio.get_running_loop().time()
+        await until(lambda: machines.asleep)
+        assert machines.asleep[0] - ended_at == pytest.approx(1200, abs=12)
+        await asyncio.sleep(60)
+        (shown,) = queue.status.snapshot().hosts
+        assert shown.rest is not None
+        assert shown.rest.why is Blocked.ASLEEP
+        assert (await ended(queue, await submit(queue, installation))).attempt == 1
+        await stop(queue, running)
+
+    run(scenario())
+
+
+def test_a_request_that_comes_while_the_machine_falls_asleep_wakes_it_again() -> None:
+    """It would be sent to a server that is about to go, or wait until the next one comes."""
+
+    async def scenario() -> None:
+        installation, machines = machine(asleep=False, sleeps=True)
+        machines.sinks_s = 20.0
+        queue = await queue_of(installation, machines)
+        running = asyncio.create_task(queue.run())
+        await until(lambda: machines.asleep)
+        job = await submit(queue, installation)
+        machines.takes_s = None  # a packet before it sleeps has no effect
+        await asyncio.sleep(21)
+        machines.takes_s = TAKES_S
+        done = await ended(queue, job)
+        assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
+        await stop(queue, running)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("kept", ["running", "waiting", "pinned"])
+def test_a_machine_that_is_needed_does_not_sleep(kept: str) -> None:
+    """A film of half an hour would be cut off."""
+
+    async def scenario() -> None:
+        installation, machines = machine(asleep=False, sleeps=True)
+        installation.servers["far"].service_s = 3000.0
+        queue = await queue_of(installation, machines)
+        running = asyncio.create_task(queue.run())
+        if kept == "pinned":
+            await queue.preloads.preload("flux", None)
+        else:
+            await submit(queue, installation)
+        if kept == "waiting":
+            await queue.admin.pause(model="flux", host=None)
+        await asyncio.sleep(2500)
+        assert machines.asleep == []
+        await stop(queue, running)
+
+    run(scenario())
+
+
+def test_a_machine_that_cannot_be_put_to_sleep_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    """It would be taken for asleep, and called for every request."""
+
+    async def scenario() -> None:
+        installation, machines = machine(asleep=False, sleeps=True)
+        machines.refuses = True
+        queue = await queue_of(installation, machines)
+        running = asyncio.create_task(queue.run())
+        await asyncio.sleep(1300)
+        done = await ended(queue, await submit(queue, installation))
+        assert done.state is JobState.COMPLETED
+        assert machines.calls == []
+        await stop(queue, running)
+
+    run(scenario())
+    assert "gpu-2 could not be put to sleep: suspend ended with status 1" in caplog.text
+
+
+def test_promises_of_a_machine_that_sleeps_are_kept() -> None:
+    """The moments people are told would be worth nothing."""
+
+    async def scenario() -> list[float]:
+        installation, machines = machine(asleep=False, sleeps=True)
+        chance = Random(7)  # a fixed sequence
+        off: list[float] = []
+        queue = await queue_of(installation, machines)
+        running = asyncio.create_task(queue.run())
+        for _ in range(30):
+            machines.takes_s = chance.uniform(35, 50)
+            await asyncio.sleep(chance.choice((30, 900, 1500, 4000)))
+            job = await submit(queue, installation)
+            await asyncio.sleep(1)
+            told = await standing(queue, job)
+            if told.done_at is None:
+                continue
+            done = await ended(queue, job)
+            assert done.finished_at is not None
+            promised_s = told.done_at - job.queued_at
+            off.append(abs(done.finished_at - told.done_at) / max(10.0, promised_s))
+        await stop(queue, running)
+        assert len(machines.asleep) > 5
+        return off
+
+    off = run(scenario())
+    assert len(off) >= 20
+    assert sum(share <= 0.25 for share in off) >= 0.8 * len(off), off
