@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from bot.config.changes import APPLIED, changed, merged
 from bot.config.config import Config
-from bot.config.load import parse
+from bot.config.load import ConfigError, parse
 
 CONFIG = """\
 hosts:
@@ -86,7 +86,10 @@ def test_what_is_applied_and_what_is_not_make_up_the_new_configuration(
     changes: list[tuple[str, str]],
 ) -> None:
     """A change could get lost between the two lists."""
-    before, after = read(), read(*changes)
+    try:
+        before, after = read(), read(*changes)
+    except ConfigError:  # two of them give one section twice
+        reject()
     held = merged(before, after)
     told = changed(before, held) + changed(held, after)
     assert bool(told) == (before != after)
