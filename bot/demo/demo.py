@@ -30,7 +30,7 @@ FAILED = 2
 USUAL_PORT, API_PORT = 8080, 8081
 _DELIVERY_S = 30.0
 _FIRST = "Type /image flux cat, /film a cat, or ask something. Ctrl-C ends it."
-_OPERATED = "You are its admin: what operators see of it is at {url}operator."
+_OPERATED = "You are its admin: the operator's page is at {url}operator"
 _KEPT = "Jobs are kept in {path}, even through kill -9; --fresh begins without them."
 
 CONFIG = """

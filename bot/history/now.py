@@ -102,7 +102,11 @@ class RunningNow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostNow:
-    """A host with everything on it."""
+    """A host with everything on it.
+
+    `rest` is why it does nothing although no admin paused it, such as its quiet hours;
+    `awake_until` is until when it works all the same at an admin's wish.
+    """
 
     name: str
     mode: Mode
@@ -110,6 +114,8 @@ class HostNow:
     copies: tuple[CopyNow, ...]
     servers: tuple[ServerNow, ...]
     running: tuple[RunningNow, ...]
+    rest: Reason | None = None
+    awake_until: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -189,6 +195,8 @@ def _host(
         copies=tuple(_copy(model, copy) for model, copy in copies),
         servers=tuple(_server(server) for server in servers),
         running=tuple(_running(each, fractions, names) for each in running),
+        rest=None if host.paused else host.rest,
+        awake_until=host.awake_until,
     )
 
 

@@ -163,3 +163,16 @@ def test_it_is_written_as_plain_json() -> None:
     assert written["hosts"][0]["copies"][0]["state"] == "ready"
     assert written["lines"][0]["reason"]["why"] == "in-line"
     assert written["hosts"][0]["running"][0]["done_at"] == NOW + 4
+
+
+def test_a_host_at_rest_is_told_from_one_that_an_admin_paused() -> None:
+    """An operator would look for the admin who stopped it, or see nothing at all."""
+    quiet = Reason(why=Blocked.QUIET, model="", host="gpu-1", until=NOW + 60)
+    hosts = (
+        replace(HOST, rest=quiet),
+        replace(HOST, name="gpu-2", rest=quiet, paused=True),
+        replace(HOST, name="gpu-3", awake_until=NOW + 60),
+    )
+    now = now_of(replace(SNAPSHOT, hosts=hosts), NOW, {}, {})
+    assert [host.rest for host in now.hosts] == [quiet, None, None]
+    assert [host.awake_until for host in now.hosts] == [None, None, NOW + 60]

@@ -18,6 +18,7 @@ from bot.platforms.web.content import shown_body
 from bot.queue.jobs import OpenJobReader
 from queueing.core.jobs import Job, JobState
 from queueing.core.posts import PostReader
+from queueing.core.world import Reason
 
 JOBS_SHOWN = 15  # of a line; the others are counted
 
@@ -43,6 +44,8 @@ class OperatorPicture:
         told = await self._records.read_now()
         waiting = _by_line(await self._jobs.open_jobs())
         drawn: Json = json.loads(to_json(replace(told, at=0.0)))
+        for shown, host in zip(drawn["hosts"], told.hosts, strict=True):
+            shown["rest"] = _words(host.rest, language)
         for shown, line in zip(drawn["lines"], told.lines, strict=True):
             shown.update(_of_line(line, waiting.get(line.model, ()), told, language))
             del shown["oldest_s"], shown["reason"]
@@ -67,14 +70,19 @@ class OperatorPicture:
 
 def _of_line(line: LineNow, waiting: Sequence[Job], told: OperatorNow, language: str) -> Json:
     reason = line.reason if line.reason is not None and status.tells(line.reason) else None
-    # A line has no turn, jobs have: `next_at` says it.
-    because = () if reason is None else status.because(replace(reason, turn_at=None), language)
     return {
         "oldest_at": None if line.oldest_s is None else round(told.at - line.oldest_s, 1),
-        "because": [part.model_dump() for part in shown_body(because)],
+        # A line has no turn, jobs have: `next_at` says it.
+        "because": _words(reason and replace(reason, turn_at=None), language),
         "jobs": [_of_job(job) for job in waiting[:JOBS_SHOWN]],
         "more": max(0, len(waiting) - JOBS_SHOWN),
     }
+
+
+def _words(reason: Reason | None, language: str) -> list[Json]:
+    """Return a reason as the page shows it; nothing for none."""
+    because = () if reason is None else status.because(reason, language)
+    return [part.model_dump() for part in shown_body(because)]
 
 
 def _of_job(job: Job) -> Json:

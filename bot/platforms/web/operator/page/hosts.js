@@ -1,5 +1,6 @@
 // Hosts: each a card with a bar of its memory, its servers, and what runs on it.
 
+import { drawBody } from "/static/body.js";
 import { make } from "/static/dom.js";
 import { moment } from "/static/moments.js";
 import { button, hueOf, keyed, pin, swatch, write, writeParts } from "./nodes.js";
@@ -19,6 +20,8 @@ export class HostCard {
     this.pause = button("", "", () => this.togglePause());
     this.drain = button(tell("drain"), `${tell("drain")}: ${host.name}`,
       () => acts.perform("drain", { values: { host: this.name }, said: { host: this.name } }));
+    this.rest = make("div", { className: "reason" });
+    this.awake = make("p", { className: "reason" });
     this.bar = make("div", { className: "bar-of-memory", role: "img" });
     this.copies = make("ul", { className: "rows", "aria-label": tell("copies") });
     this.running = make("ul", { className: "rows", "aria-label": tell("runningJobs") });
@@ -27,19 +30,21 @@ export class HostCard {
     this.node = make("article", { className: "panel host", "aria-labelledby": id },
       make("header", {}, make("h3", { id }, host.name), this.mode, this.used,
         make("span", { className: "act-row" }, this.pause, this.drain)),
-      this.bar, this.copies, this.running, this.nothing, this.servers);
+      this.rest, this.awake, this.bar, this.copies, this.running, this.nothing, this.servers);
   }
 
   togglePause() {
-    const command = this.host.mode === "open" ? "pause" : "resume";
+    const command = works(this.host) ? "pause" : "resume";
     this.acts.perform(command, { values: { host: this.name }, said: { what: this.name } });
   }
 
   draw(host) {
     this.host = host;
-    this.node.dataset.mode = host.mode;
-    write(this.mode, tell(host.mode));
-    const words = tell(host.mode === "open" ? "pause" : "resume");
+    const mode = host.mode === "open" && !works(host) ? "resting" : host.mode;
+    this.node.dataset.mode = mode;
+    write(this.mode, tell(mode));
+    this.drawRest(host);
+    const words = tell(works(host) ? "pause" : "resume");
     write(this.pause, words);
     this.pause.setAttribute("aria-label", `${words}: ${host.name}`);
     const { memory } = host;
@@ -50,6 +55,15 @@ export class HostCard {
     keyed(this.running, host.running, (job) => job.job, (job) => new JobRow(job, this.acts));
     this.nothing.hidden = host.running.length > 0;
     keyed(this.servers, host.servers, (server) => server.name, (server) => new ServerRow(server));
+  }
+
+  /** Say why it does nothing although no admin paused it, or works although it would rest. */
+  drawRest({ rest, awake_until: until }) {
+    this.rest.hidden = rest.length === 0;
+    if (this.rest.told !== JSON.stringify(rest)) drawBody(this.rest, rest);
+    this.rest.told = JSON.stringify(rest);
+    this.awake.hidden = !until;
+    writeParts(this.awake, [until], ([at]) => (at ? [tell("awake"), moment({ at, clock: true })] : []));
   }
 
   drawBar({ name, memory, copies }) {
@@ -72,6 +86,9 @@ export class HostCard {
     this.mark.dataset.side = memory.usable_mb / whole > 0.5 ? "left" : "right";
   }
 }
+
+/** Return whether work begins on a host now. */
+const works = (host) => host.mode === "open" && host.rest.length === 0;
 
 /** A piece of the bar: a model, other programs' memory, or what is free. */
 class Piece {

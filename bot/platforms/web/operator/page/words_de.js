@@ -21,6 +21,8 @@ export const GERMAN = {
   open: "offen",
   draining: "wird geleert",
   paused: "angehalten",
+  resting: "ruht",
+  awake: "arbeitet auf Wunsch eines Admins, bis ",
   pause: "Anhalten",
   resume: "Fortsetzen",
   drain: "Leeren",

@@ -21,6 +21,8 @@ export const ENGLISH = {
   open: "open",
   draining: "draining",
   paused: "paused",
+  resting: "resting",
+  awake: "at work because an admin wants it, until ",
   pause: "Pause",
   resume: "Resume",
   drain: "Drain",

@@ -12,6 +12,7 @@ from bot.history.hours import HourSpan
 from bot.people.audit_log import Act
 from bot.platforms.web.operator.picture import OperatorPicture
 from bot.platforms.web.platform import Web
+from queueing.core.world import Blocked, Reason
 from tests.bot.platforms.web.operator.examples import ExampleJobs, ExampleRecords
 from tests.bot.platforms.web.operator.operator_client import ADAS, TOKEN, Example
 from tests.bot.platforms.web.test_web_page import ATTACKS, chromium
@@ -92,6 +93,22 @@ async def test_a_picture_of_now_follows_what_happens(room: Room) -> None:
     records.now = replace(records.now, hosts=(), lines=(), mode="paused")
     await page.wait_text("Everything is paused")
     await page.wait("document.querySelector('#hosts').children.length === 0")
+
+
+async def test_a_host_at_rest_says_why_and_can_be_put_to_work(room: Room) -> None:
+    """An operator would see an open host that does nothing."""
+    page, records = room.page, room.records
+    first, *others = records.now.hosts
+    quiet = Reason(why=Blocked.QUIET, model="", host="gpu-1", until=records.now.at + 3600)
+    records.now = replace(records.now, hosts=(replace(first, rest=quiet), *others))
+    await page.wait_text("resting", ".host .chip")
+    await page.wait_text("gpu-1", ".host .reason")
+    await page.click("[aria-label='Resume: gpu-1']")
+    call = await room.handler.taken()
+    assert (call.command, call.options) == ("resume", {"host": "gpu-1"})
+    awake = replace(first, awake_until=records.now.at + 3600)
+    records.now = replace(records.now, hosts=(awake, *others))
+    await page.wait_text("at work because an admin wants it", ".host")
 
 
 async def test_what_is_gone_from_the_bot_is_said_where_it_was(room: Room) -> None:
