@@ -42,6 +42,12 @@ def parser() -> argparse.ArgumentParser:
             _process_arguments(command)
         command.set_defaults(command=name)
 
+    watch = commands.add_parser("top", help="watch the running bot of this machine in the terminal")
+    watch.add_argument("--once", action="store_true", help="print the picture once")
+    watch.add_argument("--json", action="store_true", help="print everything as one JSON object")
+    _config_argument(watch)
+    watch.set_defaults(command="top")
+
     backup = commands.add_parser("backup", help="copy the database, also while the bot runs")
     backup.add_argument("file", type=Path, metavar="FILE", help="replaced when the copy is whole")
     _config_argument(backup)

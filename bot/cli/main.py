@@ -116,6 +116,12 @@ def _health(arguments: argparse.Namespace) -> int:
     return BROKEN if wrong else 0
 
 
+def _top(arguments: argparse.Namespace) -> int:
+    from bot.cli import top  # noqa: PLC0415  # as above
+
+    return top.top(arguments.config, once=arguments.once, as_json=arguments.json)
+
+
 def _backup(arguments: argparse.Namespace) -> int:
     return 0 if database.back_up(arguments) else BROKEN
 
@@ -156,6 +162,7 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "check": _check,
     "health": _health,
     "reload": _reload,
+    "top": _top,
     "backup": _backup,
     "db check": _db_check,
     "db copy": _db_copy,

@@ -25,6 +25,7 @@ class HistoryBatch:
     hosts: dict[BucketKey, HostBucket] = field(default_factory=dict)
     segments: dict[tuple[str, float], Segment] = field(default_factory=dict)
     promises: dict[int, Promised] = field(default_factory=dict)
+    kept_promises: set[int] = field(default_factory=set)  # noted ones, of jobs that have ended
 
     def __bool__(self) -> bool:
         """Whether there is anything to write."""
@@ -61,6 +62,7 @@ class HistoryBatch:
         self.ended = earlier.ended | self.ended
         self.segments = earlier.segments | self.segments
         self.promises = earlier.promises | self.promises
+        self.kept_promises |= earlier.kept_promises
         for key, model in earlier.models.items():
             self._add_model(key, model)
         for key, host in earlier.hosts.items():

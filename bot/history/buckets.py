@@ -3,13 +3,13 @@
 Buckets are added, so it does not matter in which order, or in how many parts, they arrive.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from math import floor
 from typing import NamedTuple, Self
 
-from bot.history.histogram import Histogram
+from bot.history.histogram import Histogram, class_of
 from queueing.core.jobs import Job, JobState
 from queueing.core.problems import Problem
 from queueing.core.standings import Promised
@@ -131,30 +131,49 @@ class HostBucket(_Sum):
     evictions: int = 0
 
 
-def bucket_of(job: EndedJob) -> ModelBucket:
-    """Return what one job adds to the bucket of its end."""
-    began = job.started_at is not None
-    service_s = max(0.0, job.finished_at - job.started_at) if job.started_at is not None else 0.0
-    wait_s = max(0.0, job.started_at - job.queued_at) if job.started_at is not None else 0.0
-    done, failed = job.state is JobState.COMPLETED, job.state is JobState.FAILED
-    promised = job.promised if done else None
-    return ModelBucket(
-        done=int(done),
-        failed=int(failed),
-        cancelled=int(job.state is JobState.CANCELLED),
-        service_s=service_s,
-        waits=Histogram.of(wait_s) if began else Histogram(),
-        services=Histogram.of(service_s) if began else Histogram(),
-        given=int(promised is not None),
-        kept=int(promised is not None and promised.kept(job.finished_at)),
-        errors=CountsByName({Problem.read(job.error).what: 1} if failed and job.error else {}),
-    )
+class _Tally:
+    """A bucket to which jobs are added one by one; a bucket itself never changes."""
+
+    def __init__(self) -> None:
+        self.ended: Counter[JobState] = Counter()
+        self.waits: Counter[int] = Counter()
+        self.services: Counter[int] = Counter()
+        self.errors: Counter[str] = Counter()
+        self.service_s = 0.0
+        self.given = self.kept = 0
+
+    def add(self, job: EndedJob) -> None:
+        """Count a job."""
+        self.ended[job.state] += 1
+        if job.started_at is not None:
+            service_s = max(0.0, job.finished_at - job.started_at)
+            self.service_s += service_s
+            self.services[class_of(service_s)] += 1
+            self.waits[class_of(max(0.0, job.started_at - job.queued_at))] += 1
+        if job.state is JobState.FAILED and job.error:
+            self.errors[Problem.read(job.error).what] += 1
+        if job.state is JobState.COMPLETED and job.promised is not None:
+            self.given += 1
+            self.kept += job.promised.kept(job.finished_at)
+
+    def bucket(self) -> ModelBucket:
+        """Return what the jobs come to."""
+        return ModelBucket(
+            done=self.ended[JobState.COMPLETED],
+            failed=self.ended[JobState.FAILED],
+            cancelled=self.ended[JobState.CANCELLED],
+            service_s=self.service_s,
+            waits=Histogram(self.waits),
+            services=Histogram(self.services),
+            given=self.given,
+            kept=self.kept,
+            errors=CountsByName(self.errors),
+        )
 
 
 def tallied(jobs: Iterable[EndedJob]) -> Mapping[BucketKey, ModelBucket]:
     """Return what jobs come to, by the minute of their end and their model."""
-    sums: defaultdict[BucketKey, ModelBucket] = defaultdict(ModelBucket)
+    tallies: defaultdict[BucketKey, _Tally] = defaultdict(_Tally)
     for job in jobs:
-        key = BucketKey(beginning(job.finished_at, MINUTE_S), job.model)
-        sums[key] = sums[key].plus(bucket_of(job))
-    return sums
+        tallies[BucketKey(beginning(job.finished_at, MINUTE_S), job.model)].add(job)
+    return {key: tally.bucket() for key, tally in tallies.items()}

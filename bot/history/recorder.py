@@ -139,6 +139,7 @@ class HistoryRecorder:
         for job_id, promised in self._promises.given.items():
             if job_id not in self._noted and job_id not in batch.ended:
                 batch.promises[job_id] = promised
+        batch.kept_promises |= self._noted & batch.ended.keys()
         self._batch = HistoryBatch()
         return batch
 

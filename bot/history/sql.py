@@ -57,7 +57,7 @@ EXPIRE_SEGMENTS = "DELETE FROM history_segments WHERE ends < ?"
 
 COUNT_JOB = (  # changes nothing if it is counted already, or was deleted
     "INSERT INTO history_counted (job_id) SELECT id FROM jobs WHERE id = ?"
-    " ON CONFLICT (job_id) DO NOTHING"
+    " ON CONFLICT (job_id) DO NOTHING RETURNING job_id"
 )
 JOB_IS_KEPT = "SELECT id FROM jobs WHERE id = ?"
 _ENDED = (

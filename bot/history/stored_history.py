@@ -4,8 +4,8 @@ A job is counted in the transaction that notes it as counted, so that none count
 a batch is written, and those that ended without being counted can be found after a crash.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 from bot.history import sql
 from bot.history.batch import HistoryBatch
@@ -27,6 +27,9 @@ from queueing.store import Connection, Database, Value
 
 SEGMENTS_KEPT_S = 25 * 3600.0
 MINUTES_KEPT_S = 2 * 86400.0
+
+
+Bucket = TypeVar("Bucket", ModelBucket, HostBucket)
 
 
 class StoredHistory:
@@ -127,46 +130,54 @@ class StoredHistory:
 
 def _add(connection: Connection, batch: HistoryBatch) -> None:
     sums = dict(batch.models)
-    for key, bucket in tallied(_newly_counted(connection, batch.ended.values())).items():
+    for key, bucket in tallied(_newly_counted(connection, list(batch.ended.values()))).items():
         sums[key] = sums[key].plus(bucket) if key in sums else bucket
-    for grain in GRAINS:
-        for key, model in _by_grain(sums, grain).items():
-            _add_model(connection, grain, key, model)
-        for key, host in _by_grain(batch.hosts, grain).items():
-            values: list[Value] = [getattr(host, name) for name in sql.HOST_FIELDS]
-            connection.execute(sql.ADD_HOST_BUCKET, (grain, *key, *values))
-    for (host_name, _), segment in batch.segments.items():
-        models = "\n".join(segment.models)
-        row = (host_name, segment.begins, segment.ends, segment.kind, models)
-        connection.execute(sql.PUT_SEGMENT, row)
+    _add_models(connection, sums)
+    hosts = [
+        (grain, *key, *(getattr(host, name) for name in sql.HOST_FIELDS))
+        for grain in GRAINS
+        for key, host in _by_grain(batch.hosts, grain).items()
+    ]
+    connection.executemany(sql.ADD_HOST_BUCKET, hosts)
+    segments = [
+        (host, each.begins, each.ends, each.kind, "\n".join(each.models))
+        for (host, _), each in batch.segments.items()
+    ]
+    connection.executemany(sql.PUT_SEGMENT, segments)
     notes = [(each.given_at, each.done_at, job_id) for job_id, each in batch.promises.items()]
     connection.executemany(sql.NOTE_PROMISE, notes)
-    connection.executemany(sql.DROP_PROMISE, [(job_id,) for job_id in batch.ended])
+    connection.executemany(sql.DROP_PROMISE, [(job_id,) for job_id in batch.kept_promises])
 
 
-def _newly_counted(connection: Connection, ended: Iterable[EndedJob]) -> list[EndedJob]:
+def _newly_counted(connection: Connection, ended: Sequence[EndedJob]) -> list[EndedJob]:
     """Note jobs as counted; return those that were not, and those deleted since they ended."""
-    counted: list[EndedJob] = []
-    for job in ended:
-        is_new = connection.execute(sql.COUNT_JOB, (job.id,)).rowcount > 0
-        if is_new or connection.execute(sql.JOB_IS_KEPT, (job.id,)).fetchone() is None:
-            counted.append(job)
-    return counted
+    noted = connection.selectmany(sql.COUNT_JOB, [(job.id,) for job in ended])
+    counted = [job for job, rows in zip(ended, noted, strict=True) if rows]
+    others = [job for job, rows in zip(ended, noted, strict=True) if not rows]
+    kept = connection.selectmany(sql.JOB_IS_KEPT, [(job.id,) for job in others])
+    return counted + [job for job, rows in zip(others, kept, strict=True) if not rows]
 
 
-def _by_grain(minutes: Mapping[BucketKey, Any], grain: int) -> Mapping[BucketKey, Any]:
-    sums: dict[BucketKey, Any] = {}
+def _by_grain(minutes: Mapping[BucketKey, Bucket], grain: int) -> Mapping[BucketKey, Bucket]:
+    sums: dict[BucketKey, Bucket] = {}
     for (at, name), bucket in minutes.items():
         key = BucketKey(beginning(at, grain), name)
         sums[key] = sums[key].plus(bucket) if key in sums else bucket
     return sums
 
 
-def _add_model(connection: Connection, grain: int, key: BucketKey, bucket: ModelBucket) -> None:
-    row = connection.execute(sql.MODEL_BUCKET, (grain, *key)).fetchone()
-    total = bucket if row is None else _model_bucket(row).plus(bucket)
-    values: list[Value] = [_written(getattr(total, name)) for name in sql.MODEL_FIELDS]
-    connection.execute(sql.PUT_MODEL_BUCKET, (grain, *key, *values))
+def _add_models(connection: Connection, minutes: Mapping[BucketKey, ModelBucket]) -> None:
+    sums = {
+        (grain, *key): bucket
+        for grain in GRAINS
+        for key, bucket in _by_grain(minutes, grain).items()
+    }
+    stored = connection.selectmany(sql.MODEL_BUCKET, list(sums))
+    rows: list[Sequence[Value]] = []
+    for (key, bucket), found in zip(sums.items(), stored, strict=True):
+        total = _model_bucket(found[0]).plus(bucket) if found else bucket
+        rows.append((*key, *(_written(getattr(total, name)) for name in sql.MODEL_FIELDS)))
+    connection.executemany(sql.PUT_MODEL_BUCKET, rows)
 
 
 def _written(value: Any) -> Value:

@@ -91,6 +91,7 @@ class App:
             stack.enter_context(
                 setup.reloader.applying(given.stored.audit, reconfiguring(setup, queue, stack))
             )
+            stack.enter_context(setup.desk.offering(assembly.operator_records(given)))
             async with (
                 beside(*upkeep(setup, queue, given)),
                 after(queue.looked, within_s=FIRST_LOOK_S),

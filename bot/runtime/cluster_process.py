@@ -106,6 +106,7 @@ class ClusterProcess:
             given = await setup.groundwork(database, parts.queue, self._meters)
             door = assembly.admission(given)
             enhancer, transcriber = enhancer_of(given, door), transcriber_of(given, door)
+            stack.enter_context(setup.desk.offering(assembly.operator_records(given)))
             server = QueueServer(
                 parts.queue, secret=lease.tenure.secret, held=lambda: lease.left_s > 0
             )
@@ -149,6 +150,7 @@ class ClusterProcess:
             stack.callback(queue.leave)
             made = await setup.groundwork(database, queue, self._meters)
             given = replace(made, posts=self._shown)
+            stack.enter_context(setup.desk.offering(assembly.operator_records(given)))
             fittings = replace(assembly.fittings(given), held=lambda: lease.held)
             chats = chats_of(
                 given,
@@ -189,6 +191,7 @@ class ClusterProcess:
         async with AsyncExitStack() as stack:
             database = await setup.open_database(stack, shared=True)
             given = await setup.groundwork(database, RemoteQueue(self._link), self._meters)
+            stack.enter_context(setup.desk.offering(assembly.operator_records(given)))
             gateway = gateway_of(setup, given, assembly.admission(given), stack)
             if gateway is not None:
                 stack.enter_context(self._watched(database.look_at_file))

@@ -1,7 +1,7 @@
-"""How `usher reload` reaches the running bot: a socket beside its database, for its own user alone.
+"""How `usher reload` and `usher top` reach the running bot: a socket beside its database, for its own user alone.
 
 Each process of an installation has one, named after its process id. A call is one line, its answer
-one line of JSON.
+one line of JSON, empty for a call that this process cannot answer.
 """
 
 import asyncio
@@ -14,42 +14,59 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from bot.runtime.reloading import Reloaded
+from queueing.core.errors import StoreError
 
 log = logging.getLogger(__name__)
 
 CALL = b"reload\n"
+_LONGEST_CALL = 100  # bytes
+_LOOK_S = 10.0  # for an answer from memory or the database
 _PATIENCE_S = 5.0  # for the call, which is sent at once
 _ANSWER_S = 120.0  # reading workflows of many models takes its time
 _LONGEST = 100  # bytes of a socket's address: systems allow 104 to 108
 
 Reload = Callable[[], Awaitable[Reloaded]]
+Tell = Callable[[str], Awaitable[bytes | None]]
+"""Answers a call with JSON, None if this process knows nothing of it. Raises `StoreError`."""
+
+
+async def _silent(_: str) -> bytes | None:
+    return None
+
+
+NOTHING_KNOWN = "the bot's processes on this machine do not reach the queue now"
 
 
 class NotRunning(Exception):
-    """No process of a configuration answers."""
+    """No process of a configuration answers, or none that could."""
 
 
 @asynccontextmanager
-async def listening(sign: Path, reload: Reload) -> AsyncIterator[None]:
+async def listening(sign: Path, reload: Reload, tell: Tell = _silent) -> AsyncIterator[None]:
     """Answer calls until the block ends; `sign` is the database, or what stands for it.
+
+    `tell` answers every call but the one to reload.
 
     Where there can be no such socket, that is logged, and a signal still reloads.
     """
     file = _of_process(sign, str(os.getpid()))
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, TimeoutError):
+        with suppress(OSError, TimeoutError, ValueError):
             async with asyncio.timeout(_PATIENCE_S):
                 line = await reader.readline()
             if line == CALL:
-                writer.write(json.dumps((await reload()).as_json()).encode() + b"\n")
-                await writer.drain()
+                told = json.dumps((await reload()).as_json()).encode()
+            else:
+                told = await _told(tell, line[:_LONGEST_CALL])
+            writer.write(told + b"\n")
+            await writer.drain()
         writer.close()
 
     try:
         server = await asyncio.start_unix_server(answer, sock=_bound(file))
     except (OSError, AttributeError, NotImplementedError) as error:  # Windows, a read-only folder
-        log.warning("`usher reload` cannot reach this process: %s", error)
+        log.warning("`usher reload` and `usher top` cannot reach this process: %s", error)
         yield
         return
     try:
@@ -57,6 +74,28 @@ async def listening(sign: Path, reload: Reload) -> AsyncIterator[None]:
     finally:
         server.close()
         file.unlink(missing_ok=True)
+
+
+async def _told(tell: Tell, line: bytes) -> bytes:
+    try:
+        return await tell(line.decode("ascii", "replace").strip()) or b""
+    except StoreError as error:
+        log.warning("a look at this process failed: %s", error)
+        return b""
+
+
+def ask(sign: Path, call: str) -> bytes:
+    """Return the answer of the first process that knows one. Raises `NotRunning`."""
+    reached = False
+    for file in sorted(sign.resolve().parent.glob(_of_process(sign, "*").name)):
+        try:
+            line = _line(file, f"{call}\n".encode(), _LOOK_S)
+        except OSError:
+            continue
+        reached = reached or line is not None
+        if line is not None and line.strip():
+            return line
+    raise NotRunning(NOTHING_KNOWN if reached else "")
 
 
 def call_all(sign: Path) -> Iterator[tuple[str, Reloaded]]:
@@ -76,25 +115,33 @@ def call_all(sign: Path) -> Iterator[tuple[str, Reloaded]]:
 
 def _call(file: Path) -> Reloaded | None:
     """Return the answer of one process; None if it ended before it could remove its socket."""
-    with socket.socket(socket.AF_UNIX) as calling:
-        try:
-            calling.settimeout(_ANSWER_S)
-            with _short(file) as address:
-                calling.connect(address)
-            calling.sendall(CALL)
-            with calling.makefile("rb") as answer:
-                line = answer.readline()
-        except ConnectionRefusedError:
-            file.unlink(missing_ok=True)
-            return None
-        except TimeoutError:
-            return Reloaded(problems=(f"it has not answered in {_ANSWER_S:.0f} s",))
-        except OSError as error:
-            return Reloaded(problems=(f"it cannot be reached: {error}",))
+    try:
+        line = _line(file, CALL, _ANSWER_S)
+    except TimeoutError:
+        return Reloaded(problems=(f"it has not answered in {_ANSWER_S:.0f} s",))
+    except OSError as error:
+        return Reloaded(problems=(f"it cannot be reached: {error}",))
+    if line is None:
+        return None
     try:
         return Reloaded.of_json(json.loads(line))
     except (ValueError, KeyError, TypeError):
         return Reloaded(problems=("it stopped before it answered",))
+
+
+def _line(file: Path, call: bytes, patience_s: float) -> bytes | None:
+    """Return what a process answers; None if it ended before it could remove its socket."""
+    with socket.socket(socket.AF_UNIX) as calling:
+        calling.settimeout(patience_s)
+        try:
+            with _short(file) as address:
+                calling.connect(address)
+        except ConnectionRefusedError:
+            file.unlink(missing_ok=True)
+            return None
+        calling.sendall(call)
+        with calling.makefile("rb") as answer:
+            return answer.readline()
 
 
 def _of_process(sign: Path, number: str) -> Path:

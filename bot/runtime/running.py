@@ -151,7 +151,7 @@ async def reloads(setup: BotSetup) -> AsyncIterator[None]:
     reloader = setup.reloader
     async with (
         beside(reloader.run()),
-        control.listening(setup.config.sign_of_life, reloader.reload),
+        control.listening(setup.config.sign_of_life, reloader.reload, setup.desk.answer),
     ):
         yield
 

@@ -14,6 +14,7 @@ from bot.runtime.assembly import Groundwork
 from bot.runtime.bot_records import read_records
 from bot.runtime.in_force import InForce
 from bot.runtime.metering import Meters
+from bot.runtime.operator_desk import OperatorDesk
 from bot.runtime.platforms import Fittings, platforms
 from bot.runtime.reloading import LogAs, Reloader, Reread, log_as_before
 from bot.runtime.retention import most_mb
@@ -48,6 +49,7 @@ class BotSetup:
     grace_s: float = field(default_factory=lambda: GRACE_S)
     reread: Reread | None = None
     log_as: LogAs = log_as_before
+    desk: OperatorDesk = field(default_factory=OperatorDesk, compare=False)
     in_force: InForce = field(init=False, compare=False)
     reloader: Reloader = field(init=False, compare=False)
 

@@ -20,4 +20,4 @@ class HostActivity:
 
 
 HostsListener = Callable[[Mapping[str, HostActivity]], None]
-"""Called in the event loop with the state of every host, by name; must neither block nor raise."""
+"""Called in the event loop with the states that have changed, by host; must neither block nor raise."""

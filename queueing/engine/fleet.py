@@ -55,7 +55,7 @@ class Fleet:
         self.epochs: Counter[str] = Counter()  # by backend: grows whenever its copies change
         self.copies_changed = False  # since the last checkpoint
         self.busy: Counter[tuple[str, str]] = Counter()  # running jobs by model and backend
-        self.turns = 0  # grows whenever a model begins to run on a backend, or runs there no more
+        self.turned: set[str] = set()  # backends where a model began or ceased to run, or moved
         self._backends = backends
         self._clock = clock
         self._changed = changed
@@ -266,6 +266,7 @@ class Fleet:
     def _copies_moved(self, backend: str) -> None:
         self._view = None
         self.epochs[backend] += 1
+        self.turned.add(backend)
         self.copies_changed = True
         self._changed()
 
@@ -297,7 +298,8 @@ class Fleet:
         self._free(job.id)
         self._slots[job.id] = Slot(job=job, backend=backend, ends_at=ends_at, began_at=began_at)
         self.busy[job.model, backend] += 1
-        self.turns += self.busy[job.model, backend] == 1
+        if self.busy[job.model, backend] == 1:
+            self.turned.add(backend)
         self._view = None
         self._changed()
 
@@ -341,7 +343,7 @@ class Fleet:
             self.busy[key] -= 1
             if not self.busy[key]:
                 del self.busy[key]
-                self.turns += 1
+                self.turned.add(slot.backend)
         return slot
 
     def _rests(self, model: str, backend: str) -> None:

@@ -1,13 +1,16 @@
 """HostWatch: tells those who follow the hosts over time of each change, and only of changes.
 
-The fleet changes several times with every job. What is compared each time does not grow with the
-number of jobs that run.
+The fleet changes several times with every job. Only the hosts are looked at where something began or
+ceased, which does not cost more with every job that runs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from queueing.core.host_activity import HostActivity, HostsListener
+from queueing.core.world import Residency
 from queueing.engine.fleet import Fleet
+
+_Copies = frozenset[tuple[str, str, Residency]]
 
 
 class HostWatch:
@@ -16,30 +19,40 @@ class HostWatch:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._listeners: list[HostsListener] = []
-        self._seen: tuple[object, ...] = ()
-        self._states: Mapping[str, HostActivity] = {}
+        self._health: list[object] = []
+        self._states: dict[str, HostActivity] = {}
+        self._copies: dict[str, tuple[int, _Copies]] = {}  # by host, with what they are valid for
 
     def subscribe(self, listener: HostsListener) -> None:
-        """Call the listener with the state of all hosts now, and after every change of one."""
+        """Call the listener with the state of all hosts now, and of each that changes."""
         self._listeners.append(listener)
-        self._states = self.states()
-        listener(self._states)
+        states = self.states()
+        self._states = dict(states)
+        listener(states)
 
     def look(self) -> None:
-        """Tell the listeners if a host does something else than before. Cheap."""
+        """Tell the listeners which hosts do something else than before. Cheap."""
+        turned = self._fleet.turned
         if not self._listeners:
+            turned.clear()
             return
         fleet = self._fleet
-        health = [fleet.health.of(name) for name in fleet.catalog.backends]
-        known = tuple([(each.up, each.error is None) for each in health])
-        seen = (fleet.epochs.total(), fleet.turns, known)
-        if seen == self._seen:
-            return
-        self._seen, states = seen, self.states()
-        if states != self._states:
-            self._states = states
+        health: list[object] = [fleet.health.of(name) for name in fleet.catalog.backends]
+        if health != self._health:
+            self._health = health
+            self._look_at({*fleet.catalog.hosts, *self._states})
+        elif turned:
+            host_of = fleet.catalog.host_of
+            self._look_at({host_of[backend] for backend in turned if backend in host_of})
+        turned.clear()
+
+    def _look_at(self, hosts: Iterable[str]) -> None:
+        found = {host: self._state(host) for host in hosts}
+        news = {host: each for host, each in found.items() if each != self._states.get(host)}
+        if news:
+            self._states.update(news)
             for listener in self._listeners:
-                listener(states)
+                listener(news)
 
     def states(self) -> Mapping[str, HostActivity]:
         """Return what every host does now, by name."""
@@ -47,13 +60,23 @@ class HostWatch:
 
     def _state(self, host: str) -> HostActivity:
         fleet = self._fleet
-        host_of = fleet.catalog.host_of
-        health = [fleet.health.of(spec.name) for spec in fleet.catalog.hosts[host].backends]
+        if host not in fleet.catalog.hosts:  # it has left the configuration
+            self._copies.pop(host, None)
+            return HostActivity()
+        backends = [spec.name for spec in fleet.catalog.hosts[host].backends]
+        health = [fleet.health.of(name) for name in backends]
         looked_at = [each.up for each in health if each.up or each.error is not None]
         return HostActivity(
-            running=frozenset(model for model, backend in fleet.busy if host_of[backend] == host),
-            copies=frozenset(
-                (copy.model, copy.backend, copy.residency) for copy in fleet.copies_on(host)
-            ),
+            running=frozenset([model for model, backend in fleet.busy if backend in backends]),
+            copies=self._copies_on(host, sum([fleet.epochs[name] for name in backends])),
             up=any(looked_at) if looked_at else None,
         )
+
+    def _copies_on(self, host: str, epoch: int) -> _Copies:
+        known = self._copies.get(host)
+        if known is not None and known[0] == epoch:
+            return known[1]
+        copies = self._fleet.copies_on(host)
+        found = frozenset([(copy.model, copy.backend, copy.residency) for copy in copies])
+        self._copies[host] = epoch, found
+        return found
