@@ -8,7 +8,7 @@ memory; everything runs in one thread. Keys of the JSON:
 - `ms_per_job`, `ms_per_job_without`: the processor time of a whole job with a history and without
   one, medians of rounds that take turns.
 - `hours_mb`: the hour buckets of 90 days of ten busy models and four hosts.
-- `days_mb`: beside them, two days of minutes and 25 hours of segments, every minute busy.
+- `days_mb`: beside them, 26 hours of minutes and 25 of segments, every minute busy.
 - `hours_mb_per_year`: the first for a year.
 """
 
@@ -193,7 +193,7 @@ async def hours(history: StoredHistory) -> None:
 
 
 async def days(history: StoredHistory) -> None:
-    """Write two days of minutes and 25 hours of segments, one every four seconds."""
+    """Write 26 hours of minutes and 25 of segments, one every four seconds."""
     rng = random.Random(2)
     ends = beginning(START, 60)
     for minute in range(int(MINUTES_KEPT_S / 60)):

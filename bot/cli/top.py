@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO, TypeVar
 
-from bot.cli.top_picture import LEAST_WIDTH, Paper, TopState, cropped, picture
+from bot.cli.top_picture import LEAST_WIDTH, Canvas, TopState, cropped, picture
 from bot.config.load import sign_at
 from bot.history.hours import OperatorHours
 from bot.history.now import OperatorNow
@@ -33,7 +33,7 @@ Ask = Callable[[str], bytes]
 
 
 @dataclass
-class Looks:
+class TopReader:
     """What was read of the running bot: the present each time, the rest now and then."""
 
     ask: Ask
@@ -54,26 +54,26 @@ class Looks:
 
 def top(path: Path, *, once: bool, as_json: bool) -> int:
     """Draw until interrupted, or once; return the exit status."""
-    looks = Looks(lambda call: control.ask(sign_at(path), call))
+    reader = TopReader(lambda call: control.ask(sign_at(path), call))
     try:
         if as_json:
-            print(_json(looks.ask))
+            print(_json(reader.ask))
         elif once or not sys.stdout.isatty():
-            print("\n".join(picture(looks.read(), paper(sys.stdout))))
+            print("\n".join(picture(reader.read(), canvas(sys.stdout))))
         else:
-            _keep_drawing(looks, path)
+            _keep_drawing(reader, path)
     except NotRunning as error:
         print(str(error) or _nothing_there(path), file=sys.stderr)
         return NOT_RUNNING
     return 0
 
 
-def paper(stream: TextIO) -> Paper:
-    """Return what a stream can show: in colours only where a person looks and wants them."""
+def canvas(stream: TextIO) -> Canvas:
+    """Return what a stream can show: in colours only where a person reader and wants them."""
     width = max(LEAST_WIDTH, shutil.get_terminal_size().columns)
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     is_unicode = (stream.encoding or "").lower().replace("-", "").startswith("utf")
-    return Paper(width=width, colours=wanted and stream.isatty(), plain=not is_unicode)
+    return Canvas(width=width, colours=wanted and stream.isatty(), plain=not is_unicode)
 
 
 def _json(ask: Ask) -> str:
@@ -81,13 +81,13 @@ def _json(ask: Ask) -> str:
     return json.dumps(whole, ensure_ascii=False)
 
 
-def _keep_drawing(looks: Looks, path: Path) -> None:
+def _keep_drawing(reader: TopReader, path: Path) -> None:
     """Repaint every second until Ctrl-C; the screen is then as it was before."""
-    looks.read()  # without a bot, the screen stays as it is
+    reader.read()  # without a bot, the screen stays as it is
     sys.stdout.write(_ENTER)
     try:
         while True:
-            _paint(looks, path)
+            _paint(reader, path)
             time.sleep(EVERY_S)
     except KeyboardInterrupt:
         pass
@@ -96,9 +96,9 @@ def _keep_drawing(looks: Looks, path: Path) -> None:
         sys.stdout.flush()
 
 
-def _paint(looks: Looks, path: Path) -> None:
+def _paint(reader: TopReader, path: Path) -> None:
     try:
-        lines = picture(looks.read(), paper(sys.stdout))
+        lines = picture(reader.read(), canvas(sys.stdout))
     except NotRunning as error:
         lines = [
             str(error) or _nothing_there(path),

@@ -21,7 +21,7 @@ _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Paper:
+class Canvas:
     """What is drawn on: how many columns, whether in colours, and with which signs."""
 
     width: int = 80
@@ -52,15 +52,15 @@ class TopState:
     people: OperatorPeople | None = None
 
 
-def picture(state: TopState, paper: Paper) -> list[str]:
-    """Return the lines, none wider than the paper."""
+def picture(state: TopState, canvas: Canvas) -> list[str]:
+    """Return the lines, none wider than the canvas."""
     now = state.now
     drawn = chain(
-        _head(now, paper),
-        *(_host(host, paper) for host in now.hosts),
-        _lines(now, paper),
-        () if state.hours is None else _hours(state.hours, paper),
-        () if state.people is None else _people(state.people, paper),
+        _head(now, canvas),
+        *(_host(host, canvas) for host in now.hosts),
+        _lines(now, canvas),
+        () if state.hours is None else _hours(state.hours, canvas),
+        () if state.people is None else _people(state.people, canvas),
     )
     return list(drawn)
 
@@ -68,52 +68,52 @@ def picture(state: TopState, paper: Paper) -> list[str]:
 # ---------------------------------------------------------------- now
 
 
-def _head(now: OperatorNow, paper: Paper) -> Iterator[str]:
+def _head(now: OperatorNow, canvas: Canvas) -> Iterator[str]:
     running = sum(len(host.running) for host in now.hosts)
     waiting = sum(line.waiting for line in now.lines)
     text = f"usher  {_clock(now.at)}  {running} running, {waiting} waiting"
-    yield paper.ink("bold", fit(text, paper.width))
+    yield canvas.ink("bold", fit(text, canvas.width))
     if now.mode == "paused":
-        yield paper.ink("yellow", fit("everything is paused", paper.width))
+        yield canvas.ink("yellow", fit("everything is paused", canvas.width))
 
 
-def _host(host: HostNow, paper: Paper) -> Iterator[str]:
+def _host(host: HostNow, canvas: Canvas) -> Iterator[str]:
     yield ""
     mode = "" if host.mode == "open" else f"  {host.mode}"
     used_mb = host.memory.resident_mb + host.memory.loading_mb
     figures = f"{_gb(used_mb)} of {_gb(host.memory.total_mb)} GB"
     if host.memory.foreign_mb:
         figures += f", {_gb(host.memory.foreign_mb)} by other programs"
-    room = paper.width - _wide(host.name) - len(mode) - len(figures) - 4
-    bar = _bar(host.memory, max(10, min(40, room)), paper)
-    name = paper.ink("bold", host.name) + paper.ink("yellow", mode)
+    room = canvas.width - _wide(host.name) - len(mode) - len(figures) - 4
+    bar = _bar(host.memory, max(10, min(40, room)), canvas)
+    name = canvas.ink("bold", host.name) + canvas.ink("yellow", mode)
     line = f"{name}  {bar}  {figures}"
-    yield line if room >= 10 else fit(f"{host.name}{mode}  {figures}", paper.width)
-    yield from (_server(server, paper) for server in host.servers)
-    yield from (_copy(copy, paper) for copy in host.copies)
-    yield from (_running(job, paper) for job in host.running)
+    yield line if room >= 10 else fit(f"{host.name}{mode}  {figures}", canvas.width)
+    yield from (_server(server, canvas) for server in host.servers)
+    yield from (_copy(copy, canvas) for copy in host.copies)
+    yield from (_running(job, canvas) for job in host.running)
 
 
-def _bar(memory: MemoryNow, width: int, paper: Paper) -> str:
+def _bar(memory: MemoryNow, width: int, canvas: Canvas) -> str:
     parts = (memory.resident_mb, memory.loading_mb, memory.foreign_mb)
     total = max(memory.total_mb, sum(parts), 1)
     ends = [round(sum(parts[: count + 1]) / total * width) for count in range(3)]
     counts = (ends[0], ends[1] - ends[0], ends[2] - ends[1], width - ends[2])
     styles = ("green", "yellow", "red", "dim")
-    drawn = zip(styles, paper.signs, counts, strict=True)
-    return "".join(paper.ink(style, sign * count) for style, sign, count in drawn)
+    drawn = zip(styles, canvas.signs, counts, strict=True)
+    return "".join(canvas.ink(style, sign * count) for style, sign, count in drawn)
 
 
-def _server(server: ServerNow, paper: Paper) -> str:
+def _server(server: ServerNow, canvas: Canvas) -> str:
     if server.up:
         about = server.description or server.kind
-        return paper.ink("dim", fit(f"  {server.name}  up, {about}", paper.width))
+        return canvas.ink("dim", fit(f"  {server.name}  up, {about}", canvas.width))
     cause = f": {server.error}" if server.error else ""
     text = f"  {server.name}  down since {_clock(server.since)}{cause}"
-    return paper.ink("red", fit(text, paper.width))
+    return canvas.ink("red", fit(text, canvas.width))
 
 
-def _copy(copy: CopyNow, paper: Paper) -> str:
+def _copy(copy: CopyNow, canvas: Canvas) -> str:
     states = {
         Residency.READY: "in memory",
         Residency.LOADING: f"loading, until about {_clock(copy.ready_at)}",
@@ -122,28 +122,28 @@ def _copy(copy: CopyNow, paper: Paper) -> str:
     pinned = ", kept by an admin" if copy.pinned else ""
     text = f"  {copy.model}  {_gb(copy.mb)} GB, {states[copy.state]}{pinned}"
     loading = copy.state is Residency.LOADING
-    return paper.ink("yellow", fit(text, paper.width)) if loading else fit(text, paper.width)
+    return canvas.ink("yellow", fit(text, canvas.width)) if loading else fit(text, canvas.width)
 
 
-def _running(job: RunningNow, paper: Paper) -> str:
+def _running(job: RunningNow, canvas: Canvas) -> str:
     done = "" if job.fraction is None else f" {job.fraction:4.0%}"
     until = "" if job.done_at is None else f", done at about {_clock(job.done_at)}"
-    mark = ">" if paper.plain else "▶"
+    mark = ">" if canvas.plain else "▶"
     text = f"  {mark}{done} {job.job} {job.model} for {job.name}{until}"
-    return paper.ink("cyan", fit(text, paper.width))
+    return canvas.ink("cyan", fit(text, canvas.width))
 
 
-def _lines(now: OperatorNow, paper: Paper) -> Iterator[str]:
+def _lines(now: OperatorNow, canvas: Canvas) -> Iterator[str]:
     shown = [line for line in now.lines if line.waiting or line.paused or line.troubles]
     if not shown:
         return
     yield ""
     widest = max(_wide(line.model) for line in shown)
     for line in shown:
-        yield fit(f"{_padded(line.model, widest)}  {_of_line(line, now.at)}", paper.width)
+        yield fit(f"{_padded(line.model, widest)}  {_of_line(line, now.at)}", canvas.width)
         for trouble in line.troubles:
             text = f"  cannot be loaded on {trouble.backend}: {trouble.cause}"
-            yield paper.ink("red", fit(text, paper.width))
+            yield canvas.ink("red", fit(text, canvas.width))
 
 
 def _of_line(line: LineNow, now: float) -> str:
@@ -162,26 +162,26 @@ def _of_line(line: LineNow, now: float) -> str:
 # ---------------------------------------------------------------- the last hour
 
 
-def _hours(hours: OperatorHours, paper: Paper) -> Iterator[str]:
+def _hours(hours: OperatorHours, canvas: Canvas) -> Iterator[str]:
     yield ""
-    yield paper.ink("bold", fit("the last hour", paper.width))
+    yield canvas.ink("bold", fit("the last hour", canvas.width))
     widest = max((_wide(host.name) for host in hours.hosts), default=0)
     for host in hours.hosts:
-        curve = _curve(host, hours, paper, max(10, min(60, paper.width - widest - 32)))
+        curve = _curve(host, hours, canvas, max(10, min(60, canvas.width - widest - 32)))
         text = f"{_padded(host.name, widest)}  {curve}  busy {host.busy:.0%}, {host.loads} loads"
-        yield fit(text, paper.width)
+        yield fit(text, canvas.width)
     for model in hours.models:
-        yield fit(_of_model(model), paper.width)
+        yield fit(_of_model(model), canvas.width)
     given, kept = hours.promises.given, hours.promises.kept
     if given:
-        yield fit(f"{kept} of {given} promises kept ({kept / given:.0%})", paper.width)
+        yield fit(f"{kept} of {given} promises kept ({kept / given:.0%})", canvas.width)
     for error in hours.errors[:_PEOPLE_SHOWN]:
-        yield paper.ink(
-            "red", fit(f"{error.count} failed: {error.cause}, {error.model}", paper.width)
+        yield canvas.ink(
+            "red", fit(f"{error.count} failed: {error.cause}, {error.model}", canvas.width)
         )
 
 
-def _curve(host: HostHours, hours: OperatorHours, paper: Paper, width: int) -> str:
+def _curve(host: HostHours, hours: OperatorHours, canvas: Canvas, width: int) -> str:
     """Return how busy a host was, a sign for each stretch of the hour."""
     sums = [0.0] * width
     seen = [0.0] * width
@@ -190,11 +190,11 @@ def _curve(host: HostHours, hours: OperatorHours, paper: Paper, width: int) -> s
         at = min(width - 1, int((share.at - hours.begins) / whole_s * width))
         sums[at] += share.run
         seen[at] += share.run + share.load + share.idle + share.down
-    top = len(paper.steps) - 1
+    top = len(canvas.steps) - 1
     parts = (
         run / all_of_it if all_of_it else 0.0 for run, all_of_it in zip(sums, seen, strict=True)
     )
-    return "".join(paper.steps[min(top, round(part * top))] for part in parts)
+    return "".join(canvas.steps[min(top, round(part * top))] for part in parts)
 
 
 def _of_model(model: ModelHours) -> str:
@@ -210,12 +210,12 @@ def _of_model(model: ModelHours) -> str:
     return f"{model.name}  {', '.join(said)}"
 
 
-def _people(people: OperatorPeople, paper: Paper) -> Iterator[str]:
+def _people(people: OperatorPeople, canvas: Canvas) -> Iterator[str]:
     used = [each for each in people.people if each.gpu_s >= 1.0][:_PEOPLE_SHOWN]
     if used:
         told = ", ".join(f"{each.name} {duration(each.gpu_s)}" for each in used)
         yield ""
-        yield fit(f"most time on the cards today: {told}", paper.width)
+        yield fit(f"most time on the cards today: {told}", canvas.width)
 
 
 # ---------------------------------------------------------------- words

@@ -26,7 +26,7 @@ from queueing.core.standings import Promised
 from queueing.store import Connection, Database, Value
 
 SEGMENTS_KEPT_S = 25 * 3600.0
-MINUTES_KEPT_S = 2 * 86400.0
+MINUTES_KEPT_S = 26 * 3600.0
 
 
 Bucket = TypeVar("Bucket", ModelBucket, HostBucket)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.cli.top_picture import LEAST_WIDTH, Paper, TopState, cropped, duration, fit, picture
+from bot.cli.top_picture import LEAST_WIDTH, Canvas, TopState, cropped, duration, fit, picture
 from bot.history.hours import (
     ErrorHours,
     HostHours,
@@ -161,8 +161,8 @@ PEOPLE = OperatorPeople(
 )
 
 
-def text(shown: TopState | None = None, **paper: Any) -> str:
-    return "\n".join(picture(shown or state(), Paper(**paper)))
+def text(shown: TopState | None = None, **canvas: Any) -> str:
+    return "\n".join(picture(shown or state(), Canvas(**canvas)))
 
 
 def test_it_says_what_is_there() -> None:
@@ -202,7 +202,7 @@ def test_the_bar_is_divided_as_the_memory() -> None:
 )
 def test_no_line_is_wider_than_the_terminal(width: int, name: str, plain: bool) -> None:
     """The terminal would break lines, and the picture would scroll away."""
-    for line in picture(state(name), Paper(width=width, plain=plain)):
+    for line in picture(state(name), Canvas(width=width, plain=plain)):
         assert fit(line, width) == line
 
 
@@ -234,7 +234,7 @@ def test_what_does_not_fit_is_counted() -> None:
 def test_everything_paused_is_said_first() -> None:
     """An operator would look for a fault of the servers."""
     now = replace(state().now, mode="paused")
-    assert picture(TopState(now=now), Paper())[1] == "everything is paused"
+    assert picture(TopState(now=now), Canvas())[1] == "everything is paused"
 
 
 @pytest.mark.parametrize(
