@@ -26,6 +26,7 @@ from benchmarks.servers import Ledger, TraceServer, index_of
 from benchmarks.summary import print_summaries
 from benchmarks.trace import JobOutcome, Outcome, Trace, TraceJob
 from benchmarks.trace_file import read, told
+from queueing.core.catalog import Catalog
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobState, NewJob
 from queueing.core.requests import TextToImage
@@ -100,12 +101,16 @@ class Replay:
             asking.cancel()  # who would have cancelled later has an end already
         return self._outcome()
 
+    def catalog(self) -> Catalog:
+        """Return the installation that the trace describes."""
+        return self.trace.catalog()
+
     @asynccontextmanager
     async def _queue(self) -> AsyncIterator[JobQueue]:
         store = JobStore(await open_database("sqlite://", inline=True))
         queue = JobQueue(
             store=store,
-            catalog=self.trace.catalog(),
+            catalog=self.catalog(),
             backends=self._servers(),
             clock=LoopClock(),
             rules=self.rules,
@@ -256,13 +261,13 @@ def replay(trace: Trace, rules: str, *, promises: bool = True) -> Outcome:
     run = Replay(trace, rules, promises=promises)
     with (
         patch.object(router, "plan", run.watch),
-        _rare_collections(),
+        rare_collections(),
     ):  # the router asks; we measure
         return virtual.run(run.run())
 
 
 @contextmanager
-def _rare_collections() -> Iterator[None]:
+def rare_collections() -> Iterator[None]:
     """Look for garbage in cycles rarely: days of work pass in seconds, and leave next to none."""
     before = gc.get_threshold()
     gc.set_threshold(50_000, 20, 50)

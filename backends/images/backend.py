@@ -112,7 +112,14 @@ class Images:
         """Identify the server, which may have changed since the last call."""
         with classified():
             flavour, description = await self._recognise()
-        return ServerInfo(description=description, flavour=flavour.name, notes=flavour.notes())
+            total_mb, free_mb = await flavour.memory(self._http) or (None, None)
+        return ServerInfo(
+            description=description,
+            flavour=flavour.name,
+            total_mb=total_mb,
+            free_mb=free_mb,
+            notes=flavour.notes(),
+        )
 
     async def gone(self) -> None:
         """Return when an idle connection breaks and the next is refused."""

@@ -61,6 +61,9 @@ class PictureFlavour(Protocol):
     async def served(self, http: Http) -> tuple[ListedPainter, ...]:
         """Return the server's models."""
 
+    async def memory(self, http: Http) -> tuple[int, int] | None:
+        """Return (total, free) of the server's card in MB, None if it does not report it."""
+
     async def load(self, http: Http, model: str, limit_s: float) -> None:
         """Bring a model into memory."""
 
@@ -104,6 +107,10 @@ class GenericPictures:
     async def served(self, http: Http) -> tuple[ListedPainter, ...]:
         """Return the list; what is loaded is unknown."""
         return tuple(ListedPainter(id=name) for name in await listing(http))
+
+    async def memory(self, http: Http) -> tuple[int, int] | None:  # noqa: ARG002 - nothing is asked
+        """Return None: OpenAI's calls say nothing of memory."""
+        return None
 
     async def load(self, http: Http, model: str, limit_s: float) -> None:
         """Do nothing: the server loads by itself."""

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from backends.common.http import Http, HttpFailed, HttpRefused
 from backends.common.replies import ServerReply
@@ -47,6 +47,19 @@ class SwarmStatus(ServerReply):
     """The answer to GetCurrentStatus."""
 
     status: dict[str, JsonValue]
+
+
+class SwarmCard(ServerReply):
+    """A card in the answer to GetServerResourceInfo, in bytes."""
+
+    total_memory: int = 0
+    free_memory: int = 0
+
+
+class SwarmResources(ServerReply):
+    """The answer to GetServerResourceInfo; without NVIDIA's tools it names no cards."""
+
+    gpus: dict[str, SwarmCard] = Field(default_factory=dict)
 
 
 SwarmAnswer = TypeVar("SwarmAnswer", bound=ServerReply)

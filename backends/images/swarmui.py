@@ -27,6 +27,7 @@ from backends.images.swarm_calls import (
     SwarmDone,
     SwarmFile,
     SwarmFiles,
+    SwarmResources,
     SwarmSessions,
     SwarmStatus,
 )
@@ -35,6 +36,8 @@ from queueing.core.errors import BackendError, Unavailable
 from queueing.core.ports import Report
 
 FREE_S = 60.0
+MEMORY_S = 3.0
+MB = 1024 * 1024
 DEPTH = 20  # folders below each other, the most it lists
 
 
@@ -82,6 +85,19 @@ class SwarmUi(GenericPictures):
     async def loras(self, http: Http) -> tuple[str, ...]:
         """Return the names of its LoRAs with their folders."""
         return tuple(file.name for file in await self._files(http, "LoRA"))
+
+    async def memory(self, http: Http) -> tuple[int, int] | None:
+        """Return the memory of the machine's only card; of several, which it uses is unknown."""
+        try:
+            told = await self._sessions.asked(
+                http, "GetServerResourceInfo", {}, SwarmResources, MEMORY_S
+            )
+        except BackendError:  # its account may not ask; that the server is gone is seen elsewhere
+            return None
+        cards = list(told.gpus.values())
+        if len(cards) != 1 or not cards[0].total_memory:
+            return None
+        return cards[0].total_memory // MB, cards[0].free_memory // MB
 
     async def load(self, http: Http, model: str, limit_s: float) -> None:
         """Load a model on all of its backends."""

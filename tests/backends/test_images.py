@@ -460,3 +460,22 @@ async def test_swarmui_is_asked_again_in_a_new_session_after_its_restart() -> No
         assert (await output(backend, work())).files
         await backend.probe()
         assert len(fake.sessions) == 1  # sessions are used again, not piled up
+
+
+@pytest.mark.parametrize(
+    ("cards", "told"),
+    [
+        ([(24000, 9000)], (24000, 9000)),
+        ([(24000, 9000), (8000, 8000)], (None, None)),
+        ([], (None, None)),
+    ],
+    ids=["one card", "which of two it uses is unknown", "it may not be asked"],
+)
+async def test_swarmui_tells_how_much_of_its_card_is_free(
+    cards: list[tuple[int, int]], told: tuple[int | None, int | None]
+) -> None:
+    """On another machine, a game would run its models out of memory."""
+    async with connected("swarmui") as (fake, backend):
+        fake.cards = cards
+        info = await backend.probe()
+        assert (info.total_mb, info.free_mb) == told

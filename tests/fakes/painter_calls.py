@@ -224,6 +224,7 @@ class SwarmCalls:
         calls = {
             "GetCurrentStatus": self.status,
             "ListModels": self.files,
+            "GetServerResourceInfo": self.resources,
             "SelectModel": self.select,
             "FreeBackendMemory": self.free,
             "InterruptAll": self.interrupt,
@@ -255,6 +256,15 @@ class SwarmCalls:
 
     async def status(self, _: Any) -> web.Response:
         return web.json_response({"status": {"waiting_gens": 0, "live_gens": self.fake.running}})
+
+    async def resources(self, _: Any) -> web.Response:
+        cards = {
+            str(number): {"id": number, "total_memory": total << 20, "free_memory": free << 20}
+            for number, (total, free) in enumerate(self.fake.cards)
+        }
+        if not cards:
+            return _error("You do not have permission to do that.")
+        return web.json_response({"system_ram": {"total": 1}, "gpus": cards})
 
     async def files(self, body: Any) -> web.Response:
         names = self.fake.models if body["subtype"] == "Stable-Diffusion" else self.fake.loras

@@ -44,6 +44,7 @@ class FakePainter:
         self.models = ["alpha.safetensors", "beta"] if kind in {"localai", "swarmui"} else ["alpha"]
         self.loaded: set[str] = set() if kind in {"localai", "swarmui"} else {"alpha"}
         self.loras = LORAS
+        self.cards: list[tuple[int, int]] = []  # (total, free) in MB; none may be asked for
         self.preview = picture(8, 8, form="JPEG")
         self.step_s = 0.0
         self.running = 0

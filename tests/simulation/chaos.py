@@ -4,12 +4,12 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from queueing.core.catalog import BackendSpec, HostSpec, ModelSpec, Timeouts
+from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec, Timeouts
 from queueing.core.errors import (
     BackendError,
     NotAccepting,
@@ -22,14 +22,20 @@ from queueing.core.errors import (
 )
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent, JobState, NewJob
+from queueing.core.ports import CardLook
+from queueing.core.quiet_hours import QuietHours, WeeklyWindow
 from queueing.core.requests import Work
 from queueing.service.jobqueue import JobQueue
 from queueing.store import JobStore, open_database
 from tests.fakes.backend import FakeServer, Fate
+from tests.fakes.clock import START
 from tests.simulation.installation import NO_LIMITS, Installation, image_model
 
 TIMEOUTS = Timeouts(load_s=60, first_s=60, idle_s=60, total_s=300)
 QUIET_WITHIN_S = 6 * 3600.0
+EVERY_DAY = frozenset(range(7))
+GAME_EVERY_S, GAME_S = 1200.0, 300.0
+NOTICED_S = 20.0  # two looks, and what may be under way between them
 ENDS = {JobEvent.COMPLETE, JobEvent.FAIL, JobEvent.CANCEL}
 
 
@@ -76,12 +82,15 @@ class Witness:
     jobs: dict[int, Job] = field(default_factory=dict)
     ends: Counter[int] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
+    kept_free: "KeptFree | None" = None
 
     def on_event(self, event: Event) -> None:
         if not isinstance(event, JobChanged):
             return
         if event.event is JobEvent.START:
             self._check_order(event.job)
+            if self.kept_free is not None:
+                self.faults += self.kept_free.broken_by(event.job)
         if event.event in ENDS:
             self.ends[event.job.id] += 1
         self.jobs[event.job.id] = event.job
@@ -98,6 +107,50 @@ class Witness:
                 and other.queued_at < (started.started_at or 0.0)
             ):
                 self.faults.append(f"job {started.id} passed job {other.id}")
+
+
+@dataclass
+class KeptFree:
+    """Hosts with random quiet hours in the first two hours, and a game on the first card at times."""
+
+    random: Random
+    installation: Installation
+
+    def __post_init__(self) -> None:
+        self.first = next(iter(self.installation.catalog.hosts))
+        known = self.installation.catalog
+        hosts = [self._kept_free(host) for host in known.hosts.values()]
+        self.installation.catalog = Catalog(known.models.values(), hosts)
+        self.installation.cards_watch = self
+
+    def _kept_free(self, host: HostSpec) -> HostSpec:
+        begins_min = self.random.randint(1, 20)
+        window = (EVERY_DAY, begins_min, begins_min + self.random.randint(5, 40))
+        return replace(
+            host,
+            quiet=QuietHours((WeeklyWindow(*window),), "UTC"),
+            idle_unload_s=self.random.choice([20.0, 120.0, 600.0]),
+            yields_above_mb=1000 if host.name == self.first else None,
+        )
+
+    async def use(self, _host: HostSpec, _loaded: frozenset[str]) -> CardLook:
+        played_s = asyncio.get_running_loop().time() % GAME_EVERY_S
+        return CardLook(others_mb=6000 if played_s < GAME_S else 300)
+
+    def broken_by(self, started: Job) -> list[str]:
+        """Return what a start breaks: it must neither be in quiet hours nor beside a game."""
+        assert started.backend is not None
+        assert started.started_at is not None
+        host = self.installation.catalog.host_of[started.backend]
+        quiet = self.installation.catalog.hosts[host].quiet
+        assert quiet is not None
+        at, faults = started.started_at, []
+        if any(span.begins_at <= at for span in quiet.coming(at)):
+            faults.append(f"job {started.id} began in the quiet hours of {host}")
+        played_s = (at - START) % GAME_EVERY_S
+        if host == self.first and NOTICED_S < played_s < GAME_S and at > START + GAME_EVERY_S:
+            faults.append(f"job {started.id} began beside a game on {host}")
+        return faults
 
 
 def random_installation(random: Random, url: str) -> Installation:
@@ -174,7 +227,7 @@ def misfortune(random: Random, server: FakeServer, how_often: float) -> None:
 class Chaos:
     """One run: people submit and cancel, servers fail, the process is killed and comes back.
 
-    With `acts`, admins pause, drain, clear, move and preload at random as well; in the end they
+    With `kept_free`, hosts have quiet hours and games. With `acts`, admins pause, drain, clear, move and preload at random as well; in the end they
     resume and unload everything.
     """
 
@@ -185,6 +238,7 @@ class Chaos:
     how_often: float = 0.1
     disasters: int = 6
     acts: int = 0
+    kept_free: bool = False
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
@@ -192,6 +246,8 @@ class Chaos:
             self.random, f"sqlite:///{self.folder / 'usher.db'}"
         )
         self.witness = Witness()
+        if self.kept_free:
+            self.witness.kept_free = KeptFree(Random(self.seed), self.installation)
         self.accepted: dict[str, int] = {}  # job ids by key
         self.calls = 0
         self.queue: JobQueue | None = None

@@ -26,6 +26,13 @@ def test_admins_may_stop_and_move_what_they_like(seed: int, tmp_path: Path) -> N
     run(Chaos(seed=seed, folder=tmp_path, acts=40).run())
 
 
+@pytest.mark.parametrize("seed", range(300, 312))
+def test_cards_are_given_back_whatever_happens(seed: int, tmp_path: Path) -> None:
+    """A job would begin in quiet hours or beside a game, or a line wait for ever after them."""
+    print(f"seed {seed}")
+    run(Chaos(seed=seed, folder=tmp_path, kept_free=True).run())
+
+
 @pytest.mark.parametrize("seed", range(100, 106))
 def test_finished_work_is_not_done_again_after_a_kill(seed: int, tmp_path: Path) -> None:
     """A restart would throw away pictures that servers have finished or nearly so."""
