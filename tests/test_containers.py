@@ -1,6 +1,7 @@
 """The image and compose.yaml: nothing unpinned, nothing open, no password that anyone knows."""
 
 import re
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -215,8 +216,19 @@ def test_prometheus_reads_ushers_metrics() -> None:
     assert {"monitoring"} <= set(SERVICES[OWN]["networks"]) & set(
         SERVICES["prometheus"]["networks"]
     )
-    rules = mounts(SERVICES["prometheus"])
-    assert all(str(Path(each).parent) in rules for each in settings["rule_files"])
+    place = next(
+        target
+        for target, source in mounts(SERVICES["prometheus"]).items()
+        if source == "./docs/monitoring"
+    )
+    rules = [
+        f"{place}/{file.name}"
+        for file in MONITORING.parent.glob("*.y*ml")
+        if "groups" in yaml.safe_load(file.read_text(encoding="utf-8"))
+    ]
+    read = settings["rule_files"]
+    assert all(Path(pattern).parent == Path(place) for pattern in read)
+    assert [rule for rule in rules if not any(fnmatch(rule, each) for each in read)] == []
 
 
 def test_grafana_finds_prometheus_and_the_dashboards() -> None:
