@@ -49,7 +49,7 @@ from bot.people.access import PersonLimits, Role
 from bot.requests.conversation import IDLE_S
 from queueing.core.catalog import HostSpec, ModelSpec, Timeouts
 from queueing.core.requests import Capability
-from queueing.core.world import Rules
+from queueing.core.world import DEEP_LINE, Rules
 
 _MODEL = ModelSpec(name="", backends=(), capabilities=frozenset())
 _HOST = HostSpec(name="", vram_mb=0, backends=())
@@ -338,7 +338,11 @@ class RetentionConfig(Section):
 
 
 class LoggingConfig(Section):
-    """What the log contains and how: lines for people, or JSON for a collector."""
+    """What the log contains and how: lines for people, or JSON for a collector.
+
+    `deep_line` is how many jobs wait for a model when the log warns of it; 0: never.
+    """
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["text", "json"] = "text"
+    deep_line: Annotated[int, Field(ge=0)] = DEEP_LINE

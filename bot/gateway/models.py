@@ -99,6 +99,7 @@ def _row(name: str, spec: ModelSpec, status: ModelStatus) -> ModelRow:
             model=spec.name,
             capabilities=tuple(sorted(str(able) for able in spec.capabilities)),
             resident=any(copy.residency is Residency.READY for copy in status.copies),
+            state=status.readiness,
             waiting=status.waiting,
             running=status.running,
             usually_s=round(status.service_s, 1),

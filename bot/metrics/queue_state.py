@@ -7,7 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from bot.metrics.busy_hosts import BusyHosts
 from queueing.core.jobs import LANES
-from queueing.core.standings import BackendStatus, HostStatus, ModelStatus, QueueSnapshot
+from queueing.core.standings import BackendStatus, HostStatus, ModelStatus, QueueSnapshot, Readiness
 
 _MB = 1024 * 1024
 
@@ -23,6 +23,7 @@ class QueueState:
         """Yield each metric, of one moment."""
         seen = self._snapshot()
         yield _waiting(seen.models)
+        yield _readiness(seen.models)
         yield _running(seen.models)
         yield _memory(seen.hosts)
         yield _up(seen.backends)
@@ -45,6 +46,18 @@ def _waiting(models: tuple[ModelStatus, ...]) -> Metric:
         counts = {line.lane: line.waiting for line in model.lanes}
         for lane in LANES:
             family.add_metric([model.name, lane], counts.get(lane, 0))
+    return family
+
+
+def _readiness(models: tuple[ModelStatus, ...]) -> Metric:
+    family = GaugeMetricFamily(
+        "usher_model_state",
+        "1 for the state a model is in: ready, needs-loading or absent.",
+        labels=["model_name", "state"],
+    )
+    for model in models:
+        for state in Readiness:
+            family.add_metric([model.name, state.value], model.readiness is state)
     return family
 
 

@@ -65,6 +65,7 @@ async def open_queue(setup: BotSetup, database: Database, stack: AsyncExitStack)
         machines=NetworkMachines(),
         runner=uuid4().hex,
         grace_s=setup.grace_s,
+        deep_line=lambda: setup.in_force.config.logging.deep_line,
     )
     return QueueParts(
         queue=queue,

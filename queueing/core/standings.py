@@ -1,6 +1,7 @@
 """Where jobs, models, servers and hosts stand, in people's terms: what `status` returns."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from queueing.core.jobs import Job
 from queueing.core.paused import Paused
@@ -86,6 +87,14 @@ class CopyStatus:
     ready_at: float = 0.0
 
 
+class Readiness(StrEnum):
+    """Whether a model can begin a job at once, as the jobs that wait for it show it."""
+
+    READY = "ready"  # a copy of it is in memory
+    NEEDS_LOADING = "needs-loading"  # it is being loaded, or jobs wait until it can be
+    ABSENT = "absent"  # it is not in memory, and nothing needs it there now
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaneStatus:
     """A lane of a model in which jobs wait, and how many."""
@@ -115,6 +124,7 @@ class ModelStatus:
     troubles: tuple[Trouble, ...]
     oldest_at: float | None = None
     lanes: tuple[LaneStatus, ...] = ()
+    readiness: Readiness = Readiness.ABSENT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,6 +13,9 @@ from typing import Literal
 from queueing.core.jobs import Job
 from queueing.core.quiet_hours import Quiet
 
+DEEP_LINE = 50
+"""So many jobs that wait for a model are worth a warning."""
+
 
 class Residency(StrEnum):
     """The small lifecycle of a copy: absent, loading, ready, unloading, absent."""

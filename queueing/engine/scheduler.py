@@ -19,6 +19,7 @@ from queueing.core.reasons import sentence
 from queueing.core.standings import LaneStatus
 from queueing.core.world import Blocked, Evict, Leaving, Plan, Reason, Waiting, World
 from queueing.engine.checkpoint import Checkpoint
+from queueing.engine.deep_lines import DeepLines
 from queueing.engine.durations import Times
 from queueing.engine.effects import Effects
 from queueing.engine.fair_lines import FairLines
@@ -59,6 +60,7 @@ class Router:
         clock: Clock,
         effects: Effects,
         fair: FairLines | None = None,
+        deep_lines: DeepLines,
     ) -> None:
         self._fleet = fleet
         self._loader = loader
@@ -70,6 +72,7 @@ class Router:
         self._clock = clock
         self._effects = effects
         self._fair = fair
+        self._deep_lines = deep_lines
         self._awake = asyncio.Event()
         self._moved: set[str] = set()
         self._logged: dict[str, tuple[Blocked, str | None, str | None] | None] = {}
@@ -89,7 +92,9 @@ class Router:
         """
         if not isinstance(event, JobChanged):
             return
+        self._deep_lines.touch(event.job.model)
         if event.entered is not None:
+            self._deep_lines.touch(event.entered)
             self.moved(event.entered)
         if self._fair is not None:
             self._reordered(event)
@@ -215,6 +220,7 @@ class Router:
                 raise outcome
         self._note_starts(world)
         await self._checkpoint.write()
+        self._deep_lines.look(self.world, self.plan)
         self._tell(before.reasons, seen, world)
 
     def _carry_out_moves(self, work: asyncio.TaskGroup) -> None:

@@ -4,6 +4,7 @@ In three steps, each from what the one before has made: what the queue knows, wh
 what it answers. What one part causes outside itself goes through the bus.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from queueing.core.catalog import Catalog
@@ -12,6 +13,7 @@ from queueing.core.storage import Store
 from queueing.core.world import Rules
 from queueing.engine.attempts import Sending
 from queueing.engine.checkpoint import Checkpoint
+from queueing.engine.deep_lines import DeepLines
 from queueing.engine.durations import Times
 from queueing.engine.fair_lines import FairLines
 from queueing.engine.fleet import Fleet
@@ -49,6 +51,7 @@ class Given:
     machines: Machines | None
     runner: str
     bus: EventBus
+    deep_line: Callable[[], int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,6 +170,7 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         clock=clock,
         effects=given.bus,
         fair=fair,
+        deep_lines=DeepLines(given.deep_line),
     )
     return Engine(
         fleet=fleet,

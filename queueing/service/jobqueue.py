@@ -1,13 +1,13 @@
 """JobQueue: the queue in this process; the bot reaches it through the parts of `bot.queue.service`."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from queueing.core.catalog import Catalog
 from queueing.core.events import Stopping
 from queueing.core.ports import Backend, CardWatch, Clock, Machines, MemoryProbe
 from queueing.core.storage import Store
-from queueing.core.world import Rules
+from queueing.core.world import DEEP_LINE, Rules
 from queueing.service.assembly import Given, assemble
 from queueing.service.event_bus import EventBus
 from queueing.service.reconfiguration import Reconfiguration
@@ -33,7 +33,9 @@ class JobQueue:
         machines: Machines | None = None,
         runner: str,
         grace_s: float = 8.0,
+        deep_line: Callable[[], int] = lambda: DEEP_LINE,
     ) -> None:
+        """Take the parts; a line of `deep_line()` jobs is warned of in the log."""
         self._grace_s = grace_s
         self._given = Given(
             store=store,
@@ -46,6 +48,7 @@ class JobQueue:
             machines=machines,
             runner=runner,
             bus=EventBus(),
+            deep_line=deep_line,
         )
         self._engine, parts = assemble(self._given)
         self.submitter = parts.intake

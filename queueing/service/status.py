@@ -19,20 +19,7 @@ from queueing.service.calm_eta import Calm, Counts, Expectation
 from queueing.service.eta import Eta
 from queueing.service.promises import Promises
 from queueing.service.standing_times import end, expectation, moments, start
-from queueing.service.statuses import backends, copies, hosts
-
-WAITS_FOR_MEMORY = frozenset(
-    {
-        Blocked.LOADING,
-        Blocked.ROOM_BUSY,
-        Blocked.LOADER_BUSY,
-        Blocked.RESERVED,
-        Blocked.NO_ROOM,
-        Blocked.PINNED,
-        Blocked.KEPT,
-        Blocked.LOAD_PAUSE,
-    }
-)
+from queueing.service.statuses import WAITS_FOR_MEMORY, backends, copies, hosts, readiness
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -259,12 +246,13 @@ class Reports:
         return replace(min(rests, key=lambda reason: reason.until or inf), model=spec.name)
 
     def _model(self, spec: ModelSpec, running: Mapping[str, int]) -> ModelStatus:
+        reason, there = self._current(spec.name), copies(self._fleet, spec.name)
         return ModelStatus(
             name=spec.name,
             waiting=self._router.waiting(spec.name),
             running=running.get(spec.name, 0),
-            copies=copies(self._fleet, spec.name),
-            reason=self._current(spec.name) or self._why_rests(spec),
+            copies=there,
+            reason=reason or self._why_rests(spec),
             service_s=self._times.durations.typical_service(spec, "").median_s,
             next_done_at=self._eta.of_next(spec),
             vram_mb=self._fleet.known_vram_mb(spec),
@@ -272,4 +260,5 @@ class Reports:
             troubles=self._fleet.load_failures.troubles(spec.name),
             oldest_at=self._router.oldest_at(spec.name),
             lanes=self._router.lanes(spec.name),
+            readiness=readiness(there, reason),
         )

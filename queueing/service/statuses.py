@@ -1,7 +1,33 @@
 """Copies, servers and hosts of a fleet as people see them; functions that change nothing."""
 
-from queueing.core.standings import BackendStatus, CopyStatus, HostStatus
+from collections.abc import Sequence
+
+from queueing.core.standings import BackendStatus, CopyStatus, HostStatus, Readiness
+from queueing.core.world import Blocked, Reason, Residency
 from queueing.engine.fleet import Fleet
+
+WAITS_FOR_MEMORY = frozenset(
+    {
+        Blocked.LOADING,
+        Blocked.ROOM_BUSY,
+        Blocked.OTHERS_FIRST,  # the same, once it is known who goes first
+        Blocked.LOADER_BUSY,
+        Blocked.RESERVED,
+        Blocked.NO_ROOM,
+        Blocked.PINNED,
+        Blocked.KEPT,
+        Blocked.LOAD_PAUSE,
+    }
+)
+
+
+def readiness(there: Sequence[CopyStatus], reason: Reason | None) -> Readiness:
+    """Return whether a model can begin a job, from its copies and from why its jobs wait."""
+    places = {copy.residency for copy in there}
+    if Residency.READY in places:
+        return Readiness.READY
+    waits = reason is not None and reason.why in WAITS_FOR_MEMORY
+    return Readiness.NEEDS_LOADING if waits or Residency.LOADING in places else Readiness.ABSENT
 
 
 def copies(fleet: Fleet, model: str) -> tuple[CopyStatus, ...]:

@@ -54,6 +54,7 @@ class Installation:
     cards_watch: CardWatch | None = None
     clock: Clock = field(default_factory=VirtualClock)
     grace_s: float = 8.0
+    deep_line: int = 50
     events: list[Event] = field(default_factory=list)
     keys: int = 0
     unloads_together: bool = False
@@ -117,6 +118,7 @@ class Installation:
             cards=self.cards_watch,
             runner="test",
             grace_s=self.grace_s,
+            deep_line=lambda: self.deep_line,
         )
         queue.events.subscribe(self.events.append)
         return queue

@@ -8,7 +8,7 @@ from bot.chat.texts import join, word
 from bot.chat.texts.status import RESTS, because, duration, gigabytes
 from queueing.core.catalog import ModelSpec
 from queueing.core.requests import Capability
-from queueing.core.standings import ModelStatus
+from queueing.core.standings import ModelStatus, Readiness
 from queueing.core.world import Residency
 
 _SHOWN = 20  # a discovering server may offer hundreds: those in use come first
@@ -71,4 +71,5 @@ def _place(call: Call, model: ModelStatus) -> str:
     if loading:
         hosts = ", ".join(dict.fromkeys(copy.host for copy in loading))
         return word(call.language, "models.loading", hosts=hosts)
-    return word(call.language, "models.not_loaded")
+    needed = model.readiness is Readiness.NEEDS_LOADING
+    return word(call.language, "models.needs_loading" if needed else "models.not_loaded")

@@ -3,6 +3,7 @@
 An admin of several processes also reads which of them does what.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 from bot.chat.api.answers import Answer
@@ -13,7 +14,7 @@ from bot.chat.texts import join
 from bot.chat.texts.status import because
 from queueing.core.errors import StoreError
 from queueing.core.posts import PostReader
-from queueing.core.standings import BackendStatus, CopyStatus, HostStatus, ModelStatus
+from queueing.core.standings import BackendStatus, CopyStatus, HostStatus, ModelStatus, Readiness
 from queueing.core.world import Blocked, Residency
 
 _SIGNS = {Blocked.YIELDING: "🎮", Blocked.WAKING: "⏰", Blocked.ASLEEP: "💤"}
@@ -29,6 +30,7 @@ async def handle(context: Context, call: Call) -> Answer:
         for backend in now.backends:
             if backend.host == host.name:
                 body += ("\n", *_backend(context, call, backend, now.models))
+    body += ("\n", *_models(call, now.models))
     if context.posts is not None and is_admin(context, call):
         body += await _posts(context.posts, call)
     return reply(join(body[1:]))
@@ -45,6 +47,13 @@ async def _posts(posts: PostReader, call: Call) -> Body:
         key = "status.post" if post.holder else "status.post_free"
         body += ("\n", *call.say(key, post=Strong(post.name), process=post.holder))
     return body
+
+
+def _models(call: Call, models: Sequence[ModelStatus]) -> Body:
+    """Return how many models can begin a job at once, and how many are still to be loaded."""
+    counts = Counter(model.readiness for model in models)
+    ready, needed = counts[Readiness.READY], counts[Readiness.NEEDS_LOADING]
+    return call.say("status.models", ready=ready, needed=needed)
 
 
 def _host(call: Call, host: HostStatus) -> Body:

@@ -30,6 +30,7 @@ from bot.requests.drawing import PROMPT_LIMIT, Drawing, DrawingOptions
 from bot.requests.loras import loras_in
 from queueing.core.jobs import JobState
 from queueing.core.requests import SEED_MAX, File
+from queueing.core.standings import Readiness
 
 PICTURES_LIMIT = 8
 
@@ -211,6 +212,7 @@ class LineView(View):
     paused: bool
     usually_s: float
     resident_on: tuple[str, ...]
+    state: Readiness
 
 
 class QueueView(View):

@@ -76,6 +76,7 @@ def queue_view(snapshot: QueueSnapshot) -> QueueView:
                 paused=model.paused,
                 usually_s=round(model.service_s, 1),
                 resident_on=tuple(copy.host for copy in model.copies),
+                state=model.readiness,
             )
             for model in snapshot.models
         )

@@ -4,6 +4,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from queueing.core.standings import Readiness
+
 Modality = Literal["text", "image", "audio"]
 
 
@@ -24,6 +26,7 @@ class ModelExtras(BaseModel):
     model: str
     capabilities: tuple[str, ...]
     resident: bool
+    state: Readiness
     waiting: int
     running: int
     usually_s: float

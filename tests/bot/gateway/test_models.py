@@ -25,6 +25,16 @@ async def test_every_kind_of_model_is_listed(tmp_path: Path) -> None:
         assert rows[able]["usher"]["capabilities"] == [able]
 
 
+async def test_a_program_sees_which_models_are_ready(tmp_path: Path) -> None:
+    """It could not choose the one that answers at once."""
+    async with running(tmp_path, CONFIG) as api:
+        await api.post("/images/generations", {"model": "flux", "prompt": "a cat"})
+        rows = {row["id"]: row["usher"] for row in (await api.get("/models"))["data"]}
+        lines = {line["model"]: line for line in (await api.get("/queue"))["lines"]}
+    assert rows["flux"]["state"] == lines["flux"]["state"] == "ready"
+    assert rows["llama"]["state"] == lines["llama"]["state"] == "absent"
+
+
 @pytest.mark.parametrize(
     ("able", "takes", "makes"),
     [

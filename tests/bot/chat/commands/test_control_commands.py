@@ -478,3 +478,30 @@ def test_an_admin_puts_a_host_to_work_in_its_quiet_hours(
     assert shown in told[1]
     assert "⏸️" in told[-1]
     assert shown not in told[-1]
+
+
+@pytest.mark.parametrize(
+    ("language", "counted", "named"),
+    [
+        ("en", "Models: 1 ready, 1 waiting to be loaded", "sdxl · pictures · waiting to be loaded"),
+        ("de", "Modelle: 1 bereit, 1 noch zu laden", "sdxl · Bilder · muss noch geladen werden"),
+    ],
+)
+def test_models_that_are_ready_and_those_to_be_loaded_are_counted(
+    language: str, counted: str, named: str
+) -> None:
+    """An admin would have to count the copies of each server."""
+
+    async def scenario(running: Bot, _installation: Installation) -> None:
+        await say(running, f"/settings --language {language}", "fake:1")
+        for prompt in ("cat", "dog", "fox"):
+            await say(running, f"/image flux {prompt}", "fake:1")
+        await say(running, "/image sdxl owl", "fake:1")
+        await asyncio.sleep(4)
+        await say(running, "/status", "fake:1")
+        await say(running, "/models", "fake:1")
+
+    both = [image_model(name, vram_mb=16000) for name in ("flux", "sdxl")]
+    status, models = answers(in_bot(scenario, Installation.of(both, [host("gpu-1", "comfy")])))[-2:]
+    assert counted in status
+    assert named in models
