@@ -1,4 +1,4 @@
-"""The address of the HTTP API: whether it can be listened on, and what its settings mean."""
+"""The addresses of the HTTP API and of metrics: whether they can be listened on, and what settings mean."""
 
 from collections.abc import Iterator
 from urllib.parse import urlsplit
@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from bot.config.addresses import is_loopback
-from bot.config.sections import ApiConfig
+from bot.config.sections import ApiConfig, MetricsConfig
 from bot.serving.listener import Listener
 from bot.serving.opening import open_at
 
@@ -15,13 +15,24 @@ NODE_GIVES_UP_S = 300
 
 async def listen(api: ApiConfig) -> str:
     """Listen on the address for a moment. Raises `CannotListen`."""
-    listener = Listener(web.Application())
-    try:
-        port = await open_at(listener, api.host, api.port)
-    finally:
-        await listener.close()
+    port = await _opened(api.host, api.port)
     base = api.url or f"http://{_in_address(api.host)}:{port}"
     return f"programs reach it at {base}/v1, {'without' if api.open else 'with'} a key"
+
+
+async def listen_for_metrics(place: MetricsConfig) -> str:
+    """Listen on the address for a moment. Raises `CannotListen`."""
+    port = await _opened(place.host, place.port)
+    key = "without" if place.token is None else "with"
+    return f"Prometheus reads http://{_in_address(place.host)}:{port}/metrics, {key} a token"
+
+
+async def _opened(host: str, port: int) -> int:
+    listener = Listener(web.Application())
+    try:
+        return await open_at(listener, host, port)
+    finally:
+        await listener.close()
 
 
 def hints(api: ApiConfig, *, chats: bool) -> Iterator[str]:

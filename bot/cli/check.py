@@ -86,6 +86,7 @@ async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
             *(_try_server(name, servers[name], catalog, offered, try_s) for name in servers),
             _try_chats(config, running=running, try_s=try_s),
             _try_api(config, running=running, try_s=try_s),
+            _try_metrics(config, running=running, try_s=try_s),
         ]
         findings = [finding for found in await asyncio.gather(*tries) for finding in found]
     return [*findings, *_films(catalog), *_missing_defaults(config.defaults, catalog, offered)]
@@ -301,3 +302,16 @@ async def _try_api(config: Config, *, running: bool, try_s: float) -> list[Findi
         tried = await _attempt("api", name, api_address.listen(api), try_s)
     hints = api_address.hints(api, chats=config.chats.any())
     return [tried, *(told("", "", hint) for hint in hints)]
+
+
+# ---------------------------------------------------------------- metrics
+
+
+async def _try_metrics(config: Config, *, running: bool, try_s: float) -> list[Finding]:
+    place = config.metrics
+    if place is None:
+        return []
+    name = f"{place.host}:{place.port}"
+    if running:  # it holds the port this would try
+        return [told("metrics", name, "served by the Usher that runs now")]
+    return [await _attempt("metrics", name, api_address.listen_for_metrics(place), try_s)]

@@ -356,6 +356,23 @@ async def test_a_card_larger_than_configured_is_told(tmp_path: Path) -> None:
     assert told in [finding.text for finding in findings if not finding.what]
 
 
+async def test_the_address_of_metrics_is_tried(tmp_path: Path) -> None:
+    """An operator would look at empty panels and find nothing wrong."""
+    with_metrics = f"{CONFIG}metrics: {{port: 0}}\n"
+    row = (await found(configured(tmp_path, with_metrics)))["metrics", "127.0.0.1:0"]
+    assert row.works
+    assert row.text.startswith("Prometheus reads http://127.0.0.1:")
+    assert row.text.endswith("/metrics, without a token")
+    async with server(web.Response()) as url:
+        port = int(url.rpartition(":")[2].strip("/"))
+        taken = configured(
+            tmp_path, with_metrics.replace("metrics: {port: 0", f"metrics: {{port: {port}")
+        )
+        row = (await found(taken))["metrics", f"127.0.0.1:{port}"]
+    assert row.works is False
+    assert row.text.startswith(f"cannot listen on 127.0.0.1:{port}: ")
+
+
 async def test_the_address_of_the_api_is_tried(tmp_path: Path) -> None:
     """A taken port would show only in the log of the bot, after its start."""
     only = CONFIG.replace("chats: {web: {port: 0}}", "chats: {}\napi: {port: 0, open: true}")

@@ -69,7 +69,7 @@ async def test_a_caller_who_hangs_up_is_counted(tmp_path: Path) -> None:
 
 async def test_edits_deliveries_and_commits_of_a_chat_are_measured(tmp_path: Path) -> None:
     """An operator would not see that a chat slows the bot down, or that the disk does."""
-    config = f"{DRAWS_AND_WRITES.replace('PICTURE_S', '0.3')}{TELEGRAM}metrics: {{port: 0}}\n"
+    config = f"{DRAWS_AND_WRITES.replace('PICTURE_S', '2')}{TELEGRAM}metrics: {{port: 0}}\n"
     async with FakeTelegram() as fake, on_telegram(fake, tmp_path, config) as parts:
         person = fake.person(7, "Ada")
         person.says("/image a cat")
@@ -80,6 +80,7 @@ async def test_edits_deliveries_and_commits_of_a_chat_are_measured(tmp_path: Pat
     assert read.of("usher_delivery_seconds_count", platform="telegram") == 1
     assert 0 < read.of("usher_delivery_seconds_sum") < 60
     assert read.of("usher_jobs_total", platform="telegram", outcome="completed") == 1
+    assert read.of("usher_estimates_given_total", lane="normal") == 1
     assert read.of("usher_store_commit_seconds_count") >= 3
     assert read.of("usher_store_commit_seconds_sum") > 0
 

@@ -1,0 +1,47 @@
+"""Each process of a cluster shows what it does, and the holder of the queue the lines as well."""
+
+import re
+import signal
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.bot.metrics.scraped import Scraped
+from tests.fakes.postgres_server import PostgresServer
+from tests.processes.cluster import Usher, processes
+
+pytest.importorskip("psycopg")
+
+
+async def read(session: aiohttp.ClientSession, usher: Usher) -> Scraped:
+    """Return what a process shows now."""
+    await usher.logged("/metrics")
+    (address,) = re.findall(r"metrics are at (http://\S+)", usher.log)
+    async with session.get(address) as answer:
+        assert answer.status == 200
+        return Scraped(await answer.text())
+
+
+async def test_lines_are_shown_once_and_what_is_done_by_each(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    """A sum over the processes would count each line as often as there are processes."""
+    more = "metrics: {port: 0}\n"
+    async with processes(tmp_path, postgres, (), (), more=more, lease_s=15) as both:
+        jobs = await both.ask(5)
+        await both.all_done(jobs)
+        holder = await both.holder()
+        (other,) = (usher for usher in both.ushers if usher is not holder)
+        shown, besides = await read(both.session, holder), await read(both.session, other)
+        assert {"usher_jobs_waiting", "usher_backend_up"} <= shown.names
+        assert not {"usher_jobs_waiting", "usher_backend_up"} & besides.names
+        assert shown.of("usher_jobs_total", outcome="completed", platform="api") == 5
+        assert besides.of("usher_jobs_total") == 0
+        asked = [each.of("usher_api_requests_total") for each in (shown, besides)]
+        assert sum(asked) >= 5
+        assert besides.of("usher_event_loop_lag_seconds_count") > 0
+        await holder.end(signal.SIGTERM)
+        assert await both.holder() is other
+        await both.all_done(await both.ask(1))
+        assert "usher_jobs_waiting" in (await read(both.session, other)).names
