@@ -39,7 +39,15 @@ function showState(state) {
   document.documentElement.dataset.connection = state; // times count down while they can be true
   write(byId("connection-text"), tell(state));
   byId("sheet").classList.toggle("stale", state === "lost");
-  if (state === "unknown") byId("sheet").replaceChildren(); // nothing of it is theirs to see any more
+  if (state === "unknown") leave();
+}
+
+/** Show nothing any more: it is no longer theirs to see. */
+function leave() {
+  history.stop();
+  byId("sheet").replaceChildren();
+  byId("outcomes").replaceChildren();
+  byId("confirm").close();
 }
 
 function showNow(body) {

@@ -30,23 +30,23 @@ export class History {
     return make("label", {}, input, make("span", {}, tell(span)));
   }
 
+  /** Read nothing any more. */
+  stop() {
+    this.over = true;
+    clearTimeout(this.timer);
+  }
+
   /** Read and draw; again after a while, as long as the page is looked at. */
   async read() {
     clearTimeout(this.timer);
-    if (document.hidden) return;
+    if (document.hidden || this.over) return;
     const span = this.span;
     this.timer = setTimeout(() => this.read(), REFRESH_MS[span]);
-    try {
-      const answer = await fetch(`/operator/hours/${span}`);
-      if (!answer.ok) throw new Error(String(answer.status));
-      const hours = await answer.json();
-      if (span !== this.span) return;
-      this.draw(hours);
-      byId("hours-trouble").hidden = true;
-    } catch {
-      write(byId("hours-trouble"), tell("hoursTrouble"));
-      byId("hours-trouble").hidden = false;
-    }
+    const hours = await fetched(`/operator/hours/${span}`);
+    if (span !== this.span || this.over) return;
+    byId("hours-trouble").hidden = hours !== null;
+    write(byId("hours-trouble"), hours === null ? tell("hoursTrouble") : "");
+    if (hours !== null) this.draw(hours);
   }
 
   draw(hours) {
@@ -142,6 +142,16 @@ export class History {
     const rows = errors.map((error) => ({ ...error, part: error.count / most }));
     keyed(this.parts.errors, rows, (error) => `${error.cause} ${error.model}`, (error) => new ErrorRow(error));
     this.parts.noErrors.hidden = errors.length > 0;
+  }
+}
+
+/** Return what the server answers, null if it does not. */
+async function fetched(address) {
+  try {
+    const answer = await fetch(address);
+    return answer.ok ? await answer.json() : null;
+  } catch {
+    return null;
   }
 }
 

@@ -28,7 +28,7 @@ export class Live {
   connect() {
     clearTimeout(this.retry);
     this.retry = null;
-    if (this.socket && this.socket.readyState <= WebSocket.OPEN) return;
+    if (this.ended || (this.socket && this.socket.readyState <= WebSocket.OPEN)) return;
     this.on.state("connecting");
     const scheme = location.protocol === "https:" ? "wss:" : "ws:";
     const socket = new WebSocket(`${scheme}//${location.host}/operator/socket`);
@@ -43,7 +43,8 @@ export class Live {
   }
 
   closed(code) {
-    if (code === NOT_KNOWN) return this.on.state("unknown");
+    this.ended = code === NOT_KNOWN; // only a reload finds out whether that has changed
+    if (this.ended) return this.on.state("unknown");
     if (code === TOO_MANY) return this.on.state("full");
     this.on.state("lost");
     if (document.hidden) return undefined; // it connects when it is looked at

@@ -230,6 +230,18 @@ async def test_an_hour_a_day_and_a_week_are_each_drawn(room: Room) -> None:
         assert await page.evaluate("document.querySelectorAll('.host-time rect').length") > 40
 
 
+async def test_a_history_that_cannot_be_read_is_said(room: Room) -> None:
+    """An empty or an old chart would be taken for a quiet bot."""
+    page = room.page
+    room.records.away = True
+    await page.click("#spans input[value=day] + span")
+    await page.wait_text("The history can't be read right now.", "#hours")
+    room.records.away = False
+    await page.click("#spans input[value=week] + span")
+    await page.wait("document.querySelector('#hours-trouble').hidden")
+    page.errors = [each for each in page.errors if "503" not in each]  # the browser's own words
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("language", ["en", "de"])
 async def test_nothing_is_cut_off_too_small_or_nameless(
