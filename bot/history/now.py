@@ -35,10 +35,11 @@ from queueing.core.standings import (
     RunningStatus,
     Trouble,
 )
-from queueing.core.world import Reason, Residency
+from queueing.core.world import Blocked, Reason, Residency
 
-Mode = Literal["open", "draining", "paused"]
-"""`draining`: paused, but jobs still run there, or copies leave."""
+Mode = Literal["open", "draining", "paused", "quiet", "yielding"]
+"""`draining`: paused, but jobs still run there, or copies leave; `yielding`: left to another program."""
+_RESTS: Mapping[Blocked, Mode] = {Blocked.QUIET: "quiet", Blocked.YIELDING: "yielding"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -202,7 +203,7 @@ def _host(
 
 def _mode(host: HostStatus, copies: list[CopyStatus], *, busy: bool) -> Mode:
     if not host.paused:
-        return "open"
+        return _RESTS.get(host.rest.why, "open") if host.rest is not None else "open"
     leaving = any(copy.residency is Residency.UNLOADING for copy in copies)
     return "draining" if busy or leaving else "paused"
 

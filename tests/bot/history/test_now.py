@@ -176,3 +176,15 @@ def test_a_host_at_rest_is_told_from_one_that_an_admin_paused() -> None:
     now = now_of(replace(SNAPSHOT, hosts=hosts), NOW, {}, {})
     assert [host.rest for host in now.hosts] == [quiet, None, None]
     assert [host.awake_until for host in now.hosts] == [None, None, NOW + 60]
+
+
+@pytest.mark.parametrize(
+    ("why", "mode"), [(Blocked.QUIET, "quiet"), (Blocked.YIELDING, "yielding")]
+)
+def test_a_host_whose_owner_wants_it_says_so(why: Blocked, mode: str) -> None:
+    """An operator would see an open host on which nothing starts."""
+    rest = Reason(why=why, model="", host=HOST.name, until=5.0)
+    resting = replace(SNAPSHOT, hosts=(replace(HOST, rest=rest),))
+    paused = replace(SNAPSHOT, hosts=(replace(HOST, rest=rest, paused=True),))
+    assert now_of(resting, 0.0, {}, {}).hosts[0].mode == mode
+    assert now_of(paused, 0.0, {}, {}).hosts[0].mode in {"paused", "draining"}

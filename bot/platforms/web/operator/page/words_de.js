@@ -20,6 +20,8 @@ export const GERMAN = {
   allPaused: "Alles ist angehalten: Nichts startet, nichts wird geladen.",
   open: "offen",
   draining: "wird geleert",
+  quiet: "Ruhezeit",
+  yielding: "anderem Programm überlassen",
   paused: "angehalten",
   resting: "ruht",
   awake: "arbeitet auf Wunsch eines Admins, bis ",

@@ -21,6 +21,8 @@ export const ENGLISH = {
   open: "open",
   draining: "draining",
   paused: "paused",
+  quiet: "quiet hours",
+  yielding: "left to another program",
   resting: "resting",
   awake: "at work because an admin wants it, until ",
   pause: "Pause",
