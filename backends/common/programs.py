@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import pynvml
 
+from backends.common.card_memory import is_nvidia
 from backends.common.memory import MB, NvmlProbe
 from queueing.core.catalog import BackendSpec, HostSpec
 from queueing.core.ports import CardLook
@@ -43,7 +44,7 @@ class CardPrograms:
 
     async def use(self, host: HostSpec, loaded: frozenset[str]) -> CardLook | None:
         """Return who uses the host's card; None if there is no card, or it cannot be asked."""
-        if host.gpu is None:
+        if host.gpu is None or not is_nvidia(host.gpu):
             return None
         return await self._probe.ask(
             host.gpu, lambda nvml, handle: self._look(nvml, handle, host, loaded)

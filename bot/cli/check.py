@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from backends.common.card_memory import CardMemory, is_nvidia
 from backends.common.memory import NvmlProbe
 from backends.media import documents, films
 from backends.registry import connect
@@ -77,8 +78,9 @@ async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
         servers = {name: connect(spec) for name, spec in catalog.backends.items()}
         for server in servers.values():
             stack.push_async_callback(server.aclose)
-        probe = NvmlProbe()
-        stack.push_async_callback(probe.aclose)
+        nvidia = NvmlProbe()
+        stack.push_async_callback(nvidia.aclose)
+        probe = CardMemory(nvidia)
         offered: set[str] = set()
         tries: list[Awaitable[list[Finding]]] = [
             _try_database(config, running=running, try_s=try_s),
@@ -148,7 +150,7 @@ async def _try_database(config: Config, *, running: bool, try_s: float) -> list[
     return [tried, *processes.findings(config, look)]
 
 
-async def _try_host(host: HostSpec, probe: NvmlProbe, try_s: float) -> list[Finding]:
+async def _try_host(host: HostSpec, probe: CardMemory, try_s: float) -> list[Finding]:
     async def measure() -> str:
         found = await probe.free_mb(host)
         if found is None:
@@ -160,7 +162,8 @@ async def _try_host(host: HostSpec, probe: NvmlProbe, try_s: float) -> list[Find
 
     finding = await _attempt("host", host.name, measure(), try_s)
     if finding.works and not finding.text:
-        text = "card not measured (no NVIDIA driver here?): the configured memory counts"
+        no_driver = " (no NVIDIA driver here?)" if is_nvidia(host.gpu or "") else ""
+        text = f"card not measured{no_driver}: the configured memory counts"
         return [Finding(what="host", name=host.name, works=None, text=text)]
     return [finding]
 

@@ -6,6 +6,7 @@ Opens no connection; the kinds of backends read only the workflow files named he
 import re
 from collections.abc import Iterator, Sequence
 
+from backends.common.card_memory import is_nvidia
 from backends.registry import KINDS, connect
 from bot.config.addresses import is_loopback
 from bot.config.config import Config
@@ -123,8 +124,8 @@ def _name_problems(config: Config) -> Iterator[ConfigProblem]:
 
 def _quiet_problems(config: Config) -> Iterator[ConfigProblem]:
     for name, host in config.hosts.items():
-        if host.yields_above_mb is not None and host.gpu is None:
-            text = "needs `gpu`, the card of this machine that others are looked for on"
+        if host.yields_above_mb is not None and (host.gpu is None or not is_nvidia(host.gpu)):
+            text = "needs `gpu`, the NVIDIA card of this machine that others are looked for on"
             yield ConfigProblem(path=("hosts", name, "yield_to_others"), text=text)
         if not host.quiet:
             continue

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
+from backends.common.card_memory import CardMemory
 from backends.common.machines import NetworkMachines
 from backends.common.memory import NvmlProbe
 from backends.common.programs import CardPrograms
@@ -52,16 +53,16 @@ async def open_queue(setup: BotSetup, database: Database, stack: AsyncExitStack)
     for backend in backends.values():
         stack.push_async_callback(backend.aclose)
     _require_able(catalog, backends)
-    memory = NvmlProbe()
-    stack.push_async_callback(memory.aclose)
+    nvidia = NvmlProbe()
+    stack.push_async_callback(nvidia.aclose)
     queue = JobQueue(
         store=store,
         catalog=catalog,
         backends=backends,
         clock=setup.clock,
         rules=setup.in_force.config.scheduling.rules(),
-        memory=memory,
-        cards=CardPrograms(memory),
+        memory=CardMemory(nvidia),
+        cards=CardPrograms(nvidia),
         machines=NetworkMachines(),
         runner=uuid4().hex,
         grace_s=setup.grace_s,

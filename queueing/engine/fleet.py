@@ -473,7 +473,12 @@ class Fleet:
 
         `inf` while another program has its card.
         """
-        view = replace(self.host_view(host), yields_since=self._yields.get(host))
+        view = replace(
+            self.host_view(host),
+            yields_since=self._yields.get(host),
+            asleep=False,
+            waking_until=None,
+        )
         reason = why_rests(view, self._clock.now())
         return None if reason is None else reason.until or inf
 

@@ -295,3 +295,18 @@ def test_promises_of_a_machine_that_sleeps_are_kept() -> None:
     off = run(scenario())
     assert len(off) >= 20
     assert sum(share <= 0.25 for share in off) >= 0.8 * len(off), off
+
+
+def test_an_admin_who_resumes_a_sleeping_machine_does_not_keep_it_from_quiet_hours() -> None:
+    """`/resume` would hold for ever, because sleep has no end."""
+
+    async def scenario() -> None:
+        installation, machines = machine()
+        queue = await queue_of(installation, machines)
+        running = asyncio.create_task(queue.run())
+        await until(lambda: queue.status.snapshot().hosts[0].rest is not None)
+        await queue.admin.resume(model=None, host="gpu-2")
+        assert not queue.status.snapshot().paused.awake
+        await stop(queue, running)
+
+    run(scenario())

@@ -1,0 +1,98 @@
+"""The memory of cards that are not NVIDIA's, and of the machine itself, from the files Linux shows."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backends.common.card_memory import CardMemory, is_nvidia
+from backends.common.memory import NvmlProbe
+from queueing.core.catalog import HostSpec
+
+HOST = HostSpec(name="gpu-1", vram_mb=24000, backends=())
+MEMINFO = """\
+MemTotal:       65776300 kB
+MemFree:         1291528 kB
+MemAvailable:   48120108 kB
+Buffers:          602072 kB
+Cached:         45094664 kB
+"""
+RADEON = {
+    "vendor": "0x1002\n",
+    "mem_info_vram_total": "25753026560\n",
+    "mem_info_vram_used": "1173204992\n",
+}
+OTHER = {"vendor": "0x10de\n"}
+
+
+@pytest.fixture
+def probe(tmp_path: Path) -> CardMemory:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text(MEMINFO)
+    drm = tmp_path / "sys/class/drm"
+    drm.mkdir(parents=True)
+    (drm / "card1-HDMI-A-1").mkdir()
+    cards = {"card0": ("0000:01:00.0", OTHER), "card1": ("0000:03:00.0", RADEON)}
+    smaller = RADEON | {"mem_info_vram_total": "8573157376\n", "mem_info_vram_used": "0\n"}
+    for name, (address, files) in (cards | {"card10": ("0000:0b:00.0", smaller)}).items():
+        _card(tmp_path, drm / name, address, files)
+    return CardMemory(NvmlProbe(), proc=tmp_path / "proc", sys=tmp_path / "sys")
+
+
+def _card(root: Path, card: Path, address: str, files: Mapping[str, str]) -> None:
+    device = root / "sys/devices" / address
+    device.mkdir(parents=True)
+    for name, text in files.items():
+        (device / name).write_text(text)
+    card.mkdir()
+    (card / "device").symlink_to(device)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "found"),
+    [
+        ("amd:0", (24560, 23441)),
+        ("amd:1", (8176, 8176)),
+        ("amd:0000:03:00.0", (24560, 23441)),
+        ("system", (64234, 46992)),
+    ],
+)
+async def test_total_and_free_are_what_the_system_shows(
+    probe: CardMemory, gpu: str, found: tuple[int, int]
+) -> None:
+    """A game on a Radeon, or a build in main memory, would not be seen until a load fails."""
+    assert await probe.free_mb(replace(HOST, gpu=gpu)) == found
+
+
+@pytest.mark.parametrize("gpu", ["amd:2", "amd:0000:01:00.0", "amd:first"])
+async def test_a_card_that_is_not_there_is_told_once_with_those_that_are(
+    probe: CardMemory, gpu: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An operator would look for the right name in vain, with a line of log every ten seconds."""
+    with caplog.at_level(logging.WARNING):
+        assert await probe.free_mb(replace(HOST, gpu=gpu)) is None
+        assert await probe.free_mb(replace(HOST, gpu=gpu)) is None
+    (record,) = caplog.records
+    assert "found: 0000:03:00.0, 0000:0b:00.0" in record.getMessage()
+
+
+async def test_a_system_without_these_files_has_nothing_to_measure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The queue would stop on macOS or Windows."""
+    probe = CardMemory(NvmlProbe(), proc=tmp_path, sys=tmp_path)
+    for gpu in ("system", "amd:0"):
+        assert await probe.free_mb(replace(HOST, gpu=gpu)) is None
+    (tmp_path / "meminfo").write_text("MemTotal: much\n")
+    assert await probe.free_mb(replace(HOST, gpu="system")) is None
+    assert len(caplog.records) == 3
+
+
+def test_numbers_and_uuids_are_nvidias() -> None:
+    """A card that was measured before an update would no longer be."""
+    assert is_nvidia("0")
+    assert is_nvidia("GPU-8f1e27c9-a7f0-4d2a-b16f-0d3c5e9b7a61")
+    assert not is_nvidia("amd:0")
+    assert not is_nvidia("system")
