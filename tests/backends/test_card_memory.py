@@ -70,7 +70,7 @@ async def test_total_and_free_are_what_the_system_shows(
 async def test_a_card_that_is_not_there_is_told_once_with_those_that_are(
     probe: CardMemory, gpu: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An operator would look for the right name in vain, with a line of log every ten seconds."""
+    """An operator would guess names, with a line of log every ten seconds."""
     with caplog.at_level(logging.WARNING):
         assert await probe.free_mb(replace(HOST, gpu=gpu)) is None
         assert await probe.free_mb(replace(HOST, gpu=gpu)) is None
