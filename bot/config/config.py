@@ -27,6 +27,7 @@ from bot.config.sections import (
     RetentionConfig,
     RoleConfig,
     SchedulingConfig,
+    WaitingConfig,
 )
 from bot.config.values import Name, Section, person
 from bot.people.access import Access
@@ -73,6 +74,7 @@ class Config(Section):
     styles: dict[Name, StyleConfig] = Field(default_factory=dict)
     admins: tuple[Annotated[str, BeforeValidator(person)], ...] = ()
     limits: LimitsConfig = LimitsConfig()
+    waiting: WaitingConfig = WaitingConfig()
     conversation: ConversationConfig = ConversationConfig()
     roles: dict[str, RoleConfig] = Field(default_factory=dict)
     scheduling: SchedulingConfig = SchedulingConfig()

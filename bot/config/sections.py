@@ -38,6 +38,7 @@ from bot.config.values import (
     Secret,
     Section,
     Url,
+    Wait,
     Whole,
     beside,
     is_file,
@@ -47,6 +48,7 @@ from bot.config.values import (
 )
 from bot.people.access import PersonLimits, Role
 from bot.requests.conversation import IDLE_S
+from bot.requests.limits import LongestWaits
 from queueing.core.catalog import HostSpec, ModelSpec, Timeouts
 from queueing.core.requests import Capability
 from queueing.core.world import DEEP_LINE, Rules
@@ -241,6 +243,18 @@ class SchedulingConfig(Section):
     def rules(self) -> Rules:
         """Return the planner's rules."""
         return Rules(**self.model_dump())
+
+
+class WaitingConfig(Section):
+    """How long a job waits to begin before it ends, by the way it was asked for; `none`: for ever."""
+
+    chat: Wait = None
+    api: Wait = 24 * 3600.0
+    later: Wait = 7 * 24 * 3600.0
+
+    def longest(self) -> LongestWaits:
+        """Return them as limits."""
+        return LongestWaits(**self.model_dump())
 
 
 class ConversationConfig(Section):

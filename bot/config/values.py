@@ -116,6 +116,8 @@ Limit = Annotated[Seconds | None, BeforeValidator(_none)]
 Duration = Annotated[float, BeforeValidator(_duration), Field(ge=0, le=1e9)]
 Idle = Annotated[float, Field(ge=1, allow_inf_nan=True), BeforeValidator(_idle)]
 """After how many seconds without use something ends; `inf` for never."""
+Wait = Annotated[Annotated[Duration, Field(gt=0)] | None, BeforeValidator(_none)]
+"""A time such as 90s, 30min, 2h or 7d, or `none`."""
 Whole = Annotated[int, Field(ge=1)]
 Room = Annotated[Megabytes | None, BeforeValidator(_none)]
 Quota = Annotated[Whole | None, BeforeValidator(_none)]

@@ -89,6 +89,13 @@ def problem_of(job: Job) -> ApiError:
             message=word(LANGUAGE, "failed.unknown"),
             repeat=False,
         )
+    if problem.what is What.WAITED:
+        return ApiError(
+            status=HTTPStatus.GATEWAY_TIMEOUT,
+            message=told(problem, LANGUAGE),
+            code=str(problem.what),
+            repeat=False,
+        )
     mine = problem.what in _CLIENTS
     return ApiError(
         status=HTTPStatus.BAD_REQUEST if mine else HTTPStatus.INTERNAL_SERVER_ERROR,

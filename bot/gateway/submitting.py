@@ -27,6 +27,14 @@ FindFile = Callable[[str, str], Awaitable[File]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class JobTime:
+    """When a job runs: `later`, when nothing else waits; in time to be done at `due_at`."""
+
+    later: bool = False
+    due_at: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Submitting:
     """Submits requests for callers, except those with one of the words `unwanted` returns."""
 
@@ -45,6 +53,7 @@ class Submitting:
         files: tuple[File, ...] = (),
         *,
         hook: Hook | None = None,
+        when: JobTime | None = None,
     ) -> Job:
         """Accept a request and return its job. Raises `ApiError`, and `StoreError`.
 
@@ -52,17 +61,23 @@ class Submitting:
         caller who hangs up meanwhile is cancelled only once the job is known.
         """
         digest = await _digest(request, model, wanted, files)
-        asking = await self._asking(request, caller, digest, hook)
+        asking = await self._asking(request, caller, digest, hook, when)
         with self.repeats.arriving(caller, digest):
             made = await seen_through(self.admission.submit(asking, model, wanted, files))
             return await self._accepted(request, made, digest)
 
     async def draw(
-        self, request: web.Request, caller: Caller, drawing: Drawing, *, hook: Hook | None = None
+        self,
+        request: web.Request,
+        caller: Caller,
+        drawing: Drawing,
+        *,
+        hook: Hook | None = None,
+        when: JobTime | None = None,
     ) -> Job:
         """Accept a request for a picture. Raises the same errors as `submit`."""
         digest = await _digest(request, drawing.model, drawing, drawing.files)
-        asking = await self._asking(request, caller, digest, hook)
+        asking = await self._asking(request, caller, digest, hook, when)
         with self.repeats.arriving(caller, digest):
             made = await seen_through(self.admission.draw(asking, drawing))
             return await self._accepted(request, made, digest)
@@ -121,8 +136,14 @@ class Submitting:
         return made
 
     async def _asking(
-        self, request: web.Request, caller: Caller, digest: str, hook: Hook | None
+        self,
+        request: web.Request,
+        caller: Caller,
+        digest: str,
+        hook: Hook | None,
+        when: JobTime | None,
     ) -> Asking:
+        when = when or JobTime()
         key = await self.repeats.key(request, caller, digest)
         origin = Origin(
             platform=PLATFORM,
@@ -136,7 +157,15 @@ class Submitting:
             accepted_by=self.repeats.attendance.run_name,
             hook=hook,
         ).model_dump_json()
-        return Asking(person=caller.person, key=key, unwanted=self.unwanted(), reply_to=origin)
+        return Asking(
+            person=caller.person,
+            key=key,
+            unwanted=self.unwanted(),
+            reply_to=origin,
+            way="api",
+            later=when.later,
+            due_at=when.due_at,
+        )
 
 
 async def _digest(

@@ -6,7 +6,7 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from bot.metrics.busy_hosts import BusyHosts
-from queueing.core.jobs import LANES
+from queueing.core.jobs import LANES, LATER
 from queueing.core.standings import BackendStatus, HostStatus, ModelStatus, QueueSnapshot, Readiness
 
 _MB = 1024 * 1024
@@ -44,7 +44,7 @@ def _waiting(models: tuple[ModelStatus, ...]) -> Metric:
     )
     for model in models:
         counts = {line.lane: line.waiting for line in model.lanes}
-        for lane in LANES:
+        for lane in (*LANES, LATER):
             family.add_metric([model.name, lane], counts.get(lane, 0))
     return family
 

@@ -1,6 +1,7 @@
 """How much a person may ask for, held against each request in the moment it is accepted."""
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from bot.people.access import Access
 from bot.people.days import day_of
@@ -24,13 +25,31 @@ from bot.requests.refusals import (
 )
 from bot.requests.unwanted import said_in, unwanted_word
 from queueing.core.errors import LimitReached, QueueError
-from queueing.core.jobs import Job, NewJob, is_bulk
+from queueing.core.jobs import LATER, Job, NewJob, is_bulk
 from queueing.core.ports import Clock
 from queueing.core.reasons import is_open_ended
 from queueing.core.requests import File, Request
 from queueing.core.storage import Admission
 
 _SHARE_TO_CLEAR = 0.1  # of a full line; coming back for its first free place is a race
+
+
+Way = Literal["chat", "api"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LongestWaits:
+    """How long a job waits to begin before it ends, by the way it was asked; None for ever."""
+
+    chat: float | None = None
+    api: float | None = None
+    later: float | None = None
+
+    def of(self, asking: "Asking") -> float | None:
+        """Return how long the job of a submission waits."""
+        if asking.later:
+            return self.later
+        return self.chat if asking.way == "chat" else self.api
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +59,8 @@ class Asking:
     `unwanted` are words that requests may not contain there. `key` makes it idempotent: submitted
     again under the same key, it gets the job it made before. A key belongs to one person alone: one
     that a person chose must be stored with that person's name before it. `reply_to` is stored with
-    the job and means something only to the caller.
+    the job and means something only to the caller. What is asked for `later` runs when nothing else
+    waits, and with `due_at` begins in time to be done then.
     """
 
     person: Person
@@ -48,6 +68,9 @@ class Asking:
     rights: frozenset[str] = frozenset()
     unwanted: tuple[str, ...] = ()
     reply_to: str = ""
+    way: Way = "chat"
+    later: bool = False
+    due_at: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,6 +88,7 @@ class RequestLimits:
     access: Access
     received: ReceivedBytes
     clock: Clock
+    waits: LongestWaits = LongestWaits()
 
     async def submit(self, asking: Asking, new: NewJob, *, continues: bool = False) -> Job:
         """Accept a job in its person's lane. Raises `Declined` and `Refused`.
@@ -83,7 +107,13 @@ class RequestLimits:
         )
         entry = await self._take_in(new.owner, new.files)
         try:
-            return await self.submitter.submit(replace(new, lane=own.lane), limits=admission)
+            placed = replace(
+                new,
+                lane=LATER if asking.later else own.lane,
+                due_at=asking.due_at,
+                wait_s=self.waits.of(asking),
+            )
+            return await self.submitter.submit(placed, limits=admission)
         except LimitReached as reached:
             await self.received.give_back(entry)
             raise Declined(await self._limit(new, admission, reached)) from None

@@ -111,6 +111,7 @@ def _limits(given: Groundwork) -> RequestLimits:
         access=given.access,
         received=given.stored.received,
         clock=given.clock,
+        waits=given.config.waiting.longest(),
     )
 
 

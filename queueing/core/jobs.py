@@ -12,6 +12,8 @@ from queueing.core.quick import quick
 from queueing.core.requests import Capability, Embed, File, Request, TextToImage, needed
 
 LANES = ("vip", "normal", "relaxed")
+LATER = "later"
+"""The lane of jobs that run when nothing else waits for their hosts."""
 
 HELD_UNTIL = 1e12
 """The `not_before` of a held job: a moment that no clock reaches."""
@@ -80,6 +82,8 @@ class NewJob:
     another request (its recording is being written down); it keeps its place.
     `remembered_by` is the backend that has read its conversation so far, None for a new one.
     `gpu_s` is what it will probably take of a card, held against its owner's limit; 0 without one.
+    One in the lane `LATER` begins in time to be done at `due_at`. After `wait_s` without having
+    begun it ends.
     """
 
     model: str
@@ -94,6 +98,8 @@ class NewJob:
     held: bool = False
     remembered_by: str | None = None
     gpu_s: float = 0.0
+    due_at: float | None = None
+    wait_s: float | None = None
 
     @property
     def needs(self) -> Capability:
@@ -111,6 +117,7 @@ class Job:
     runs or ran. `suspect` marks a job that was running when its server died: it runs alone next
     time. `remembered_by` names the backend that has read its conversation so far; it may no longer
     exist. `gpu_s` is what it was expected to take of a card, 0 if its owner's time is not limited.
+    `due_at` is when it shall be done, `expires_at` when it ends if it has not begun.
     """
 
     id: int
@@ -135,6 +142,8 @@ class Job:
     sendings: int
     remembered_by: str | None = None
     gpu_s: float = 0.0
+    due_at: float | None = None
+    expires_at: float | None = None
 
     @property
     def held(self) -> bool:

@@ -21,6 +21,7 @@ class What(StrEnum):
     MEMORY = "memory"
     LATE = "late"
     UNLOADED = "unloaded"
+    WAITED = "waited"  # minutes
     UNABLE = "unable"
     LOST = "lost"
     # What servers report about a request

@@ -158,6 +158,17 @@ def _suspect(reason: Reason) -> Words:
     return (f"{reason.other} runs alone{_on(reason)} first, because its server crashed last time",)
 
 
+def _later(reason: Reason) -> Words:
+    if reason.until is None:
+        return ("it runs when nothing else waits",)
+    return ("it runs when nothing else waits, and begins in time to be done by ", reason.until)
+
+
+def _late(reason: Reason) -> Words:
+    until: Words = ("then",) if reason.until is None else (reason.until,)
+    return ("so much waits before it that it may not be done by ", *until)
+
+
 def _starting(_reason: Reason) -> Words:
     return ("starting now",)
 
@@ -185,6 +196,8 @@ _WORDS: dict[Blocked, Callable[[Reason], Words]] = {
     Blocked.ASLEEP: _asleep,
     Blocked.YIELDING: _yielding,
     Blocked.SUSPECT: _suspect,
+    Blocked.LATER: _later,
+    Blocked.LATE: _late,
     Blocked.STARTING: _starting,
 }
 

@@ -19,7 +19,7 @@ from queueing.core.requests import File, Output, Request
 class Admission:
     """The limits one acceptance is held against; None for no limit.
 
-    Bulk (`queueing.core.jobs.is_bulk`) and the other jobs of an owner are counted apart.
+    Bulk (`queueing.core.jobs.is_bulk`), later ones and the other jobs of an owner are counted apart.
     `max_open` open jobs of the owner; of them `max_in_line` stand in lines, the rest wait in the
     owner's overflow; `max_waiting` jobs in the model's line and overflow together; `max_per_hour`
     accepted jobs of the owner in any hour, deleted ones included, failed ones not; `max_gpu_s`
@@ -240,6 +240,19 @@ class InterruptedJobs(Protocol):
         """
 
 
+class DatedJobs(Protocol):
+    """Names waiting jobs that have a moment."""
+
+    async def expired(self, now: float) -> list[Job]:
+        """Return the jobs that have not begun although they should have by now."""
+
+    async def next_expiry(self) -> float | None:
+        """Return when the next job ends unless it begins, None if no waiting one does."""
+
+    async def dated(self) -> list[Job]:
+        """Return the waiting jobs that shall be done at a moment, the soonest first."""
+
+
 class Lines(Protocol):
     """Shows who waits, in which order."""
 
@@ -318,7 +331,16 @@ class Upkeep(Protocol):
 
 
 class Store(
-    Jobs, CardUse, Undelivered, InterruptedJobs, Lines, ModelKnowledge, Pauses, Upkeep, Protocol
+    Jobs,
+    CardUse,
+    Undelivered,
+    InterruptedJobs,
+    DatedJobs,
+    Lines,
+    ModelKnowledge,
+    Pauses,
+    Upkeep,
+    Protocol,
 ):
     """The durable record of all jobs, for those who hand its parts on."""
 

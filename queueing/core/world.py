@@ -50,6 +50,8 @@ class Blocked(StrEnum):
     ASLEEP = "asleep"  # its host sleeps until it is needed
     YIELDING = "yielding"  # another program has had the card of its host since `since`
     SUSPECT = "suspect"  # it runs alone, after `other` has ended
+    LATER = "later"  # until nothing else waits; to be done by `until`
+    LATE = "late"  # the same, but it may not be done by `until`
     STARTING = "starting"  # it starts now
 
 

@@ -6,7 +6,7 @@ Keeps the estimates and the rows not yet in the store; never waits and never wri
 from collections.abc import Mapping, Sequence
 
 from queueing.core.catalog import HostSpec, ModelSpec
-from queueing.core.jobs import Job
+from queueing.core.jobs import LATER, Job
 from queueing.core.ports import Clock
 from queueing.core.storage import Learned
 from queueing.engine.fleet import Fleet
@@ -84,6 +84,8 @@ class Times:
 
     def arrived(self, job: Job) -> None:
         """Learn from an accepted job how often its model is requested."""
+        if job.lane == LATER:  # it gives way to all others
+            return
         self.rates.arrived(job.model, self._clock.now(), job.lane)
 
     def job_ended(self, job: Job, backend: str) -> None:

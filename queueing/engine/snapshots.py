@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from queueing.core.jobs import Job
+from queueing.core.jobs import LATER, Job
 from queueing.core.ports import Backend, Clock
 from queueing.core.storage import Line, Lines
 from queueing.core.world import (
@@ -25,6 +25,7 @@ from queueing.engine.durations import Times
 from queueing.engine.fair_lines import FairLines
 from queueing.engine.fleet import Fleet
 from queueing.engine.job_runner import Processor
+from queueing.engine.later import Later
 
 HEADS_PER_LINE = 8  # starts of one line in one step; the next step follows at once
 
@@ -42,8 +43,10 @@ class Snapshots:
         times: Times,
         clock: Clock,
         rules: Rules,
+        later: Later,
         fair: FairLines | None = None,
     ) -> None:
+        self._later = later
         self._lines = lines if fair is None else fair
         self._fair = fair
         self._fleet = fleet
@@ -82,9 +85,13 @@ class Snapshots:
 
     def _world(self, now: float, lines: Sequence[Line], last: Plan) -> World:
         waiting: dict[str, list[Waiting]] = {}
-        for line in lines:
-            if line.model in self._fleet.catalog.models:
+        known = [line for line in lines if line.model in self._fleet.catalog.models]
+        for line in known:
+            if line.lane != LATER:
                 waiting.setdefault(line.model, []).append(self._waiting(line))
+        later = [line for line in known if line.lane == LATER]
+        for line in self._later.shown(later, waiting) if later else ():
+            waiting.setdefault(line.model, []).append(self._waiting(line))
         unmet = self._fleet.wanted_pins()
         return World(
             now=now,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import lcm
 
-from queueing.core.jobs import LANES, Job
+from queueing.core.jobs import LANES, LATER, Job
 from queueing.core.world import ModelView, Waiting
 
 Spent = Mapping[tuple[str, str], int]
@@ -94,7 +94,9 @@ def levelled(model: str, lanes: Sequence[str], spent: Spent) -> dict[str, int]:
 
 def cost(lane: str, weights: Mapping[str, int]) -> int:
     """Return what one start costs a lane."""
-    return _unit(*weights.values()) // weights.get(lane, 1)
+    unit = _unit(*weights.values())
+    # A later job takes turns only when it must begin, and then as often as the most favoured.
+    return unit // max(weights.values()) if lane == LATER else unit // weights.get(lane, 1)
 
 
 @lru_cache(maxsize=64)

@@ -19,6 +19,7 @@ from queueing.engine.fair_lines import FairLines
 from queueing.engine.fleet import Fleet
 from queueing.engine.health_checker import Health
 from queueing.engine.job_runner import Processor
+from queueing.engine.later import Later
 from queueing.engine.loader import Loader
 from queueing.engine.other_programs import OtherPrograms
 from queueing.engine.outcomes import Outcomes
@@ -33,6 +34,7 @@ from queueing.service.event_bus import EventBus
 from queueing.service.host_watch import HostWatch
 from queueing.service.intake import Intake
 from queueing.service.models import OfferedModels
+from queueing.service.moments import Moments
 from queueing.service.promises import Promises
 from queueing.service.status import Reports
 
@@ -79,6 +81,7 @@ class Engine:
     snapshots: Snapshots
     router: Router
     fair: FairLines | None
+    later: Later
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,6 +96,7 @@ class Answers:
     erasure: Erasure
     promises: Promises
     hosts: HostWatch
+    moments: Moments
 
 
 def assemble(given: Given) -> tuple[Engine, Answers]:
@@ -102,6 +106,7 @@ def assemble(given: Given) -> tuple[Engine, Answers]:
     if engine.fair is not None:
         given.bus.subscribe(engine.fair.on_event)
     given.bus.subscribe(engine.router.on_event)
+    given.bus.subscribe(answers.moments.on_event)
     given.bus.watch_fleet(engine.router.wake)
     given.bus.watch_fleet(answers.control.look)
     engine.others.gone = answers.control.rested
@@ -147,7 +152,7 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         effects=given.bus,
         runner=given.runner,
     )
-    fair = _fair_lines(given, known)
+    fair, later = _fair_lines(given, known), Later(fleet, times)
     snapshots = Snapshots(
         lines=store,
         fleet=fleet,
@@ -156,6 +161,7 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         times=times,
         clock=clock,
         rules=given.rules,
+        later=later,
         fair=fair,
     )
     sleepers = Sleepers(fleet=fleet, health=known.health, machines=given.machines, clock=clock)
@@ -183,6 +189,7 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         snapshots=snapshots,
         router=router,
         fair=fair,
+        later=later,
     )
 
 
@@ -205,6 +212,17 @@ def _answers(given: Given, engine: Engine) -> Answers:
         effects=given.bus,
     )
     promises = Promises()
+    eta = Eta(router=engine.router, fleet=fleet, times=times, clock=clock)
+    control = Control(
+        jobs=store,
+        pauses=store,
+        fleet=fleet,
+        loader=engine.loader,
+        router=engine.router,
+        health=engine.health,
+        clock=clock,
+        effects=given.bus,
+    )
     return Answers(
         intake=intake,
         models=OfferedModels(
@@ -220,22 +238,14 @@ def _answers(given: Given, engine: Engine) -> Answers:
             lines=engine.fair or store,
             fleet=fleet,
             router=engine.router,
-            eta=Eta(router=engine.router, fleet=fleet, times=times, clock=clock),
+            eta=eta,
             times=times,
             clock=clock,
             weights=given.rules.lane_weights,
             promises=promises,
+            later=engine.later,
         ),
-        control=Control(
-            jobs=store,
-            pauses=store,
-            fleet=fleet,
-            loader=engine.loader,
-            router=engine.router,
-            health=engine.health,
-            clock=clock,
-            effects=given.bus,
-        ),
+        control=control,
         preloads=Preloads(
             fleet=fleet,
             loader=engine.loader,
@@ -246,4 +256,11 @@ def _answers(given: Given, engine: Engine) -> Answers:
         erasure=Erasure(jobs=store, upkeep=store, intake=intake, effects=given.bus),
         promises=promises,
         hosts=HostWatch(fleet),
+        moments=Moments(
+            jobs=store,
+            intake=intake,
+            control=control,
+            later=engine.later,
+            clock=clock,
+        ),
     )

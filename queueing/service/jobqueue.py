@@ -51,6 +51,7 @@ class JobQueue:
             deep_line=deep_line,
         )
         self._engine, parts = assemble(self._given)
+        self._moments = parts.moments
         self.submitter = parts.intake
         self.jobs = store
         self.deliveries = store
@@ -79,6 +80,7 @@ class JobQueue:
                 async with asyncio.TaskGroup() as services:
                     services.create_task(engine.router.run(work), name="router")
                     services.create_task(engine.others.watch(), name="other programs")
+                    services.create_task(self._moments.run(), name="moments")
                     with engine.health.watching(services):
                         await self.reconfiguration.run()
             finally:

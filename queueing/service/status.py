@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from queueing.core.catalog import ModelSpec
-from queueing.core.jobs import Job, JobState
+from queueing.core.jobs import LATER, Job, JobState
 from queueing.core.ports import Clock
 from queueing.core.standings import ModelStatus, QueueSnapshot, RunningStatus, Standing
 from queueing.core.storage import JobRecords, Lines, StartOrder
 from queueing.core.world import Blocked, Reason, Residency
 from queueing.engine.durations import Times
 from queueing.engine.fleet import Fleet, Slot
+from queueing.engine.later import Later
 from queueing.engine.scheduler import Router
 from queueing.planning.lanes import Lane, competing, place
 from queueing.service.calm_eta import Calm, Counts, Expectation
@@ -52,6 +53,7 @@ class Reports:
         clock: Clock,
         weights: Mapping[str, int],
         promises: Promises,
+        later: Later,
     ) -> None:
         self._jobs = jobs
         self._lines = lines
@@ -62,6 +64,7 @@ class Reports:
         self._clock = clock
         self._weights = weights
         self._promises = promises
+        self._later = later
         self._calm = Calm()
         self._counts = Counts()
 
@@ -118,13 +121,23 @@ class Reports:
         return _Line(
             reason=reason,
             ready=any(c.residency is Residency.READY for c in self._fleet.copies_of(model)),
-            lanes=competing(model, counts.get(model, {}), spent, self._weights),
+            lanes=competing(model, self._of_usual(model, counts), spent, self._weights),
         )
+
+    def _of_usual(self, model: str, counts: Mapping[str, Mapping[str, int]]) -> Mapping[str, int]:
+        """Return how many of each lane could start: later ones only if the planner sees them."""
+        lanes = counts.get(model, {})
+        view = self._router.world.models.get(model) if self._router.world else None
+        seen = [line.count for line in view.waiting if line.lane == LATER] if view else []
+        return {**lanes, LATER: sum(seen)} if LATER in lanes else lanes
 
     def _standing_of_waiting(
         self, job: Job, line: _Line, in_lane: int | None, turn: StartOrder | None
     ) -> Standing:
         reason, now = line.reason, self._clock.now()
+        if job.lane == LATER and job.id not in self._fleet.slots and not self._later.is_shown(job):
+            reason = Reason(why=Blocked.LATER, model=job.model, until=job.due_at)
+            return Standing(job=job, shown="pending", reason=reason)
         if job.held:  # when it may start is unknown
             return Standing(
                 job=job, shown="pending", reason=Reason(why=Blocked.HELD, model=job.model)
@@ -134,7 +147,10 @@ class Reports:
         expected = None if in_lane is None else self._eta.of_waiting(job, in_lane)
         begin = self._told_of(job, "start", None if expected is None else start(expected))
         done = self._promised(job, None if expected is None else end(expected))
-        number = None if turn is None else turn.number
+        if job.due_at is not None and done is not None and done.at > job.due_at:
+            reason = Reason(why=Blocked.LATE, model=job.model, until=job.due_at)
+        competes = any(lane.name == job.lane for lane in line.lanes)  # not before the next look
+        number = turn.number if turn is not None and competes else None
         position = None if number is None else place(line.lanes, job.lane, number)
         return Standing(
             job=job,

@@ -25,7 +25,7 @@ from bot.people.stored_people import StoredPeople
 from bot.people.stored_received import StoredReceived
 from bot.queue.service import QueueService
 from bot.requests.admission import AdmissionService
-from bot.requests.limits import RequestLimits
+from bot.requests.limits import LongestWaits, RequestLimits
 from bot.requests.styles import Style
 from bot.runtime.enhancer import Enhancer
 from bot.runtime.transcriber import Transcriber
@@ -68,6 +68,7 @@ async def bot(
     service: Callable[[JobQueue], QueueService] = lambda queue: queue,
     held: Held = always,
     posts: PostReader | None = None,
+    waits: LongestWaits | None = None,
 ) -> AsyncIterator[Bot]:
     """Run the bot on an installation's servers and database until the block ends.
 
@@ -95,6 +96,7 @@ async def bot(
                     access=access,
                     received=StoredReceived(database, files_per_hour_mb, clock),
                     clock=clock,
+                    waits=waits or LongestWaits(),
                 ),
                 styles=styles or {},
             ),

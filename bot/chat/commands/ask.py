@@ -9,6 +9,7 @@ from bot.chat.commands import talks
 from bot.chat.commands.context import Call, Context
 from bot.chat.commands.enclosed import TAKES, enclosed
 from bot.chat.commands.submitting import asking, placed
+from bot.chat.commands.when import WHEN
 from bot.requests.admission import NewQuestion
 from bot.requests.conversation import PICTURES, Talk
 from bot.requests.drawing import require_text
@@ -42,6 +43,7 @@ COMMAND = Command(
         ),
         Param(name="picture", kind=ParamKind.PICTURE, help="param.look"),
         Param(name="about", kind=ParamKind.TEXT, help="param.about"),
+        *WHEN,
     ),
 )
 

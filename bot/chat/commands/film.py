@@ -7,6 +7,7 @@ from bot.chat.commands.context import Call, Context
 from bot.chat.commands.options import FILM_OPTIONS, given_in
 from bot.chat.commands.source import all_sources
 from bot.chat.commands.submitting import asking, placed
+from bot.chat.commands.when import WHEN
 from bot.requests.drawing import Drawing, DrawingOptions
 from bot.requests.refusals import Declined, NoPicture, TooManyPictures
 from bot.requests.typed import typed
@@ -30,6 +31,7 @@ COMMAND = Command(
         ),
         Param(name="prompt", kind=ParamKind.TEXT, help="param.filmed", positional=True),
         *FILM_OPTIONS,
+        *WHEN,
         Param(name="raw", kind=ParamKind.FLAG, help="param.raw"),
         Param(name="id", kind=ParamKind.JOB, help="param.job"),
         Param(name="number", kind=ParamKind.WHOLE, help="param.number", least=1, most=4),

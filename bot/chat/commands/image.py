@@ -10,6 +10,7 @@ from bot.chat.commands.attachments import pictures
 from bot.chat.commands.context import Call, Context
 from bot.chat.commands.options import IMAGE_OPTIONS, PICTURES, given_in
 from bot.chat.commands.submitting import asking, placed
+from bot.chat.commands.when import WHEN
 from bot.requests.drawing import Drawing, DrawingOptions
 from queueing.core.requests import REFERENCES_MOST, Capability
 
@@ -31,6 +32,7 @@ COMMAND = Command(
             name="prompt", kind=ParamKind.TEXT, help="param.prompt", required=True, positional=True
         ),
         *IMAGE_OPTIONS,
+        *WHEN,
         Param(name="style", kind=ParamKind.STYLE, help="param.style"),
         Param(name="raw", kind=ParamKind.FLAG, help="param.raw"),
         *PICTURES,

@@ -5,6 +5,7 @@ from bot.chat.api.table import Command, Param, ParamKind, Topic
 from bot.chat.commands.context import Call, Context
 from bot.chat.commands.options import MUSIC_OPTIONS, given_in
 from bot.chat.commands.submitting import asking, placed
+from bot.chat.commands.when import WHEN
 from bot.requests.drawing import Drawing, DrawingOptions
 from queueing.core.requests import Capability, TextToAudio
 
@@ -25,6 +26,7 @@ COMMAND = Command(
             name="prompt", kind=ParamKind.TEXT, help="param.played", required=True, positional=True
         ),
         *MUSIC_OPTIONS,
+        *WHEN,
         Param(name="raw", kind=ParamKind.FLAG, help="param.raw"),
     ),
 )

@@ -6,6 +6,7 @@ from bot.chat.commands.context import Call, Context
 from bot.chat.commands.jobs import own_job, replied_job
 from bot.chat.commands.options import SPEECH_OPTIONS, given_in
 from bot.chat.commands.submitting import submitted
+from bot.chat.commands.when import WHEN
 from bot.requests.drawing import require_text
 from bot.requests.kinds import gives_files
 from bot.requests.spoken import SPOKEN_MOST, spoken
@@ -29,6 +30,7 @@ COMMAND = Command(
         ),
         Param(name="text", kind=ParamKind.TEXT, help="param.spoken", positional=True),
         *SPEECH_OPTIONS,
+        *WHEN,
         Param(name="id", kind=ParamKind.JOB, help="param.spoken_job"),
     ),
 )

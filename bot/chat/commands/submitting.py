@@ -11,6 +11,7 @@ from bot.chat.api.attachment_kinds import SPOKEN
 from bot.chat.api.origin import NearModel, Origin
 from bot.chat.api.table import ParamKind
 from bot.chat.commands.context import Call, Context
+from bot.chat.commands.when import due_at, is_later
 from bot.requests.drawing import require_taken
 from bot.requests.limits import Asking
 from bot.requests.refusals import Declined, Refusal
@@ -46,6 +47,8 @@ async def asking(
         unwanted=settings.words,
         key=invocation.key,
         reply_to=origin.model_dump_json(),
+        later=is_later(call),
+        due_at=due_at(call, context.clock.now()),
     )
 
 

@@ -9,6 +9,7 @@ from bot.chat.commands.options import TRANSCRIPT_OPTIONS, given_in
 from bot.chat.commands.parse import BadCall
 from bot.chat.commands.recordings import RECORDED, meant_recording
 from bot.chat.commands.submitting import submitted
+from bot.chat.commands.when import WHEN
 from queueing.core.requests import Capability, SpeechToText
 
 _LANGUAGE = re.compile(r"([a-z]{2,3})(?:[-_][a-z]+)*", re.IGNORECASE)
@@ -28,6 +29,7 @@ COMMAND = Command(
             able=(Capability.SPEECH_TO_TEXT,),
         ),
         *TRANSCRIPT_OPTIONS,
+        *WHEN,
         Param(name="id", kind=ParamKind.JOB, help="param.job"),
         Param(name="sound", kind=ParamKind.SOUND, help="param.sound"),
     ),

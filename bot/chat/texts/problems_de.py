@@ -9,6 +9,7 @@ TEXTS: Mapping[str, str] = {
     "failure.stopped": "Der Auftrag wurde auf dem Server abgebrochen.",
     "failure.memory": "Der Speicher der Grafikkarte reicht dafür nicht; vielleicht klappt es eine Nummer kleiner.",
     "failure.late": "Der Server hat zu lange gebraucht.",
+    "failure.waited": "Der Auftrag hat {minutes} min gewartet und nicht begonnen; deshalb wurde er aufgegeben. Bitte versuch es später noch einmal.",
     "failure.unloaded": "Ein anderes Programm auf diesem Rechner entlädt das Modell immer wieder.",
     "failure.unable": "Der Server kann diesen Auftrag nicht ausführen.",
     "failure.lost": "Es wurde immer wieder unterbrochen.",

@@ -9,6 +9,7 @@ TEXTS: Mapping[str, str] = {
     "failure.stopped": "The request was stopped on the server.",
     "failure.memory": "The card ran out of memory for this request; a smaller one may work.",
     "failure.late": "The server took too long.",
+    "failure.waited": "It waited {minutes} min and hadn't begun, so it was given up. Please try again later.",
     "failure.unloaded": "Something else on that machine keeps unloading this model.",
     "failure.unable": "The server can't handle this request.",
     "failure.lost": "It was interrupted again and again.",

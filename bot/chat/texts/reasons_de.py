@@ -68,7 +68,21 @@ def _stopped(reason: Reason, model: str, on: str) -> Words:  # noqa: C901, PLR09
             alone = f"{reason.other or model} läuft{on} zuerst allein"
             return (f"{alone}, weil sein Server zuletzt abgestürzt ist",)
         case _:
-            return ("beginnt jetzt",)
+            return _later(reason)
+
+
+def _later(reason: Reason) -> Words:
+    if reason.why is Blocked.STARTING:
+        return ("beginnt jetzt",)
+    if reason.until is None:
+        return ("läuft, wenn sonst nichts wartet",)
+    if reason.why is Blocked.LATE:
+        return ("davor wartet so viel, dass es bis ", reason.until, " nicht fertig sein könnte")
+    return (
+        "läuft, wenn sonst nichts wartet, und beginnt rechtzeitig, um bis ",
+        reason.until,
+        " fertig zu sein",
+    )
 
 
 def _sleeping(reason: Reason) -> Words:

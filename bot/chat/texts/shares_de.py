@@ -17,5 +17,8 @@ TEXTS: Mapping[str, str] = {
     "limit.today": "Heute verbrauchte GPU-Minuten:",
     "limit.unused": "Heute hat noch niemand eine GPU benutzt.",
     "param.today": "zeigen, wer heute wie viele GPU-Minuten verbraucht hat",
+    "param.later": "erst ausführen, wenn sonst nichts wartet",
+    "param.by": "ebenso, aber bis zu dieser Uhrzeit fertig (--by 8:00)",
+    "refused.by": "„{text}“ verstehe ich nicht als Uhrzeit. Schreib sie so: --by 8:00",
     "param.gpu_minutes": "GPU-Minuten pro Tag oder „none“ für unbegrenzt",
 }

@@ -17,5 +17,8 @@ TEXTS: Mapping[str, str] = {
     "limit.today": "GPU minutes used today:",
     "limit.unused": "No one has used a GPU today.",
     "param.today": "list who used how many GPU minutes today",
+    "param.later": "run it when nothing else waits",
+    "param.by": "the same, but done by this time of day (--by 8:00)",
+    "refused.by": "I can't read “{text}” as a time of day. Write it like this: --by 8:00",
     "param.gpu_minutes": "GPU minutes per day, or “none” for no limit",
 }

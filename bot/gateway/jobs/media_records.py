@@ -2,9 +2,10 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from bot.gateway.openai.records import NAME_LIMIT, WORDS
+from bot.gateway.submitting import JobTime
 from bot.requests.drawing import PROMPT_LIMIT, Drawing, DrawingOptions
 from bot.requests.loras import loras_in
 from queueing.core.requests import (
@@ -34,7 +35,20 @@ def _loras(written: str) -> str:
 Loras = Annotated[str, AfterValidator(_loras), Field(max_length=NAME_LIMIT)]
 
 
-class MediaJob(BaseModel):
+class TimedJob(BaseModel):
+    """When a job runs: `later`, when nothing else waits; `by` a moment, likewise, but done by then."""
+
+    later: bool = False
+    by: AwareDatetime | None = None
+
+    @property
+    def when(self) -> "JobTime":
+        """When it runs."""
+        due_at = None if self.by is None else self.by.timestamp()
+        return JobTime(later=self.later or due_at is not None, due_at=due_at)
+
+
+class MediaJob(TimedJob):
     """What these requests share; omitted fields default to the person's settings or the model's."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -122,7 +136,7 @@ class SpeechJob(MediaJob):
     @property
     def wanted(self) -> TextToSpeech:
         """The job's request."""
-        return TextToSpeech(**self.model_dump(exclude={"kind", "model", "webhook"}))
+        return TextToSpeech(**self.model_dump(exclude={"kind", "model", "webhook", "later", "by"}))
 
 
 class TranscriptionJob(MediaJob):
@@ -143,4 +157,6 @@ class TranscriptionJob(MediaJob):
     @property
     def wanted(self) -> SpeechToText:
         """The job's request."""
-        return SpeechToText(**self.model_dump(exclude={"kind", "model", "webhook", "file"}))
+        return SpeechToText(
+            **self.model_dump(exclude={"kind", "model", "webhook", "later", "by", "file"})
+        )

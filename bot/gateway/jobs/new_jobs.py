@@ -58,8 +58,10 @@ class NewJobs:
             case _:
                 model, wanted, files = await self._wanted(request, taken, asked, sent)
                 submit = self.submitting.submit
-                return await submit(request, caller, model, wanted, files, hook=hook)
-        return await self.submitting.draw(request, caller, drawing, hook=hook)
+                return await submit(
+                    request, caller, model, wanted, files, hook=hook, when=asked.when
+                )
+        return await self.submitting.draw(request, caller, drawing, hook=hook, when=asked.when)
 
     async def _wanted(
         self,

@@ -21,6 +21,7 @@ from bot.gateway.jobs.media_records import (
     Loras,
     MusicJob,
     SpeechJob,
+    TimedJob,
     TranscriptionJob,
     Webhook,
 )
@@ -35,14 +36,14 @@ from queueing.core.standings import Readiness
 PICTURES_LIMIT = 8
 
 
-class ChatJob(ChatCompletions):
+class ChatJob(TimedJob, ChatCompletions):
     """A conversation to answer, as for `POST /v1/chat/completions`."""
 
     kind: Literal["chat"] = "chat"
     webhook: Webhook | None = None
 
 
-class PictureJob(BaseModel):
+class PictureJob(TimedJob):
     """A picture to draw; omitted fields default to the person's settings or the model's.
 
     `pictures` are data URLs, base64, files sent ahead (`file-…`) or of an earlier result

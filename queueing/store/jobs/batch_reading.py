@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 
-from queueing.core.jobs import Job
+from queueing.core.jobs import LATER, Job
 from queueing.store.database import Connection
 from queueing.store.jobs import queries
 from queueing.store.jobs.position_index import LineKey, Move, PositionIndex, account_of
@@ -74,6 +74,6 @@ def load_places(connection: Connection) -> PositionIndex:
             else:
                 del last[line]
     for job_id, model, lane, owner, bulk in connection.execute(connection.statements.overflow):
-        account = account_of(owner, bulk=bool(bulk))
+        account = account_of(owner, bulk=bool(bulk), later=lane == LATER)
         places.move(Move(job_id, account, (model, lane), None))
     return places

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from queueing.core.errors import LimitReached, StaleJob
 from queueing.core.events import JobChanged, make_change
-from queueing.core.jobs import FINAL, Job, JobEvent, JobState, NewJob, is_bulk
+from queueing.core.jobs import FINAL, LATER, Job, JobEvent, JobState, NewJob, is_bulk
 from queueing.core.requests import File, Output, Request
 from queueing.core.storage import Admission
 from queueing.store.database import DISK_FULL, Changes, Connection, DiskFull
@@ -119,8 +119,8 @@ class AdmissionCounters:
             self._next_seq[model, lane] = max(known, (seq or 0) + 1)
         self._open.clear()
         self._placed.clear()
-        for owner, bulk, count, placed in connection.execute(queries.OWNERS):
-            account = account_of(owner, bulk=bool(bulk))
+        for owner, bulk, later, count, placed in connection.execute(queries.OWNERS):
+            account = account_of(owner, bulk=bool(bulk), later=bool(later))
             self._open[account], self._placed[account] = count, placed
         self._known = True
 
@@ -318,19 +318,20 @@ class AdmissionCounters:
 
         Returns the model whose line another job has entered, by the ended job.
         """
-        by_owner: dict[tuple[str, bool], list[int]] = {}
+        by_owner: dict[tuple[str, bool, bool], list[int]] = {}
         for job in freed:
             account = _account(job)
             placed = self._placed.get(account, 0)
             if self._open.get(account, 0) > placed:  # the overflow may have ended with this batch
                 self._placed[account] = placed + 1
-                by_owner.setdefault((job.owner, is_bulk(job.request)), []).append(job.id)
-        wanted = [(owner, int(bulk), len(ids)) for (owner, bulk), ids in by_owner.items()]
+                key = job.owner, is_bulk(job.request), job.lane == LATER
+                by_owner.setdefault(key, []).append(job.id)
+        wanted = [(owner, int(b), int(later), len(i)) for (owner, b, later), i in by_owner.items()]
         found = connection.selectmany(queries.FIRST_IN_OVERFLOW, wanted)
         entered: dict[int, str] = {}
         rows: list[Row] = []
-        for ((owner, bulk), ended), jobs in zip(by_owner.items(), found, strict=True):
-            account = account_of(owner, bulk=bulk)
+        for ((owner, bulk, is_later), ended), jobs in zip(by_owner.items(), found, strict=True):
+            account = account_of(owner, bulk=bulk, later=is_later)
             for left, (job_id, model, lane) in zip(ended, jobs, strict=True):
                 seq = self._next_place((model, lane))
                 rows.append((seq, job_id))
@@ -341,7 +342,7 @@ class AdmissionCounters:
 
 
 def _account(job: Job | NewJob) -> str:
-    return account_of(job.owner, bulk=is_bulk(job.request))
+    return account_of(job.owner, bulk=is_bulk(job.request), later=job.lane == LATER)
 
 
 def _must_stand_back(unended: int, placed: int, max_in_line: int | None) -> bool:

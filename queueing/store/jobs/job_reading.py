@@ -11,7 +11,7 @@ from queueing.store.jobs.rows import files_from, job_from, jobs_of, output_from
 
 
 class StoredJobs:
-    """`JobRecords`, `CardUse`, `Undelivered` and `InterruptedJobs` in a database."""
+    """`JobRecords`, `CardUse`, `DatedJobs`, `Undelivered` and `InterruptedJobs` in a database."""
 
     def __init__(self, database: Database) -> None:
         self.database_id = database.id
@@ -114,6 +114,23 @@ class StoredJobs:
 
         return await self._database.read(query)
 
+    async def expired(self, now: float) -> list[Job]:
+        """Return the jobs that have not begun although they should have by now."""
+        return await self._many(queries.EXPIRED, now)
+
+    async def next_expiry(self) -> float | None:
+        """Return when the next job ends unless it begins, None if no waiting one does."""
+
+        def first(connection: Connection) -> float | None:
+            (moment,) = connection.execute(queries.NEXT_EXPIRY).fetchone()
+            return None if moment is None else float(moment)
+
+        return await self._database.read(first)
+
+    async def dated(self) -> list[Job]:
+        """Return the waiting jobs that shall be done at a moment, the soonest first."""
+        return await self._many(queries.DATED)
+
     async def acknowledge(self, job: Job) -> None:
         """Note that the person has seen the job's end. Idempotent."""
         await self._database.write(
@@ -127,5 +144,5 @@ class StoredJobs:
 
         return await self._database.read(first)
 
-    async def _many(self, query: str, *parameters: str | int) -> list[Job]:
+    async def _many(self, query: str, *parameters: str | float) -> list[Job]:
         return await self._database.read(lambda connection: jobs_of(connection, query, parameters))

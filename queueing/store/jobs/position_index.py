@@ -7,11 +7,13 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 
 LineKey = tuple[str, str]  # model, lane
-_BULK = "\0bulk"
+_BULK, _LATER = "\0bulk", "\0later"
 
 
-def account_of(owner: str, *, bulk: bool) -> str:
-    """Return under which name an owner's jobs are counted: bulk has an account of its own."""
+def account_of(owner: str, *, bulk: bool, later: bool = False) -> str:
+    """Return under which name an owner's jobs are counted: bulk and later ones have their own."""
+    if later:
+        owner += _LATER
     return owner + _BULK if bulk else owner
 
 

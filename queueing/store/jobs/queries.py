@@ -4,13 +4,15 @@
 
 from collections.abc import Mapping
 
-from queueing.core.jobs import TRANSITIONS, JobEvent
+from queueing.core.jobs import LATER, TRANSITIONS, JobEvent
 
 JOB_COLUMNS = (
     "id, model, request, owner, lane, parent, reply_to, state, seq, attempt, version, not_before,"
     " queued_at, started_at, finished_at, backend, suspect, error, acknowledged, sendings,"
-    " remembered_by, gpu_s"
+    " remembered_by, gpu_s, due_at, expires_at"
 )
+
+_IS_LATER = f"CASE WHEN lane = '{LATER}' THEN 1 ELSE 0 END"
 
 # ---------------------------------------------------------------- accepting
 
@@ -20,10 +22,10 @@ JOBS_BY_KEYS = {
     count: f"SELECT {JOB_COLUMNS}, key FROM jobs WHERE key IN (?{', ?' * (count - 1)})"
     for count in KEYS_AT_ONCE
 }
-_ROW = "(?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ROW = "(?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 INSERT_JOB = (
     "INSERT INTO jobs (id, model, lane, seq, state, not_before, queued_at, owner, key, parent,"
-    f" reply_to, request, remembered_by, bulk, gpu_s) VALUES {_ROW}"
+    f" reply_to, request, remembered_by, bulk, gpu_s, due_at, expires_at) VALUES {_ROW}"
 )
 ROWS_AT_ONCE = 20  # rows per statement: a third cheaper than one by one; more rows gain little
 INSERT_JOBS = INSERT_JOB + f", {_ROW}" * (ROWS_AT_ONCE - 1)
@@ -97,7 +99,7 @@ INSERT_OUTPUT = "INSERT INTO outputs (job_id, number, name, mime, data) VALUES (
 INSERT_OUTPUTS = INSERT_OUTPUT + ", (?, ?, ?, ?, ?)" * (ROWS_AT_ONCE - 1)
 FIRST_IN_OVERFLOW = (
     "SELECT id, model, lane FROM jobs WHERE owner = ? AND finished_at IS NULL AND seq IS NULL"
-    " AND bulk = ? ORDER BY id LIMIT ?"
+    f" AND bulk = ? AND {_IS_LATER} = ? ORDER BY id LIMIT ?"
 )
 REPLACE_REQUEST = (
     "UPDATE jobs SET request = ?, reply_to = ?, not_before = ?, version = version + 1 WHERE id = ?"
@@ -117,8 +119,8 @@ LAST_PROCESSING = (
     "SELECT model, lane, max(seq) FROM jobs WHERE state = 'processing' GROUP BY model, lane"
 )
 OWNERS = (
-    "SELECT owner, bulk, count(*), count(seq) FROM jobs WHERE finished_at IS NULL"
-    " GROUP BY owner, bulk"
+    f"SELECT owner, bulk, {_IS_LATER} AS later, count(*), count(seq) FROM jobs"
+    " WHERE finished_at IS NULL GROUP BY owner, bulk, later"
 )
 
 
@@ -156,6 +158,15 @@ def waiting_among(ids: str) -> str:
 
 UNDELIVERED = (
     f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NOT NULL AND acknowledged = 0 ORDER BY id"
+)
+_NOT_BEGUN = "state = 'pending' AND sendings = 0"
+EXPIRED = (
+    f"SELECT {JOB_COLUMNS} FROM jobs WHERE {_NOT_BEGUN} AND expires_at <= ? ORDER BY expires_at, id"
+)
+NEXT_EXPIRY = f"SELECT min(expires_at) FROM jobs WHERE {_NOT_BEGUN} AND expires_at IS NOT NULL"
+DATED = (
+    f"SELECT {JOB_COLUMNS} FROM jobs WHERE state = 'pending' AND due_at IS NOT NULL"
+    " ORDER BY due_at, id"
 )
 ABANDONED = (
     f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NOT NULL AND acknowledged = 0"

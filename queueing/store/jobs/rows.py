@@ -51,6 +51,8 @@ def job_from(row: Row) -> Job:
         sendings=row[19],
         remembered_by=row[20],
         gpu_s=row[21],
+        due_at=row[22],
+        expires_at=row[23],
     )
 
 
@@ -85,6 +87,8 @@ def accepted(new: NewJob, job_id: int, seq: int | None, now: float) -> Job:
         sendings=0,
         remembered_by=new.remembered_by,
         gpu_s=new.gpu_s,
+        due_at=new.due_at,
+        expires_at=None if new.wait_s is None else now + new.wait_s,
     )
 
 
@@ -105,6 +109,8 @@ def job_row(job: Job, key: str, request: str) -> Row:
         job.remembered_by,
         int(is_bulk(job.request)),
         job.gpu_s,
+        job.due_at,
+        job.expires_at,
     )
 
 
@@ -149,6 +155,8 @@ def changed(
         sendings=job.sendings + (event is JobEvent.START),
         remembered_by=job.remembered_by,
         gpu_s=job.gpu_s,
+        due_at=job.due_at,
+        expires_at=job.expires_at,
     )
 
 

@@ -25,6 +25,7 @@ from tests.simulation.bot_installation import ADMIN, Bot
 from tests.simulation.installation import Installation, host, image_model
 
 VALUES: dict[str, str | int] = {
+    "minutes": 5,
     "text": "Es regnet.",
     "name": "ink",
     "there": "pen, oil",

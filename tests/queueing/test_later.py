@@ -1,0 +1,158 @@
+"""Jobs that run when nothing else waits, those to be done by a moment, and those that wait too long."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from queueing.core.jobs import LATER, JobEvent, JobState
+from queueing.core.problems import Problem, What
+from queueing.core.world import Blocked
+from queueing.service.jobqueue import JobQueue
+from tests.fakes.clock import START
+from tests.simulation.installation import (
+    NO_LIMITS,
+    Installation,
+    ended,
+    host,
+    image_model,
+    until,
+)
+from tests.simulation.loop import run
+
+MINUTE = 60.0
+
+
+def one_card(url: str = "sqlite://") -> Installation:
+    """Return two models on one card that do not fit beside each other."""
+    models = [image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=16000)]
+    return Installation.of(models, [host("gpu", "comfy")], url=url)
+
+
+def asked(world: Installation, prompt: str, model: str = "flux", **fields: Any) -> Any:
+    return world.new(model, prompt, **fields)
+
+
+def order(world: Installation) -> list[str]:
+    return [prompt for _, _, prompt in world.servers["comfy"].starts]
+
+
+async def submit(queue: JobQueue, world: Installation, prompt: str, **fields: Any) -> Any:
+    return await queue.submitter.submit(asked(world, prompt, **fields), limits=NO_LIMITS)
+
+
+@pytest.mark.parametrize("model", ["flux", "sdxl"])
+def test_a_later_job_runs_when_nothing_else_waits_for_its_card(model: str) -> None:
+    """A night's pictures would take turns with people who wait, or push their model out."""
+
+    async def scenario() -> None:
+        world = one_card()
+        async with world.queue() as queue:
+            first = await submit(queue, world, "a")
+            await until(lambda: "a" in order(world))
+            later = await submit(queue, world, "later", model=model, lane=LATER)
+            last = [await submit(queue, world, prompt) for prompt in "bcd"][-1]
+            told = await queue.status.standings([later, last])
+            assert (told[later.id].position, told[last.id].position) == (None, 3)
+            reason = told[later.id].reason
+            assert reason is not None
+            assert (reason.why, reason.until) == (Blocked.LATER, None)
+            assert (await ended(queue, later)).state is JobState.COMPLETED
+            assert (await queue.jobs.get(first.id) or first).state is JobState.COMPLETED
+        assert order(world) == ["a", "b", "c", "d", "later"]
+
+    run(scenario())
+
+
+def test_a_later_job_runs_at_once_on_an_idle_card_and_after_a_restart(tmp_path: Path) -> None:
+    """It would wait for ever, or be forgotten with the process."""
+
+    async def scenario() -> None:
+        world = one_card(f"sqlite:///{tmp_path}/usher.db")
+        async with world.queue() as queue:
+            job = await submit(queue, world, "now", lane=LATER)
+            await ended(queue, job)
+            await queue.admin.pause(model="flux")
+            job = await submit(queue, world, "paused", lane=LATER)
+            await asyncio.sleep(60)
+        async with world.queue() as queue:
+            await queue.admin.resume(model="flux")
+            assert (await ended(queue, job)).lane == LATER
+        assert order(world) == ["now", "paused"]
+
+    run(scenario())
+
+
+def test_a_job_begins_in_time_although_others_wait(tmp_path: Path) -> None:
+    """What is wanted for eight o'clock would still wait at nine, if the evening is long."""
+
+    async def scenario() -> None:
+        world = one_card(f"sqlite:///{tmp_path}/usher.db")
+        due_at = START + 30 * MINUTE
+        async with world.queue() as queue:
+            for number in range(400):  # 5 s each: more than half an hour
+                await submit(queue, world, f"{number}")
+            earlier = await submit(queue, world, "earlier", lane=LATER)
+            job = await submit(queue, world, "due", lane=LATER, due_at=due_at)
+            await asyncio.sleep(600)
+            reason = (await queue.status.standings([job]))[job.id].reason
+            assert reason is not None
+            assert reason.until == due_at
+        async with world.queue() as queue:  # and a restart keeps its moment
+            done = await ended(queue, job)
+            assert (done.finished_at or 0.0) <= due_at
+            assert (done.started_at or 0.0) >= START + 590  # not as soon as it was asked
+            assert (await queue.jobs.get(earlier.id) or earlier).state is JobState.PENDING
+
+    run(scenario())
+
+
+def test_it_is_said_at_once_where_a_moment_cannot_be_kept() -> None:
+    """People would rely on a film that is not there in the morning."""
+
+    async def scenario() -> None:
+        world = one_card()
+        async with world.queue() as queue:
+            for number in range(40):
+                await submit(queue, world, f"{number}")
+            await asyncio.sleep(12)  # the first one runs
+            now = world.clock.now()
+            tight = await submit(queue, world, "tight", lane=LATER, due_at=now + 5)
+            easy = await submit(queue, world, "easy", lane=LATER, due_at=now + 3600)
+            await asyncio.sleep(1)
+            told = await queue.status.standings([tight, easy])
+            whys = [reason.why for job in (tight, easy) if (reason := told[job.id].reason)]
+            assert whys == [Blocked.LATE, Blocked.LATER]
+
+    run(scenario())
+
+
+def test_a_job_that_has_not_begun_in_time_ends_once(tmp_path: Path) -> None:
+    """A person would get yesterday's picture, or be told twice, or never after a restart."""
+
+    async def scenario() -> None:
+        world = one_card(f"sqlite:///{tmp_path}/usher.db")
+        async with world.queue() as queue:
+            await queue.admin.pause(model="flux")
+            soon = await submit(queue, world, "soon", wait_s=100.0)
+            kept = await submit(queue, world, "kept")
+            other = await submit(queue, world, "other", model="sdxl", wait_s=100.0)
+            late = await submit(queue, world, "late", wait_s=1000.0)
+            await asyncio.sleep(99)
+            assert (await queue.jobs.get(soon.id) or soon).state is JobState.PENDING
+            await asyncio.sleep(2)
+            failed = await queue.jobs.get(soon.id)
+            assert failed is not None
+            assert failed.state is JobState.FAILED
+            problem = Problem.read(failed.error or "")
+            assert (problem.what, problem.values) == (What.WAITED, {"minutes": 2})
+            assert (await queue.jobs.get(other.id) or other).state is JobState.COMPLETED
+        await asyncio.sleep(2000)
+        async with world.queue() as queue:
+            assert (await ended(queue, late)).state is JobState.FAILED
+            assert (await queue.jobs.get(kept.id) or kept).state is JobState.PENDING
+        assert world.history(soon.id).count(JobEvent.FAIL) == 1
+        assert world.history(late.id).count(JobEvent.FAIL) == 1
+
+    run(scenario())
