@@ -45,9 +45,9 @@ class HostTimeline:
 
     def see(self, does: _Doing | None, now: float) -> None:
         """Note what the host does from now on."""
-        self._pass(now)
         if self._open is not None and does == (self._open.kind, self._open.models):
             return
+        self._pass(now)
         if self._open is not None:
             self._close(self._open, does)
         if self._open is None and does is not None:
