@@ -42,7 +42,7 @@ export class LineRow {
     this.pause.setAttribute("aria-label", `${words}: ${line.model}`);
     this.chip.hidden = !line.paused;
     write(this.chip, tell("paused"));
-    write(this.counts, isQuiet(line) ? tell("quiet") : tell("lineCounts", line));
+    write(this.counts, isQuiet(line) ? tell("noWork") : tell("lineCounts", line));
     this.drawFigures(line);
     this.drawTimes(line);
     this.reason.hidden = line.because.length === 0;

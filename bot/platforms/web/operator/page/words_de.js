@@ -58,7 +58,7 @@ export const GERMAN = {
   lines: "Warteschlangen",
   noLines: "Kein Modell wartet, arbeitet oder ist geladen.",
   lineCounts: "{running} in Arbeit, {waiting} warten",
-  quiet: "nichts zu tun",
+  noWork: "nichts zu tun",
   oldest: "längste Wartezeit",
   nextAt: "der nächste beginnt",
   nextDone: "ein neuer wäre fertig",

@@ -58,7 +58,7 @@ export const ENGLISH = {
   lines: "Lines",
   noLines: "No model waits, runs or is loaded.",
   lineCounts: "{running} running, {waiting} waiting",
-  quiet: "nothing to do",
+  noWork: "nothing to do",
   oldest: "longest wait",
   nextAt: "next one starts",
   nextDone: "a new one would be done",
