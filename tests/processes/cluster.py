@@ -73,6 +73,16 @@ class Usher:
                 stderr=log,
             )
 
+    @property
+    def config(self) -> Path:
+        """The file of its configuration."""
+        return self._config
+
+    def rewrite(self, old: str, new: str) -> None:
+        """Change its configuration, of which it is not told."""
+        text = self._config.read_text(encoding="utf-8")
+        self._config.write_text(text.replace(old, new, 1), encoding="utf-8")
+
     def send(self, number: int) -> None:
         assert self.process is not None
         self.process.send_signal(number)
