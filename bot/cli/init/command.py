@@ -6,25 +6,21 @@ import os
 import shlex
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from bot.cli import check
-from bot.cli.init import admins, card, machines, places, scan, tokens, unit, written
+from bot.cli.init import admins, card, machines, places, servers, tokens, unit, written
 from bot.cli.init.files import PRIVATE, NewFile, is_there, write_all
-from bot.cli.init.scan import FoundServer
 from bot.cli.init.terminal import InitFailed, Keyboard, NoQuestions, Terminal, ask_for
 from bot.config import environment
 from bot.config.load import load
-from bot.config.uniqueness import address_of
 from bot.runtime import logs
 
 UNUSABLE = 1
 STOPPED = 130  # as shells say of what Ctrl-C ended
 PORTS = range(written.USUAL_PORT, written.USUAL_PORT + 20)
-EXPECTED = ("http://127.0.0.1:8188", "http://127.0.0.1:1234")
-"""What is written where nothing was found: ComfyUI and LM Studio."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,7 +96,7 @@ def _require_room(config: Path) -> None:
 def _arranged(
     options: InitOptions, terminal: Terminal, given: Mapping[str, str]
 ) -> written.Arrangement:
-    found = _servers(options.servers, terminal, given)
+    found = servers.servers(options.servers, terminal, given)
     own = machines.OwnMemory(cards=asyncio.run(card.cards()), machine_mb=card.machine_mb())
     if own.cards:
         sizes = ", ".join(map(card.size, own.cards))
@@ -122,84 +118,10 @@ def _arranged(
 
 def _invited(chat: tokens.ChatPlan, terminal: Terminal) -> tokens.ChatPlan:
     if chat.account:
-        terminal.tell(f"  That is {chat.account.name}; invite it with {chat.account.invite}")
-    return chat
-
-
-def _servers(
-    given: Sequence[str], terminal: Terminal, values: Mapping[str, str]
-) -> tuple[FoundServer, ...]:
-    """Return the servers that answer, and those at addresses given in full whether or not."""
-    terminal.tell("Looking for servers on this machine …")
-    named = [url for each in given for url in places.places(each)]
-    found = _looked([*named, *places.usual(places.HERE)], terminal, values)
-    kept = [each for each in found if _counts(each, given)]
-    while terminal.asks:
-        more = ask_for(
-            terminal, "Address of another server; Enter for none", "", _address_or_nothing
+        terminal.tell(
+            f"{chat.kind.title}: {chat.account.name}; invite it with {chat.account.invite}"
         )
-        if not more:
-            break
-        known = {address_of(each.url) for each in kept}
-        urls = [url for url in places.places(more) if address_of(url) not in known]
-        kept += [each for each in _looked(urls, terminal, values) if _counts(each, [more])]
-    return tuple(kept) or _expected(terminal)
-
-
-def _counts(server: FoundServer, given: Sequence[str]) -> bool:
-    return not server.trouble or server.wants_token or server.url in given
-
-
-def _address_or_nothing(text: str) -> str:
-    return places.address(text) if text else ""
-
-
-def _expected(terminal: Terminal) -> tuple[FoundServer, ...]:
-    terminal.tell(
-        "No server was found: ComfyUI and LM Studio are written with their usual addresses."
-    )
-    trouble = "nothing was found here; start it, or correct the address"
-    return tuple(
-        FoundServer(url=url, kind=places.likely_kind(url), trouble=trouble) for url in EXPECTED
-    )
-
-
-def _looked(
-    urls: Sequence[str], terminal: Terminal, values: Mapping[str, str]
-) -> Iterator[FoundServer]:
-    """Ask servers and tell what they are; one that wants a token is asked again with it."""
-    once = {_place(url): url for url in reversed(urls)}  # the first of two spellings of a server
-    for server in asyncio.run(scan.look([url for url in urls if once[_place(url)] == url])):
-        found = _with_token(server, terminal, values) if server.wants_token else server
-        if not found.trouble:
-            terminal.tell(f"  {found.url}  {found.description}, {written.models(found)}")
-        yield found
-
-
-def _place(url: str) -> object:
-    """Return what two addresses of one server have in common, under whatever name of the machine."""
-    host, port, path = address_of(url)
-    return ("loopback" if places.is_here(host) else host, port, path)
-
-
-def _with_token(server: FoundServer, terminal: Terminal, values: Mapping[str, str]) -> FoundServer:
-    name = written.variable(server.called)
-    token = values.get(name, "")
-    while True:
-        if not token:
-            token = terminal.ask_secret(
-                f"{server.url} wants a token, not shown while you type; Enter to leave it for later"
-            )
-        if not token:
-            terminal.tell(f"  {server.url}  wants a token: {name}")
-            return server
-        (tried,) = asyncio.run(scan.look([server.url], tokens={server.url: token}))
-        if not tried.trouble:
-            return tried
-        terminal.tell(f"  {server.url}  {tried.trouble}")
-        if not terminal.asks:
-            return replace(server, token=token)
-        token = ""
+    return chat
 
 
 def _free_port() -> int:
