@@ -3,10 +3,11 @@
 import asyncio
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 
 from bot.chat.api.account import ChatPerson
 from bot.chat.api.errors import ChatError
-from bot.cli.init.terminal import Terminal, agreed, ask_for
+from bot.cli.init.terminal import Terminal, agreed, ask_for, in_a_line
 from bot.cli.init.tokens import ChatPlan
 from bot.config.chats import ChatsConfig
 from bot.platforms.telegram.account import writer_of
@@ -68,7 +69,8 @@ def _greeted(chat: ChatPlan, terminal: Terminal, telegram_api: str | None) -> Ch
 
     async def wait() -> ChatPerson:
         async with asyncio.timeout(WAIT_S):
-            return await writer_of(word, chat.token, telegram_api)
+            person = await writer_of(word, chat.token, telegram_api)
+            return replace(person, name=in_a_line(person.name))
 
     try:
         person = asyncio.run(wait())

@@ -128,6 +128,8 @@ def _free_port() -> int:
     """Return a port for the page: a server may have the usual one."""
     for port in PORTS:
         with socket.socket() as tried:
+            if os.name == "posix":  # a port whose last connections have just ended is free
+                tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 tried.bind((places.HERE, port))
             except OSError:

@@ -16,7 +16,7 @@ from backends.images.replies import PictureTokenRefused
 from backends.openai.replies import TokenRefused
 from backends.registry import KINDS, connect
 from bot.cli.init.places import HERE, is_here, likely_kind
-from bot.runtime.logs import harmless
+from bot.cli.init.terminal import in_a_line
 from queueing.core.catalog import BackendSpec
 from queueing.core.errors import BackendError, BadModel
 from queueing.core.ports import GENERIC, Backend, ServerInfo
@@ -24,7 +24,6 @@ from queueing.core.ports import GENERIC, Backend, ServerInfo
 TRY_S = 10.0
 AT_ONCE = 4  # addresses; each is asked by every kind
 MODELS_MOST = 1000
-_WORDS_MOST = 80  # characters of what a server says of itself
 _IN_ORDER = ("comfyui", "lmstudio", "openai", "images")
 _PLAIN = {"openai": "text-server", "images": "picture-server"}
 
@@ -100,7 +99,7 @@ async def _ask(url: str, kind: str, token: str) -> FoundServer:
     except TimeoutError:
         return replace(unknown, trouble=f"no answer within {TRY_S:.0f} s")
     except BackendError as error:
-        return replace(unknown, trouble=_shown(str(error)), wants_token=_wants_token(error))
+        return replace(unknown, trouble=in_a_line(str(error)), wants_token=_wants_token(error))
 
 
 def _wants_token(error: BackendError) -> bool:
@@ -113,7 +112,7 @@ def _told(server: FoundServer, info: ServerInfo) -> FoundServer:
     return replace(
         server,
         flavour=info.flavour,
-        description=_shown(info.description),
+        description=in_a_line(info.description),
         total_mb=info.total_mb,
     )
 
@@ -122,7 +121,7 @@ async def _with_models(server: FoundServer) -> FoundServer:
     """Add what the server offers; a list that cannot be read is no reason to leave it out."""
     try:
         async with asyncio.timeout(TRY_S), _connected(server) as asked:
-            names = [_shown(model.name) for model in await asked.discover()]
+            names = [in_a_line(model.name) for model in await asked.discover()]
     except (TimeoutError, BackendError):
         return server
     return replace(server, models=tuple(names[:MODELS_MOST]))
@@ -141,9 +140,3 @@ async def _connected(server: FoundServer) -> AsyncIterator[Backend]:
         yield made
     finally:
         await made.aclose()
-
-
-def _shown(text: str) -> str:
-    """Return a server's words in one short line without controls."""
-    line = harmless(" ".join(text.split()))
-    return line if len(line) <= _WORDS_MOST else f"{line[: _WORDS_MOST - 1]}…"

@@ -8,6 +8,9 @@ from typing import Protocol, TypeVar
 Read = TypeVar("Read")
 
 
+LINE_MOST = 80  # characters of what others say of themselves
+
+
 class InitFailed(Exception):
     """The set-up cannot go on; the text is for the operator, and nothing was written."""
 
@@ -95,3 +98,9 @@ def agreed(terminal: Terminal, question: str, *, usual: bool) -> bool:
         raise ValueError("Answer yes or no.")
 
     return ask_for(terminal, f"{question} (yes or no)", "yes" if usual else "no", read)
+
+
+def in_a_line(text: str) -> str:
+    """Return the words of a server or a chat in one short line that neither steers nor breaks."""
+    line = "".join(sign if sign.isprintable() else "?" for sign in " ".join(text.split()))
+    return line if len(line) <= LINE_MOST else f"{line[: LINE_MOST - 1]}…"

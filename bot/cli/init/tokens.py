@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from pydantic import TypeAdapter, ValidationError
 
-from bot.chat.api.account import ChatAccount
+from bot.chat.api.account import ChatAccount, ChatPerson
 from bot.chat.api.errors import ChatError, ChatRefused
-from bot.cli.init.terminal import InitFailed, Terminal, agreed
+from bot.cli.init.terminal import InitFailed, Terminal, agreed, in_a_line
 from bot.config.values import Token
 from bot.platforms.discord.account import discord_account
 from bot.platforms.telegram.account import telegram_account
@@ -99,4 +99,10 @@ def _tried(kind: ChatKind, token: str) -> ChatAccount:
         async with asyncio.timeout(TRY_S):
             return await kind.account(token)
 
-    return asyncio.run(ask())
+    account = asyncio.run(ask())
+    return replace(account, name=in_a_line(account.name), owner=plainly_named(account.owner))
+
+
+def plainly_named(person: ChatPerson | None) -> ChatPerson | None:
+    """Return a person whose name is one harmless line: people choose theirs."""
+    return person and replace(person, name=in_a_line(person.name))

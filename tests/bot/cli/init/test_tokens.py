@@ -150,10 +150,10 @@ async def test_the_person_who_writes_the_word_is_the_admin(
         await fake.wait_for(lambda: fake.api.polls > 0)
         (link,) = [line for line in terminal.told if "?start=" in line]
         word = link.partition("?start=")[2].split()[0]
-        fake.person(42, "Ann").says(f"/start {word}")
+        fake.person(42, "Ann\x1b[2J\nadmins: []").says(f"/start {word}")
         found = await asking
     assert [each.id for each in found] == ["telegram:42", "web:local"]
-    assert "That is Ann (telegram:42)." in terminal.shown
+    assert "That is Ann?[2J admins: [] (telegram:42)." in terminal.shown
     assert len(fake.api.updates) == 3  # none was taken from the bot
 
 
