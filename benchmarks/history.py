@@ -4,8 +4,8 @@
 time, on four cards whose servers take 0.2 s a job, 20 jobs a second in all, over a database in
 memory; everything runs in one thread. Keys of the JSON:
 
-- `share`: the processor time inside the history, of all that was used; the median of the rounds. A bot
-  uses many times as much for each job beside its queue, for messages, pictures and its servers.
+- `share`: the processor time inside the history, of all that was used; the median of the rounds. It is a
+  share of a bare queue: messages, pictures and servers are not in it.
 - `ms_per_job`, `ms_per_job_without`: the processor time of a whole job with a history and without
   one, medians of rounds that take turns.
 - `hours_mb`: the hour buckets of 90 days of ten busy models and four hosts.
