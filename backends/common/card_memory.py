@@ -1,13 +1,16 @@
 """Measures the memory of this machine's cards by who made them, and the machine's own memory.
 
 `gpu: 0` and UUIDs are NVIDIA's and go to NVML; `amd:0`, or `amd:` with a PCI address, is read from the
-files that Linux's driver amdgpu shows; `system` is the main memory, for servers without a card.
+files that Linux's driver amdgpu shows; `system` is the main memory, for servers without a card and for
+Apple's processors, whose graphics use it. Linux shows it in a file; elsewhere psutil asks the system.
 """
 
 import asyncio
 import logging
 import re
+from importlib import import_module
 from pathlib import Path
+from typing import Protocol
 
 from backends.common.memory import MB, TIMEOUT_S, NvmlProbe
 from queueing.core.catalog import HostSpec
@@ -17,6 +20,18 @@ log = logging.getLogger(__name__)
 SYSTEM, AMD = "system", "amd:"
 _VENDOR = "0x1002"
 _FIELD = re.compile(r"^(MemTotal|MemAvailable):\s+(\d+) kB$", re.MULTILINE)
+
+
+class VirtualMemory(Protocol):
+    """The part of psutil's answer that is used: bytes, of which `available` needs no swapping."""
+
+    @property
+    def total(self) -> int:
+        """All there is."""
+
+    @property
+    def available(self) -> int:
+        """What programs can be given."""
 
 
 class CardMemory:
@@ -46,6 +61,8 @@ class CardMemory:
 
     def _measure(self, card: str) -> tuple[int, int]:
         if card == SYSTEM:
+            if not self._meminfo.exists():
+                return _asked_memory()
             return _main_memory(self._meminfo.read_text(encoding="ascii"))
         device = self._device(card.removeprefix(AMD))
         total = int((device / "mem_info_vram_total").read_text(encoding="ascii"))
@@ -80,6 +97,15 @@ def _main_memory(text: str) -> tuple[int, int]:
     if kb.keys() != {"MemTotal", "MemAvailable"}:
         raise ValueError("the system does not say how much memory there is")
     return kb["MemTotal"] // 1024, kb["MemAvailable"] // 1024
+
+
+def _asked_memory() -> tuple[int, int]:
+    """Return (total, free) in MB as psutil tells them, on macOS and Windows."""
+    try:
+        memory: VirtualMemory = import_module("psutil").virtual_memory()
+    except ImportError:
+        raise ValueError("psutil is not installed") from None
+    return memory.total // MB, memory.available // MB
 
 
 def _is_amd(device: Path) -> bool:

@@ -1,9 +1,11 @@
 """The memory of cards that are not NVIDIA's, and of the machine itself, from the files Linux shows."""
 
 import logging
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -79,15 +81,28 @@ async def test_a_card_that_is_not_there_is_told_once_with_those_that_are(
 
 
 async def test_a_system_without_these_files_has_nothing_to_measure(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The queue would stop on macOS or Windows."""
+    """The queue would stop where a library is missing."""
+    monkeypatch.setitem(sys.modules, "psutil", None)
     probe = CardMemory(NvmlProbe(), proc=tmp_path, sys=tmp_path)
     for gpu in ("system", "amd:0"):
         assert await probe.free_mb(replace(HOST, gpu=gpu)) is None
     (tmp_path / "meminfo").write_text("MemTotal: much\n")
     assert await probe.free_mb(replace(HOST, gpu="system")) is None
     assert len(caplog.records) == 3
+
+
+async def test_main_memory_is_asked_for_where_no_file_shows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Mac's models share its memory with everything else, and none of that would be seen."""
+    psutil = ModuleType("psutil")
+    shown = SimpleNamespace(total=64 * 2**30, available=21 * 2**30)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: shown, raising=False)
+    monkeypatch.setitem(sys.modules, "psutil", psutil)
+    probe = CardMemory(NvmlProbe(), proc=tmp_path, sys=tmp_path)
+    assert await probe.free_mb(replace(HOST, gpu="system")) == (64 * 1024, 21 * 1024)
 
 
 def test_numbers_and_uuids_are_nvidias() -> None:
