@@ -81,7 +81,8 @@ PROMISES = "SELECT job_id, given_at, done_at FROM history_promises"
 NOTE_PROMISE = (
     "INSERT INTO history_promises (job_id, given_at, done_at)"
     " SELECT id, CAST(? AS double precision), CAST(? AS double precision) FROM jobs"
-    " WHERE id = ? AND finished_at IS NULL ON CONFLICT (job_id) DO NOTHING"
+    # Not "IS NULL", or PostgreSQL may read all open jobs by their index.
+    " WHERE id = ? AND coalesce(finished_at, 0) = 0 ON CONFLICT (job_id) DO NOTHING"
 )
 DROP_PROMISE = "DELETE FROM history_promises WHERE job_id = ?"
 

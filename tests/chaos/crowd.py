@@ -10,6 +10,7 @@ from contextlib import suppress
 from random import Random
 
 from tests.chaos.chats import Asked, Chats, Seen, Words
+from tests.chaos.program_media import FILMS
 
 MOST_OPEN = 24  # requests; a slow machine must not be asked ever more
 STOPPING = "Nothing was accepted; please try again"
@@ -136,7 +137,16 @@ def was_cancelled(request: Asked) -> bool:
 
 def has_ended(request: Asked, number_of: NumberOf) -> bool:
     """Return whether a person has what they asked for, or the word that it was cancelled."""
-    return bool(results(request, number_of)) or was_cancelled(request)
+    return bool(results(request, number_of)) or was_cancelled(request) or was_given_up(request)
+
+
+def was_given_up(request: Asked) -> bool:
+    """Return whether a film was given up as interrupted too often.
+
+    Its stand-in dies with the program each time; other servers go on, and what they do is found again.
+    """
+    told = [message.text for message in replies(request)]
+    return request.model == FILMS and any("interrupted again and again" in text for text in told)
 
 
 def strangers(chats: Sequence[Chats], asked: Sequence[Asked], number_of: NumberOf) -> Iterator[str]:

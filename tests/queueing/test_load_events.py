@@ -106,6 +106,7 @@ def test_a_second_copy_is_told_apart() -> None:
             ]
             for job in jobs:
                 await ended(queue, job)
-        assert [_why(event) for event in events] == [LoadCause.REQUEST, LoadCause.COPY]
+        # Either may be loaded first: both begin within the first step.
+        assert sorted(_why(event) for event in events) == [LoadCause.COPY, LoadCause.REQUEST]
 
     run(scenario())
