@@ -93,7 +93,13 @@ async def test_ctrl_c_leaves_the_terminal_as_it_was(bot: WatchedBot) -> None:
     await bot.start()
     ours, its = pty.openpty()
     watching = await asyncio.create_subprocess_exec(
-        *bot.command(), cwd=ROOT, stdout=its, stderr=its, env={**os.environ, "TERM": "xterm"}
+        *bot.command(),
+        cwd=ROOT,
+        stdout=its,
+        stderr=its,
+        env={**os.environ, "TERM": "xterm"},
+        # The tests may run where Ctrl-C is ignored, as in the background of a script.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     os.close(its)
     os.set_blocking(ours, False)
