@@ -44,7 +44,7 @@ def main(arguments: argparse.Namespace) -> int:
         print(logs.harmless(str(error)), file=sys.stderr)
         return UNUSABLE
     except (KeyboardInterrupt, EOFError):
-        print("\nStopped. What was not written yet is not there.", file=sys.stderr)
+        print("\nStopped. No file was left half written.", file=sys.stderr)
         return STOPPED
 
 

@@ -24,6 +24,18 @@ CALLS = [
 ]
 
 
+def hang_up(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Return an event that is set once the server has seen a caller hang up, from now on."""
+    seen, lose = asyncio.Event(), RequestHandler.connection_lost
+
+    def lost(connection: RequestHandler, error: BaseException | None) -> None:
+        lose(connection, error)
+        seen.set()
+
+    monkeypatch.setattr(RequestHandler, "connection_lost", lost)
+    return seen
+
+
 class Moment:
     """The moment between a job's storing and the word of it to the call."""
 
@@ -35,7 +47,7 @@ class Moment:
 
     def hold(self) -> None:
         """Hold it until `goes_on` is set; from now on, `left` tells that a caller has hung up."""
-        add, lose = JobStore.add, RequestHandler.connection_lost
+        add = JobStore.add
 
         async def slow(store: JobStore, *args: Any, **limits: Any) -> Job:
             job = await add(store, *args, **limits)
@@ -43,12 +55,8 @@ class Moment:
             await self.goes_on.wait()
             return job
 
-        def lost(connection: RequestHandler, error: BaseException | None) -> None:
-            lose(connection, error)
-            self.left.set()
-
         self._monkeypatch.setattr(JobStore, "add", slow)
-        self._monkeypatch.setattr(RequestHandler, "connection_lost", lost)
+        self.left = hang_up(self._monkeypatch)
 
 
 @asynccontextmanager
@@ -140,14 +148,7 @@ async def test_a_retry_that_is_broken_off_while_it_takes_a_job_over_leaves_it_to
     async with left_early(tmp_path, monkeypatch, path, CAT, FIRST) as api:
         await api.until(lambda jobs: len(jobs) == 1)
         monkeypatch.setattr(StoredAttendance, "take_over", slow)
-        left = asyncio.Event()
-        lose = RequestHandler.connection_lost
-
-        def lost(connection: RequestHandler, error: BaseException | None) -> None:
-            lose(connection, error)
-            left.set()
-
-        monkeypatch.setattr(RequestHandler, "connection_lost", lost)
+        left = hang_up(monkeypatch)
         retry = asyncio.create_task(api.session.post(f"{api.url}{path}", json=CAT, headers=AGAIN))
         await began.wait()
         retry.cancel()
