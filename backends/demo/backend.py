@@ -17,7 +17,7 @@ from pydantic import Field
 from backends.common.options import read_options
 from backends.demo.drawing import draw, enlarge, starting_picture
 from backends.demo.film import film
-from backends.demo.pace import Pace, known
+from backends.demo.pace import Beat, Pace, known
 from backends.demo.sounds import compose, listen, speak
 from backends.demo.text import answer, chunk, continuation, whole_answer
 from backends.demo.vectors import NOTE, hashed, tokens_of
@@ -232,9 +232,9 @@ async def _media(
 async def _write(request: Chat, work: Work, pace: Pace) -> Fetch:
     passed_on = request.passed_on
     words = (await _words(request, work.files))[: request.max_tokens]
-    word_s, text = pace.step_s(len(words)), " ".join(words)
+    beat, text = Beat(pace.step_s(len(words))), " ".join(words)
     for count, word in enumerate(words, start=1):
-        await asyncio.sleep(word_s)
+        await beat.step()
         done = count / len(words)
         if passed_on is None:
             pace.report(Progress(fraction=done, text=" ".join(words[:count])))
@@ -250,9 +250,9 @@ async def _embed(request: Embed, work: Work, pace: Pace) -> Fetch:
     files = enumerate(work.files)
     pictures = {n: await asyncio.to_thread(starting_picture, file) for n, file in files}
     vectors = await asyncio.to_thread(hashed, request, pictures)
-    step_s, steps = pace.step_s(EMBED_STEPS), EMBED_STEPS + len(vectors) // AT_ONCE
+    beat, steps = Beat(pace.step_s(EMBED_STEPS)), EMBED_STEPS + len(vectors) // AT_ONCE
     for step in range(1, steps + 1):
-        await asyncio.sleep(step_s)
+        await beat.step()
         pace.report(Progress(fraction=step / steps))
     told = {"prompt_tokens": tokens_of(request.inputs), "note": NOTE}
     output = Output(files=(vectors_file(vectors),), answer=json.dumps(told))

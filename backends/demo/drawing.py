@@ -7,7 +7,7 @@ from functools import partial
 from PIL import Image
 
 from backends.demo.art import CANVAS, Painting
-from backends.demo.pace import Pace
+from backends.demo.pace import Beat, Pace
 from backends.media.pictures import as_jpeg, as_png, open_picture, transparent_parts
 from queueing.core.errors import Rejected
 from queueing.core.ports import Fetch
@@ -28,10 +28,11 @@ async def draw(request: TextToImage, work: Work, pace: Pace) -> Fetch:
     step_s = pace.step_s(STEPS) * (_share(size) if request.width else 1.0)
     total = steps * request.count
     paintings: list[Painting] = []
+    beat = Beat(step_s)
     for number in range(request.count):
         paintings.append(await asyncio.to_thread(_painting, request, number, base, mask))
         for step in range(1, steps + 1):
-            await asyncio.sleep(step_s)
+            await beat.step()
             preview = await asyncio.to_thread(painted, paintings[-1], step, steps)
             done = number * steps + step
             pace.report(Progress(fraction=done / total, step=(done, total), preview=preview))
@@ -42,9 +43,9 @@ async def enlarge(work: Work, pace: Pace) -> Fetch:
     """Enlarge the picture of a request."""
     if not work.files:
         raise Rejected("nothing to enlarge", problem=problem(What.NOTHING_TO_ENLARGE))
-    step_s = pace.step_s(UPSCALE_STEPS)
+    beat = Beat(pace.step_s(UPSCALE_STEPS))
     for step in range(1, UPSCALE_STEPS + 1):
-        await asyncio.sleep(step_s)
+        await beat.step()
         pace.report(Progress(fraction=step / UPSCALE_STEPS, step=(step, UPSCALE_STEPS)))
     return partial(_enlarged, work.key, work.files[0])
 

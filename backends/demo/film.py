@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw, ImageOps
 
 from backends.demo.art import Painting, caption
 from backends.demo.drawing import painted, starting_picture
-from backends.demo.pace import Pace
+from backends.demo.pace import Beat, Pace
 from backends.media import films
 from queueing.core.ports import Fetch
 from queueing.core.requests import File, Output, Progress, TextToVideo, Work
@@ -36,10 +36,10 @@ async def film(request: TextToVideo, work: Work, pace: Pace) -> Fetch:
     first_and_last = work.files[:2]
     pictures = [await asyncio.to_thread(starting_picture, file) for file in first_and_last]
     size, steps = film_size(request, pictures), request.steps or STEPS
-    step_s = pace.step_s(STEPS) * _share(request)
+    beat = Beat(pace.step_s(STEPS) * _share(request))
     painting = await asyncio.to_thread(_scene, request, size, pictures)
     for step in range(1, steps + 1):
-        await asyncio.sleep(step_s)
+        await beat.step()
         preview = await asyncio.to_thread(painted, painting, step, steps)
         pace.report(Progress(fraction=step / steps, step=(step, steps), preview=preview))
     return partial(_filmed, work.key, request, painting, pictures[1:])

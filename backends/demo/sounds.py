@@ -5,7 +5,7 @@ import json
 import logging
 from functools import partial
 
-from backends.demo.pace import Pace, known
+from backends.demo.pace import Beat, Pace, known
 from backends.demo.tones import length_s, played, spoken, title_of, words_of
 from backends.media import films, sounds
 from queueing.core.errors import Rejected
@@ -52,9 +52,9 @@ async def listen(request: SpeechToText, work: Work, pace: Pace) -> Fetch:
     seconds = await _heard_s(work.files[0])
     text = heard(request, seconds)
     words = text.split(" ")
-    word_s = pace.step_s(len(words))
+    beat = Beat(pace.step_s(len(words)))
     for count in range(1, len(words) + 1):
-        await asyncio.sleep(word_s)
+        await beat.step()
         pace.report(Progress(fraction=count / len(words), text=" ".join(words[:count])))
     if not request.timestamps:
         return partial(known, Output(text=text))
@@ -82,9 +82,9 @@ def heard(request: SpeechToText, seconds: float | None) -> str:
 
 
 async def _worked(pace: Pace, steps: int, *, share: float = 1.0) -> None:
-    step_s = pace.step_s(steps) * share
+    beat = Beat(pace.step_s(steps) * share)
     for step in range(1, steps + 1):
-        await asyncio.sleep(step_s)
+        await beat.step()
         pace.report(Progress(fraction=step / steps, step=(step, steps)))
 
 

@@ -144,7 +144,10 @@ class PromiseStep:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PromiseHours:
-    """How many jobs were promised a moment when they were accepted, and were done by then."""
+    """How many jobs were promised a moment when they were accepted, and were done about then.
+
+    `queueing.core.standings.Promised` says how close that is.
+    """
 
     given: int
     kept: int

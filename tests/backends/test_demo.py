@@ -34,6 +34,7 @@ from queueing.core.requests import (
     TextToVideo,
     Work,
 )
+from tests.simulation import loop
 from tests.told import words
 
 needs_films = pytest.mark.skipif(not films.available(), reason="needs usher-bot[media]")
@@ -113,26 +114,20 @@ async def test_a_picture_to_start_from_is_used() -> None:
     assert ImageChops.difference(image(different.files[0]), result).getbbox()
 
 
-async def test_more_work_takes_longer_and_a_lora_is_not_taken(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_more_work_takes_longer_and_a_lora_is_not_taken() -> None:
     """The demo would break the promises its status messages make."""
-    slept: list[float] = []
 
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
+    def took(**fields: JsonValue) -> float:
+        async def main() -> float:
+            await made(demo(step_s=0.5), TextToImage.model_validate({"prompt": "cat", **fields}))
+            return virtual().time()
 
-    monkeypatch.setattr("backends.demo.backend.asyncio.sleep", sleep)
+        return loop.run(main())
 
-    async def took(**fields: JsonValue) -> float:
-        slept.clear()
-        await made(demo(step_s=0.5), TextToImage.model_validate({"prompt": "cat", **fields}))
-        return sum(slept)
-
-    usual = await took()
-    assert await took(count=3) == 3 * usual
-    assert await took(steps=40) == 2 * usual
-    assert await took(width=512, height=512) == usual / 4
+    usual = took()
+    assert took(count=3) == pytest.approx(3 * usual)
+    assert took(steps=40) == pytest.approx(2 * usual)
+    assert took(width=512, height=512) == pytest.approx(usual / 4)
     assert "lora" not in demo().options(MODEL)
 
 
@@ -175,6 +170,35 @@ async def test_times_are_those_of_the_options_or_of_the_model() -> None:
     assert Demo(BackendSpec(name="d", kind="demo"))._step_s(MODEL, 5) == MODEL.service_s / 5
     quick = ModelSpec(name="q", backends=(), capabilities=frozenset(), options={"step_s": 0.25})
     assert slow._step_s(quick, 20) == 0.25
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [TextToImage(prompt="cat", steps=8), ask("why?"), TextToVideo(prompt="cat", steps=8)],
+    ids=["picture", "text", "film"],
+)
+def test_a_busy_machine_takes_no_longer_than_it_says(
+    request_: Request, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """People of a fresh demo would be told an end that none of its jobs keeps."""
+    monkeypatch.setattr(Painting, "paint", lambda *_: virtual().stall(0.3))
+
+    async def main() -> float:
+        backend = demo(step_s=0.5)
+        await backend.load(MODEL)
+        work = Work(key="k", request=request_)
+        steps: list[Progress] = []
+        began = virtual().time()
+        await backend.run(MODEL, work, steps.append)
+        return (virtual().time() - began) / len(steps)
+
+    assert loop.run(main()) == pytest.approx(0.5, abs=0.3 / 8)
+
+
+def virtual() -> loop.VirtualLoop:
+    running = asyncio.get_running_loop()
+    assert isinstance(running, loop.VirtualLoop)
+    return running
 
 
 async def test_nothing_runs_that_is_not_loaded() -> None:

@@ -170,7 +170,7 @@ class ModelTime {
     this.swatch.className = swatch(model.name).className;
     this.node.className = `panel ${this.swatch.className.replace("swatch", "")}`;
     write(this.facts, modelFacts(model));
-    write(this.jobs.heading, tell("throughput", { step: duration(hours.step_s) }));
+    write(this.jobs.heading, tell(`throughput.${hours.span}`));
     const ended = model.steps.filter((step) => step.done + step.failed + step.cancelled > 0);
     this.jobs.draw(hours, ended, {
       bars: (step) => [
