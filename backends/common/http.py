@@ -25,6 +25,7 @@ from yarl import URL
 
 from backends.common import presence
 from backends.common.sockets import talking
+from backends.common.unreachable import why_unreachable
 from queueing.core.errors import BadModel, Rejected, Unavailable
 from queueing.core.requests import File
 
@@ -358,7 +359,7 @@ def _as_unavailable(call: ServerCall) -> Iterator[None]:
         yield
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
         # The same for every call: the error does not say why there is no answer.
-        raise Unavailable(f"it cannot be reached ({type(error).__name__})") from error
+        raise Unavailable(f"it cannot be reached: {why_unreachable(error)}") from error
     except (aiohttp.ClientError, HttpProcessingError, OSError) as error:
         if isinstance(call.data, HeldBack) and call.data.error is not None:
             raise call.data.error from None

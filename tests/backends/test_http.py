@@ -1,17 +1,23 @@
 """The HTTP client: every failure becomes a `BackendError`, and nothing is read without bound."""
 
 import asyncio
+import errno
 import gzip
+import re
+import socket
 import ssl
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
+from unittest.mock import Mock
 
+import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from pydantic import JsonValue
 
 from backends.common.http import FormPart, Http, HttpFailed, HttpRefused
+from backends.common.unreachable import why_unreachable
 from queueing.core.errors import BadModel, StoreError, Unavailable
 from queueing.core.ports import at_once
 from queueing.core.requests import File
@@ -372,9 +378,39 @@ async def test_credentials_travel_as_a_header_and_appear_in_no_text(serve: Serve
 async def test_nobody_there_is_unavailable(unused_tcp_port: int) -> None:
     """A stopped server would crash its callers."""
     http = Http(f"http://127.0.0.1:{unused_tcp_port}")
-    with pytest.raises(Unavailable, match=r"^it cannot be reached \(ClientConnectorError\)$"):
+    told = r"^it cannot be reached: nothing listens at its port$"
+    with pytest.raises(Unavailable, match=told):
         await http.get_json("/x")
     await http.aclose()
+
+
+async def test_a_server_that_speaks_no_https_is_told_as_such(serve: Serve) -> None:
+    """An operator would read the name of an exception, and not that one letter is too many."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({})
+
+    plain = await serve(answer)
+    http = Http(plain.base.replace("http://", "https://"))
+    with pytest.raises(Unavailable, match="it does not speak https"):
+        await http.get_json("/x")
+    await http.aclose()
+
+
+@pytest.mark.parametrize(
+    ("cause", "told"),
+    [
+        (socket.gaierror(-2, "unknown"), "the name of its machine is not known"),
+        (OSError(errno.EHOSTUNREACH, "no route"), "there is no way to its machine"),
+        (ssl.SSLCertVerificationError(1, "self-signed"), "its certificate is not trusted"),
+        (OSError(errno.EMFILE, "too many"), r"no connection \(OSError\)"),
+    ],
+)
+def test_why_a_server_cannot_be_reached_is_told_in_words(cause: OSError, told: str) -> None:
+    """A wrong name, a machine that is off and an unknown certificate would look alike."""
+    error = aiohttp.ClientConnectorError(Mock(), cause)
+    assert re.match(told, why_unreachable(error))
+    assert str(cause) not in why_unreachable(error)
 
 
 @pytest.mark.parametrize(

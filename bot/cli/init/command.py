@@ -67,9 +67,10 @@ def init(options: InitOptions, terminal: Terminal, environ: Mapping[str, str] = 
     """
     config = options.config.absolute()
     _require_room(config)
+    if options.unit not in {None, "none"}:
+        unit.require_lasting()
     logs.set_up(level="error")
-    beside = environment.read_beside(config.parent)
-    given = beside.beneath(environ)
+    given = _given(config.parent, terminal, environ)
     made = _arranged(options, terminal, given)
     wanted = _unit_kind(options, terminal)
     service = unit.plan(wanted, config)
@@ -88,6 +89,17 @@ def _require_room(config: Path) -> None:
         )
     if not config.parent.is_dir():
         raise InitFailed(f"There is no folder {config.parent}.")
+    if not os.access(config.parent, os.W_OK | os.X_OK):
+        raise InitFailed(f"You may not write into {config.parent}.")
+
+
+def _given(folder: Path, terminal: Terminal, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the tokens that are there already, and tell what of their file cannot be used."""
+    beside = environment.read_beside(folder)
+    for told in (beside.unread, *beside.warnings):
+        if told:
+            terminal.tell(f"warning: {told}")
+    return beside.beneath(environ)
 
 
 # ---------------------------------------------------------------- what is there
@@ -144,6 +156,9 @@ def _free_port() -> int:
 def _unit_kind(options: InitOptions, terminal: Terminal) -> str:
     if options.unit is not None or not terminal.asks or not unit.is_possible():
         return options.unit or "none"
+    if unit.passing() is not None:
+        terminal.tell(f"A systemd unit needs Usher installed: {unit.INSTALL}.")
+        return "none"
 
     def read(answer: str) -> str:
         if answer in unit.KINDS:

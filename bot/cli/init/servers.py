@@ -56,7 +56,8 @@ def _looked(
 ) -> Iterator[FoundServer]:
     """Ask servers and tell what they are; one that wants a token is asked again with it."""
     once = {_place(url): url for url in reversed(urls)}  # the first of two spellings of a server
-    for server in asyncio.run(scan.look([url for url in urls if once[_place(url)] == url])):
+    asked = [url for url in dict.fromkeys(urls) if once[_place(url)] == url]
+    for server in asyncio.run(scan.look(asked)):
         found = _with_token(server, terminal, values) if server.wants_token else server
         if not found.trouble:
             terminal.tell(f"  {found.url}  {found.description}, {written.models(found)}")

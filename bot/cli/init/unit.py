@@ -12,10 +12,12 @@ from bot.cli.init.terminal import InitFailed
 
 KINDS = ("user", "system", "none")
 NAME = "usher.service"
+INSTALL = "`uv tool install usher-bot` or `pipx install usher-bot`"
 PROGRAMS = ("usher", "usher-bot")  # as it is installed
 _RUNNING = Path("/run/systemd/system")
 _HOMES = ("/home", "/root")  # what ProtectHome hides
 _ROOT = Path(__file__).parents[3]
+_CACHE = "CACHEDIR.TAG"  # the sign of a folder whose contents may go, as uv and pipx write it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,6 +31,25 @@ class UnitPlan:
 def is_possible() -> bool:
     """Return whether systemd runs this machine."""
     return _RUNNING.is_dir()
+
+
+def passing() -> Path | None:
+    """Return the cache that Usher runs from, as under `uvx` and `pipx run`; None if it is installed.
+
+    A cache is emptied, and a service would then start no more.
+    """
+    above = Path(sys.prefix).parents  # an environment that lasts may have the sign itself
+    return next((folder for folder in above if (folder / _CACHE).is_file()), None)
+
+
+def require_lasting() -> None:
+    """Raise `InitFailed` where a unit would name a program that goes."""
+    if (cache := passing()) is not None:
+        raise InitFailed(
+            f"Usher runs from a cache ({cache}) that is emptied now and then, and a service would"
+            f" then start no more. Install it ({INSTALL}) and call `usher init` again."
+            " Nothing was written."
+        )
 
 
 def plan(kind: str, config: Path) -> UnitPlan | None:

@@ -222,7 +222,36 @@ async def test_an_address_that_does_not_answer_is_written_as_given(tmp_path: Pat
     assert "# did not answer: " in (tmp_path / "config.yaml").read_text()
 
 
+async def test_an_address_given_that_is_a_usual_one_is_one_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server would be asked twice, for its token as well, and be called by a second name."""
+    async with serving("lmstudio") as studio:
+        usually(monkeypatch, studio.port)
+        terminal = ScriptedTerminal(NO_ANSWERS)
+        await run_init(tmp_path / "config.yaml", terminal, servers=[studio.url])
+    assert list(load(tmp_path / "config.yaml", {}).catalog().backends) == ["lmstudio"]
+    assert terminal.shown.count("2 models: alpha, beta") == 1
+
+
 # ---------------------------------------------------------------- what is there already
+
+
+async def test_a_folder_that_cannot_be_written_is_told_before_any_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person would type tokens and wait for a message, and lose all of it at the end."""
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(InitFailed, match="You may not write into"):
+        await run_init(tmp_path / "config.yaml", ScriptedTerminal({}))
+
+
+async def test_an_environment_file_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    """A token that is there would be asked for, or the bot have no chat, without a reason."""
+    (tmp_path / "usher.env").write_bytes(b"\xff")
+    terminal = ScriptedTerminal(NO_ANSWERS)
+    await run_init(tmp_path / "config.yaml", terminal)
+    assert "warning: usher.env: is not UTF-8 text" in terminal.shown
 
 
 async def test_a_configuration_that_is_there_stays_and_nothing_is_asked(tmp_path: Path) -> None:
@@ -349,3 +378,39 @@ async def test_a_unit_that_is_there_stays(tmp_path: Path, monkeypatch: pytest.Mo
     await run_init(tmp_path / "config.yaml", terminal, unit_kind="system")
     assert file.read_text() == "theirs"
     assert "usher.service is there already" in terminal.shown
+
+
+def run_from_a_cache(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Have Usher run as uvx starts it: from an environment in a folder that is emptied."""
+    cache = folder / "cache"
+    (cache / "archive-v0" / "x").mkdir(parents=True)
+    (cache / "CACHEDIR.TAG").write_text("Signature: 8a477f597d28d172789f06886806bc55")
+    monkeypatch.setattr(sys, "prefix", str(cache / "archive-v0" / "x"))
+
+
+async def test_a_unit_does_not_name_a_program_of_a_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service would start until uv's cache is cleaned, and then no more."""
+    run_from_a_cache(monkeypatch, tmp_path)
+    folder = tmp_path / "usher"
+    folder.mkdir()
+    with pytest.raises(InitFailed, match="uv tool install usher-bot"):
+        await run_init(folder / "config.yaml", ScriptedTerminal({}), unit_kind="user")
+    assert not os.listdir(folder)  # noqa: PTH208  short
+    monkeypatch.setattr(unit, "is_possible", lambda: True)
+    answers = {key: "" for key in NO_ANSWERS if key != "systemd unit"}
+    terminal = ScriptedTerminal(answers)
+    await run_init(folder / "config.yaml", terminal)
+    assert "A systemd unit needs Usher installed" in terminal.shown
+
+
+def test_an_environment_that_says_so_itself_lasts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """uv marks every environment it makes, those of projects and of installed tools as well."""
+    (tmp_path / "CACHEDIR.TAG").touch()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert unit.passing() is None
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "archive-v0" / "x"))
+    assert unit.passing() == tmp_path
