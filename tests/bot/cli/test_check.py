@@ -140,7 +140,9 @@ async def test_an_address_without_a_server_is_told_without_a_path(tmp_path: Path
     text = CONFIG.replace("{kind: demo}", f"{{kind: openai, url: '{url}'}}")
     findings = await found(configured(tmp_path, text))
     told = findings["backend", "stand-in"].text
-    assert told == f"no usable answer from {url} (it cannot be reached: nothing listens at its port)"
+    assert (
+        told == f"no usable answer from {url} (it cannot be reached: nothing listens at its port)"
+    )
 
 
 @pytest.mark.parametrize("answer", [None, web.Response(text="<html>"), web.Response(status=500)])

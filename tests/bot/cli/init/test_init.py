@@ -408,7 +408,7 @@ async def test_a_unit_does_not_name_a_program_of_a_cache(
 def test_an_environment_that_says_so_itself_lasts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """uv marks every environment it makes, those of projects and of installed tools as well."""
+    """Uv marks every environment it makes, those of projects and of installed tools as well."""
     (tmp_path / "CACHEDIR.TAG").touch()
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     assert unit.passing() is None
