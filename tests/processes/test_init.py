@@ -68,7 +68,7 @@ async def init(folder: Path, environ: Mapping[str, str], *options: str) -> Async
         stdout=its,
         stderr=its,
         cwd=ROOT,
-        env={k: v for k, v in os.environ.items() if not k.endswith("_TOKEN")} | environ,
+        env={k: v for k, v in os.environ.items() if not k.endswith("_TOKEN")} | dict(environ),
         start_new_session=True,
         preexec_fn=lambda: ioctl(0, termios.TIOCSCTTY, 0),
     )
