@@ -16,7 +16,7 @@ from backends.registry import connect
 from bot.chat.api.base import ChatPlatform
 from bot.chat.api.errors import ChatError
 from bot.chat.records.stored_records import MIGRATIONS, StoredRecords
-from bot.cli import api_address, database, memory_kept, processes
+from bot.cli import api_address, database, memory_kept, processes, several_servers
 from bot.cli.findings import Finding, told
 from bot.config.checks import USUAL_FOR
 from bot.config.config import Config
@@ -81,7 +81,7 @@ async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
         nvidia = NvmlProbe()
         stack.push_async_callback(nvidia.aclose)
         probe = CardMemory(nvidia)
-        offered: set[str] = set()
+        offered: dict[str, tuple[ModelSpec, ...]] = {}
         tries: list[Awaitable[list[Finding]]] = [
             _try_database(config, running=running, try_s=try_s),
             *(_try_host(host, probe, try_s) for host in catalog.hosts.values() if host.gpu),
@@ -91,7 +91,9 @@ async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
             _try_metrics(config, running=running, try_s=try_s),
         ]
         findings = [finding for found in await asyncio.gather(*tries) for finding in found]
-    return [*findings, *_films(catalog), *_missing_defaults(config.defaults, catalog, offered)]
+    whole = several_servers.joined(catalog, offered)
+    shared = several_servers.rows(whole, offered)
+    return [*findings, *shared, *_films(catalog), *_missing_defaults(config.defaults, whole)]
 
 
 async def _attempt(what: str, name: str, trying: Awaitable[str], try_s: float) -> Finding:
@@ -184,11 +186,15 @@ def _kept_back(host: HostSpec, total_mb: int) -> str:
 
 
 async def _try_server(
-    name: str, server: Backend, catalog: Catalog, offered: set[str], try_s: float
+    name: str,
+    server: Backend,
+    catalog: Catalog,
+    offered: dict[str, tuple[ModelSpec, ...]],
+    try_s: float,
 ) -> list[Finding]:
     """Identify a server, then check each model it should serve and list what else it has.
 
-    The names of its other models are added to `offered`.
+    Its other models are added to `offered`, under its name.
     """
     notes: list[str] = []
 
@@ -217,8 +223,14 @@ async def _try_server(
         return [answer, *(told("model", f"{model.name} on {name}", text) for model in models)]
     tries = [_try_model(name, server, model, try_s) for model in models]
     if catalog.backends[name].discover:
-        offer = _offer(server, models, offered, notes)
-        tries.append(_attempt("models", f"of {name}", offer, try_s))
+
+        async def offer() -> str:
+            offered[name] = await server.discover(models)
+            told = (await server.probe()).notes
+            notes.extend(note for note in told if note not in notes)
+            return _found([model.name for model in offered[name]], others=bool(models))
+
+        tries.append(_attempt("models", f"of {name}", offer(), try_s))
     findings = await asyncio.gather(*tries)
     return [answer, *(told("", "", note) for note in notes), *findings]
 
@@ -237,29 +249,18 @@ async def _try_model(name: str, server: Backend, model: ModelSpec, try_s: float)
     return await _attempt("model", f"{model.name} on {name}", verify(), try_s)
 
 
-async def _offer(
-    server: Backend, known: Sequence[ModelSpec], offered: set[str], notes: list[str]
-) -> str:
-    """List what else a server has; `notes` get what it has to say of that."""
-    names = [model.name for model in await server.discover(known)]
-    offered.update(names)
-    told = (await server.probe()).notes
-    notes.extend(note for note in told if note not in notes)
+def _found(names: Sequence[str], *, others: bool) -> str:
+    """Say what else a server has."""
     rest = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    others = " others" if known else ""
+    other = " others" if others else ""
     return (
-        f"{len(names)}{others} found: {', '.join(names[:5])}{rest}"
-        if names
-        else f"no{others} found"
+        f"{len(names)}{other} found: {', '.join(names[:5])}{rest}" if names else f"no{other} found"
     )
 
 
-def _missing_defaults(
-    defaults: DefaultsConfig, catalog: Catalog, offered: set[str]
-) -> Iterator[Finding]:
-    known = {name.casefold() for name in offered}
+def _missing_defaults(defaults: DefaultsConfig, catalog: Catalog) -> Iterator[Finding]:
     for command, name in ((command, getattr(defaults, command)) for command in USUAL_FOR):
-        if name is not None and catalog.find(name) is None and name.casefold() not in known:
+        if name is not None and catalog.find(name) is None:
             text = f"no server offers {name}, the default of /{command}"
             yield Finding(what="default", name=command, works=False, text=text)
 

@@ -41,6 +41,7 @@ class ModelSpec:
     that there. `load_s` and `service_s` are priors, replaced by what is learned. `idle_unload_s` is after how
     long without a job an idle copy leaves, `inf` for never, None for what its server or host says.
     `options` are for the backend's kind alone (a workflow file, the server's own id of the model, …).
+    `discovered` is whether its servers offered it by themselves, so that others may serve it as well.
     """
 
     name: str
@@ -58,6 +59,7 @@ class ModelSpec:
     idle_unload_s: float | None = None
     timeouts: Timeouts = field(default_factory=Timeouts)
     options: Mapping[str, JsonValue] = field(default_factory=dict)
+    discovered: bool = False
 
 
 EMBEDDING_S = 0.5

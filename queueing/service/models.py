@@ -1,15 +1,19 @@
 """Models: what can be asked for, and what a model's servers have."""
 
+import logging
 from collections.abc import Iterable, Mapping
 
 from queueing.core.catalog import Catalog, ModelSpec, Offer
 from queueing.core.errors import Unavailable
+from queueing.core.found_models import with_found
 from queueing.core.ports import Backend, Clock
 from queueing.engine.availability import is_at_hand
 from queueing.engine.durations import Times
 from queueing.engine.effects import Effects
 from queueing.engine.fleet import Fleet
 from queueing.engine.scheduler import Router
+
+log = logging.getLogger(__name__)
 
 
 class OfferedModels:
@@ -54,15 +58,13 @@ class OfferedModels:
         return frozenset.intersection(*limited) if limited else None
 
     def extend(self, models: Iterable[ModelSpec]) -> None:
-        """Add models found on servers; a name already known keeps its entry."""
+        """Add models found on servers, as `with_found` joins them."""
         known = self._fleet.catalog
-        new = {
-            model.name: model
-            for model in models
-            if known.find(model.name) is None and known.backends.keys() >= set(model.backends)
-        }
-        models = (*known.models.values(), *new.values())
-        self._fleet.catalog = Catalog(models, known.hosts.values(), known.retired.values())
+        joined = with_found(known, models)
+        for model in joined:
+            if model != known.models.get(model.name):
+                log.info("%s is offered by %s", model.name, " and ".join(model.backends))
+        self._fleet.catalog = Catalog(joined, known.hosts.values(), known.retired.values())
         self._effects.fleet_changed()
 
     async def loras(self, model: str) -> tuple[str, ...]:

@@ -40,7 +40,6 @@ class Reconfiguration:
         self._reports = reports
         self._backends = given.backends
         self._changed = given.bus.fleet_changed
-        self._configured = frozenset(engine.fleet.catalog.models)
         self._kept: dict[str, tuple[HostSpec, BackendSpec]] = {}  # gone, and still at work
         self._leaving: list[_Leaving] = []
         self._unsettled = False  # something is still to be closed
@@ -62,7 +61,6 @@ class Reconfiguration:
         moved = {name for name in made if _is_moved(name, before, catalog)}
         self._replace(made, moved)
         found = self._still_found(catalog, made)
-        self._configured = frozenset(catalog.models)
         whole = Catalog((*catalog.models.values(), *found), catalog.hosts.values())
         retired = {**before.retired, **before.models}.values()
         engine.fleet.adopt(self._with_kept(whole, retired), moved)
@@ -161,15 +159,13 @@ class Reconfiguration:
     # ------------------------------------------------------------ what was discovered
 
     def _still_found(self, catalog: Catalog, made: Mapping[str, Backend]) -> list[ModelSpec]:
-        """Return the models that servers offered by themselves, and still do."""
-        known = self._engine.fleet.catalog.models
-        return [
-            spec
-            for name, spec in known.items()
-            if name not in self._configured
-            and catalog.find(name) is None
-            and all(_discovers(catalog, each) and each not in made for each in spec.backends)
-        ]
+        """Return the models that servers offered by themselves, with those that still do."""
+        found: list[ModelSpec] = []
+        for spec in self._engine.fleet.catalog.models.values():
+            left = [b for b in spec.backends if _discovers(catalog, b) and b not in made]
+            if spec.discovered and left and catalog.find(spec.name) is None:
+                found.append(replace(spec, backends=tuple(left)))
+        return found
 
 
 def _discovers(catalog: Catalog, backend: str) -> bool:

@@ -84,7 +84,7 @@ async def init(folder: Path, environ: Mapping[str, str], *options: str) -> Async
 
 
 async def test_a_token_that_is_typed_is_never_shown(tmp_path: Path) -> None:
-    """Whoever looks at the screen, or at its scrollback, could take the bot over."""
+    """A look at the screen, or at its scrollback, would be enough to take the bot over."""
     async with FakeTelegram() as fake, init(tmp_path, {"TELEGRAM_API": fake.url}) as person:
         await person.types("Address of another server", "")
         await person.types("Memory of the card", "8GB")

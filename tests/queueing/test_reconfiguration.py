@@ -106,6 +106,29 @@ def test_a_job_runs_to_its_end_on_a_server_that_is_gone() -> None:
     run(scenario())
 
 
+def test_a_model_that_two_servers_offer_is_served_by_both_and_by_the_one_that_stays() -> None:
+    """The second card would be idle while people wait, or the model go with the other server."""
+    offering = [
+        replace(each, backends=tuple(replace(b, discover=True) for b in each.backends))
+        for each in (host("gpu", "one"), host("attic", "two"))
+    ]
+
+    async def scenario() -> None:
+        old = installation(SDXL, hosts=offering)
+        async with old.queue() as queue:
+            for backend in ("one", "two"):
+                queue.models.extend([replace(FLUX, backends=(backend,))])
+            jobs = [await submit(queue, old, "flux") for _ in range(12)]
+            done = [await ended(queue, job) for job in jobs]
+            assert {each.backend for each in done} == {"one", "two"}
+            change(old, queue, [SDXL], offering[:1])
+            assert queue.models.offer.catalog.models["flux"].backends == ("one",)
+            assert (await ended(queue, await submit(queue, old, "flux"))).backend == "one"
+        assert not old.violations
+
+    run(scenario())
+
+
 def test_jobs_of_a_model_that_is_gone_wait_with_a_true_reason_and_go_on_when_it_is_back() -> None:
     """Requests would vanish with a line of the file, or people would not know why they wait."""
 

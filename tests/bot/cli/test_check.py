@@ -281,6 +281,24 @@ async def test_what_a_server_offers_is_told(tmp_path: Path) -> None:
     )
 
 
+async def test_what_several_servers_have_is_told(tmp_path: Path) -> None:
+    """A model would have a name in `/models` that the table does not have."""
+    async with serving("ollama") as one, serving("ollama") as two, serving("lmstudio") as three:
+        places = {"one": ("openai", one), "two": ("openai", two), "three": ("lmstudio", three)}
+        servers = ", ".join(
+            f"{name}: {{kind: {kind}, url: '{server.url}'}}"
+            for name, (kind, server) in places.items()
+        )
+        text = CONFIG.replace("stand-in: {kind: demo}", f"stand-in: {{kind: demo}}, {servers}")
+        text += "defaults: {ask: alpha-three}\n"
+        findings = await check.try_everything(configured(tmp_path, text), try_s=PATIENT_S)
+    assert [(each.what, each.text) for each in findings if each.name == "alpha"] == [
+        ("models", "one and two have it and share its line"),
+        ("models", "three has another one than one and two; it is offered as alpha-three"),
+    ]
+    assert not [each for each in findings if each.what == "default"]
+
+
 async def test_what_a_server_has_and_does_not_offer_is_told(tmp_path: Path) -> None:
     """An operator would miss a model and not learn why."""
     async with FakeComfyUI() as fake:
