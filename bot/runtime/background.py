@@ -1,11 +1,11 @@
-"""Background tasks for as long as the bot runs: chats kept connected, retention, discovery.
+"""Background tasks for as long as the bot runs: chats kept connected, retention.
 
 Each runs until it is cancelled, and no failure of one ends another.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol
 
@@ -15,18 +15,15 @@ from bot.config.sections import RetentionConfig
 from bot.gateway.jobs.endings import JobEndings
 from bot.runtime.retention import KeptLog, delete_expired
 from bot.serving.opening import CannotListen
-from queueing.core.catalog import ModelSpec
-from queueing.core.errors import BackendError, StoreError
-from queueing.core.ports import Backend, Clock
+from queueing.core.errors import StoreError
+from queueing.core.ports import Clock
 from queueing.core.storage import Upkeep
-from queueing.service.models import OfferedModels
 from queueing.store import Database
 
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 300.0
 _LISTEN_EVERY_S = 2.0  # an address is free soon after the process that had it has ended
-_DISCOVER_EVERY_S = 60.0
 _TIDY_EVERY_S = 3600.0
 _LOOK_EVERY_S = 30.0  # whether much has been added since
 _MUCH_LEAST_MB = 64
@@ -116,47 +113,6 @@ async def tidy(
             with suppress(StoreError):  # the writer gets the error
                 if await database.used_mb() > used_mb + much_mb:
                     break
-
-
-async def discover(
-    models: OfferedModels,
-    backends: Mapping[str, Backend],
-    looked: asyncio.Event,
-    again: asyncio.Event,
-) -> None:
-    """Offer the models of servers that discover them, and those they gain later.
-
-    Sets `looked` once each of these servers was asked; `again` has them asked at once.
-    """
-    while True:
-        again.clear()
-        catalog = models.offer.catalog
-        asked = [spec.name for spec in catalog.backends.values() if spec.discover]
-        async with asyncio.TaskGroup() as group:
-            known = {name: catalog.served_by(name) for name in asked}
-            found = {
-                name: group.create_task(_discovered(name, backends[name], known[name]))
-                for name in asked
-            }
-            for name in asked:  # in their order: of two models of one name the first is kept
-                if offered := await found[name]:
-                    models.extend(offered)
-        looked.set()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_DISCOVER_EVERY_S):
-                await again.wait()
-
-
-async def _discovered(
-    name: str, backend: Backend, known: Sequence[ModelSpec]
-) -> tuple[ModelSpec, ...]:
-    try:
-        return await backend.discover(known)
-    except BackendError as error:
-        log.info("%s: its models could not be listed: %s", name, error)
-    except Exception:
-        log.exception("%s: its list of models could not be read", name)
-    return ()
 
 
 @asynccontextmanager

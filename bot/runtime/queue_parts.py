@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -16,7 +16,8 @@ from bot.history.recorder import HistoryRecorder
 from bot.requests.admission import AdmissionService
 from bot.runtime import assembly
 from bot.runtime.assembly import Groundwork
-from bot.runtime.background import discover, keep_told, tidy
+from bot.runtime.background import keep_told, tidy
+from bot.runtime.discovery import Discovery
 from bot.runtime.enhancer import Enhancer
 from bot.runtime.reloading import Prepare
 from bot.runtime.setup import BotSetup
@@ -31,14 +32,13 @@ FIRST_LOOK_S = 5.0  # a server that hangs holds up the first requests so long, a
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueParts:
-    """A queue, and what it works with. `looked` is set once its servers were asked for models."""
+    """A queue, and what it works with."""
 
     queue: JobQueue
     store: JobStore
     database: Database
     backends: Mapping[str, Backend]
-    looked: asyncio.Event = field(default_factory=asyncio.Event)
-    discover_again: asyncio.Event = field(default_factory=asyncio.Event)
+    discovery: Discovery
 
 
 async def open_queue(setup: BotSetup, database: Database, stack: AsyncExitStack) -> QueueParts:
@@ -73,6 +73,7 @@ async def open_queue(setup: BotSetup, database: Database, stack: AsyncExitStack)
         store=store,
         database=database,
         backends=queue.backends,
+        discovery=Discovery(queue.models, queue.backends),
     )
 
 
@@ -89,7 +90,7 @@ def reconfiguring(setup: BotSetup, parts: QueueParts, stack: AsyncExitStack) -> 
             for backend in made.values():
                 stack.push_async_callback(backend.aclose)
             parts.queue.reconfiguration.apply(catalog, made, config.scheduling.rules())
-            parts.discover_again.set()
+            parts.discovery.ask_again()
 
         return commit
 
@@ -127,9 +128,10 @@ def upkeep(
     Programs' jobs are seen to their end here, once for all processes that serve the API.
     """
     chat_log, retention = given.stored.chat_log, setup.in_force.config.retention
+    parts.queue.hosts.subscribe(parts.discovery.on_hosts)
     return (
         tidy(parts.database, parts.store, chat_log, setup.clock, retention),
-        discover(parts.queue.models, parts.backends, parts.looked, parts.discover_again),
+        parts.discovery.run(),
         _recorder(setup, parts, given).run(),
         *_endings(given),
     )

@@ -10,12 +10,13 @@ from queueing.core.world import Residency
 class HostActivity:
     """What runs on a host, what is in its memory, and whether one of its servers can be used.
 
-    `running` are models, `copies` are (model, backend, residency). `up` is None until one of its
-    servers has been looked at.
+    `running` are models, `copies` are (model, backend, residency), `servers` those that can be used.
+    `up` is None until one of them has been looked at.
     """
 
     running: frozenset[str] = frozenset()
     copies: frozenset[tuple[str, str, Residency]] = frozenset()
+    servers: frozenset[str] = frozenset()
     up: bool | None = None
 
 

@@ -64,11 +64,12 @@ class HostWatch:
             self._copies.pop(host, None)
             return HostActivity()
         backends = [spec.name for spec in fleet.catalog.hosts[host].backends]
-        health = [fleet.health.of(name) for name in backends]
-        looked_at = [each.up for each in health if each.up or each.error is not None]
+        health = {name: fleet.health.of(name) for name in backends}
+        looked_at = [each.up for each in health.values() if each.up or each.error is not None]
         return HostActivity(
             running=frozenset([model for model, backend in fleet.busy if backend in backends]),
             copies=self._copies_on(host, sum([fleet.epochs[name] for name in backends])),
+            servers=frozenset([name for name, each in health.items() if each.up]),
             up=any(looked_at) if looked_at else None,
         )
 

@@ -1,0 +1,75 @@
+"""Offers the models of servers that discover them, and those they gain later."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from queueing.core.catalog import ModelSpec
+from queueing.core.errors import BackendError
+from queueing.core.host_activity import HostActivity
+from queueing.core.ports import Backend
+from queueing.service.models import OfferedModels
+
+AGAIN_S = 60.0  # a list costs a server little, and its details a call for each model
+
+log = logging.getLogger(__name__)
+
+
+class Discovery:
+    """Asks servers for their models: at the start, once a minute, and one that comes back at once.
+
+    `looked` is set once each was asked for the first time.
+    """
+
+    def __init__(self, models: OfferedModels, backends: Mapping[str, Backend]) -> None:
+        self.looked = asyncio.Event()
+        self._models = models
+        self._backends = backends
+        self._again = asyncio.Event()
+        self._unheard: set[str] = set()  # servers that could not be asked
+
+    def ask_again(self) -> None:
+        """Have all servers asked at once: others are configured."""
+        self._again.set()
+
+    def on_hosts(self, states: Mapping[str, HostActivity]) -> None:
+        """Have a server asked as soon as it answers that did not when it was asked last."""
+        if any(not self._unheard.isdisjoint(each.servers) for each in states.values()):
+            self._again.set()
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        while True:
+            self._again.clear()
+            await self._ask()
+            self.looked.set()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(AGAIN_S):
+                    await self._again.wait()
+
+    async def _ask(self) -> None:
+        catalog = self._models.offer.catalog
+        asked = [spec.name for spec in catalog.backends.values() if spec.discover]
+        self._unheard.intersection_update(asked)
+        async with asyncio.TaskGroup() as group:
+            found = {
+                name: group.create_task(self._found(name, catalog.served_by(name)))
+                for name in asked
+            }
+            for name in asked:  # in their order: of two models of one name the first keeps it
+                if offered := await found[name]:
+                    self._models.extend(offered)
+
+    async def _found(self, name: str, known: Sequence[ModelSpec]) -> tuple[ModelSpec, ...]:
+        try:
+            offered = await self._backends[name].discover(known)
+        except BackendError as error:
+            log.info("%s: its models could not be listed: %s", name, error)
+        except Exception:
+            log.exception("%s: its list of models could not be read", name)
+        else:
+            self._unheard.discard(name)
+            return offered
+        self._unheard.add(name)
+        return ()
