@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import stat
 import sys
 import termios
@@ -38,7 +39,7 @@ class Typist:
         with suppress(BlockingIOError, OSError):  # the latter once the program has ended
             while piece := os.read(self._terminal, 65536):
                 self._seen.extend(piece)
-        return self._seen.decode()
+        return self._seen.decode(errors="replace")
 
     @property
     def echoes(self) -> bool:
@@ -58,6 +59,12 @@ class Typist:
         return self.process.returncode
 
 
+def _as_from_a_shell() -> None:
+    """Take the terminal, and Ctrl-C, which may be ignored where the tests run."""
+    ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @asynccontextmanager
 async def init(folder: Path, environ: Mapping[str, str], *options: str) -> AsyncIterator[Typist]:
     """Start `usher init` as a shell does, with a terminal that is its own."""
@@ -70,7 +77,7 @@ async def init(folder: Path, environ: Mapping[str, str], *options: str) -> Async
         cwd=ROOT,
         env={k: v for k, v in os.environ.items() if not k.endswith("_TOKEN")} | dict(environ),
         start_new_session=True,
-        preexec_fn=lambda: ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=_as_from_a_shell,
     )
     os.set_blocking(ours, False)
     try:
