@@ -94,7 +94,7 @@ class App:
             stack.enter_context(setup.desk.offering(assembly.operator_records(given)))
             async with (
                 beside(*upkeep(setup, queue, given)),
-                after(queue.discovery.looked, within_s=FIRST_LOOK_S),
+                after(queue.lookout.looked, within_s=FIRST_LOOK_S),
                 beside(
                     enhancer.run(), transcriber.run(), *([keep_served(gateway)] if gateway else [])
                 ),

@@ -117,7 +117,7 @@ class ClusterProcess:
             stack.enter_context(setup.reloader.applying(given.stored.audit, prepare))
             async with (
                 beside(*upkeep(setup, parts, given), enhancer.run(), transcriber.run()),
-                after(parts.discovery.looked, within_s=FIRST_LOOK_S),
+                after(parts.lookout.looked, within_s=FIRST_LOOK_S),
                 self._entrance.admitting(server),
             ):
                 await parts.queue.run()

@@ -17,8 +17,8 @@ from bot.requests.admission import AdmissionService
 from bot.runtime import assembly
 from bot.runtime.assembly import Groundwork
 from bot.runtime.background import keep_told, tidy
-from bot.runtime.discovery import Discovery
 from bot.runtime.enhancer import Enhancer
+from bot.runtime.lookout import ModelLookout
 from bot.runtime.reloading import Prepare
 from bot.runtime.setup import BotSetup
 from bot.runtime.transcriber import Transcriber
@@ -38,7 +38,7 @@ class QueueParts:
     store: JobStore
     database: Database
     backends: Mapping[str, Backend]
-    discovery: Discovery
+    lookout: ModelLookout
 
 
 async def open_queue(setup: BotSetup, database: Database, stack: AsyncExitStack) -> QueueParts:
@@ -73,7 +73,7 @@ async def open_queue(setup: BotSetup, database: Database, stack: AsyncExitStack)
         store=store,
         database=database,
         backends=queue.backends,
-        discovery=Discovery(queue.models, queue.backends),
+        lookout=ModelLookout(queue.models, queue.backends),
     )
 
 
@@ -90,7 +90,7 @@ def reconfiguring(setup: BotSetup, parts: QueueParts, stack: AsyncExitStack) -> 
             for backend in made.values():
                 stack.push_async_callback(backend.aclose)
             parts.queue.reconfiguration.apply(catalog, made, config.scheduling.rules())
-            parts.discovery.ask_again()
+            parts.lookout.ask_again()
 
         return commit
 
@@ -128,10 +128,10 @@ def upkeep(
     Programs' jobs are seen to their end here, once for all processes that serve the API.
     """
     chat_log, retention = given.stored.chat_log, setup.in_force.config.retention
-    parts.queue.hosts.subscribe(parts.discovery.on_hosts)
+    parts.queue.hosts.subscribe(parts.lookout.on_hosts)
     return (
         tidy(parts.database, parts.store, chat_log, setup.clock, retention),
-        parts.discovery.run(),
+        parts.lookout.run(),
         _recorder(setup, parts, given).run(),
         *_endings(given),
     )

@@ -16,7 +16,7 @@ AGAIN_S = 60.0  # a list costs a server little, and its details a call for each 
 log = logging.getLogger(__name__)
 
 
-class Discovery:
+class ModelLookout:
     """Asks servers for their models: at the start, once a minute, and one that comes back at once.
 
     `looked` is set once each was asked for the first time.
