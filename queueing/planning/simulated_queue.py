@@ -28,6 +28,13 @@ _ROUNDING = 1e-5  # of an arrival: UNIX seconds are no finer, and an arrival of 
 _waiting = quick(Waiting)
 
 
+class Closed(NamedTuple):
+    """A time in which all hosts of a model have quiet hours."""
+
+    begins_at: float
+    ends_at: float
+
+
 class Started(NamedTuple):
     """A future start: when, and on which backend."""
 
@@ -41,7 +48,8 @@ class SimulatedQueue:
 
     Further jobs arrive at the present rate, which declines the further ahead it looks: requests
     come in a rush more often than in a lull, and no rush lasts. Only if the line has long been
-    growing are they expected for longer, by half the time its oldest job has waited.
+    growing are they expected for longer, by half the time its oldest job has waited. While all its
+    hosts have quiet hours they keep coming, and what has kept coming lasts for a while after them.
     """
 
     model: str
@@ -50,6 +58,7 @@ class SimulatedQueue:
     rate_per_s: float  # of further arrivals
     rush_s: float = RUSH_S  # within which that falls to a third
     lull_s: float = 0.0  # before the first of them
+    closed: Closed | None = None
     starts: list[Started] = field(default_factory=list)
     shown: dict[int, Job] = field(default_factory=dict)  # stand-ins, by place
 
@@ -84,8 +93,16 @@ class SimulatedQueue:
 
     def expected(self, moment: float) -> float:
         """Return how many arrivals are expected by then, in whole ones and parts of one."""
-        subsided = -expm1(min(0.0, self.now + self.lull_s - moment) / self.rush_s)
-        return self.rate_per_s * self.rush_s * subsided
+        if self.closed is None or moment <= self.closed.begins_at:
+            return self._come_in(moment - self.now - self.lull_s, self.rush_s)
+        begins_at, ends_at = self.closed
+        before = self._come_in(begins_at - self.now - self.lull_s, self.rush_s)
+        steady = self.rate_per_s * (min(moment, ends_at) - begins_at)
+        return before + steady + self._come_in(moment - ends_at, LASTING_RUSHES * self.rush_s)
+
+    def _come_in(self, seconds: float, rush_s: float) -> float:
+        """Return how many are expected within a time, in `rush_s` of which their rate falls."""
+        return self.rate_per_s * rush_s * -expm1(min(0.0, -seconds) / rush_s)
 
     def begun(self, moment: float) -> int:
         """Return how many of the known starts will have happened before then."""
@@ -96,11 +113,19 @@ class SimulatedQueue:
         return self._arrives_at(len(self.starts))
 
     def _arrives_at(self, index: int) -> float:
-        most = self.rate_per_s * self.rush_s
-        ahead = index - self.view.count + 1
-        if ahead >= most:
-            return inf
-        return self.now + self.lull_s - self.rush_s * log1p(-ahead / most)
+        ahead = float(index - self.view.count + 1)
+        if self.closed is None or ahead < self.expected(self.closed.begins_at):
+            return self.now + self.lull_s + self._in_which(ahead, self.rush_s)
+        ends_at = self.closed.ends_at
+        by_end = self.expected(ends_at)
+        if ahead <= by_end:
+            return ends_at - (by_end - ahead) / self.rate_per_s
+        return ends_at + self._in_which(ahead - by_end, LASTING_RUSHES * self.rush_s)
+
+    def _in_which(self, ahead: float, rush_s: float) -> float:
+        """Return the time in which so many come; inf for never."""
+        most = self.rate_per_s * rush_s
+        return inf if ahead >= most else -rush_s * log1p(-ahead / most)
 
     def job(self, index: int) -> Job:
         """Return the job at that place; beyond the known heads a stand-in."""
@@ -126,7 +151,9 @@ class SimulatedQueue:
         return first_at + share * (self.now - first_at)
 
 
-def lines_of(model: ModelView, now: float, watched_s: float = inf) -> list[SimulatedQueue]:
+def lines_of(
+    model: ModelView, now: float, watched_s: float = inf, closed: Closed | None = None
+) -> list[SimulatedQueue]:
     """Return the lines of a model: of the lanes with waiting or expected jobs."""
     flows = dict(model.flows)
     views = {view.lane: view for view in model.waiting}
@@ -139,10 +166,13 @@ def lines_of(model: ModelView, now: float, watched_s: float = inf) -> list[Simul
     lasting_s = LASTING_SHARE * min(now - longest.oldest_at, watched_s)
     rush_s = max(LEAST_RUSH_S, min(max(RUSH_S, lasting_s), RUSH_SHARE * watched_s))
     several = len(flows) > 1
-    return [
+    lines = [
         _line(model.name, views[lane], now, flows.get(lane, NO_ARRIVALS), rush_s, several=several)
         for lane in sorted(views, key=rank)
     ]
+    for line in lines:
+        line.closed = closed
+    return lines
 
 
 def _line(

@@ -16,6 +16,7 @@ from queueing.planning.board_states import CopyState, ModelState
 from queueing.planning.dispatch import spent
 from queueing.planning.estimates import Usual
 from queueing.planning.lanes import cost, lanes_of, levelled
+from queueing.planning.rests import next_quiet
 from queueing.planning.simulated_fleet import (
     began,
     ended,
@@ -31,7 +32,7 @@ from queueing.planning.simulated_fleet import (
     usual_load_s,
     world_of,
 )
-from queueing.planning.simulated_queue import HEADS, SimulatedQueue, Started, lines_of
+from queueing.planning.simulated_queue import HEADS, Closed, SimulatedQueue, Started, lines_of
 from queueing.planning.space import lacking_mb, places_for, spare_mb
 from queueing.planning.time_left import has_time
 
@@ -59,7 +60,7 @@ class Simulation:
         self.lines = {
             (line.model, line.view.lane): line
             for model in world.models.values()
-            for line in lines_of(model, world.now, world.watched_s)
+            for line in lines_of(model, world.now, world.watched_s, _closed(world, model))
         }
         self.over = False
         self.cut_short = False
@@ -389,6 +390,17 @@ class Simulation:
         if line.rate_per_s > 0 and key not in self._coming:
             self._coming.add(key)
             heappush(self._events, (line.next_arrival_at(), _CAME, *key))
+
+
+def _closed(world: World, model: ModelView) -> Closed | None:
+    """Return when next no host can serve a model because all have quiet hours, None for never."""
+    hosts = {world.backends[name].host for name in model.backends if name in world.backends}
+    spans = [next_quiet(world.hosts[name], world.now) for name in hosts]
+    begins_at = max((span[0] for span in spans if span is not None), default=inf)
+    ends_at = min((span[1] for span in spans if span is not None), default=inf)
+    if None in spans or begins_at >= ends_at:
+        return None
+    return Closed(max(begins_at, world.now), ends_at)
 
 
 def _key(copy: Copy) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from queueing.core.jobs import Job
 from queueing.core.world import BackendView, Flow, ModelView, Residency, World
 from queueing.planning.estimates import Usual
 from queueing.planning.forecast import Forecast
-from queueing.planning.simulated_queue import Started, lines_of
+from queueing.planning.simulated_queue import Closed, Started, lines_of
 from tests.queueing.worlds import GB, NOW, copy, jobs, line, model, world
 
 TWO_BACKENDS = (BackendView(name="b1", host="h1"), BackendView(name="b2", host="h1"))
@@ -100,6 +100,33 @@ def test_a_line_that_has_grown_for_long_goes_on_growing() -> None:
     (just_started,) = lines_of(crowded, NOW, watched_s=30.0)
     assert hot.count(NOW + 3600.0) - 100 == 155
     assert just_started.count(NOW + 3600.0) - 100 == 12
+
+
+def test_people_go_on_asking_while_hosts_have_quiet_hours() -> None:
+    """Promises over a night would leave out those who come during it, and be hours too early."""
+    closed = Closed(NOW + 600.0, NOW + 4200.0)
+    (always,) = lines_of(model("hot", rate_per_s=0.1), NOW)
+    (hot,) = lines_of(model("hot", rate_per_s=0.1), NOW, closed=closed)
+    assert hot.count(closed.begins_at) == always.count(closed.begins_at) == 22
+    assert hot.count(closed.ends_at) == 22 + 360
+    assert hot.count(closed.ends_at + 240.0) == 22 + 360 + 21, "it subsides slowly afterwards"
+
+
+@pytest.mark.parametrize("begins_s", [0.0, 100.0, 100_000.0])
+@pytest.mark.parametrize("rate_per_s", [0.0137, 0.37, 1.7])
+def test_arrivals_over_quiet_hours_come_when_they_are_counted(
+    rate_per_s: float, begins_s: float
+) -> None:
+    """A forecast would stand still at a moment for which none is due, or start jobs not there yet."""
+    closed = Closed(NOW + begins_s, NOW + begins_s + 600.0)
+    (hot,) = lines_of(model("hot", rate_per_s=rate_per_s), NOW, closed=closed)
+    last_at = NOW
+    while (at := hot.next_arrival_at()) < inf and len(hot.starts) < 1000:
+        assert at >= last_at
+        assert hot.count(at) == len(hot.starts) + 1 == pytest.approx(hot.expected(at), abs=1e-4)
+        hot.starts.append(Started(at, "b1"))
+        last_at = at
+    assert len(hot.starts) >= min(1000, hot.count(inf) - 1), "the last may be for ever on its way"
 
 
 def test_a_place_behind_the_last_is_told_where_nobody_else_is_expected() -> None:
