@@ -12,6 +12,7 @@ import subprocess
 import sys
 import venv
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -48,6 +49,8 @@ CHECKS: dict[str, list[str]] = {
         *("--dist", "loadfile", "--no-loadscope-reorder"),
     ],
 }
+# One after another beside the tests, whose processes often wait for each other.
+BESIDE = ("types", "imports", "docs")
 
 NO_PIP = """\
 This Python cannot make virtual environments: its module ensurepip is missing.
@@ -81,7 +84,17 @@ def usher(arguments: Sequence[str]) -> int:
 def check(_: Sequence[str]) -> int:
     """Check everything: format, lint, types, import rule, tests."""
     prepare("dev")
-    failed = [name for name, command in CHECKS.items() if run(command) != 0]
+    aside = ThreadPoolExecutor(max_workers=1)
+    try:
+        beside = {name: aside.submit(run_and_tell, CHECKS[name]) for name in BESIDE}
+        status = {name: run(CHECKS[name]) for name in CHECKS if name not in beside}
+        told = {name: running.result() for name, running in beside.items()}
+    finally:  # Ctrl-C has ended what runs; no other begins
+        aside.shutdown(cancel_futures=True)
+    status |= {name: ended for name, (ended, _) in told.items()}
+    failed = [name for name in CHECKS if status[name] != 0]
+    for name in (name for name in failed if name in told):
+        print(f"\n{name}:\n{told[name][1]}", flush=True)
     if failed:
         print(f"check: failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
@@ -186,6 +199,27 @@ def run(arguments: Sequence[str]) -> int:
     """Run the environment's Python in the repository; return its exit status."""
     command = [str(PYTHON), *arguments]
     return subprocess.run(command, cwd=ROOT, check=False, env=environment()).returncode
+
+
+def run_and_tell(arguments: Sequence[str]) -> tuple[int, str]:
+    """Run the environment's Python beside another; return its status and what it said.
+
+    What it said is shown at once, in one piece, if all went well.
+    """
+    ended = subprocess.run(
+        [str(PYTHON), *arguments],
+        cwd=ROOT,
+        check=False,
+        env=environment() | {"PYTHONIOENCODING": "utf-8"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+    )
+    if ended.returncode == 0:
+        print(f"\n{ended.stdout}", end="", flush=True)
+    return ended.returncode, ended.stdout
 
 
 def environment() -> dict[str, str]:

@@ -23,13 +23,19 @@ from bot.runtime import logs
 # Begun first, so that no worker is left alone with one of them while the others have nothing to do.
 LONG = (
     "chaos/test_chaos.py",
-    "bot/platforms/web/test_web_page.py",
-    "contracts/test_backend.py",
-    "bot/platforms/telegram/test_telegram_app.py",
-    "backends/test_films.py",
+    "processes/test_cluster.py",
     "fuzz/test_media.py",
-    "bot/chat/delivery/test_delivery_on_discord.py",
+    "contracts/test_backend.py",
     "processes/test_killed.py",
+    "bot/platforms/web/test_web_page.py",
+    "bot/platforms/telegram/test_telegram_app.py",
+    "queueing/test_schedule.py",
+    "chaos/test_cluster_chaos.py",
+    "processes/test_joining.py",
+    "bot/demo/test_demo.py",
+    "bot/platforms/web/operator/test_operator_page.py",
+    "backends/test_films.py",
+    "bot/chat/delivery/test_delivery_on_discord.py",
     "bot/platforms/telegram/test_telegram_albums.py",
     "processes/test_sick_servers.py",
     "bot/chat/commands/test_chat_settings_on_chats.py",
@@ -40,7 +46,6 @@ LONG = (
     "test_wheel.py",
     "simulation/test_soak.py",
     "bot/chat/delivery/test_edits.py",
-    "queueing/test_schedule.py",
 )
 TESTS = Path(__file__).parent
 pytest_plugins = ["tests.postgres"]

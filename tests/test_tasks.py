@@ -136,6 +136,27 @@ def test_an_old_python_is_told_in_a_sentence(
     assert "needs Python 3.11 or newer" in capsys.readouterr().out
 
 
+# A check that says its name and ends with its status.
+NOTES = "import sys; print('says', *sys.argv[1:]); sys.exit(int(sys.argv[2]))"
+
+
+@pytest.mark.parametrize("wrong", ["", "lint", "types", "docs", "tests"])
+def test_checks_run_beside_the_tests_and_each_failure_is_told(
+    wrong: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A mistake in types would be lost among the dots of eleven thousand tests."""
+    made = {name: ["-c", NOTES, name, str(int(name == wrong))] for name in tasks.CHECKS}
+    monkeypatch.setattr(tasks, "CHECKS", made)
+    monkeypatch.setattr(tasks, "PYTHON", sys.executable)
+    monkeypatch.setattr(tasks, "prepare", lambda _: None)
+    assert tasks.main(["check"]) == int(bool(wrong))
+    shown = capfd.readouterr()
+    assert [shown.out.count(f"says {name} ") for name in tasks.CHECKS] == [1] * len(tasks.CHECKS)
+    assert shown.err == (f"check: failed: {wrong}\n" if wrong else "")
+    if wrong in tasks.BESIDE:
+        assert shown.out.endswith(f"{wrong}:\nsays {wrong} 1\n\n")
+
+
 def test_help_lists_every_task_and_an_unknown_one_shows_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -88,11 +88,11 @@ def test_a_running_job_waits_for_no_others() -> None:
 class Ticking:
     """A clock that goes on with every look, as a real one does."""
 
-    at: float = 1000.0
+    looks: int = 0
 
     def now(self) -> float:
-        self.at += 1e-6
-        return self.at
+        self.looks += 1
+        return 1000.0 + asyncio.get_running_loop().time() + 1e-6 * self.looks
 
 
 def test_a_turn_that_was_free_was_not_waited_for() -> None:
