@@ -113,7 +113,9 @@ async def _run_all(
 async def _recorded(
     there: Installation, database: Database, queue: JobQueue, watch: Stopwatch
 ) -> AsyncIterator[None]:
-    recorder = HistoryRecorder(StoredHistory(database), queue.promises, there.clock, keep_s=1e9)
+    recorder = HistoryRecorder(
+        StoredHistory(database), queue.promises, there.clock, keep_s=lambda: 1e9
+    )
     queue.events.subscribe(watch.timed(recorder.on_event))
     queue.hosts.subscribe(recorder.on_hosts)
     writing = asyncio.create_task(_writing(recorder, watch))

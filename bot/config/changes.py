@@ -1,7 +1,7 @@
 """What a reload may change while the bot runs, and how two configurations differ in that. Pure.
 
-A setting is applied only if it is listed here; every other difference needs a restart and is named,
-so no setting that is added later can be ignored silently.
+A setting is applied only if it is listed here. Every other difference needs a restart and is named;
+why it does is listed as well, so that no setting that is added later can be forgotten.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,20 +19,13 @@ APPLIED: frozenset[Place] = frozenset(
         ("hosts",),
         ("models",),
         ("timezone",),
-        ("scheduling", "patience"),
-        ("scheduling", "age_limit_s"),
-        ("scheduling", "gate"),
-        ("scheduling", "replicate"),
-        ("scheduling", "replicate_ratio"),
+        ("scheduling",),
         ("admins",),
         ("roles",),
-        ("limits", "open_per_person"),
-        ("limits", "in_line_per_person"),
-        ("limits", "embeddings_open"),
-        ("limits", "per_hour"),
-        ("limits", "gpu_seconds_per_day"),
-        ("limits", "lane"),
-        ("limits", "busy_after_s"),
+        ("limits",),
+        ("waiting",),
+        ("retention", "days"),
+        ("retention", "history"),
         ("rooms",),
         ("styles",),
         ("defaults",),
@@ -43,6 +36,16 @@ APPLIED: frozenset[Place] = frozenset(
     }
 )
 """The places whose settings a running bot takes over; `*` stands for any name."""
+
+RESTART: Mapping[Place, str] = {
+    ("database",): "everything the bot knows is in it",
+    ("retention", "size"): "the file's bound is set as it is opened",
+    ("cluster",): "all processes of a cluster must have agreed on it",
+    ("chats",): "a chat is signed in to, and its page served, as it is started",
+    ("api",): "its programs are connected to what was opened at the start",
+    ("metrics",): "it is read where it was opened at the start",
+}
+"""The other places, and why they need a restart; what `APPLIED` names within them does not."""
 
 
 def merged(now: Config, new: Config) -> Config:

@@ -6,7 +6,7 @@ runs where the queue is held, so a database that another process has taken over 
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from bot.history.batch import HistoryBatch
@@ -47,7 +47,12 @@ class HistoryRecorder:
     """Subscribe `on_event` and `on_hosts`, and `run` it."""
 
     def __init__(
-        self, history: StoredHistory, promises: KeptPromises, clock: Clock, *, keep_s: float
+        self,
+        history: StoredHistory,
+        promises: KeptPromises,
+        clock: Clock,
+        *,
+        keep_s: Callable[[], float],
     ) -> None:
         self._history = history
         self._promises = promises
@@ -148,7 +153,7 @@ class HistoryRecorder:
         if self._expired_at is not None and now < self._expired_at + _EXPIRE_EVERY_S:
             return
         try:
-            await self._history.expire(now, self._keep_s)
+            await self._history.expire(now, self._keep_s())
             self._expired_at = now
         except StoreError as error:
             log.warning("old history is deleted later: %s", error)

@@ -5,7 +5,7 @@ memory of the process that serves it, and counts there: a restart begins with an
 """
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from bot.people.users import HOUR_S
@@ -49,22 +49,23 @@ def free_at(sent: Sequence[tuple[float, int]], size: int, most: int) -> float | 
 
 
 class Received:
-    """Counts what people send to a page; `most_mb` an hour each, None for no limit."""
+    """Counts what people send to a page; `most_mb()` an hour each, None for no limit."""
 
-    def __init__(self, most_mb: int | None, clock: Clock) -> None:
-        self._most = None if most_mb is None else most_mb * _MB
+    def __init__(self, most_mb: Callable[[], int | None], clock: Clock) -> None:
+        self._most_mb = most_mb
         self._clock = clock
         self._sent: defaultdict[str, deque[tuple[float, int]]] = defaultdict(deque)
 
     def fits_at(self, user: str, size: int) -> float | None:
         """Return when that many more bytes of a person fit in, None for now."""
-        if self._most is None or not size:
+        most_mb = self._most_mb()
+        if most_mb is None or not size:
             return None
-        return free_at(self._of(user), size, self._most)
+        return free_at(self._of(user), size, most_mb * _MB)
 
     def note(self, user: str, size: int) -> None:
         """Count bytes that were stored."""
-        if size and self._most is not None:
+        if size and self._most_mb() is not None:
             self._of(user).append((self._clock.now(), size))
 
     def _of(self, user: str) -> deque[tuple[float, int]]:

@@ -1,5 +1,6 @@
 """How much a person may ask for, held against each request in the moment it is accepted."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -88,7 +89,7 @@ class RequestLimits:
     access: Access
     received: ReceivedBytes
     clock: Clock
-    waits: LongestWaits = LongestWaits()
+    waits: Callable[[], LongestWaits] = LongestWaits
 
     async def submit(self, asking: Asking, new: NewJob, *, continues: bool = False) -> Job:
         """Accept a job in its person's lane. Raises `Declined` and `Refused`.
@@ -111,7 +112,7 @@ class RequestLimits:
                 new,
                 lane=LATER if asking.later else own.lane,
                 due_at=asking.due_at,
-                wait_s=self.waits.of(asking),
+                wait_s=self.waits().of(asking),
             )
             return await self.submitter.submit(placed, limits=admission)
         except LimitReached as reached:

@@ -29,7 +29,7 @@ from bot.people.access import Access
 from bot.platforms.web.operator.picture import OperatorPicture
 from bot.queue.service import QueueService
 from bot.requests.admission import AdmissionService
-from bot.requests.limits import RequestLimits
+from bot.requests.limits import LongestWaits, RequestLimits
 from bot.requests.model_choice import Defaults
 from bot.runtime.bot_records import BotRecords
 from bot.runtime.enhancer import Enhancer
@@ -81,7 +81,7 @@ def fittings(given: Groundwork) -> Fittings:
         originals=stored.links,
         past=stored.past,
         operator=lambda: OperatorPicture(operator_records(given), queue.jobs, given.posts),
-        files_per_hour_mb=given.config.limits.files_per_hour_mb,
+        files_per_hour_mb=lambda: given.config.limits.files_per_hour_mb,
     )
 
 
@@ -103,6 +103,10 @@ def admission(given: Groundwork) -> AdmissionService:
 
 def _limits(given: Groundwork) -> RequestLimits:
     queue = given.queue
+
+    def waits() -> LongestWaits:
+        return given.config.waiting.longest()
+
     return RequestLimits(
         submitter=queue.submitter,
         jobs=queue.jobs,
@@ -111,7 +115,7 @@ def _limits(given: Groundwork) -> RequestLimits:
         access=given.access,
         received=given.stored.received,
         clock=given.clock,
-        waits=given.config.waiting.longest(),
+        waits=waits,
     )
 
 

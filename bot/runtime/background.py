@@ -5,7 +5,7 @@ Each runs until it is cancelled, and no failure of one ends another.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol
 
@@ -97,14 +97,14 @@ async def tidy(
     jobs: Upkeep,
     chat_log: KeptLog,
     clock: Clock,
-    retention: RetentionConfig,
+    retention: Callable[[], RetentionConfig],
 ) -> None:
     """Delete what retention no longer keeps: once an hour, and as soon as much has been added."""
-    much_mb = max(_MUCH_LEAST_MB, retention.size_mb // 20)
     while True:
-        used_mb = 0
+        used_mb, kept = 0, retention()
+        much_mb = max(_MUCH_LEAST_MB, kept.size_mb // 20)
         try:
-            await delete_expired(jobs, chat_log, retention, clock.now())
+            await delete_expired(jobs, chat_log, kept, clock.now())
             used_mb = await database.used_mb()
         except Exception:
             log.exception("retention failed; it is tried again")

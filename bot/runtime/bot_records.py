@@ -6,7 +6,6 @@ from bot.chat.delivery.links import Links, key_of
 from bot.chat.records.stored_link_ends import StoredLinkEnds
 from bot.chat.records.stored_log import StoredLog
 from bot.chat.records.stored_records import StoredRecords
-from bot.config.load import Config
 from bot.gateway.jobs.hooks import derived_key
 from bot.gateway.stored_attendance import StoredAttendance
 from bot.history.stored_history import StoredHistory
@@ -19,6 +18,7 @@ from bot.people.stored_invites import StoredInvites
 from bot.people.stored_people import StoredPeople
 from bot.people.stored_received import StoredReceived
 from bot.people.stored_uploads import StoredUploads
+from bot.runtime.in_force import InForce
 from bot.runtime.past_pictures import ResultPictures
 from queueing.core.ports import Clock
 from queueing.store import Database, StoredFiles
@@ -44,11 +44,11 @@ class BotRecords:
     usage: StoredUsage
 
 
-async def read_records(database: Database, config: Config, clock: Clock) -> BotRecords:
+async def read_records(database: Database, in_force: InForce, clock: Clock) -> BotRecords:
     """Return the bot's records; reads what is kept in memory. Raises `StoreError`."""
-    records, web = StoredRecords(database), config.chats.web
+    records, web = StoredRecords(database), in_force.config.chats.web
     key = await key_of(records)
-    links = _links(database, config, clock, key)
+    links = _links(database, in_force, clock, key)
     return BotRecords(
         records=records,
         people=StoredPeople(database),
@@ -61,14 +61,14 @@ async def read_records(database: Database, config: Config, clock: Clock) -> BotR
         past=ResultPictures(StoredFiles(database), links),
         hook_key=derived_key(key),
         attendance=StoredAttendance(database),
-        received=StoredReceived(database, config.limits.files_per_hour_mb, clock),
+        received=StoredReceived(database, lambda: in_force.config.limits.files_per_hour_mb, clock),
         history=StoredHistory(database),
         usage=StoredUsage(database),
     )
 
 
-def _links(database: Database, config: Config, clock: Clock, key: bytes) -> Links:
-    web = config.chats.web
+def _links(database: Database, in_force: InForce, clock: Clock, key: bytes) -> Links:
+    web = in_force.config.chats.web
     return Links(
         StoredFiles(database),
         StoredLinkEnds(database),
@@ -76,5 +76,5 @@ def _links(database: Database, config: Config, clock: Clock, key: bytes) -> Link
         clock,
         key=key,
         page=web.page() if web and web.url else None,
-        days=config.retention.days,
+        days=lambda: in_force.config.retention.days,
     )

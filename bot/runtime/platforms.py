@@ -41,7 +41,7 @@ class Fittings:
     originals: Originals | None = None
     past: PastPictures | None = None
     operator: Callable[[], OperatorPicture] | None = None
-    files_per_hour_mb: int | None = None
+    files_per_hour_mb: Callable[[], int | None] = lambda: None
     shard: int | None = None
     held: Held = always
 

@@ -127,10 +127,15 @@ def upkeep(
 
     Programs' jobs are seen to their end here, once for all processes that serve the API.
     """
-    chat_log, retention = given.stored.chat_log, setup.in_force.config.retention
     parts.queue.hosts.subscribe(parts.lookout.on_hosts)
     return (
-        tidy(parts.database, parts.store, chat_log, setup.clock, retention),
+        tidy(
+            parts.database,
+            parts.store,
+            given.stored.chat_log,
+            setup.clock,
+            lambda: setup.in_force.config.retention,
+        ),
         parts.lookout.run(),
         _recorder(setup, parts, given).run(),
         *_endings(given),
@@ -143,7 +148,7 @@ def _recorder(setup: BotSetup, parts: QueueParts, given: Groundwork) -> HistoryR
         given.stored.history,
         parts.queue.promises,
         setup.clock,
-        keep_s=setup.in_force.config.retention.history_s,
+        keep_s=lambda: setup.in_force.config.retention.history_s,
     )
     parts.queue.events.subscribe(made.on_event)
     parts.queue.hosts.subscribe(made.on_hosts)

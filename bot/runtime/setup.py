@@ -86,7 +86,7 @@ class BotSetup:
             in_force=self.in_force,
             clock=self.clock,
             queue=queue,
-            stored=await read_records(database, self.in_force.config, self.clock),
+            stored=await read_records(database, self.in_force, self.clock),
             instruments=None if meters is None else meters.instruments,
         )
 

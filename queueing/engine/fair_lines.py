@@ -4,13 +4,13 @@ The planner is shown the same moments of arrival at the same places as without t
 its turn when is decided as ever, and only whose job takes a turn is another matter.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent
 from queueing.core.ports import Clock
-from queueing.core.storage import Line, Lines, StartOrder
+from queueing.core.storage import Line, Lines, QuarterUse, StartOrder
 from queueing.core.world import Rules
 from queueing.engine.durations import Times
 from queueing.engine.fleet import Fleet
@@ -38,7 +38,7 @@ class _Ordered:
 
 
 class FairLines:
-    """`Lines` in fair order, for a queue whose rules say so."""
+    """`Lines` in fair order once it has begun, for rules that say so; otherwise as they are."""
 
     def __init__(
         self, lines: Lines, *, fleet: Fleet, times: Times, clock: Clock, rules: Rules
@@ -56,10 +56,41 @@ class FairLines:
         self._key_of: dict[int, _Key] = {}  # of the jobs in order
         self._per_line = 1
         self._put_first: set[int] = set()
+        self.is_on = False
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the rules say so."""
+        return self._rules.order == "fair"
+
+    def begin(self, used: Iterable[QuarterUse], running: Iterable[Job]) -> None:
+        """Put lines in order from now on, by what people used of late and what runs."""
+        self.is_on = True
+        self.use.restore(used)
+        for job in running:
+            self.began(job)
+
+    def _leave_off(self) -> None:
+        """Leave lines in the order of arrival, and forget what was counted."""
+        self.is_on = False
+        self.use = RecentUse(self._rules.lane_weights)
+        for state in (self._ordered, self._overtakers, self._busy_until, self._late_since):
+            state.clear()
+        self._key_of.clear()
+        self._put_first.clear()
+
+    def follow(self, rules: Rules) -> None:
+        """Order by other rules; what was used until now counts as it did."""
+        self._rules = rules
+        self.use.weigh(rules.lane_weights)
+        self._ordered.clear()
+        self._key_of.clear()
+        if self.is_on and not self.is_wanted:
+            self._leave_off()
 
     def on_event(self, event: Event) -> None:
         """Follow what starts and ends."""
-        if not isinstance(event, JobChanged):
+        if not self.is_on or not isinstance(event, JobChanged):
             return
         match event.event:
             case JobEvent.START:
@@ -93,6 +124,8 @@ class FairLines:
 
     async def lines(self, now: float, *, per_line: int) -> list[Line]:
         """Return every line with its first startable jobs in fair order."""
+        if not self.is_on:
+            return await self._lines.lines(now, per_line=per_line)
         self._per_line = per_line
         found = await self._lines.lines(now, per_line=max(WINDOW, per_line))
         keys = {(line.model, line.lane) for line in found}
@@ -202,6 +235,8 @@ class FairLines:
 
     async def positions(self, job_ids: Sequence[int]) -> Mapping[int, int]:
         """Return 1 + the number of jobs that wait and start first in the same model and lane."""
+        if not self.is_on:
+            return await self._lines.positions(job_ids)
         await self.lines(self._clock.now(), per_line=self._per_line)
         positions = dict(await self._lines.positions(job_ids))
         for job_id in positions.keys() & self._key_of.keys():

@@ -33,6 +33,10 @@ class RecentUse:
         self.changed: dict[str, int] = {}
         self.changes = 0
 
+    def weigh(self, weights: Mapping[str, int]) -> None:
+        """Count what begins from now on by other weights."""
+        self._weights = weights
+
     def restore(self, quarters: Iterable[QuarterUse]) -> None:
         """Take what was used before this run; it counts as of the normal lane."""
         for each in quarters:

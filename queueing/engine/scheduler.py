@@ -96,7 +96,7 @@ class Router:
         if event.entered is not None:
             self._deep_lines.touch(event.entered)
             self.moved(event.entered)
-        if self._fair is not None:
+        if self._fair is not None and self._fair.is_on:
             self._reordered(event)
         match event.event:
             case None if self._waits_beside(event.job):
@@ -137,7 +137,7 @@ class Router:
 
     def put_first(self, job: Job) -> None:
         """Announce that an admin has moved a job to the front of its line."""
-        if self._fair is not None:
+        if self._fair is not None and self._fair.is_on:
             self._fair.put_first(job)
         self.moved(job.model)
 

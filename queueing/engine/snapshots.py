@@ -78,7 +78,7 @@ class Snapshots:
 
     def real(self, plan: Plan) -> Plan:
         """Return a plan whose starts are of the jobs as they are: a fair order moves their moments."""
-        if self._fair is None or not plan.starts:
+        if self._fair is None or not self._fair.is_on or not plan.starts:
             return plan
         starts = (replace(start, job=self._fair.real(start.job)) for start in plan.starts)
         return replace(plan, starts=tuple(starts))

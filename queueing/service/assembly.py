@@ -80,7 +80,7 @@ class Engine:
     processor: Processor
     snapshots: Snapshots
     router: Router
-    fair: FairLines | None
+    fair: FairLines
     later: Later
 
 
@@ -103,8 +103,7 @@ def assemble(given: Given) -> tuple[Engine, Answers]:
     """Return the parts of a queue, none of them at work yet."""
     engine = _engine(given, _knowledge(given))
     answers = _answers(given, engine)
-    if engine.fair is not None:
-        given.bus.subscribe(engine.fair.on_event)
+    given.bus.subscribe(engine.fair.on_event)
     given.bus.subscribe(engine.router.on_event)
     given.bus.subscribe(answers.moments.on_event)
     given.bus.watch_fleet(engine.router.wake)
@@ -152,7 +151,8 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         effects=given.bus,
         runner=given.runner,
     )
-    fair, later = _fair_lines(given, known), Later(fleet, times)
+    fair = FairLines(store, fleet=fleet, times=times, clock=clock, rules=given.rules)
+    later = Later(fleet, times)
     snapshots = Snapshots(
         lines=store,
         fleet=fleet,
@@ -193,14 +193,6 @@ def _engine(given: Given, known: Knowledge) -> Engine:
     )
 
 
-def _fair_lines(given: Given, known: Knowledge) -> FairLines | None:
-    if given.rules.order == "fifo":
-        return None
-    return FairLines(
-        given.store, fleet=known.fleet, times=known.times, clock=given.clock, rules=given.rules
-    )
-
-
 def _answers(given: Given, engine: Engine) -> Answers:
     store, clock, fleet, times = given.store, given.clock, engine.fleet, engine.times
     intake = Intake(
@@ -235,7 +227,7 @@ def _answers(given: Given, engine: Engine) -> Answers:
         ),
         reports=Reports(
             jobs=store,
-            lines=engine.fair or store,
+            lines=engine.fair,
             fleet=fleet,
             router=engine.router,
             eta=eta,

@@ -6,12 +6,13 @@ ended and its memory is free, so that no job is lost by it.
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
-from queueing.core.errors import BackendError
+from queueing.core.errors import BackendError, StoreError
 from queueing.core.ports import Backend
+from queueing.core.storage import QuarterUse
 from queueing.core.world import Residency, Rules
 from queueing.engine.loader import UNLOAD_S
 from queueing.service.assembly import Engine, Given
@@ -37,6 +38,7 @@ class Reconfiguration:
 
     def __init__(self, given: Given, engine: Engine, reports: Reports) -> None:
         self._engine = engine
+        self._store = given.store
         self._reports = reports
         self._backends = given.backends
         self._changed = given.bus.fleet_changed
@@ -67,6 +69,7 @@ class Reconfiguration:
         pin_configured(engine.fleet)
         engine.times.forget_tables()
         engine.snapshots.follow(rules)
+        engine.fair.follow(rules)
         self._reports.weigh(rules.lane_weights)
         engine.health.follow(made)
         engine.router.reconsider()
@@ -75,10 +78,12 @@ class Reconfiguration:
         self._look.set()
 
     async def run(self) -> None:
-        """Close servers that are no longer needed, until cancelled."""
+        """Close servers that are no longer needed, until cancelled; begin with a fair order."""
         while True:
             await self._look.wait()
             self._look.clear()
+            if self._engine.fair.is_wanted and not self._engine.fair.is_on:
+                await self._order_fairly()
             unfit = self._engine.fleet.expel()
             for name in [name for name in self._kept if not self._is_at_work(name)]:
                 await self._drop(name)
@@ -86,6 +91,17 @@ class Reconfiguration:
                 self._leaving.remove(each)
                 await _close(each)
             self._unsettled = bool(unfit or self._kept or self._leaving)
+
+    async def _order_fairly(self) -> None:
+        """Have the lines ordered by what each person has used until now."""
+        used: Sequence[QuarterUse] = ()
+        try:
+            used = await self._store.gpu_quarters(0.0)
+        except StoreError as error:
+            log.warning("what people used of late is not known; it counts from now: %s", error)
+        running = [slot.job for slot in self._engine.fleet.slots.values()]
+        self._engine.fair.begin(used, running)
+        self._engine.router.reconsider()
 
     # ------------------------------------------------------------ what is gone
 

@@ -27,10 +27,8 @@ async def recover(store: Store, engine: Engine, work: asyncio.TaskGroup) -> None
     noted = await _noted_copies(store, fleet)
     pin_configured(fleet)
     running = await store.processing()
-    if engine.fair is not None:
-        engine.fair.use.restore(await store.gpu_quarters(0.0))
-        for job in running:
-            engine.fair.began(job)
+    if engine.fair.is_wanted:
+        engine.fair.begin(await store.gpu_quarters(0.0), running)
     for job in running:
         log.info("job %d was running on %s; asking there for it", job.id, job.backend)
         engine.processor.recover(job, work)

@@ -180,12 +180,12 @@ async def test_bytes_of_an_hour_are_counted_together(two: Two) -> None:
     """A person could send as much for each process that accepts requests."""
     clock = _SetClock()
     results = await two.overlapping(
-        lambda database: StoredReceived(database, 10, clock).take("ada", 6 * MB),
-        lambda database: StoredReceived(database, 10, clock).take("ada", 6 * MB),
+        lambda database: StoredReceived(database, lambda: 10, clock).take("ada", 6 * MB),
+        lambda database: StoredReceived(database, lambda: 10, clock).take("ada", 6 * MB),
     )
     (full,) = [each for each in results if isinstance(each, HourFull)]
     assert full.free_at == clock.at + HOUR_S
-    one, other = [StoredReceived(each, 10, clock) for each in (two.one, two.other)]
+    one, other = [StoredReceived(each, lambda: 10, clock) for each in (two.one, two.other)]
     assert await other.take("bob", 10 * MB) is not None
     more = await other.take("ada", 4 * MB)
     await one.give_back(more)

@@ -42,7 +42,7 @@ class Links:
     """Makes links and validates them. Implements `SignedLinks`.
 
     `page` is the page's address with a slash at its end, or None if links cannot be followed from
-    elsewhere: then none are made. They end `days` after their job. `key` is `key_of` the database.
+    elsewhere: then none are made. They end `days()` after their job. `key` is `key_of` the database.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Links:
         *,
         key: bytes,
         page: str | None,
-        days: float,
+        days: Callable[[], float],
     ) -> None:
         self._files = files
         self._ends = ends
@@ -70,7 +70,7 @@ class Links:
 
     async def paths(self, job: Job) -> Callable[[int], str]:
         """Return what makes the path of a link to each file of a job, counted from 1."""
-        until = int((job.finished_at or job.queued_at) + self._days * _DAY_S)
+        until = int((job.finished_at or job.queued_at) + self._days() * _DAY_S)
         ends = await self._ends.of(job.id)
 
         def path(number: int) -> str:

@@ -81,7 +81,7 @@ class Calls:
         self._clock = clock
         self._respond = respond
         self._posted = posted
-        self._received = received or Received(None, clock)
+        self._received = received or Received(lambda: None, clock)
         self._callers: dict[str, _Caller] = {}
         self._uploads: OrderedDict[tuple[str, str], File] = OrderedDict()
 

@@ -81,7 +81,7 @@ class Web:
         people: WebPeople | None = None,
         names: Collection[str] = (),
         proxies: Collection[str] = (),
-        files_per_hour_mb: int | None = None,
+        files_per_hour_mb: Callable[[], int | None] = lambda: None,
         log: ChatLog | None = None,
         overview: Callable[[], Sequence[ModelLine]] | None = None,
         is_admin: Callable[[str], bool] | None = None,

@@ -46,7 +46,7 @@ class Recording:
         database = await open_database(self.installation.url, migrations=(MIGRATIONS,), inline=True)
         async with self.installation.queue(JobStore(database)) as queue:
             history, fractions = StoredHistory(database), RunningFractions()
-            recorder = HistoryRecorder(history, queue.promises, clock, keep_s=KEPT_S)
+            recorder = HistoryRecorder(history, queue.promises, clock, keep_s=lambda: KEPT_S)
             queue.events.subscribe(recorder.on_event)
             queue.hosts.subscribe(recorder.on_hosts)
             queue.events.subscribe(fractions.on_event)
@@ -81,7 +81,9 @@ class Recording:
 
 def _forget(recorder: HistoryRecorder) -> None:
     """Have it know nothing any more, as after a kill."""
-    fresh = HistoryRecorder(recorder._history, recorder._promises, recorder._clock, keep_s=KEPT_S)
+    fresh = HistoryRecorder(
+        recorder._history, recorder._promises, recorder._clock, keep_s=lambda: KEPT_S
+    )
     recorder.__dict__.update(fresh.__dict__)
 
 

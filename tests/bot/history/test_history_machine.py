@@ -81,7 +81,7 @@ class Machine(RuleBasedStateMachine):
         self.history = FailingHistory(self.database)
         self.promises = Promises()
         clock = type("Clock", (), {"now": lambda _: self.now})()
-        self.recorder = HistoryRecorder(self.history, self.promises, clock, keep_s=EVER)
+        self.recorder = HistoryRecorder(self.history, self.promises, clock, keep_s=lambda: EVER)
         self.do(self.recorder.take_up())
 
     # ------------------------------------------------------------ what happens

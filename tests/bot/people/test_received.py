@@ -44,7 +44,7 @@ class SetClock:
 def test_a_person_sends_so_many_bytes_an_hour() -> None:
     """One person filled the disk with ten megabytes a second."""
     clock = SetClock()
-    received = Received(10, clock)
+    received = Received(lambda: 10, clock)
     assert received.fits_at("ada", 10 * MB) is None
     received.note("ada", 6 * MB)
     clock.at += 60
@@ -61,7 +61,7 @@ def test_a_person_sends_so_many_bytes_an_hour() -> None:
 def test_no_hour_holds_more(sent: list[tuple[int, int]]) -> None:
     """The hour's bound would depend on when it is looked at."""
     clock = SetClock()
-    received, taken = Received(10, clock), list[tuple[float, int]]()
+    received, taken = Received(lambda: 10, clock), list[tuple[float, int]]()
     for wait, size in sent:
         clock.at += wait
         at = received.fits_at("ada", size * MB)
@@ -76,7 +76,7 @@ def test_no_hour_holds_more(sent: list[tuple[int, int]]) -> None:
 async def test_the_page_says_that_it_was_too_much() -> None:
     """The line would be lost, or repeated for ever."""
     async with (
-        running(Web(port=0, files_per_hour_mb=1), ScriptedHandler()) as web,
+        running(Web(port=0, files_per_hour_mb=lambda: 1), ScriptedHandler()) as web,
         tab(web) as page,
     ):
         upload = web._server._calls.upload  # type: ignore[union-attr]
@@ -132,7 +132,9 @@ def test_much_that_comes_is_tidied_before_the_hour_is_over(monkeypatch: pytest.M
     async def scenario() -> int:
         database = await open_database("sqlite://", migrations=(MIGRATIONS,), inline=True)
         log, clock = StoredLog(database), SetClock()
-        tidying = asyncio.create_task(services.tidy(database, JobStore(database), log, clock, KEPT))
+        tidying = asyncio.create_task(
+            services.tidy(database, JobStore(database), log, clock, lambda: KEPT)
+        )
         await asyncio.sleep(1)
         for number in range(8):
             await _put(log, number)

@@ -85,7 +85,7 @@ def _service(
             models=queue.models,
             status=queue.status,
             access=Access((), limits or PersonLimits()),
-            received=StoredReceived(database, files_mb, clock),
+            received=StoredReceived(database, lambda: files_mb, clock),
             clock=clock,
         ),
         styles={"noir": Style(prompt="{prompt}, film noir")},
