@@ -129,6 +129,46 @@ def test_a_model_that_two_servers_offer_is_served_by_both_and_by_the_one_that_st
     run(scenario())
 
 
+async def place(queue: JobQueue, job: Job) -> int | None:
+    return (await queue.status.standings([job]))[job.id].position
+
+
+def reorder(old: Installation, queue: JobQueue, order: str) -> None:
+    rules = Rules(order="fair") if order == "fair" else Rules()
+    queue.reconfiguration.apply(old.catalog, {}, rules)
+
+
+def test_the_order_of_the_lines_changes_while_people_wait() -> None:
+    """An operator would restart the bot because one person's twenty pictures come first."""
+
+    async def scenario() -> None:
+        old = installation(FLUX)
+        async with old.queue() as queue:
+
+            async def asks(owner: str) -> Job:
+                new = old.new("flux", "cat", owner=owner)
+                return await queue.submitter.submit(new, limits=NO_LIMITS)
+
+            flood = [await asks("web:flood") for _ in range(8)]
+            await ended(queue, flood[0])
+            await running(queue, flood[1])
+            light = await asks("web:light")
+            assert await place(queue, light) == 7
+            reorder(old, queue, "fair")
+            await asyncio.sleep(0.1)
+            assert await place(queue, light) == 1
+            reorder(old, queue, "fifo")
+            await asyncio.sleep(0.1)
+            assert await place(queue, light) == 7
+            reorder(old, queue, "fair")
+            await ended(queue, light)
+            later = [await queue.jobs.get(job.id) for job in flood[3:]]
+            assert all(job is not None and not job.state.final for job in later)
+        assert not old.violations
+
+    run(scenario())
+
+
 def test_jobs_of_a_model_that_is_gone_wait_with_a_true_reason_and_go_on_when_it_is_back() -> None:
     """Requests would vanish with a line of the file, or people would not know why they wait."""
 

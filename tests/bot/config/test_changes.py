@@ -1,15 +1,22 @@
 """What a reload applies, what it names, and that it names everything else."""
 
-from collections.abc import Iterator
-from typing import Any
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin
 
 import pytest
-from hypothesis import given, reject
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
-from bot.config.changes import APPLIED, changed, merged
+from bot.config.changes import APPLIED, RESTART, changed, merged
 from bot.config.config import Config
 from bot.config.load import ConfigError, parse
+from bot.config.sameness import Place
+
+EXAMPLE = Path(__file__).parents[3] / "config.example.yaml"
+G = TypeVar("G", bound=BaseModel)
 
 CONFIG = """\
 hosts:
@@ -34,7 +41,9 @@ CHANGES: dict[tuple[str, str], tuple[list[str], list[str]]] = {
         [],
     ),
     ("roles:", "scheduling: {gate: false}\nroles:"): (["scheduling.gate"], []),
-    ("roles:", "scheduling: {order: fair}\nroles:"): ([], ["scheduling.order"]),
+    ("roles:", "scheduling: {order: fair}\nroles:"): (["scheduling.order"], []),
+    ("roles:", "waiting: {chat: 1h}\nroles:"): (["waiting.chat"], []),
+    ("per_hour: 5", "per_hour: 5, files_per_hour: 2GB"): (["limits.files_per_hour"], []),
     ("roles:", "timezone: Europe/Berlin\nroles:"): (["timezone"], []),
     ("24GB", "24GB, wake: {mac: 001a2b3c4d5e}"): (["hosts.home.wake (added)"], []),
     ("per_hour: 5", "per_hour: 6"): (["limits.per_hour"], []),
@@ -59,7 +68,10 @@ CHANGES: dict[tuple[str, str], tuple[list[str], list[str]]] = {
     ("api: {port: 8081}\n", ""): ([], ["api (removed)"]),
     ("roles:", "database: other.sqlite\nroles:"): ([], ["database"]),
     ("roles:", "cluster: {lease_s: 3}\nroles:"): ([], ["cluster.lease_s"]),
-    ("roles:", "retention: {days: 3}\nroles:"): ([], ["retention.days"]),
+    ("roles:", "retention: {days: 3, size: 3GB}\nroles:"): (
+        ["retention.days"],
+        ["retention.size"],
+    ),
     ("  web: {port: 8080}\n", ""): ([], ["chats.web (removed)"]),
 }
 
@@ -98,14 +110,103 @@ def test_what_is_applied_and_what_is_not_make_up_the_new_configuration(
     assert merged(after, before) == merged(after, merged(held, before))
 
 
-def _groups(config: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    for name, field in config.model_fields.items():
-        yield (*place, field.alias or name)
+def _below(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the groups of settings that a field may hold."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _below(inner)
 
 
-def test_all_that_is_applied_exists() -> None:
-    """A typing error in the list would leave a setting unapplied."""
-    top = set(_groups(Config))
-    assert {place[:1] for place in APPLIED} <= top
-    limits = set(_groups(Config.model_fields["limits"].annotation or Config, ("limits",)))
-    assert {place for place in APPLIED if place[0] == "limits"} <= limits
+def _places(group: type[BaseModel], place: Place = ()) -> Iterator[Place]:
+    """Yield the place of every setting there is; `*` stands for any name."""
+    for name, field in group.model_fields.items():
+        inner = (*place, field.alias or name)
+        groups = list(_below(field.annotation))
+        named = ("*",) if groups and _is_mapping(field.annotation) else ()
+        for each in groups:
+            yield from _places(each, (*inner, *named))
+        if not groups:
+            yield inner
+
+
+def _is_mapping(annotation: Any) -> bool:
+    inner = (get_origin(each) for each in (annotation, *get_args(annotation)))
+    return any(isinstance(each, type) and issubclass(each, Mapping) for each in inner)
+
+
+PLACES = sorted(set(_places(Config)))
+
+
+def _covers(listed: Place, place: Place) -> bool:
+    pairs = zip(listed, place, strict=False)
+    return len(listed) <= len(place) and all(a in ("*", b) for a, b in pairs)
+
+
+@pytest.mark.parametrize("place", PLACES, ids=".".join)
+def test_every_setting_is_applied_or_has_a_reason_not_to_be(place: Place) -> None:
+    """A setting that is added later would be ignored by a reload, or cost a restart for nothing."""
+    applied = any(_covers(each, place) for each in APPLIED)
+    assert applied or any(_covers(each, place) for each in RESTART)
+
+
+def test_all_that_is_listed_exists() -> None:
+    """A typing error in a list would leave a setting unapplied, or unexplained."""
+    for listed in (*APPLIED, *RESTART):
+        assert any(_covers(listed, place) for place in PLACES), listed
+    for listed in RESTART:
+        left = [place for place in PLACES if _covers(listed, place)]
+        assert any(not any(_covers(each, place) for each in APPLIED) for place in left), listed
+
+
+def example() -> Config:
+    """Return the configuration in which every setting is named."""
+    text = EXAMPLE.read_text(encoding="utf-8")
+    values = dict.fromkeys(re.findall(r"\$\{(\w+)\}", text), "1234567:AAHabcdefgh")
+    return parse(text, values, folder=EXAMPLE.parent)
+
+
+def _leaves(group: BaseModel, place: Place = ()) -> Iterator[Place]:
+    """Yield the place of every setting that a configuration has a value for, with its names."""
+    for name, field in type(group).model_fields.items():
+        inner, value = (*place, field.alias or name), getattr(group, name)
+        if isinstance(value, BaseModel):
+            yield from _leaves(value, inner)
+        elif isinstance(value, Mapping) and any(map(_is_group, value.values())):
+            for key, each in value.items():
+                yield from _leaves(each, (*inner, key))
+        else:
+            yield inner
+
+
+def _is_group(value: object) -> bool:
+    return isinstance(value, BaseModel)
+
+
+def _with(group: G, place: Place, value: object) -> G:
+    """Return a group with another value at a place, whatever the setting would accept."""
+    first, *rest = place
+    name = next(
+        name for name, field in type(group).model_fields.items() if first in (name, field.alias)
+    )
+    held: Any = getattr(group, name)
+    if isinstance(held, Mapping) and rest:
+        key, *rest = rest
+        inner: Any = {**held, key: _with(held[key], tuple(rest), value)}
+    else:
+        inner = _with(held, tuple(rest), value) if rest else value
+    return group.model_copy(update={name: inner})
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_no_setting_is_ignored_silently(data: st.DataObject) -> None:
+    """An operator would believe a change that the bot has not taken."""
+    before = example()
+    place = data.draw(st.sampled_from(sorted(_leaves(before))))
+    after = _with(before, place, "another value")
+    held = merged(before, after)
+    applied = any(_covers(each, place) for each in APPLIED)
+    path = ".".join(place)
+    assert changed(before, held) == ((path,) if applied else ())
+    assert changed(held, after) == (() if applied else (path,))
