@@ -12,7 +12,9 @@ from math import hypot, inf, sqrt
 
 from queueing.core.jobs import Job
 from queueing.core.world import World
+from queueing.planning.estimates import Usual
 from queueing.planning.extrapolation import Key, Share, shares
+from queueing.planning.likeliest import FEW, shift
 from queueing.planning.overtaking import Overtaking, overtaking, spread
 from queueing.planning.precedence import Precedence, precedence
 from queueing.planning.simulated_fleet import typical_s
@@ -89,9 +91,9 @@ class Forecast:
         begun = 0 if now is None else line.begun(now)
         come = self._overtaking(line, position + begun, started)
         each_s = self._each_s(line, started)
-        at = started.at + come.parts * each_s
         usual = self._service(job, started.backend)
-        ahead = max(0.0, at - self._origin.now) / max(usual.mean_s, 0.001)
+        at = self._likeliest(started.at, come, each_s, usual)
+        ahead = self._ahead(at, usual)
         unknown_s = hypot(spread(come.number) * each_s, self._turn_spread_s(line, started))
         return Expected(
             start_at=at,
@@ -99,6 +101,23 @@ class Forecast:
             done_at=at + usual.mean_s,
             spread_s=hypot(usual.spread_s * sqrt(1 + ahead), unknown_s),
         )
+
+    def _likeliest(self, at: float, come: Overtaking, each_s: float, usual: Usual) -> float:
+        """Return when a job most likely starts, which starts at that moment in what was run.
+
+        Of many who come first the mean is likely enough; one or two are there, or are not.
+        """
+        mean_at = at + come.parts * each_s
+        if max(come.number, come.rushes) > FEW:
+            return mean_at
+        alone_at = max(self._origin.now, mean_at - come.number * each_s)
+        spread_s = usual.spread_s * sqrt(1 + self._ahead(alone_at, usual))
+        wait_s = alone_at + usual.mean_s - self._origin.now
+        return alone_at + shift(wait_s, come.rushes, each_s, spread_s)
+
+    def _ahead(self, at: float, usual: Usual) -> float:
+        """Return how many jobs of that time fit in before a moment."""
+        return max(0.0, at - self._origin.now) / max(usual.mean_s, 0.001)
 
     def precedence(self, model: str, now: float) -> Precedence | None:
         """Return what comes before a model's next start; None if that cannot be said."""
@@ -153,7 +172,7 @@ class Forecast:
         """Return the arrivals in other lanes that are expected before a start."""
         lines = self._simulation.of_model(line.model)
         if len(lines) < 2:
-            return Overtaking(0.0, 0.0)
+            return Overtaking(0.0, 0.0, 0.0)
         return overtaking(
             line,
             position,

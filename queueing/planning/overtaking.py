@@ -13,10 +13,14 @@ from queueing.planning.simulated_queue import SimulatedQueue
 
 
 class Overtaking(NamedTuple):
-    """How many are expected to come and go first, and how many of them no simulation has let in."""
+    """How many are expected to come and go first, and how many of them no simulation has let in.
+
+    Of `rushes` those who come together are one.
+    """
 
     number: float
     parts: float
+    rushes: float
 
 
 def overtaking(
@@ -42,7 +46,7 @@ def overtaking(
         return Lane(name, count, before.get(name, 0), cost(name, weights))
 
     due = lane(line).due(position)
-    number = parts = 0.0
+    number = parts = rushes = 0.0
     for other in others:
         goes_first = rank(other.view.lane) < rank(line.view.lane)
         turns = lane(other).turns(due if goes_first else due - 1)
@@ -50,8 +54,10 @@ def overtaking(
         whole, part = divmod(expected, 1.0)
         if other.view.count + whole < turns:
             parts += part
-        number += max(0.0, min(expected, float(turns - other.view.count)))
-    return Overtaking(number, parts)
+        most = max(0.0, float(turns - other.view.count))
+        number += min(expected, most)
+        rushes += min(other.rushes(at), most)
+    return Overtaking(number, parts, rushes)
 
 
 def spread(expected: float) -> float:

@@ -104,6 +104,14 @@ class SimulatedQueue:
         """Return how many are expected within a time, in `rush_s` of which their rate falls."""
         return self.rate_per_s * rush_s * -expm1(min(0.0, -seconds) / rush_s)
 
+    def rushes(self, moment: float) -> float:
+        """Return how many independent arrivals are expected by then: those of a rush are one."""
+        if self.rate_per_s <= 0:
+            return 0.0
+        together = 1 + 2 * self.lull_s * self.rate_per_s
+        subsided = -expm1(min(0.0, self.now - moment) / self.rush_s)
+        return self.rate_per_s / together * self.rush_s * subsided
+
     def begun(self, moment: float) -> int:
         """Return how many of the known starts will have happened before then."""
         return bisect_left(self.starts, moment, key=lambda start: start.at)
