@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from PIL import Image
 
 from bot.chat.api.base import ChatLimits, CommandHandler, Invocation, MessageRef
-from bot.chat.api.content import Content
+from bot.chat.api.content import Content, Markdown
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.ports import Fetch, Recorded, Report, at_once
 from queueing.core.requests import File, Output, TextToImage, Work
@@ -83,6 +83,7 @@ class Chat:
         self.connected.set()
         self._numbers = itertools.count(1)
         self._asked: dict[str, Asked] = {}
+        self._told_by: dict[str, Asked] = {}  # by message
         self.requests = 0
         self._handler: asyncio.Future[CommandHandler] = asyncio.get_running_loop().create_future()
 
@@ -128,19 +129,21 @@ class Chat:
     ) -> MessageRef:
         """Post a message."""
         ref = MessageRef(platform=self.name, chat=chat, message=str(next(self._numbers)))
-        self._show(chat, content)
+        self._told_by[ref.message] = self._asked[chat]
+        self._show(ref, content)
         return ref
 
     async def edit(self, ref: MessageRef, content: Content) -> None:
         """Show another content."""
-        self._show(ref.chat, content)
+        self._show(ref, content)
 
-    def _show(self, chat: str, content: Content) -> None:
+    def _show(self, ref: MessageRef, content: Content) -> None:
         self.requests += 1
-        asked = self._asked[chat]
+        asked = self._told_by[ref.message]
         if asked.first_s is None:
             asked.first_s = time.perf_counter() - asked.at
-        if content.buttons and content.buttons[0][0].command != "cancel":
+        whole = content.files or any(isinstance(part, Markdown) for part in content.body)
+        if whole and content.buttons and content.buttons[0][0].command != "cancel":
             asked.delivered.set()
 
     async def delete(self, ref: MessageRef) -> None:

@@ -303,6 +303,12 @@ class Fleet:
         self._view = None
         self._changed()
 
+    def begun(self, job: Job) -> None:
+        """Note that a job's start is stored."""
+        slot = self._slots.get(job.id)
+        if slot is not None:
+            self._slots[job.id] = replace(slot, job=job)
+
     def expect(self, job_id: int, ends_at: float) -> None:
         """Correct when a running job is expected to end, from its own progress."""
         slot = self._slots.get(job_id)

@@ -209,6 +209,7 @@ class Processor:
         def follow(change: JobChanged) -> None:
             _resolve(recorded)
             _resolve(started)
+            self._fleet.begun(change.job)
             self._effects.publish(change)
 
         try:

@@ -19,6 +19,7 @@ from queueing.core.reasons import sentence
 from queueing.core.standings import LaneStatus
 from queueing.core.world import Blocked, Evict, Leaving, Plan, Reason, Waiting, World
 from queueing.engine.checkpoint import Checkpoint
+from queueing.engine.decided import Decided
 from queueing.engine.deep_lines import DeepLines
 from queueing.engine.durations import Times
 from queueing.engine.effects import Effects
@@ -74,6 +75,7 @@ class Router:
         self._fair = fair
         self._deep_lines = deep_lines
         self._awake = asyncio.Event()
+        self.decided = Decided(lambda: fleet.slots)
         self._moved: set[str] = set()
         self._logged: dict[str, tuple[Blocked, str | None, str | None] | None] = {}
         self.plan = Plan()
@@ -93,6 +95,8 @@ class Router:
         if not isinstance(event, JobChanged):
             return
         self._deep_lines.touch(event.job.model)
+        if event.event is None:
+            self.decided.accepted(event.job.id)
         if event.entered is not None:
             self._deep_lines.touch(event.entered)
             self.moved(event.entered)
@@ -205,6 +209,7 @@ class Router:
 
     async def _decide(self, work: asyncio.TaskGroup) -> None:
         self._sleepers.observe()
+        ended = self.decided.step()
         before, seen, world = self.plan, self._seen, await self.snapshot()
         if self._sleepers.act(world, work):
             world = await self.snapshot()
@@ -218,7 +223,7 @@ class Router:
         for outcome in await asyncio.gather(*pending, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
-        self._note_starts(world)
+        ended(self._note_starts(world))
         await self._checkpoint.write()
         self._deep_lines.look(self.world, self.plan)
         self._tell(before.reasons, seen, world)
@@ -247,11 +252,13 @@ class Router:
             for start in self.plan.starts
         ]
 
-    def _note_starts(self, world: World) -> None:
+    def _note_starts(self, world: World) -> set[str]:
         """Remove what has begun from the published world, until the next look.
 
-        A line that began everything it showed is looked at again at once: it may continue.
+        A line that began everything it showed is looked at again at once: it may continue. Returns
+        the models of such lines.
         """
+        going_on = set[str]()
         begun = Counter((start.job.model, start.job.lane) for start in self.plan.starts)
         models = dict(world.models)
         for name in {model for model, _ in begun}:
@@ -260,6 +267,7 @@ class Router:
                 models[name], waiting=tuple(line for line in waiting if line.count)
             )
             if any(line.count and not line.heads for line in waiting):
+                going_on.add(name)
                 self._awake.set()
         self.world = replace(world, models=models)
         self.plan = replace(
@@ -270,6 +278,7 @@ class Router:
                 if reason.why is not Blocked.STARTING
             },
         )
+        return going_on
 
     def _tell(self, before: Mapping[str, Reason], seen: World | None, world: World) -> None:
         reasons = self.plan.reasons

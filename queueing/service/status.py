@@ -76,7 +76,8 @@ class Reports:
 
     async def standings(self, jobs: Sequence[Job]) -> Mapping[int, Standing]:
         """Return where each job stands, by job id. Raises `StoreError`."""
-        jobs = [await self._entered(job) for job in jobs]
+        await self._router.decided.about(jobs)
+        jobs = [await self._as_it_is(job) for job in jobs]
         waiting = [job for job in jobs if job.state is JobState.PENDING]
         if not waiting:
             return {job.id: self._standing(job) for job in jobs}
@@ -100,8 +101,10 @@ class Reports:
             for job in jobs
         }
 
-    async def _entered(self, job: Job) -> Job:
-        """Return an overflow job as it is now: no event reports that it has entered its line."""
+    async def _as_it_is(self, job: Job) -> Job:
+        """Return a job that has begun meanwhile, or entered its line, which no event reports."""
+        if (slot := self._fleet.slots.get(job.id)) is not None and slot.job.version > job.version:
+            return slot.job
         if job.seq is not None or job.state is not JobState.PENDING:
             return job
         return await self._jobs.get(job.id) or job

@@ -147,6 +147,10 @@ class Editor:
         if standing is None or standing.job.state.final:
             message.step = None  # if it was its end, that of the question follows
             return None  # that event serves this message again
+        if standing.job.version < message.current.version:
+            return None  # the same
+        if message.telling:
+            message.changed = False  # what happened while it was asked is drawn now
         message.asked_at = asked_at
         message.stand(standing)
         content = self.draw(message, standing)

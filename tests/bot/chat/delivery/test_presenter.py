@@ -51,6 +51,18 @@ def test_one_message_lives_from_the_line_to_the_result() -> None:
     assert message.contents[-1].buttons[0][0].command == "again"
 
 
+def test_a_job_that_starts_at_once_is_first_seen_at_work() -> None:
+    """Each would cost a forecast and a message about a wait that no one could read in time."""
+
+    async def scenario(running: Bot) -> None:
+        for _ in range(2):  # the first loads the model
+            await running.gate.call(running.chat.call("/image flux cat"))
+            await quiet(running)
+
+    *_, message = in_bot(scenario).messages.values()
+    assert "drawing" in message.texts[0], message.texts
+
+
 def test_positions_only_go_down() -> None:
     """A person would see their place get worse without a reason."""
 

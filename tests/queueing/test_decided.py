@@ -1,0 +1,84 @@
+"""Where a job stands is told once the router has looked at it, or after a moment."""
+
+import asyncio
+
+import pytest
+
+from queueing.core.jobs import Job, JobState, stand_in
+from queueing.core.standings import Standing
+from queueing.engine.decided import PATIENCE_S, Decided
+from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model
+from tests.simulation.loop import run
+
+
+def job(number: int) -> Job:
+    return stand_in(number, "flux", 0.0)
+
+
+async def waited_s(decided: Decided, *jobs: Job) -> float:
+    began = asyncio.get_running_loop().time()
+    await decided.about(jobs)
+    return asyncio.get_running_loop().time() - began
+
+
+def test_a_job_is_waited_for_until_a_step_that_saw_it_has_ended() -> None:
+    async def scenario() -> None:
+        decided = Decided(dict)
+        ended = decided.step()  # under way when the job is accepted
+        decided.accepted(1)
+        waiting = asyncio.create_task(waited_s(decided, job(1)))
+        await asyncio.sleep(0.1)
+        ended(())
+        await asyncio.sleep(0.1)
+        assert not waiting.done(), "that step did not know the job"
+        decided.step()(())
+        assert await waiting == pytest.approx(0.2)
+        assert await waited_s(decided, job(1)) == 0.0
+
+    run(scenario())
+
+
+def test_a_line_of_which_more_may_start_is_waited_for() -> None:
+    async def scenario() -> None:
+        decided = Decided(dict)
+        decided.accepted(1)
+        decided.step()(["flux"])
+        waiting = asyncio.create_task(waited_s(decided, job(1)))
+        await asyncio.sleep(0.1)
+        decided.step()(())
+        assert await waiting == pytest.approx(0.1)
+
+    run(scenario())
+
+
+def test_no_one_waits_for_a_router_that_does_nothing() -> None:
+    """With a database that cannot be used, no status would be told at all."""
+
+    async def scenario() -> None:
+        decided = Decided(dict)
+        decided.accepted(1)
+        assert await waited_s(decided, job(1)) == pytest.approx(PATIENCE_S)
+        assert await waited_s(decided, job(2)) == 0.0, "it is not known to be new"
+
+    run(scenario())
+
+
+def test_a_job_that_starts_at_once_is_told_to_run() -> None:
+    """It would be told to wait, at the cost of a forecast."""
+
+    async def scenario() -> list[Standing]:
+        installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+        async with installation.queue() as queue:
+            first = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            await ended(queue, first)
+            two = [
+                await queue.submitter.submit(installation.new("flux", key), limits=NO_LIMITS)
+                for key in "bc"
+            ]
+            standings = await queue.status.standings(two)
+            return [standings[each.id] for each in two]
+
+    runs, waits = run(scenario())
+    assert runs.job.state is JobState.PROCESSING
+    assert runs.done_at is not None
+    assert (waits.job.state, waits.position) == (JobState.PENDING, 1)
