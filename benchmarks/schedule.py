@@ -1,10 +1,11 @@
 """Replays a trace through the real router, loader, processor and SQLite store in virtual time.
 
 `python -m benchmarks.schedule --trace FILE --out FILE [--rules NAME]` writes what happened: the same
-trace gives the same file, but for `decision_us_mean` and `forecast_ms_per_job`. `without-R4` and
-`without-R5` switch one rule off, `plain` both, `serial` serves one job at a time. `--summary` prints
-the figures of one or more traces instead, under `serial`, `plain` and `full` or the rules that are
-named, with the processor time of each whole replay. Formats: `benchmarks/trace.py`.
+trace gives the same file, but for `decision_us_mean` and `forecast_ms_per_job`. `without-R4`,
+`without-R5` and `without-double` (second copies on one host) switch one rule off, `plain` R4 and R5,
+`serial` serves one job at a time. `--summary` prints the figures of one or more traces instead,
+under `serial`, `plain` and `full` or the rules that are named, with the processor time of each whole
+replay. Formats: `benchmarks/trace.py`.
 """
 
 import argparse
@@ -45,6 +46,7 @@ RULES = {
     "fair": Rules(order="fair"),
     "without-R4": Rules(gate=False),
     "without-R5": Rules(replicate=False),
+    "without-double": Rules(double=False),
 }
 COMPARED = ("serial", "plain", "full")
 NO_LIMITS = Admission()

@@ -27,6 +27,8 @@ class Card:
     """The memory of one host, and who left since its last load began."""
 
     several: bool  # more than one backend: names alone would be ambiguous
+    slows: float = 0.0  # by how much of its time each other job there slows one that begins
+    running: int = 0
     held: dict[tuple[str, str], int] = field(default_factory=dict)
     peak_mb: int = 0
     left: list[str] = field(default_factory=list)
@@ -50,7 +52,10 @@ class Ledger:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.models = {model.name: model for model in trace.models}
-        self.cards = {host.name: Card(several=len(host.backends) > 1) for host in trace.hosts}
+        self.cards = {
+            host.name: Card(several=len(host.backends) > 1, slows=host.slows)
+            for host in trace.hosts
+        }
         self.runs: dict[int, Run] = {}
         self.loads: list[LoadOutcome] = []
         self.ready_since: dict[str, dict[str, float]] = {}  # by model and backend
@@ -133,13 +138,17 @@ class TraceServer:
         job = self._ledger.trace.jobs[index]
         now = asyncio.get_running_loop().time()
         since = max(job.at, self._ledger.in_memory_since(model.name))
-        run = Run(backend=self.name, ready_s=since, started_s=now, ends_s=now + job.service_s)
+        takes_s = job.service_s * (1 + self._card.slows * self._card.running)
+        run = Run(backend=self.name, ready_s=since, started_s=now, ends_s=now + takes_s)
         self._ledger.runs[index] = run
+        self._card.running += 1
         try:
             run.finished_s = await _until(run.ends_s)
         except asyncio.CancelledError:
             run.finished_s = asyncio.get_running_loop().time()
             raise
+        finally:
+            self._card.running -= 1
         return _nothing
 
     async def resume(self, _model: ModelSpec, _work: Work, _report: Report) -> Fetch | None:

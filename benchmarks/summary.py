@@ -15,6 +15,7 @@ def summary(trace: Trace, outcome: Outcome) -> dict[str, float]:
     done = [job for job in outcome.jobs if job.finished_s is not None]
     jobs = trace.jobs
     waits = [job.started_s - jobs[job.index].at for job in done if job.started_s is not None]
+    ends = [job.finished_s - jobs[job.index].at for job in done if job.finished_s is not None]
     completed = [job for job in done if job.state == "completed"]
     kept = [_kept(jobs[job.index], job) for job in completed]
     by_lane: defaultdict[str, list[bool]] = defaultdict(list)
@@ -22,6 +23,7 @@ def summary(trace: Trace, outcome: Outcome) -> dict[str, float]:
         by_lane[jobs[job.index].lane].append(right)
     return {
         "mean_wait_s": sum(waits) / max(1, len(waits)),
+        "mean_end_s": sum(ends) / max(1, len(ends)),
         "worst_wait_s": max(waits, default=0.0),
         "makespan_s": max((job.finished_s or 0.0 for job in done), default=0.0),
         "loads": float(len(outcome.loads)),

@@ -39,11 +39,15 @@ class TraceBackend(Given):
 
 
 class TraceHost(Given):
-    """A memory budget: the margin's share of `vram_mb`."""
+    """A memory budget: the margin's share of `vram_mb`.
+
+    A job takes longer by the share `slows` for each other one that runs there as it begins.
+    """
 
     name: str
     vram_mb: Megabytes
     margin: float = Field(default=0.8, gt=0, le=1)
+    slows: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     backends: tuple[TraceBackend, ...]
 
     @property
@@ -53,13 +57,17 @@ class TraceHost(Given):
 
 
 class TraceModel(Given):
-    """A model; `load_s` is exact, `service_s` only what the configuration would say."""
+    """A model; `load_s` is exact, `service_s` only what the configuration would say.
+
+    `copies` is how many one host may hold, each on a server of its own.
+    """
 
     name: str
     vram_mb: Megabytes
     load_s: Seconds
     service_s: Seconds
     parallel: int = Field(default=1, ge=1)
+    copies: int = Field(default=1, ge=1)
     backends: tuple[str, ...]
 
 
@@ -107,6 +115,7 @@ def _model(model: TraceModel, jobs: int) -> ModelSpec:
         capabilities=frozenset({Capability.TEXT_TO_IMAGE}),
         vram_mb=model.vram_mb,
         parallel=model.parallel,
+        copies=model.copies,
         load_s=model.load_s,
         service_s=model.service_s,
         max_waiting=jobs + 1,

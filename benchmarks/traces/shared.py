@@ -111,9 +111,33 @@ def shared_unequal(rng: random.Random) -> Trace:
     return _trace(hosts, models, jobs)
 
 
+def second_copies(rng: random.Random, slows: float = 0.3) -> Trace:
+    """One card under two or three serial servers, small models on all of them, two copies of each.
+
+    Two jobs at once take 30 % longer there, each of them.
+    """
+    servers = [TraceBackend(name=f"comfy-{i}", serial=SERIAL) for i in range(1, rng.randint(3, 4))]
+    models = [
+        m.model_copy(
+            update={"vram_mb": rng.choice([4, 5, 6, 7, 8, 9]) * GB, "parallel": 1, "copies": 2}
+        )
+        for m in _models(rng, "m", rng.randint(1, 4), [each.name for each in servers])
+    ]
+    jobs = _hot_and_bursts(rng, (models,), 1, (0.5, 1.1))
+    card = TraceHost(name="h1", vram_mb=CARD_MB, slows=slows, backends=tuple(servers))
+    return _trace([card], models, jobs)
+
+
+def second_copies_bound(rng: random.Random) -> Trace:
+    """One card as in `second_copies`, on which two jobs at once take twice as long, each of them."""
+    return second_copies(rng, slows=1.0)
+
+
 SHARED = {
     "shared-serial": shared_serial,
     "shared-mixed": shared_mixed,
     "shared-either": shared_either,
     "shared-unequal": shared_unequal,
+    "second-copies": second_copies,
+    "second-copies-bound": second_copies_bound,
 }

@@ -4,6 +4,7 @@ Opens no connection; the kinds of backends read only the workflow files named he
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from backends.common.card_memory import is_nvidia
@@ -50,6 +51,7 @@ def problems(config: Config) -> list[ConfigProblem]:
         found = [
             *dict.fromkeys(twins_of_models(catalog)),
             *_idle_problems(catalog),
+            *_copies_problems(catalog),
             *_default_problems(config, catalog),
             *_style_problems(config, catalog),
             *_enhance_problems(catalog),
@@ -176,6 +178,15 @@ def _idle_problems(catalog: Catalog) -> Iterator[ConfigProblem]:
         if not model.capabilities:
             text = "its servers have no capability in common, so it cannot be used"
             yield ConfigProblem(path=("models", model.name, "backends"), text=text)
+
+
+def _copies_problems(catalog: Catalog) -> Iterator[ConfigProblem]:
+    for model in catalog.models.values():
+        servers = Counter(catalog.host_of[name] for name in set(model.backends))
+        most = max(servers.values(), default=1)
+        if model.copies > max(most, 1):
+            text = f"a host has {most} of its servers at most, and a server holds a model once"
+            yield ConfigProblem(path=("models", model.name, "copies"), text=text)
 
 
 def _placed(text: str, prefix: str, base: Path, group: type[Section]) -> Iterator[ConfigProblem]:

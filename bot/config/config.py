@@ -224,6 +224,7 @@ def _model_spec(name: str, model: ModelConfig, backends: Sequence[BackendSpec]) 
         aliases=model.aliases,
         vram_mb=model.vram_mb,
         parallel=model.parallel or min(_PARALLEL, *(each.parallel for each in backends)),
+        copies=model.copies,
         load_s=model.load_s,
         service_s=model.service_s,
         max_attempts=model.max_attempts,

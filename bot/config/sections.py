@@ -141,6 +141,7 @@ class ModelConfig(Section):
         default=None, alias="vram"
     )
     parallel: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    copies: Annotated[int, Field(ge=1, le=64)] = _MODEL.copies
     load_s: Seconds = _MODEL.load_s
     service_s: Seconds = _MODEL.service_s
     max_attempts: Annotated[int, Field(ge=1, le=100)] = _MODEL.max_attempts

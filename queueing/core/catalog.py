@@ -35,6 +35,7 @@ class ModelSpec:
 
     `backends` are the names of backends able to serve it, in order of preference. `vram_mb` is what
     a copy takes; None means "measure it on the first load", and until then it takes a host alone.
+    `copies` is how many of it one host may hold, each on a server of its own.
     `enhance` names the text model that improves prompts for this one, None for no enhancement.
     `preload` is whether it is loaded at the start and kept; to a backend it says whether an admin
     `preload` loads it at the start and keeps it; a backend is told by it whether an admin wants
@@ -50,6 +51,7 @@ class ModelSpec:
     aliases: tuple[str, ...] = ()
     vram_mb: int | None = None
     parallel: int = 1
+    copies: int = 1
     load_s: float = 30.0
     service_s: float = 15.0
     max_attempts: int = 3

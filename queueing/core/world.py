@@ -165,7 +165,7 @@ class ModelView:
     """A model in the planner's terms; only models that wait or have copies need be present.
 
     `load_s` and `service_s` are learned or prior, by backend name with "" for the default.
-    `rate_per_s` is the arrival rate λ, `flows` its parts by lane; without them all arrivals are
+    `copies` is how many of it one host may hold. `rate_per_s` is the arrival rate λ, `flows` its parts by lane; without them all arrivals are
     assumed to join the longest lane. `left_at` is its last eviction anywhere (0 for never),
     `load_after` the end of the pause after failed loads.
     """
@@ -174,6 +174,7 @@ class ModelView:
     vram_mb: int
     backends: tuple[str, ...]
     parallel: int = 1
+    copies: int = 1
     load_s: Mapping[str, float] = field(default_factory=dict)
     service_s: Mapping[str, float] = field(default_factory=dict)
     rate_per_s: float = 0.0
@@ -226,6 +227,7 @@ class Rules:
     age_limit_s: float = 120.0
     gate: bool = True  # R4
     replicate: bool = True  # R5
+    double: bool = True  # R5 on a host that has a copy already
     replicate_ratio: float = 3.0
     order: Literal["fifo", "fair"] = "fifo"  # of the jobs in a line
     overtaken_s: float = 1800.0  # how much later than by arrival a fair order may make a start

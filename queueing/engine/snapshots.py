@@ -133,6 +133,7 @@ class Snapshots:
             vram_mb=self._fleet.vram_mb(spec),
             backends=backends,
             parallel=spec.parallel,
+            copies=spec.copies,
             load_s=loads_s,
             service_s=services_s,
             rate_per_s=sum(flow.per_s for flow in flows.values()),

@@ -7,7 +7,7 @@ clock; the rules and their numbers are those of the scheduling design (R1 to R5)
 from collections.abc import Mapping
 
 from queueing.core.world import Plan, Reason, World
-from queueing.planning import dispatch, gates, idle, placing, replicas
+from queueing.planning import dispatch, gates, idle, placing, replicas, second_copies
 from queueing.planning.board import Board
 from queueing.planning.explain import explain, why_not_loaded
 
@@ -22,6 +22,7 @@ def plan(world: World) -> Plan:
 
     0.  Unload what is idle on hosts that rest; nothing is given to them (`usable`).
     0a. Close the gates of the last plan's reservations that still hold (R4).
+    0b. A surplus copy on a host starts nothing more while a model waits for its memory.
     1.  A head with a ready, free copy that no gate closes starts (R1).
         1a. Of several such copies a conversation goes on at the one that remembers it, if the rest of
             the answer stays what it is without this; else where fewest jobs run.
@@ -30,7 +31,8 @@ def plan(world: World) -> Plan:
         3a. It goes where the loader is free and eviction costs least (R3).
         3b. Placed nowhere and overdue: a host is reserved, its victims are gated, for those
             overdue longest first (R4): one just evicted may have the oldest head all the same.
-    4.  A backlog large enough loads a further copy on another host (R5).
+    4.  A backlog large enough loads a further copy (R5): on another host, or in free memory of one
+        that has a copy already, if the model may have several there.
     5.  A copy that was idle for as long as it may be leaves.
 
     Then every model that still waits gets its reason.
@@ -71,6 +73,7 @@ def decide(board: Board) -> None:
     idle.clear(board)  # 0
     if board.rules.gate:
         gates.renew(board)  # 0a
+    second_copies.give_way(board)  # 0b
     dispatch.dispatch(board)  # 1
     placing.relieve(board)  # 2
     homeless = placing.place_all(board)  # 3, 3a

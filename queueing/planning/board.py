@@ -77,6 +77,7 @@ class Board:
         self.look_at: float | None = None
         self.openings: list[Opening] | None = None  # found by `space.openings`
         self.crowding: float | None = None  # found by `gates.age_limit_s`
+        self.giving_way: list[CopyState] = []  # closed by `second_copies.give_way`
         for host in self.quiet:
             self.look(next_change_at(host.view, now))
         for model in self.waiting:
@@ -110,6 +111,8 @@ class Board:
                     copy.gate = None
         for backend in self.backends.values():
             backend.waits_for = None
+        for copy in self.giving_way:
+            copy.gate = None
         self._begin(now, tuple(left))
 
     def _backends(self, views: Mapping[str, BackendView]) -> dict[str, BackendState]:

@@ -1,6 +1,7 @@
 """Rule R5: a further copy of a model whose backlog is worth more than the load costs others.
 
-Evicts only copies no job waits for, and never reserves.
+Evicts only copies no job waits for, and never reserves. On a host that has a copy already it takes
+free memory only.
 """
 
 from math import exp
@@ -14,6 +15,7 @@ from queueing.planning.board_states import (
     ModelState,
     Space,
 )
+from queueing.planning.second_copies import is_homeless
 from queueing.planning.space import (
     OTHER_COPY_SHARE,
     candidates,
@@ -52,15 +54,16 @@ def _add_copy(board: Board, model: ModelState) -> bool:
     places = places_for(board, model)
     if not places:
         return False
-    for backend in candidates(board, model):
+    there = {copy.backend.host for copy in model.copies}
+    for backend in sorted(candidates(board, model), key=lambda each: each.host in there):
         host = backend.host
-        if backend not in places or any(copy.backend.host is host for copy in model.copies):
+        if backend not in places or not _may_have_another(board, model, host):
             continue
         gain, drain_s = _gain(model, backend)
         if gain <= best_net:
             continue  # it would not pay better, whatever it costs others
         room = make_room(model, backend, lambda copy: is_idle(copy) and not is_awaited(board, copy))
-        if room is None:
+        if room is None or (room.victims and host in there):
             continue
         net = gain - board.rules.replicate_ratio * _loss(board, model, room, drain_s)
         if net > best_net:
@@ -69,6 +72,23 @@ def _add_copy(board: Board, model: ModelState) -> bool:
         return False
     board.load(model, best.backend, best.victims)
     return True
+
+
+def _may_have_another(board: Board, model: ModelState, host: HostState) -> bool:
+    """Return whether a host may hold one more copy of a model, beside those it has.
+
+    Not while others wait for memory there: they come first.
+    """
+    there = sum(copy.backend.host is host for copy in model.copies)
+    if not there:
+        return True
+    if not board.rules.double or there >= model.view.copies:
+        return False
+    return not any(
+        is_homeless(board, other) and any(each.host is host for each in candidates(board, other))
+        for other in board.waiting
+        if other is not model
+    )
 
 
 def _gain(model: ModelState, backend: BackendState) -> tuple[float, float]:

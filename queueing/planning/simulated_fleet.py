@@ -107,7 +107,8 @@ def serves_all(copy: CopyState) -> bool:
     """Return whether a copy starts every arrival: ready, on an unreserved host that serves."""
     backend = copy.backend
     can = backend.usable and not backend.alone
-    return copy.residency is Residency.READY and can and backend.host.reservation is None
+    open_to_all = copy.gate is None and backend.host.reservation is None
+    return copy.residency is Residency.READY and can and open_to_all
 
 
 def preference(copy: CopyState) -> tuple[bool, int, int]:

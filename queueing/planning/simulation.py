@@ -33,7 +33,7 @@ from queueing.planning.simulated_fleet import (
     world_of,
 )
 from queueing.planning.simulated_queue import HEADS, Closed, SimulatedQueue, Started, lines_of
-from queueing.planning.space import lacking_mb, places_for, spare_mb
+from queueing.planning.space import candidates, lacking_mb, places_for, spare_mb, surplus
 from queueing.planning.time_left import has_time
 
 MOST_PLANS = 500  # a start costs little beside the plans that lead to it
@@ -220,7 +220,7 @@ class Simulation:
     def _goes_on(self, now: float, copy: CopyState) -> bool:
         """Start the next job of a line on the copy that has just ended one, if that is plain."""
         model, view = copy.model.view.name, copy.backend.view
-        if model in self._pausing or not copy.backend.usable:
+        if model in self._pausing or not copy.backend.usable or self._board.giving_way:
             return False
         if view.serial and len(copy.backend.copies) > 1:
             return False
@@ -290,10 +290,14 @@ class Simulation:
         state = self._board.models[model]
         if state.copies or model in self._pausing or state.view.load_after > now:
             return False
-        if places_for(self._board, state):
+        if places_for(self._board, state) or self._has_surplus(state):
             return False
         self._joined = any(host.reservation is None for host in self._board.hosts.values())
         return True
+
+    def _has_surplus(self, model: ModelState) -> bool:
+        """Whether a copy would give way to a model on one of its hosts."""
+        return any(surplus(backend.host) for backend in candidates(self._board, model))
 
     def _left_in(self, model: str, now: float) -> list[SimulatedQueue]:
         """Return the lines of a model with waiting jobs at that moment."""

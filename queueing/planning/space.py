@@ -183,8 +183,37 @@ def _stays(copy: CopyState, target: BackendState) -> bool:
     return copy.view.vram_mb > 0 and not leaving and not _can_go(copy, target)
 
 
+def surplus(host: HostState) -> list[CopyState]:
+    """Return the copies of a host whose model has another one there: they go before all others.
+
+    Of several, one stays: a pinned one, one that runs jobs before one that is idle or still loads.
+    """
+    staying = [copy for copy in host.copies if copy.residency is not Residency.UNLOADING]
+    if len({copy.view.model for copy in staying}) == len(staying):
+        return []  # the usual case
+    kept: dict[str, CopyState] = {}
+    for copy in staying:
+        other = kept.get(copy.view.model)
+        if other is None or _precedence(copy) > _precedence(other):
+            kept[copy.view.model] = copy
+    return [copy for copy in staying if kept[copy.view.model] is not copy]
+
+
+def _precedence(copy: CopyState) -> tuple[bool, bool, bool, float, int]:
+    """Order the copies of a model on one host: the last stays."""
+    fixed = copy.view.pinned or not copy.backend.view.can_unload
+    ready = copy.residency is Residency.READY
+    ends_at = max(copy.view.ends_at, default=0.0)
+    return fixed, ready, copy.running > 0, ends_at, -copy.backend.order
+
+
 def reload_cost(copy: CopyState) -> float:
-    """Return the cost of missing this copy: arrivals per second times the load each may wait for."""
+    """Return the cost of missing this copy: arrivals per second times the load each may wait for.
+
+    It is nothing where its host has another copy of the model that stays.
+    """
+    if len(copy.model.copies) > 1 and copy in surplus(copy.backend.host):
+        return 0.0
     cost = copy.model.view.rate_per_s * copy.model.load_s(copy.view.backend)
     elsewhere = any(other is not copy and other.serves for other in copy.model.copies)
     return cost * OTHER_COPY_SHARE if elsewhere else cost

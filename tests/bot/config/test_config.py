@@ -73,22 +73,25 @@ def test_how_long_a_conversation_goes_on_is_written_with_its_unit(
 def test_every_setting_of_a_model_reaches_the_queue() -> None:
     """A setting of a model would be accepted and then do nothing."""
     config = parse(
-        with_lines("scheduling: {patience: 2, lane_weights: {vip: 9}}").replace(
+        with_lines("scheduling: {patience: 2, lane_weights: {vip: 9}}")
+        .replace(
             "{backends: [stand-in]}",
-            "{backends: [stand-in], capabilities: [text-to-image], aliases: [f], vram: 8GB,"
-            " parallel: 3, load_s: 1, service_s: 2, max_attempts: 5, max_waiting: 6,"
+            "{backends: [stand-in, second], capabilities: [text-to-image], aliases: [f], vram: 8GB,"
+            " parallel: 3, copies: 2, load_s: 1, service_s: 2, max_attempts: 5, max_waiting: 6,"
             " preload: true, step_s: 0.5,"
             " timeouts: {load_s: 7, first_s: none, idle_s: 8, total_s: none}}",
-        ),
+        )
+        .replace("stand-in: {kind: demo}", "stand-in: {kind: demo}\n      second: {kind: demo}"),
         {},
     )
     assert config.catalog().models["flux"] == ModelSpec(
         name="flux",
-        backends=("stand-in",),
+        backends=("stand-in", "second"),
         capabilities=frozenset({Capability.TEXT_TO_IMAGE}),
         aliases=("f",),
         vram_mb=8192,
         parallel=3,
+        copies=2,
         load_s=1,
         service_s=2,
         max_attempts=5,

@@ -400,6 +400,13 @@ def test_one_model_of_a_server_under_two_names_is_refused_with_what_to_do() -> N
     )
 
 
+def test_more_copies_than_a_host_has_servers_are_refused() -> None:
+    """The second copy would never come, and no one would know why."""
+    text = with_lines("").replace("{backends: [stand-in]}", "{backends: [stand-in], copies: 2}")
+    told = "a host has 1 of its servers at most, and a server holds a model once"
+    assert problems(text) == (f"config.yaml:7: models.flux.copies: {told}",)
+
+
 def test_one_card_or_server_that_stands_twice_is_refused() -> None:
     """Two hosts would fill one card, and a server would count as two."""
     text = """\
