@@ -173,9 +173,9 @@ class Editor:
         wait_s = 0.0 if standing.done_at is None else standing.done_at - self._clock.now()
         if wait_s <= self._busy_after():
             return ()
-        models, catalog = self._status.snapshot().models, self._models.offer.catalog
+        snapshot, catalog = self._status.snapshot(), self._models.offer.catalog
         language = message.origin.language
-        return busy_line(message.job.model, wait_s, models, catalog, language)
+        return busy_line(message.job.model, wait_s, snapshot, catalog, language)
 
     async def _show(
         self,

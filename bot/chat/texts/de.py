@@ -10,6 +10,7 @@ TEXTS: Mapping[str, str] = {
     "status.overtaken_by_one": "1 Auftrag aus einer anderen Spur ist vor deinem dran",
     "status.overflow": "⏳ {model} · wartet auf deine anderen Aufträge und rückt in die Warteschlange nach, sobald einer davon fertig ist",
     "status.busy": "Viel los: etwa {minutes} min für {model}; jetzt frei: {names}",
+    "status.all_busy": "Gerade ist alles belegt: etwa {minutes} min für {model}",
     "status.ready_at": " · fertig {moment:um }",
     "status.loading": "📦 {model} wird auf {host} geladen",
     "status.step": " · Schritt {step}/{steps} {bar}",

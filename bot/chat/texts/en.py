@@ -10,6 +10,7 @@ TEXTS: Mapping[str, str] = {
     "status.overtaken_by_one": "1 request from another lane is ahead of yours",
     "status.overflow": "⏳ {model} · waiting behind your other jobs: it joins the queue when one of them ends",
     "status.busy": "Busy: about {minutes} min for {model}; free right now: {names}",
+    "status.all_busy": "Everything is busy right now: about {minutes} min for {model}",
     "status.ready_at": " · ready {moment:at }",
     "status.loading": "📦 loading {model} on {host}",
     "status.step": " · step {step}/{steps} {bar}",

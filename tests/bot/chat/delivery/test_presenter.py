@@ -451,6 +451,21 @@ def test_a_long_wait_is_said_at_once_with_what_is_free() -> None:
     assert not any(text.startswith("Busy") for texts in told for text in texts[1:])
 
 
+def test_a_long_wait_is_said_with_everything_busy() -> None:
+    """People would look for another model, and find that it takes as long."""
+
+    async def scenario(running: Bot) -> None:
+        for number in range(30):
+            call = running.chat.call("/image flux cat", user=f"fake:{number}", chat=f"{number}")
+            await running.gate.call(call)
+        await quiet(running)
+
+    told = [message.texts for message in in_bot(scenario, service_s=25.0).messages.values()]
+    busy = [texts for texts in told if texts[0].startswith("Everything is busy right now: about 1")]
+    assert 0 < len(busy) < 14
+    assert not any(text.startswith("Everything") for texts in told for text in texts[1:])
+
+
 def test_a_full_line_says_when_to_come_back() -> None:
     """A person would try again every second, or never."""
 
