@@ -96,11 +96,14 @@ def _packed_s(trace: Trace, cards_s: Mapping[str, float], pieces: int | None) ->
     two cards although they are only 1.2 of them.
     """
     models = {model.name: model for model in trace.models}
+    budget_mb = {host.name: host.vram_mb * host.margin for host in trace.hosts}
     taken = 0.0
     for name, seconds in cards_s.items():
-        able = [h for h in trace.hosts if {b.name for b in h.backends} & set(models[name].backends)]
-        shares = [models[name].vram_mb / (host.vram_mb * host.margin) for host in able]
-        taken += seconds * min(_worth(share, pieces) for share in shares)
+        places = [trace.shares(models[name], backend) for backend in models[name].backends]
+        taken += seconds * min(
+            sum(_worth(mb / budget_mb[host], pieces) for host, mb in place.items())
+            for place in places
+        )
     return taken / len(trace.hosts)
 
 
@@ -110,7 +113,10 @@ def _one_a_card_s(trace: Trace, cards_s: Mapping[str, float]) -> float:
     Tried with each model as the largest of them: then those after it that fit beside none so far.
     """
     largest_mb = max(host.vram_mb * host.margin for host in trace.hosts)
-    sizes_mb = {model.name: model.vram_mb for model in trace.models}
+    sizes_mb = {
+        model.name: min(mb for name in model.backends for mb in trace.shares(model, name).values())
+        for model in trace.models
+    }
     names = sorted(cards_s, key=lambda name: -sizes_mb[name])
     longest_s = 0.0
     for first in range(len(names)):

@@ -27,7 +27,7 @@ class Timeline:
         self.run = run
         self.models = {model.name: model for model in trace.models}
         self.hosts = {host.name: host for host in trace.hosts}
-        self.host_of = {b.name: h.name for h in trace.hosts for b in h.backends}
+        self.hosts_of = trace.hosts_of()
         self.serial = {b.name for h in trace.hosts for b in h.backends if b.serial}
         self.copies: dict[tuple[str, str], _Copy] = {}  # by backend and model
         self.waiting: defaultdict[str, dict[int, None]] = defaultdict(dict)
@@ -89,23 +89,29 @@ class Timeline:
     # ------------------------------------------------------------ memory and slots
 
     def _begin_load(self, at: float, load: LoadOutcome) -> None:
-        host = self.host_of[load.backend]
+        hosts = tuple(self.trace.shares(self.models[load.model], load.backend))
         self._judge_wait(at, load)
         for name in load.evicted:
-            self._evict(at, host, name)
+            self._evict(at, hosts, name)
         if (load.backend, load.model) in self.copies:
             self.broken.append(f"{load.model} was loaded on {load.backend} twice at {at}")
-        if any(c.ready_at > at for (b, _), c in self.copies.items() if self.host_of[b] == host):
-            self.broken.append(f"{host} loaded two models at once at {at}")
+        for host in hosts:
+            if any(
+                c.ready_at > at for (b, _), c in self.copies.items() if host in self.hosts_of[b]
+            ):
+                self.broken.append(f"{host} loaded two models at once at {at}")
         if load.backend in self.serial and self._busy(load.backend, at):
             self.broken.append(f"{load.backend} loaded {load.model} while busy at {at}")
         self.copies[load.backend, load.model] = _Copy(ready_at=load.finished_s)
-        self._measure(host)
-        if self._used_mb(host) > self.hosts[host].vram_mb * self.hosts[host].margin + TOLERANCE_S:
-            self.broken.append(f"{host} exceeded its budget at {at}")
+        for host in hosts:
+            self._measure(host)
+            most_mb = self.hosts[host].vram_mb * self.hosts[host].margin
+            if self._used_mb(host) > most_mb + TOLERANCE_S:
+                self.broken.append(f"{host} exceeded its budget at {at}")
 
-    def _evict(self, at: float, host: str, name: str) -> None:
-        backends = [backend.name for backend in self.hosts[host].backends]
+    def _evict(self, at: float, hosts: tuple[str, ...], name: str) -> None:
+        host = hosts[0]
+        backends = [b.name for each in hosts for b in self.hosts[each].backends]
         key = next(
             ((b, m) for b, m in self.copies if b in backends and name in (m, f"{b}:{m}")), None
         )
@@ -136,7 +142,11 @@ class Timeline:
         return any(copy.running or copy.ready_at > at for copy in here)
 
     def _used_mb(self, host: str) -> int:
-        return sum(self.models[m].vram_mb for b, m in self.copies if self.host_of[b] == host)
+        return sum(
+            self.trace.shares(self.models[m], b).get(host, 0)
+            for b, m in self.copies
+            if host in self.hosts_of[b]
+        )
 
     def _measure(self, host: str) -> None:
         self.peak_mb[host] = max(self.peak_mb[host], self._used_mb(host))
@@ -173,13 +183,13 @@ class Timeline:
 
         At the earliest: where more models wait than there are hosts all three are later.
         """
-        host = self.host_of[backend]
+        hosts = set(self.hosts_of[backend])
         gates = []
         for other, waiting in self.waiting.items():
             spec = self.models[other]
             if not waiting or any(name == other for _, name in self.copies):
                 continue
-            if host not in {self.host_of[name] for name in spec.backends}:
+            if hosts.isdisjoint(host for name in spec.backends for host in self.hosts_of[name]):
                 continue
             due = self._since(other) + 120 + 2 * spec.load_s
             both_s = spec.load_s + self.models[model].load_s
@@ -204,8 +214,12 @@ class Timeline:
             )
 
     def _bound_s(self, model: str) -> float:
-        able = {self.host_of[backend] for backend in self.models[model].backends}
-        rivals = [m for m in self.models.values() if able & {self.host_of[b] for b in m.backends}]
+        able = {host for name in self.models[model].backends for host in self.hosts_of[name]}
+        rivals = [
+            m
+            for m in self.models.values()
+            if not able.isdisjoint(host for name in m.backends for host in self.hosts_of[name])
+        ]
         names = {m.name for m in rivals}
         load_s = max(m.load_s for m in rivals)
         service_s = max((j.service_s for j in self.trace.jobs if j.model in names), default=0.0)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from benchmarks.trace import Trace, TraceHost, TraceJob, TraceModel
+from benchmarks.trace_file import BadTrace
 
 TAU_S = 900.0
 LANE_WEIGHTS = {"vip": 4, "normal": 2, "relaxed": 1}
@@ -113,6 +114,8 @@ class Cards:
     """All hosts of a trace: memory, loaders, reservations."""
 
     def __init__(self, trace: Trace) -> None:
+        if any(len(hosts) > 1 for hosts in trace.hosts_of().values()):
+            raise BadTrace("the reference knows servers with one card only")
         self.hosts: dict[str, TraceHost] = {host.name: host for host in trace.hosts}
         self.budget_mb = {host.name: host.vram_mb * host.margin for host in trace.hosts}
         self.host_of = {b.name: host.name for host in trace.hosts for b in host.backends}

@@ -130,7 +130,7 @@ class Replay:
 
     def _servers(self) -> dict[str, TraceServer]:
         servers = {
-            backend.name: TraceServer(backend.name, self.ledger.cards[host.name], self.ledger)
+            backend.name: TraceServer(backend.name, self.ledger)
             for host in self.trace.hosts
             for backend in host.backends
         }

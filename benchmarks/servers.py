@@ -40,6 +40,10 @@ class Card:
         left, self.left = tuple(self.left), []
         return left
 
+    def unlist(self, gone: Sequence[str]) -> None:
+        """Forget who left: a load on another card of the machine has named them."""
+        self.left = [name for name in self.left if name not in gone]
+
     def give(self, backend: str, model: str) -> None:
         """Count a copy no longer."""
         if self.held.pop((backend, model), None) is not None:
@@ -60,6 +64,20 @@ class Ledger:
         self.loads: list[LoadOutcome] = []
         self.ready_since: dict[str, dict[str, float]] = {}  # by model and backend
         self._unbroken: dict[str, float] = {}  # since when some copy of a model is in memory
+
+    def took(self, model: TraceModel, backend: str) -> tuple[str, ...]:
+        """Count a copy on all its cards; return who left to make its room."""
+        shares = self.trace.shares(model, backend)
+        lists = [self.cards[host].take(backend, model.name, mb) for host, mb in shares.items()]
+        left = tuple(dict.fromkeys(name for names in lists for name in names))
+        for card in self.cards.values():
+            card.unlist(left)
+        return left
+
+    def gave(self, model: str, backend: str) -> None:
+        """Count a copy no longer."""
+        for card in self.cards.values():
+            card.give(backend, model)
 
     def arrived(self, model: str, backend: str, now: float) -> None:
         """Note that a copy is ready."""
@@ -85,16 +103,15 @@ class TraceServer:
     can_unload = True
     max_models: int | None = None  # as many as fit: traces speak of memory only
 
-    def __init__(self, name: str, card: Card, ledger: Ledger) -> None:
+    def __init__(self, name: str, ledger: Ledger) -> None:
         self.name = name
-        self._card = card
         self._ledger = ledger
         self._memory: set[str] = set()
 
     def hold(self, model: TraceModel) -> None:
         """Have a model in memory from the start."""
         self._memory.add(model.name)
-        self._card.take(self.name, model.name, model.vram_mb)
+        self._ledger.took(model, self.name)
         self._ledger.arrived(model.name, self.name, 0.0)
 
     def check(self, model: ModelSpec) -> None:
@@ -161,7 +178,7 @@ class TraceServer:
             return
         spec = self._ledger.models[model.name]
         now = asyncio.get_running_loop().time()
-        evicted = self._card.take(self.name, model.name, spec.vram_mb)
+        evicted = self._ledger.took(spec, self.name)
         # Written down as it begins: one that the trace's end cuts short took its memory as well.
         self._ledger.loads.append(
             LoadOutcome(
@@ -180,7 +197,7 @@ class TraceServer:
         """Take no time."""
         self._memory.discard(model.name)
         self._ledger.left(model.name, self.name)
-        self._card.give(self.name, model.name)
+        self._ledger.gave(model.name, self.name)
 
     async def loaded(self, _models: Sequence[ModelSpec]) -> frozenset[str] | None:
         """Tell what is in memory."""

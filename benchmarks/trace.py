@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec, Timeouts
+from queueing.core.divided import divided, parts
 from queueing.core.requests import Capability
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -41,10 +42,12 @@ class TraceBackend(Given):
 class TraceHost(Given):
     """A memory budget: the margin's share of `vram_mb`.
 
-    A job takes longer by the share `slows` for each other one that runs there as it begins.
+    A job takes longer by the share `slows` for each other one that runs there as it begins. Hosts of
+    one `machine` are its cards; a server listed under several of them spans these.
     """
 
     name: str
+    machine: str = ""
     vram_mb: Megabytes
     margin: float = Field(default=0.8, gt=0, le=1)
     slows: float = Field(default=0.0, ge=0, allow_inf_nan=False)
@@ -59,7 +62,8 @@ class TraceHost(Given):
 class TraceModel(Given):
     """A model; `load_s` is exact, `service_s` only what the configuration would say.
 
-    `copies` is how many one host may hold, each on a server of its own.
+    `copies` is how many one host may hold, each on a server of its own. `split` is how it is divided
+    among the cards of a server that spans them, evenly without one.
     """
 
     name: str
@@ -69,6 +73,7 @@ class TraceModel(Given):
     parallel: int = Field(default=1, ge=1)
     copies: int = Field(default=1, ge=1)
     backends: tuple[str, ...]
+    split: tuple[float, ...] = ()
 
 
 class Resident(Given):
@@ -107,6 +112,19 @@ class Trace(Given):
             [_host(host) for host in self.hosts],
         )
 
+    def hosts_of(self) -> dict[str, tuple[str, ...]]:
+        """Return the hosts of every server, by its name."""
+        found: dict[str, tuple[str, ...]] = {}
+        for host in self.hosts:
+            for backend in host.backends:
+                found[backend.name] = (*found.get(backend.name, ()), host.name)
+        return found
+
+    def shares(self, model: TraceModel, backend: str) -> dict[str, int]:
+        """Return what a model takes at a server, by host."""
+        hosts = self.hosts_of()[backend]
+        return dict(divided(model.vram_mb, parts(hosts, model.split if len(hosts) > 1 else ())))
+
 
 def _model(model: TraceModel, jobs: int) -> ModelSpec:
     return ModelSpec(
@@ -116,6 +134,7 @@ def _model(model: TraceModel, jobs: int) -> ModelSpec:
         vram_mb=model.vram_mb,
         parallel=model.parallel,
         copies=model.copies,
+        split=model.split,
         load_s=model.load_s,
         service_s=model.service_s,
         max_waiting=jobs + 1,
@@ -126,6 +145,7 @@ def _model(model: TraceModel, jobs: int) -> ModelSpec:
 def _host(host: TraceHost) -> HostSpec:
     return HostSpec(
         name=host.name,
+        machine=host.machine,
         vram_mb=host.vram_mb,
         margin=host.margin,
         backends=tuple(

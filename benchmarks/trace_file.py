@@ -49,13 +49,19 @@ def _first(error: ValidationError) -> str:
 def _mistakes(trace: Trace) -> Iterator[str]:
     """Yield what cannot be meant, although every value by itself could be."""
     yield from _twice("host", (host.name for host in trace.hosts))
-    yield from _twice("backend", (b.name for host in trace.hosts for b in host.backends))
+    machines = ({(b.name, h.machine or h.name) for b in h.backends} for h in trace.hosts)
+    places = dict.fromkeys(place for machine in machines for place in machine)
+    yield from _twice("backend", (name for name, _ in places))
+    for host in trace.hosts:
+        yield from _twice(f"backend on {host.name}", (b.name for b in host.backends))
     yield from _twice("model", (model.name for model in trace.models))
     backends = {backend.name for host in trace.hosts for backend in host.backends}
     for model in trace.models:
         for name in model.backends:
             if name not in backends:
                 yield f"the model {model.name} names the backend {name}, which no host has"
+            elif model.split and 1 < (cards := len(trace.hosts_of()[name])) != len(model.split):
+                yield f"the split of {model.name} has {len(model.split)} parts for {cards} cards"
     yield from _wrong_residents(trace)
     yield from _wrong_jobs(trace)
 
@@ -75,23 +81,26 @@ def _wrong_residents(trace: Trace) -> Iterator[str]:
         elif resident.backend not in models[resident.model].backends:
             yield f"{resident.model} is resident on {resident.backend}, which it cannot run on"
         else:
-            held[resident.backend] += models[resident.model].vram_mb
+            held.update(trace.shares(models[resident.model], resident.backend))
     yield from _twice("resident", (f"{r.model} on {r.backend}" for r in trace.resident))
     for host in trace.hosts:
-        taken = sum(held[backend.name] for backend in host.backends)
-        if taken > host.usable_mb:
+        if held[host.name] > host.usable_mb:
             yield (
-                f"the residents of {host.name} take {taken} MB,"
+                f"the residents of {host.name} take {held[host.name]} MB,"
                 f" more than the {host.usable_mb} MB of its budget"
             )
 
 
 def _wrong_jobs(trace: Trace) -> Iterator[str]:
-    offered = {backend.name: host.usable_mb for host in trace.hosts for backend in host.backends}
+    hosts, known = {host.name: host for host in trace.hosts}, trace.hosts_of()
     models = {model.name: model for model in trace.models}
     for index, job in enumerate(trace.jobs):
         model = models.get(job.model)
         if model is None:
             yield f"jobs[{index}] asks for {job.model}, and no such model is described"
-        elif model.vram_mb > max((offered.get(name, 0) for name in model.backends), default=-1):
+        elif not any(
+            all(mb <= hosts[host].usable_mb for host, mb in trace.shares(model, name).items())
+            for name in model.backends
+            if name in known
+        ):
             yield f"jobs[{index}] asks for {job.model}, which fits on none of its hosts"

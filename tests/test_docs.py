@@ -26,6 +26,7 @@ NAMED = {
     ("hosts",),
     ("models",),
     ("hosts", "*", "backends"),
+    ("hosts", "*", "cards"),
 }  # their keys are names of people's own
 
 

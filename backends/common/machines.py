@@ -36,7 +36,7 @@ class NetworkMachines:
         if host.sleep is not None and host.sleep.command:
             await _run(host.sleep.command)
         elif host.sleep is not None:
-            await _post(host.sleep.webhook, host.name)
+            await _post(host.sleep.webhook, host.machine_name)
 
 
 def magic_packet(mac: str) -> bytes:

@@ -17,13 +17,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))  # run as a plain script, too
 
 from benchmarks.trace import Trace
+from benchmarks.traces.cards import CARDS, two_cards
 from benchmarks.traces.drawn import DRAWN, crowd
 from benchmarks.traces.flooders import FLOODED
 from benchmarks.traces.shared import SHARED
 from benchmarks.traces.shipped import TRACES
 
 HERE = Path(__file__).resolve().parent
-KINDS = TRACES | DRAWN | SHARED | FLOODED
+KINDS = TRACES | CARDS | DRAWN | SHARED | FLOODED
 
 
 def as_text(trace: Trace) -> str:
@@ -49,7 +50,7 @@ def main() -> None:
         _write(options.dir, name, crowd(random.Random(name), options.crowd))
         return
     if not options.variants:
-        for name, make in TRACES.items():
+        for name, make in (TRACES | {"two-cards": two_cards}).items():
             _write(options.dir, name, make(random.Random(name)))
         return
     for name, make in KINDS.items():

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from backends.common.card_memory import is_nvidia
 from backends.registry import KINDS, connect
 from bot.config.addresses import is_loopback
+from bot.config.cards import card_problems, too_large
 from bot.config.config import Config
 from bot.config.sections import BackendConfig, ModelConfig
 from bot.config.uniqueness import twins_of_models, twins_of_servers
@@ -17,7 +18,7 @@ from bot.config.values import Section
 from bot.config.yaml_reader import ConfigProblem, Path, nearest, no_setting
 from bot.people import api_keys
 from bot.people.access import PersonLimits
-from queueing.core.catalog import Catalog, HostSpec, ModelSpec
+from queueing.core.catalog import Catalog, ModelSpec
 from queueing.core.errors import BadModel
 from queueing.core.quiet_hours import QuietHours
 from queueing.core.requests import Capability
@@ -41,6 +42,7 @@ def problems(config: Config) -> list[ConfigProblem]:
     named = [
         *_server_problems(config),
         *twins_of_servers(config),
+        *card_problems(config),
         *_name_problems(config),
         *_quiet_problems(config),
     ]
@@ -126,7 +128,9 @@ def _name_problems(config: Config) -> Iterator[ConfigProblem]:
 
 def _quiet_problems(config: Config) -> Iterator[ConfigProblem]:
     for name, host in config.hosts.items():
-        if host.yields_above_mb is not None and (host.gpu is None or not is_nvidia(host.gpu)):
+        gpus = [card.gpu for card in host.cards.values()] or [host.gpu]
+        named = all(gpu is not None and is_nvidia(gpu) for gpu in gpus)
+        if host.yields_above_mb is not None and not named:
             text = "needs `gpu`, the NVIDIA card of this machine that others are looked for on"
             yield ConfigProblem(path=("hosts", name, "yield_to_others"), text=text)
         if not host.quiet:
@@ -159,7 +163,8 @@ def _words(name: str, model: ModelConfig) -> Iterator[tuple[Path, str]]:
 def _option_problems(catalog: Catalog) -> Iterator[ConfigProblem]:
     """Let every kind check its own settings, so that a new kind needs no line here."""
     for spec in catalog.backends.values():
-        base: Path = ("hosts", catalog.host_of[spec.name], "backends", spec.name)
+        host = catalog.hosts[catalog.host_of[spec.name]].machine_name
+        base: Path = ("hosts", host, "backends", spec.name)
         try:
             backend = connect(spec)
         except BadModel as error:
@@ -216,38 +221,20 @@ def _known_too(setting: str, what: str, group: type[Section]) -> str:
 def _size_problems(catalog: Catalog) -> Iterator[ConfigProblem]:
     for model in catalog.models.values():
         if not _fits(model, catalog) and not _offloads(model, catalog):
-            yield ConfigProblem(
-                path=("models", model.name, "vram"), text=_too_large(model, catalog)
-            )
+            yield ConfigProblem(path=("models", model.name, "vram"), text=too_large(model, catalog))
 
 
 def _size_warnings(catalog: Catalog) -> Iterator[ConfigProblem]:
     for model in catalog.models.values():
         if not _fits(model, catalog):
-            text = f"{_too_large(model, catalog)}: it takes the host alone and runs slowly"
+            text = f"{too_large(model, catalog)}: it takes the host alone and runs slowly"
             yield ConfigProblem(path=("models", model.name, "vram"), text=text)
 
 
-def _too_large(model: ModelSpec, catalog: Catalog) -> str:
-    host = max(_hosts(model, catalog), key=lambda host: host.usable_mb)
-    offered = f"{_gb(host.usable_mb)} ({host.margin:.0%} of {host.name}'s {_gb(host.vram_mb)})"
-    return f"{_gb(model.vram_mb or 0)} is more than its hosts can offer: {offered} at most"
-
-
-def _gb(size_mb: int) -> str:
-    return f"{round(size_mb / 1024, 1):g} GB"
-
-
-def _hosts(model: ModelSpec, catalog: Catalog) -> Iterator[HostSpec]:
-    return (catalog.hosts[catalog.host_of[name]] for name in model.backends)
-
-
-def _offered(model: ModelSpec, catalog: Catalog) -> int:
-    return max(host.usable_mb for host in _hosts(model, catalog))
-
-
 def _fits(model: ModelSpec, catalog: Catalog) -> bool:
-    return (model.vram_mb or 0) <= _offered(model, catalog)
+    hosts = (catalog.hosts[catalog.host_of[name]] for name in model.backends)
+    unknown = any(host.vram_mb == 0 for host in hosts)  # its memory is missing, which is told
+    return unknown or any(catalog.fits(model, name) for name in model.backends)
 
 
 def _offloads(model: ModelSpec, catalog: Catalog) -> bool:

@@ -138,7 +138,9 @@ class Config(Section):
         """Return the hosts, backends and models in the queue's own terms."""
         discovering = self.discovering()
         hosts = [
-            _host_spec(name, host, discovering, self.timezone) for name, host in self.hosts.items()
+            spec
+            for name, host in self.hosts.items()
+            for spec in _host_specs(name, host, discovering, self.timezone)
         ]
         backends = {backend.name: backend for host in hosts for backend in host.backends}
         models = [
@@ -177,17 +179,39 @@ def _password(address: str) -> str:
         return ""
 
 
+def _host_specs(
+    name: str, host: HostConfig, discovering: Collection[str], timezone: str | None
+) -> list[HostSpec]:
+    """Return a host for every card, one for a machine with a single one."""
+    whole = _host_spec(name, host, discovering, timezone)
+    return [_card_spec(whole, card, host) for card in host.cards] or [whole]
+
+
+def _card_spec(machine: HostSpec, name: str, host: HostConfig) -> HostSpec:
+    card = host.cards[name]
+    here = [each for each, backend in host.backends.items() if name in (backend.gpus or ())]
+    return replace(
+        machine,
+        name=f"{machine.name}/{name}",
+        machine=machine.name,
+        vram_mb=card.vram_mb,
+        margin=machine.margin if card.margin is None else card.margin,
+        gpu=card.gpu,
+        backends=tuple(each for each in machine.backends if each.name in here),
+    )
+
+
 def _host_spec(
     name: str, host: HostConfig, discovering: Collection[str], timezone: str | None
 ) -> HostSpec:
     zone = host.timezone or timezone or "UTC"
     backends = tuple(
-        _backend_spec(each, backend, discover=each in discovering)
+        _backend_spec(each, backend, tuple(host.cards), discover=each in discovering)
         for each, backend in host.backends.items()
     )
     return HostSpec(
         name=name,
-        vram_mb=host.vram_mb,
+        vram_mb=host.vram_mb or 0,
         margin=host.margin,
         gpu=host.gpu,
         idle_unload_s=host.unload_after_s,
@@ -199,7 +223,9 @@ def _host_spec(
     )
 
 
-def _backend_spec(name: str, backend: BackendConfig, *, discover: bool) -> BackendSpec:
+def _backend_spec(
+    name: str, backend: BackendConfig, cards: Sequence[str], *, discover: bool
+) -> BackendSpec:
     kind = KINDS[backend.kind]
     token = {"token": backend.token.get_secret_value()} if backend.token else {}
     return BackendSpec(
@@ -212,8 +238,17 @@ def _backend_spec(name: str, backend: BackendConfig, *, discover: bool) -> Backe
         offloads=kind.offloads,
         discover=discover,
         idle_unload_s=backend.unload_after_s,
+        split=_in_order(cards, backend.gpus or (), backend.split),
         options={**backend.__pydantic_extra__, **token},
     )
+
+
+def _in_order(
+    cards: Sequence[str], named: Sequence[str], split: Sequence[float]
+) -> tuple[float, ...]:
+    """Return a split in the machine's order of its cards."""
+    by_card = dict(zip(named, split, strict=False))
+    return tuple(by_card[card] for card in cards if card in by_card)
 
 
 def _model_spec(name: str, model: ModelConfig, backends: Sequence[BackendSpec]) -> ModelSpec:
@@ -231,6 +266,8 @@ def _model_spec(name: str, model: ModelConfig, backends: Sequence[BackendSpec]) 
         max_waiting=model.max_waiting,
         preload=model.preload,
         idle_unload_s=model.unload_after_s,
+        gpus=model.gpus,
+        split=model.split,
         enhance=model.enhance,
         timeouts=Timeouts(**model.timeouts.model_dump()),
         options=model.__pydantic_extra__,

@@ -23,6 +23,7 @@ from bot.config.addresses import host_and_port, is_every_address, is_loopback
 from bot.config.machines import SleepConfig, WakeConfig
 from bot.config.quiet import QuietWindows, Zone
 from bot.config.values import (
+    CardName,
     Duration,
     HostPort,
     Idle,
@@ -37,6 +38,7 @@ from bot.config.values import (
     Seconds,
     Secret,
     Section,
+    Split,
     Url,
     Wait,
     Whole,
@@ -82,7 +84,8 @@ def _yielding(value: object) -> object:
 class BackendConfig(Section):
     """An inference server. Further settings belong to its kind, which checks them.
 
-    Without `discover`, its models are discovered if the configuration names none for it.
+    Without `discover`, its models are discovered if the configuration names none for it. `gpus` are
+    its cards on a machine with several, `split` how it divides models among them.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -93,13 +96,27 @@ class BackendConfig(Section):
     token: Secret = None
     parallel: Annotated[int, Field(ge=1, le=10_000)] | None = None
     discover: bool | None = None
+    gpus: tuple[CardName, ...] | None = None
+    split: Split = ()
     unload_after_s: Idle | None = Field(default=None, alias="idle_unload")
 
 
-class HostConfig(Section):
-    """One memory budget: a card, or a machine without one, and the servers that share it."""
+class CardConfig(Section):
+    """A card of a machine with several."""
 
     vram_mb: Megabytes = Field(alias="vram")
+    margin: Annotated[float, Field(gt=0, le=1)] | None = None
+    gpu: Annotated[str, Field(coerce_numbers_to_str=True)] | None = None
+
+
+class HostConfig(Section):
+    """One memory budget: a card, or a machine without one, and the servers that share it.
+
+    A machine with several `cards` has a budget for each of them.
+    """
+
+    cards: dict[CardName, CardConfig] = Field(default_factory=dict)
+    vram_mb: Megabytes | None = Field(default=None, alias="vram")
     margin: Annotated[float, Field(gt=0, le=1)] = _HOST.margin
     gpu: Annotated[str, Field(coerce_numbers_to_str=True)] | None = None
     unload_after_s: Idle | None = Field(default=None, alias="idle_unload")
@@ -111,6 +128,14 @@ class HostConfig(Section):
     wake: WakeConfig | None = None
     sleep: SleepConfig | None = None
     backends: dict[Name, BackendConfig] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _one_or_several(self) -> Self:
+        if self.cards and (self.vram_mb is not None or self.gpu is not None):
+            raise ValueError(
+                "cards: each has its own `vram` and `gpu`; the machine has none beside"
+            )
+        return self
 
     @model_validator(mode="after")
     def _wakes_again(self) -> Self:
@@ -147,6 +172,8 @@ class ModelConfig(Section):
     max_attempts: Annotated[int, Field(ge=1, le=100)] = _MODEL.max_attempts
     max_waiting: Whole = _MODEL.max_waiting
     preload: bool = _MODEL.preload
+    gpus: tuple[CardName, ...] | None = None
+    split: Split = ()
     unload_after_s: Idle | None = Field(default=None, alias="idle_unload")
     enhance: Annotated[str | None, BeforeValidator(_off)] = _MODEL.enhance
     timeouts: TimeoutsConfig = TimeoutsConfig()

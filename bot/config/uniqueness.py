@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from backends.registry import connect
 from bot.config.addresses import is_loopback
 from bot.config.config import Config
+from bot.config.sections import HostConfig
 from bot.config.yaml_reader import ConfigProblem, Path
 from queueing.core.catalog import Catalog
 
@@ -20,9 +21,12 @@ def twins_of_servers(config: Config) -> Iterator[ConfigProblem]:
     server_of: dict[Hashable, str] = {}
     for host_name, host in config.hosts.items():
         path: Path = ("hosts", host_name)
-        if host.gpu and (owner := card_of.setdefault(host.gpu, host_name)) != host_name:
-            text = f"the card of {owner} already; servers that share a card stand under one host"
-            yield ConfigProblem(path=(*path, "gpu"), text=text)
+        for place, gpu, name in _cards(host_name, host):
+            if gpu and (owner := card_of.setdefault(gpu, name)) != name:
+                text = (
+                    f"the card of {owner} already; servers that share a card stand under one host"
+                )
+                yield ConfigProblem(path=(*path, *place), text=text)
         for name, backend in host.backends.items():
             if backend.url is None:
                 continue
@@ -30,6 +34,13 @@ def twins_of_servers(config: Config) -> Iterator[ConfigProblem]:
             if owner != name:
                 text = f"the server of {owner} already; its models count in memory only once"
                 yield ConfigProblem(path=(*path, "backends", name, "url"), text=text)
+
+
+def _cards(name: str, host: HostConfig) -> Iterator[tuple[Path, str | None, str]]:
+    """Yield where each card's `gpu` is set, what it is, and the card's own name."""
+    yield ("gpu",), host.gpu, name
+    for card, settings in host.cards.items():
+        yield ("cards", card, "gpu"), settings.gpu, f"{name}/{card}"
 
 
 def twins_of_models(catalog: Catalog) -> Iterator[ConfigProblem]:

@@ -130,6 +130,17 @@ Name = Annotated[str, StringConstraints(pattern=r"^[^\s=/\-][^\s=]*$", max_lengt
 """A name a person types in a chat: no blanks and no "=", which separate it from the prompt."""
 
 
+CardName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[^\s=/\-][^\s=/]*$", max_length=40),
+    Field(coerce_numbers_to_str=True),
+]
+"""The name of a card of a machine with several, such as 0."""
+
+Split = tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...]
+"""How a model is divided among cards: a part for each."""
+
+
 def is_file(path: Path) -> bool:
     """Return whether the file exists; an impossible file name does not."""
     try:

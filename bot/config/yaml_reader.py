@@ -167,7 +167,7 @@ class _Reader:
         found: dict[str, JsonValue] = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
-            if not isinstance(key_node, yaml.ScalarNode) or key_node.tag != f"{_TAG}str":
+            if not isinstance(key_node, yaml.ScalarNode) or not _is_name(key_node, path):
                 self._complain(path, _unquoted(key_node), line)
                 continue
             key = key_node.value
@@ -220,6 +220,12 @@ class _Reader:
 
     def _complain(self, path: Path, text: str, line: int | None = None) -> None:
         self._document.problems.append(ConfigProblem(path=path, text=text, line=line))
+
+
+def _is_name(key: yaml.ScalarNode, path: Path) -> bool:
+    """Return whether a key is text; cards are usually counted, so a number names one as well."""
+    counted = path[-1:] == ("cards",) and key.value.isdecimal()
+    return counted or key.tag == f"{_TAG}str"
 
 
 def _unquoted(key: yaml.Node) -> str:

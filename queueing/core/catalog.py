@@ -9,6 +9,7 @@ from math import inf
 
 from pydantic import JsonValue
 
+from queueing.core.divided import divided, parts
 from queueing.core.errors import NotCapable, UnknownModel
 from queueing.core.near import near
 from queueing.core.quiet_hours import QuietHours
@@ -41,8 +42,10 @@ class ModelSpec:
     `preload` loads it at the start and keeps it; a backend is told by it whether an admin wants
     that there. `load_s` and `service_s` are priors, replaced by what is learned. `idle_unload_s` is after how
     long without a job an idle copy leaves, `inf` for never, None for what its server or host says.
-    `options` are for the backend's kind alone (a workflow file, the server's own id of the model, …).
-    `discovered` is whether its servers offered it by themselves, so that others may serve it as well.
+    `gpus` are the cards of its machine it takes, None for all that its server has; `split` is how it is
+    divided among these, evenly without one. `options` are for the backend's kind alone (a workflow
+    file, the server's own id of the model, …). `discovered` is whether its servers offered it by
+    themselves, so that others may serve it as well.
     """
 
     name: str
@@ -59,6 +62,8 @@ class ModelSpec:
     preload: bool = False
     enhance: str | None = None
     idle_unload_s: float | None = None
+    gpus: tuple[str, ...] | None = None
+    split: tuple[float, ...] = ()
     timeouts: Timeouts = field(default_factory=Timeouts)
     options: Mapping[str, JsonValue] = field(default_factory=dict)
     discovered: bool = False
@@ -82,6 +87,7 @@ class BackendSpec:
     loads included. `max_models` is how many models it keeps at once (1 for a plain ComfyUI
     process), None for as many as fit. `offloads`: it can run models larger than its card, slowly,
     with parts in the machine's memory. `idle_unload_s` is that of its models that state none.
+    `split` is how they are divided among its cards if it stands on several hosts, evenly without one.
     `options` are for the backend's kind alone.
     """
 
@@ -94,6 +100,7 @@ class BackendSpec:
     offloads: bool = False
     discover: bool = False
     idle_unload_s: float | None = None
+    split: tuple[float, ...] = ()
     options: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
@@ -120,7 +127,8 @@ class SleepSpec:
 class HostSpec:
     """A memory budget: one card, or a machine without one.
 
-    `margin` is the usable share of `vram_mb`. `gpu` names the local card for NVML (index or
+    The cards of a machine with several are hosts of their own, "machine/card"; a server that spans
+    some of them is listed in `backends` of each. `margin` is the usable share of `vram_mb`. `gpu` names the local card for NVML (index or
     UUID), None where the card is elsewhere or there is none. `idle_unload_s` is that of models
     where neither they nor their server state one. `quiet` are the hours its owner wants it for.
     It is left to another program that holds as much of the card as `yields_above_mb`, None for never.
@@ -129,6 +137,7 @@ class HostSpec:
     name: str
     vram_mb: int
     backends: tuple[BackendSpec, ...]
+    machine: str = ""
     margin: float = 0.8
     gpu: str | None = None
     idle_unload_s: float | None = None
@@ -141,6 +150,11 @@ class HostSpec:
     def usable_mb(self) -> int:
         """How much memory models may take together."""
         return int(self.vram_mb * self.margin)
+
+    @property
+    def machine_name(self) -> str:
+        """What sleeps, wakes and is paused as one: the machine, or the host itself."""
+        return self.machine or self.name
 
 
 IDLE_UNLOAD_S = 1800.0  # on a card of this machine, which its owner wants for other things as well
@@ -167,9 +181,13 @@ class Catalog:
         self.backends: Mapping[str, BackendSpec] = {
             backend.name: backend for host in self.hosts.values() for backend in host.backends
         }
-        self.host_of: Mapping[str, str] = {
-            backend.name: host.name for host in self.hosts.values() for backend in host.backends
-        }
+        self.hosts_of = _hosts_of(self.hosts.values())  # by backend; those that span have several
+        self.host_of: Mapping[str, str] = {name: on[0] for name, on in self.hosts_of.items()}
+        self.machines: dict[str, tuple[HostSpec, ...]] = {}  # by name: all cards of each
+        for host in self.hosts.values():
+            known = self.machines.get(host.machine_name, ())
+            self.machines[host.machine_name] = (*known, host)
+        self.has_cards = any(host.machine for host in self.hosts.values())
         self._by_word: dict[str, ModelSpec] = {}
         for model in self.models.values():
             for word in (model.name, *model.aliases):
@@ -178,6 +196,25 @@ class Catalog:
     def spec_of(self, model: str) -> ModelSpec:
         """Return a model by its own name, one that is retired as well."""
         return self.models.get(model) or self.retired[model]
+
+    def cards(self, name: str) -> tuple[str, ...]:
+        """Return the hosts a name means: one, or all cards of a machine; none for an unknown name."""
+        if name in self.hosts:
+            return (name,)
+        return tuple(host.name for host in self.machines.get(name, ()))
+
+    def parts_of(self, model: ModelSpec, backend: str) -> Mapping[str, float]:
+        """Return which part of a model lies on which host, by the backend it runs on."""
+        hosts = self.hosts_of[backend]
+        if not self.has_cards or not (machine := self.hosts[hosts[0]].machine):
+            return {hosts[0]: 1.0}
+        chosen = None if model.gpus is None else [f"{machine}/{card}" for card in model.gpus]
+        return parts(hosts, self.backends[backend].split, chosen, model.split)
+
+    def fits(self, model: ModelSpec, backend: str) -> bool:
+        """Return whether a model of known size fits on a backend's hosts if they are empty."""
+        shares = divided(model.vram_mb or 0, self.parts_of(model, backend))
+        return all(mb <= self.hosts[host].usable_mb for host, mb in shares)
 
     def served_by(self, backend: str) -> tuple[ModelSpec, ...]:
         """Return the models a backend can serve, in the configuration's order."""
@@ -243,6 +280,14 @@ class Catalog:
         ]
         close = near(word, words, alike=0.75)
         return self._by_word[close[0]].name if close else None
+
+
+def _hosts_of(hosts: Iterable[HostSpec]) -> Mapping[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for host in hosts:
+        for backend in host.backends:
+            found[backend.name] = (*found.get(backend.name, ()), host.name)
+    return found
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

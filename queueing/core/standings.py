@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from queueing.core.divided import Shares
 from queueing.core.jobs import Job
 from queueing.core.paused import Paused
 from queueing.core.world import Reason, Residency
@@ -76,6 +77,7 @@ class CopyStatus:
     """A copy of a model, in people's terms.
 
     `ready_at` is when it became ready, or is expected to; `vram_mb` is the memory it is charged.
+    `shares` are the parts of it on each host, where its machine has several cards.
     """
 
     backend: str
@@ -85,6 +87,12 @@ class CopyStatus:
     running: int
     vram_mb: int = 0
     ready_at: float = 0.0
+    shares: Shares = ()
+
+    def on(self, host: str) -> int | None:
+        """Return what it takes on a host, None if it does not lie there."""
+        there = dict(self.shares) if self.shares else {self.host: self.vram_mb}
+        return there.get(host)
 
 
 class Readiness(StrEnum):

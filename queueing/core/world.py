@@ -10,6 +10,7 @@ from enum import StrEnum
 from math import inf
 from typing import Literal
 
+from queueing.core.divided import Shares
 from queueing.core.jobs import Job
 from queueing.core.quiet_hours import Quiet
 
@@ -80,7 +81,7 @@ class Copy:
     `ready_at` is when it became ready, or is expected to. `running` counts the jobs it runs,
     `ends_at` are their expected ends if known (estimates only; no decision about safety rests on
     them). Only an admin evicts `pinned` copies. One without a job since `idle_since` leaves after
-    `idle_unload_s`.
+    `idle_unload_s`. `shares` are what it takes on each host, where its machine has several cards.
     """
 
     model: str
@@ -93,6 +94,7 @@ class Copy:
     ends_at: tuple[float, ...] = ()
     idle_since: float = 0.0
     idle_unload_s: float = inf
+    shares: Shares = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,11 +103,13 @@ class BackendView:
 
     `busy` counts everything that occupies it: running jobs and, on a serial one, its load.
     `max_models` bounds how many models it keeps at once (1 for a plain ComfyUI process); models
-    that take no memory do not count.
+    that take no memory do not count. `hosts` are all cards it has on a machine with several; `host`
+    is the first.
     """
 
     name: str
     host: str
+    hosts: tuple[str, ...] = ()
     up: bool = True
     since: float = 0.0
     serial: bool = False
@@ -167,7 +171,8 @@ class ModelView:
     `load_s` and `service_s` are learned or prior, by backend name with "" for the default.
     `copies` is how many of it one host may hold. `rate_per_s` is the arrival rate λ, `flows` its parts by lane; without them all arrivals are
     assumed to join the longest lane. `left_at` is its last eviction anywhere (0 for never),
-    `load_after` the end of the pause after failed loads.
+    `load_after` the end of the pause after failed loads. `shares` are what a copy takes on each host,
+    by backend, on machines with several cards.
     """
 
     name: str
@@ -184,6 +189,7 @@ class ModelView:
     paused: bool = False
     waiting: tuple[Waiting, ...] = ()
     wanted_by_admin: tuple[str, ...] = ()  # backends an admin asked to preload it on
+    shares: Mapping[str, Shares] = field(default_factory=dict)
 
 
 class Leaving(StrEnum):
@@ -210,13 +216,17 @@ class Evict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reservation:
-    """A host kept for a model that is overdue (rule R4); `due` orders reservations."""
+    """A host kept for a model that is overdue (rule R4); `due` orders reservations.
+
+    `hosts` are all the cards of a model that spans them; `host` is the first.
+    """
 
     host: str
     backend: str
     model: str
     due: float
     victims: tuple[Evict, ...]  # the copies that must leave
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

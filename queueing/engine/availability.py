@@ -45,8 +45,8 @@ def is_at_hand(
 
 
 def _is_open(fleet: Fleet, backend: str) -> bool:
-    host = fleet.catalog.host_of[backend]
-    stopped = fleet.paused.stops_host(host) or fleet.why_rests(host) is not None
+    hosts = fleet.catalog.hosts_of[backend]
+    stopped = any(fleet.paused.stops_host(h) or fleet.why_rests(h) is not None for h in hosts)
     return fleet.health.of(backend).up and not stopped
 
 
@@ -54,18 +54,34 @@ def _fits(
     fleet: Fleet, spec: ModelSpec, backend: str, awaited: Collection[ModelSpec], *, is_quick: bool
 ) -> bool:
     server = fleet.catalog.backends[backend]
-    host = fleet.catalog.host_of[backend]
-    here = fleet.copies_on(host)
     if server.max_models is not None and server.max_models <= sum(
-        copy.backend == backend and copy.vram_mb > 0 for copy in here
+        copy.backend == backend and copy.vram_mb > 0 for copy in fleet.copies
     ):
         return False
+    return all(
+        _fits_on(fleet, host, needed_mb, awaited, is_quick=is_quick)
+        for host, needed_mb in _needs(fleet, spec, backend).items()
+    )
+
+
+def _fits_on(
+    fleet: Fleet, host: str, needed_mb: int, awaited: Collection[ModelSpec], *, is_quick: bool
+) -> bool:
     coming = [
-        model
+        max(places)
         for model in awaited
-        if any(fleet.catalog.host_of[name] == host for name in fleet.serving(model))
+        if (
+            places := [
+                n[host] for b in fleet.serving(model) if host in (n := _needs(fleet, model, b))
+            ]
+        )
     ]
     if coming and not is_quick:
         return False
-    taken_mb = sum(copy.vram_mb for copy in here) + sum(map(fleet.vram_mb, coming))
-    return taken_mb + fleet.vram_mb(spec) <= fleet.usable_mb(host)
+    return fleet.mb_on(host) + sum(coming) + needed_mb <= fleet.usable_mb(host)
+
+
+def _needs(fleet: Fleet, spec: ModelSpec, backend: str) -> dict[str, int]:
+    """Return what a copy would take there, by host."""
+    shares = fleet.shares(spec, backend)
+    return dict(shares) or {fleet.catalog.host_of[backend]: fleet.vram_mb(spec)}

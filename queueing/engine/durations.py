@@ -74,7 +74,7 @@ class Times:
     def wake_s(self, host: HostSpec) -> float:
         """Return how long a machine usually takes to wake."""
         prior_s = host.wake.takes_s if host.wake else 0.0
-        return self.durations.wake(host.name, prior_s).median_s
+        return self.durations.wake(host.machine_name, prior_s).median_s
 
     # ------------------------------------------------------------ learning
 

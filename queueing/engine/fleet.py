@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from queueing.core.catalog import Catalog, HostSpec, ModelSpec
+from queueing.core.divided import Shares, divided
 from queueing.core.jobs import Job
 from queueing.core.paused import Paused
 from queueing.core.ports import Backend, Clock
@@ -92,7 +93,12 @@ class Fleet:
             spec = catalog.models.get(copy.model)
             if spec is not None:
                 idle_s = catalog.idle_unload_s(*key)
-                self._copies[key] = replace(copy, vram_mb=self.vram_mb(spec), idle_unload_s=idle_s)
+                self._copies[key] = replace(
+                    copy,
+                    vram_mb=self.vram_mb(spec),
+                    shares=self.shares(spec, copy.backend),
+                    idle_unload_s=idle_s,
+                )
         self._view, self.copies_changed = None, True
         self.expel()
 
@@ -150,8 +156,23 @@ class Fleet:
 
     def copies_on(self, host: str) -> tuple[Copy, ...]:
         """Return the copies of any model in the memory of a host."""
+        if self.catalog.has_cards:
+            return tuple([copy for copy in self.copies if host in self.hosts_of(copy)])
         host_of = self.catalog.host_of
         return tuple([copy for copy in self.copies if host_of[copy.backend] == host])
+
+    def hosts_of(self, copy: Copy) -> tuple[str, ...]:
+        """Return the hosts a copy lies on: several where it spans cards."""
+        if copy.shares:
+            return tuple([host for host, _ in copy.shares])
+        return (self.catalog.host_of[copy.backend],)
+
+    def mb_on(self, host: str) -> int:
+        """Return what all copies together take on a host."""
+        return sum(
+            dict(copy.shares)[host] if copy.shares else copy.vram_mb
+            for copy in self.copies_on(host)
+        )
 
     def idle_copies(self, host: str, *, pinned: bool = False) -> tuple[Copy, ...]:
         """Return the ready copies of a host that run nothing and may be unloaded.
@@ -260,6 +281,7 @@ class Fleet:
             vram_mb=self.vram_mb(spec),
             idle_since=self._clock.now(),
             idle_unload_s=self.catalog.idle_unload_s(spec.name, backend),
+            shares=self.shares(spec, backend),
         )
         self._copies_moved(backend)
 
@@ -293,7 +315,8 @@ class Fleet:
 
         `taken_s` is what the same attempt took of the card before the last restart.
         """
-        self.meter.begin(job.id, self.catalog.host_of[backend], taken_s=taken_s)
+        hosts = self.catalog.parts_of(self.catalog.spec_of(job.model), backend)
+        self.meter.begin(job.id, tuple(hosts), taken_s=taken_s)
         began_at = self._clock.now() if job.started_at is None else job.started_at
         self._free(job.id)
         self._slots[job.id] = Slot(job=job, backend=backend, ends_at=ends_at, began_at=began_at)
@@ -330,7 +353,7 @@ class Fleet:
         running = [
             (slot.ends_at, slot.job.model)
             for slot in self._slots.values()
-            if self.catalog.host_of[slot.backend] == host and slot.job.model != apart_from
+            if host in self.catalog.hosts_of[slot.backend] and slot.job.model != apart_from
         ]
         return max(running)[1] if running else None
 
@@ -406,8 +429,7 @@ class Fleet:
         A server that offloads can run one larger than its card.
         """
         return any(
-            self.catalog.backends[name].offloads
-            or (spec.vram_mb or 0) <= self.catalog.hosts[self.catalog.host_of[name]].usable_mb
+            self.catalog.backends[name].offloads or self.catalog.fits(spec, name)
             for name in self.serving(spec)
         )
 
@@ -427,7 +449,7 @@ class Fleet:
 
     def measured(self, host: str, total_mb: int, free_mb: int) -> None:
         """Take a measurement of a host's card into account."""
-        ours_mb = sum(copy.vram_mb for copy in self.copies_on(host))
+        ours_mb = self.mb_on(host)
         # The configured memory may be a part of the card: the rest is there for other programs.
         theirs_mb = max(0, total_mb - self.catalog.hosts[host].vram_mb)
         used_mb, quiet = max(0, total_mb - free_mb - theirs_mb), self.quiet(host)
@@ -501,11 +523,22 @@ class Fleet:
         known_mb = self.known_vram_mb(spec)
         if known_mb is not None:
             return known_mb
-        hosts = {self.catalog.host_of[name] for name in self.serving(spec)}
-        rooms = (
-            self.budget.unknown_mb(self.catalog.hosts[host], self._kept_mb(host)) for host in hosts
-        )
+        places = {tuple(self.catalog.parts_of(spec, name)) for name in self.serving(spec)}
+        rooms = (sum(self._unknown_mb(host) for host in hosts) for hosts in places)
         return max(rooms, default=0)
+
+    def shares(self, spec: ModelSpec, backend: str) -> Shares:
+        """Return what a copy takes on each host there; empty where it takes all on the only one."""
+        if len(self.catalog.hosts_of[backend]) == 1:
+            return ()
+        parts = self.catalog.parts_of(spec, backend)
+        known_mb = self.known_vram_mb(spec)
+        if known_mb is not None:
+            return divided(known_mb, parts)
+        return tuple((host, self._unknown_mb(host)) for host in parts)
+
+    def _unknown_mb(self, host: str) -> int:
+        return self.budget.unknown_mb(self.catalog.hosts[host], self._kept_mb(host))
 
     def _kept_mb(self, host: str) -> int:
         """Return what copies of known size take on a host that never leave it for another model.
@@ -513,9 +546,9 @@ class Fleet:
         Nothing can be left beside one of unknown size, so those do not count.
         """
         return sum(
-            copy.vram_mb
+            dict(copy.shares)[host] if copy.shares else copy.vram_mb
             for (model, backend), copy in self._copies.items()
-            if self.catalog.host_of[backend] == host
+            if host in self.hosts_of(copy)
             and ((model, backend) in self.pins or self._keeps(backend))
             and (spec := self.catalog.models.get(model)) is not None
             and self.known_vram_mb(spec) is not None

@@ -4,6 +4,7 @@ A card shared by several running jobs is split among them: while n run, each tak
 second. Memory only; what a job took is stored with its end.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from queueing.core.ports import Clock
@@ -26,41 +27,47 @@ class _Card:
 
 @dataclass(slots=True)
 class _Metered:
-    """A job on a card: what it took before `since_s`, its card's share when it went on."""
+    """A job on its cards: what it took before `since_s`, its cards' share when it went on."""
 
-    card: _Card
+    cards: tuple[_Card, ...]
     taken_s: float
     since_s: float | None = None  # None while it takes nothing
 
     def go_on(self, now: float) -> None:
         if self.since_s is None:
-            self.since_s = self.card.advance(now)
-            self.card.running += 1
+            self.since_s = self.share_s(now)
+            for card in self.cards:
+                card.running += 1
 
     def rest(self, now: float) -> None:
         if self.since_s is not None:
-            self.taken_s += self.card.advance(now) - self.since_s
-            self.card.running -= 1
+            self.taken_s += self.share_s(now) - self.since_s
+            for card in self.cards:
+                card.running -= 1
             self.since_s = None
+
+    def share_s(self, now: float) -> float:
+        return sum([card.advance(now) for card in self.cards])
 
 
 class GpuMeter:
-    """Keeps the jobs on each host's card."""
+    """Keeps the jobs on each host's card; a model that spans several takes its share of each."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._cards: dict[str, _Card] = {}
         self._jobs: dict[int, _Metered] = {}
 
-    def begin(self, job_id: int, host: str, *, taken_s: float = 0.0) -> None:
-        """Note that an attempt begins on a host's card; an earlier one of the job is not counted.
+    def begin(self, job_id: int, hosts: Sequence[str], *, taken_s: float = 0.0) -> None:
+        """Note that an attempt begins on hosts' cards; an earlier one of the job is not counted.
 
         `taken_s` is what this very attempt took before.
         """
         self.forget(job_id)
-        card = self._cards.setdefault(host, _Card(self._clock.now()))
-        self._jobs[job_id] = metered = _Metered(card, taken_s)
-        metered.go_on(self._clock.now())
+        now = self._clock.now()
+        cards = [self._cards.setdefault(host, _Card(now)) for host in hosts]
+        self._jobs[job_id] = metered = _Metered(tuple(cards), taken_s)
+        metered.go_on(now)
 
     def go_on(self, job_id: int) -> None:
         """Note that a job that rested takes its share again. Idempotent."""
@@ -84,4 +91,4 @@ class GpuMeter:
             return 0.0
         if metered.since_s is None:
             return metered.taken_s
-        return metered.taken_s + metered.card.advance(self._clock.now()) - metered.since_s
+        return metered.taken_s + metered.share_s(self._clock.now()) - metered.since_s

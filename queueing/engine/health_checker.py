@@ -197,12 +197,13 @@ class Health:
     # ------------------------------------------------------------ memory
 
     async def _weigh(self, name: str, info: ServerInfo) -> None:
-        host = self._fleet.catalog.host_of[name]
-        measured = await self._card(host)
-        if measured is None and info.total_mb is not None and info.free_mb is not None:
-            measured = (info.total_mb, info.free_mb)
-        if measured is not None:
-            self._fleet.measured(host, *measured)
+        hosts = self._fleet.catalog.hosts_of[name]
+        for host in hosts:
+            measured = await self._card(host)
+            if measured is None and len(hosts) == 1:  # of several, it may tell of any
+                measured = _told(info)
+            if measured is not None:
+                self._fleet.measured(host, *measured)
 
     async def _card(self, host: str) -> tuple[int, int] | None:
         if self._memory is None:
@@ -220,6 +221,8 @@ class Health:
         if measured is not None:
             return measured[1]
         for spec in self._fleet.catalog.hosts[host].backends:
+            if len(self._fleet.catalog.hosts_of[spec.name]) > 1:
+                continue
             try:
                 async with asyncio.timeout(ANSWER_S):
                     info = await self._backends[spec.name].probe()
@@ -228,3 +231,9 @@ class Health:
             if info.free_mb is not None:
                 return info.free_mb
         return None
+
+
+def _told(info: ServerInfo) -> tuple[int, int] | None:
+    if info.total_mb is None or info.free_mb is None:
+        return None
+    return info.total_mb, info.free_mb

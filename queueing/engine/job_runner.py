@@ -301,7 +301,8 @@ class Processor:
         )
         self._fleet.vacate(job.id)
         if isinstance(error, OutOfMemory):
-            await self._loader.relieve(self._fleet.catalog.host_of[backend])
+            for host in self._fleet.catalog.hosts_of[backend]:
+                await self._loader.relieve(host)
         log.warning("job %d on %s: %s: %s", job.id, backend, type(error).__name__, error)
         if isinstance(outcome, Fail):
             await self._outcomes.conclude(job, JobEvent.FAIL, problem=outcome.problem)

@@ -59,6 +59,7 @@ class Later:
         return job.due_at - loads * load_s - SERVICES * service_s - SLACK_S
 
     def _hosts(self, model: str) -> frozenset[str]:
-        host_of = self._fleet.catalog.host_of
-        spec = self._fleet.catalog.models[model]
-        return frozenset(host_of[name] for name in self._fleet.serving(spec))
+        catalog, spec = self._fleet.catalog, self._fleet.catalog.models[model]
+        return frozenset(
+            host for name in self._fleet.serving(spec) for host in catalog.parts_of(spec, name)
+        )

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Coroutine, Mapping, Sequence
 
 from queueing.core.catalog import ModelSpec
+from queueing.core.divided import whole_mb
 from queueing.core.errors import BackendError, OutOfMemory, Refused, StoreError, Unavailable
 from queueing.core.events import CopyLeft, LoadCause, LoadEnded
 from queueing.core.ports import Backend
@@ -143,25 +144,50 @@ class Loader:
             await self._attempt(spec, backend)
         except OutOfMemory as error:
             log.warning("loading %s on %s: %s; emptying the card", spec.name, backend, error)
-            await self.relieve(self._fleet.catalog.host_of[backend])
+            for host in self._hosts(spec, backend):
+                await self.relieve(host)
             await self._attempt(spec, backend)
 
     async def _attempt(self, spec: ModelSpec, backend: str) -> None:
-        host = self._fleet.catalog.host_of[backend]
-        before_mb = await self._room(
-            host, min(self._fleet.vram_mb(spec), self._fleet.usable_mb(host))
-        )
+        before_mb = await self._rooms(spec, backend)
         async with asyncio.timeout(spec.timeouts.load_s):
             await self._backends[backend].load(self._fleet.spec(spec.name, backend))
-        await self._learn_size(spec, host, before_mb)
+        await self._learn_size(spec, backend, before_mb)
 
-    async def _learn_size(self, spec: ModelSpec, host: str, before_mb: int | None) -> None:
-        """Correct the model's size to what its load took, if nothing else moved meanwhile."""
-        if before_mb is None or not self._fleet.quiet(host, but=spec.name):
+    def _hosts(self, spec: ModelSpec, backend: str) -> Sequence[str]:
+        return tuple(self._fleet.catalog.parts_of(spec, backend))
+
+    async def _rooms(self, spec: ModelSpec, backend: str) -> Mapping[str, int] | None:
+        """Wait until there is room on every host and return how much; None if one is not measured."""
+        shares = dict(self._fleet.shares(spec, backend))
+        found: dict[str, int] = {}
+        for host in self._hosts(spec, backend):
+            needed_mb = shares.get(host, self._fleet.vram_mb(spec))
+            free_mb = await self._room(host, min(needed_mb, self._fleet.usable_mb(host)))
+            if free_mb is not None:
+                found[host] = free_mb
+        return found if len(found) == len(shares or [backend]) else None
+
+    async def _learn_size(
+        self, spec: ModelSpec, backend: str, before_mb: Mapping[str, int] | None
+    ) -> None:
+        """Correct the model's size to what its load took, if nothing else moved meanwhile.
+
+        Of one that spans cards the part that is largest for its share counts, so that none overflows.
+        """
+        if before_mb is None:
             return
-        after_mb = await self._health.free_mb(host)
-        if after_mb is not None and before_mb > after_mb:
-            self._fleet.budget.learn(spec.name, before_mb - after_mb)
+        if not all(self._fleet.quiet(host, but=spec.name) for host in before_mb):
+            return
+        taken: dict[str, int] = {}
+        for host, before in before_mb.items():
+            after = await self._health.free_mb(host)
+            if after is None:
+                return
+            taken[host] = max(0, before - after)
+        if any(taken.values()):
+            parts = self._fleet.catalog.parts_of(spec, backend)
+            self._fleet.budget.learn(spec.name, whole_mb(taken, parts))
 
     async def _room(self, host: str, need_mb: int) -> int | None:
         """Wait until the memory is really free and return it; None if nothing measures it."""

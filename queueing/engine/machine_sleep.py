@@ -43,7 +43,7 @@ class MachineSleep:
 
     def of(self, host: HostSpec) -> Slumber:
         """Return what is known of a machine; one that cannot be woken never sleeps."""
-        return self._known.get(host.name, Slumber()) if host.wake else Slumber()
+        return self._known.get(host.machine_name, Slumber()) if host.wake else Slumber()
 
     def is_asleep(self, host: HostSpec) -> bool:
         """Return whether a machine can be taken to sleep, or to be about to."""
@@ -60,18 +60,18 @@ class MachineSleep:
 
     def put_to_sleep(self, host: HostSpec) -> None:
         """Note that a machine was told to sleep: nothing begins there until it is woken."""
-        self._known[host.name] = Slumber(sinks_until=self._clock.now() + SINKS_S)
+        self._known[host.machine_name] = Slumber(sinks_until=self._clock.now() + SINKS_S)
 
     def stays_awake(self, host: HostSpec) -> None:
         """Note that it could not be told."""
-        self._known[host.name] = Slumber()
+        self._known[host.machine_name] = Slumber()
 
     def woken(self, host: HostSpec) -> None:
         """Note that a machine is called from now on; one that overslept stays told as down."""
         known = self.of(host)
         if known.woken_at is None:
-            log.info("waking %s", host.name)
-            self._known[host.name] = replace(known, woken_at=self._clock.now())
+            log.info("waking %s", host.machine_name)
+            self._known[host.machine_name] = replace(known, woken_at=self._clock.now())
 
     def observe(self, host: HostSpec, answers: list[bool]) -> None:
         """Take into account which of a machine's servers answer; empty before the first look."""
@@ -79,7 +79,7 @@ class MachineSleep:
             known = self.of(host)
             seen = self._seen(host, known, answers)
             if seen is not known:
-                self._known[host.name] = seen
+                self._known[host.machine_name] = seen
 
     def _seen(self, host: HostSpec, known: Slumber, answers: list[bool]) -> Slumber:
         if known.sinks_until is not None:
@@ -93,7 +93,7 @@ class MachineSleep:
             return replace(known, up=False, sinks_until=None)
         if known.sinks_until is None or self._clock.now() < known.sinks_until:
             return known
-        log.warning("%s was told to sleep, and goes on", host.name)
+        log.warning("%s was told to sleep, and goes on", host.machine_name)
         return Slumber()
 
     def _away(self, host: HostSpec, known: Slumber) -> Slumber:
@@ -101,7 +101,9 @@ class MachineSleep:
         patience_s = max(LEAST_PATIENCE_S, PATIENCE * self.usual_s(host))
         if known.woken_at is not None and now >= known.woken_at + patience_s:
             if not known.overslept:
-                log.error("%s does not wake: it was called for %.0f s", host.name, patience_s)
+                log.error(
+                    "%s does not wake: it was called for %.0f s", host.machine_name, patience_s
+                )
             return replace(known, overslept=True, woken_at=None)
         return known
 
@@ -111,7 +113,7 @@ class MachineSleep:
         back_at = now if known.back_at is None else known.back_at
         if not all(answers) and now < back_at + OTHERS_S:
             return replace(known, back_at=back_at)
-        log.info("%s is awake", host.name)
+        log.info("%s is awake", host.machine_name)
         if not known.overslept:
-            self.learned(host.name, back_at - known.woken_at)
+            self.learned(host.machine_name, back_at - known.woken_at)
         return Slumber()

@@ -104,8 +104,13 @@ class Preloads:
         return leaving
 
     def _places(self, spec: ModelSpec, host: str | None) -> list[str]:
-        host_of = self._fleet.catalog.host_of
-        places = [b for b in self._fleet.serving(spec) if host in {None, host_of[b]}]
+        catalog = self._fleet.catalog
+        named = None if host is None else set(catalog.cards(host))
+        places = [
+            name
+            for name in self._fleet.serving(spec)
+            if named is None or not named.isdisjoint(catalog.parts_of(spec, name))
+        ]
         if not places:
             if host is None:
                 raise _refused(What.NOWHERE, model=spec.name)
@@ -121,14 +126,17 @@ class Preloads:
 
     def _running(self, spec: ModelSpec, places: list[str]) -> list[str]:
         """Return the backends where something may be loaded. Raises `Refused` for none."""
-        paused, host_of = self._fleet.paused, self._fleet.catalog.host_of
+        paused, hosts_of = self._fleet.paused, self._fleet.catalog.hosts_of
         if paused.stops_model(spec.name):
             if paused.everything:
                 raise _refused(What.ALL_PAUSED)
             raise _refused(What.PAUSED, names=spec.name)
-        running = [name for name in places if not paused.stops_host(host_of[name])]
+        running = [
+            name for name in places if not any(paused.stops_host(each) for each in hosts_of[name])
+        ]
         if not running:
-            hosts = dict.fromkeys(host_of[name] for name in places)
+            stopped = (each for name in places for each in hosts_of[name])
+            hosts = dict.fromkeys(each for each in stopped if paused.stops_host(each))
             raise _refused(What.PAUSED, names=", ".join(hosts))
         return running
 

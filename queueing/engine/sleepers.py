@@ -39,8 +39,10 @@ class Sleepers:
         """Note which machines answer."""
         if not self._looked.is_set():
             return
+        hosts_of = self._fleet.catalog.machines
         for host in self._hosts():
-            answers = [self._fleet.health.of(each.name).up for each in host.backends]
+            servers = {b.name for card in hosts_of[host.machine_name] for b in card.backends}
+            answers = [self._fleet.health.of(name).up for name in servers]
             self._fleet.sleep.observe(host, answers)
 
     def act(self, world: World, work: asyncio.TaskGroup) -> bool:
@@ -49,46 +51,51 @@ class Sleepers:
         if not hosts or machines is None or not self._looked.is_set():
             return False
         changed = False
-        wanted = to_wake(world)
+        known = self._fleet.catalog.hosts
+        wanted = {known[name].machine_name for name in to_wake(world)}
         for host in hosts:
-            if host.name in wanted:
+            if host.machine_name in wanted:
                 changed = self._fleet.sleep.of(host).woken_at is None or changed
                 self._fleet.sleep.woken(host)
             called = self._fleet.sleep.of(host).woken_at is not None
             if called and self._is_due(host):
-                self._called_at[host.name] = world.now
-                self._begin(_call(machines, host), f"waking {host.name}", work)
+                self._called_at[host.machine_name] = world.now
+                self._begin(_call(machines, host), f"waking {host.machine_name}", work)
             elif not called and self._may_sleep(world, host):
                 self._fleet.sleep.put_to_sleep(host)
-                self._begin(self._put_to_sleep(machines, host), f"sleep of {host.name}", work)
+                steps = self._put_to_sleep(machines, host)
+                self._begin(steps, f"sleep of {host.machine_name}", work)
                 changed = True
         return changed
 
     def _hosts(self) -> Sequence[HostSpec]:
-        return [host for host in self._fleet.catalog.hosts.values() if host.wake]
+        """Return one host of every machine that can be woken."""
+        return [cards[0] for cards in self._fleet.catalog.machines.values() if cards[0].wake]
 
     def _is_due(self, host: HostSpec) -> bool:
         late = self._fleet.sleep.of(host).overslept
         every_s = CALLED_LATE_S if late else CALLED_AGAIN_S
-        return self._clock.now() >= self._called_at.get(host.name, 0.0) + every_s
+        return self._clock.now() >= self._called_at.get(host.machine_name, 0.0) + every_s
 
     def _may_sleep(self, world: World, host: HostSpec) -> bool:
         """Return whether a machine has been idle for long enough; note when it last was not."""
         if host.sleep is None:
             return False
-        if is_busy(world, host.name) or self._fleet.sleep.is_asleep(host):
-            self._busy_at[host.name] = world.now
+        name, cards = host.machine_name, self._fleet.catalog.machines[host.machine_name]
+        busy = any(is_busy(world, card.name) for card in cards)
+        if busy or self._fleet.sleep.is_asleep(host):
+            self._busy_at[name] = world.now
             return False
-        idle_since = self._busy_at.setdefault(host.name, self._began_at)
+        idle_since = self._busy_at.setdefault(name, self._began_at)
         return world.now - idle_since >= host.sleep.after_s
 
     async def _put_to_sleep(self, machines: Machines, host: HostSpec) -> None:
-        log.info("putting %s to sleep: it has been idle", host.name)
+        log.info("putting %s to sleep: it has been idle", host.machine_name)
         try:
             await machines.sleep(host)
         except BackendError as error:
-            log.warning("%s could not be put to sleep: %s", host.name, error)
-            self._busy_at[host.name] = self._clock.now()
+            log.warning("%s could not be put to sleep: %s", host.machine_name, error)
+            self._busy_at[host.machine_name] = self._clock.now()
             self._fleet.sleep.stays_awake(host)
 
     @staticmethod
@@ -100,7 +107,7 @@ async def _call(machines: Machines, host: HostSpec) -> None:
     try:
         await machines.wake(host)
     except BackendError as error:
-        log.warning("%s could not be called: %s", host.name, error)
+        log.warning("%s could not be called: %s", host.machine_name, error)
 
 
 async def _guarded(steps: Coroutine[None, None, None], name: str) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
+from queueing.core.catalog import ModelSpec
+from queueing.core.divided import Shares
 from queueing.core.jobs import LATER, Job
 from queueing.core.ports import Backend, Clock
 from queueing.core.storage import Line, Lines
@@ -27,6 +29,7 @@ from queueing.engine.fleet import Fleet
 from queueing.engine.job_runner import Processor
 from queueing.engine.later import Later
 
+_ON_ONE: Mapping[str, Shares] = {}
 HEADS_PER_LINE = 8  # starts of one line in one step; the next step follows at once
 
 
@@ -143,7 +146,14 @@ class Snapshots:
             paused=paused,
             waiting=waiting,
             wanted_by_admin=() if paused else tuple([b for m, b in unmet if m == name]),
+            shares=self._shares(spec, backends),
         )
+
+    def _shares(self, spec: ModelSpec, backends: Sequence[str]) -> Mapping[str, Shares]:
+        if not self._fleet.catalog.has_cards:
+            return _ON_ONE
+        found = {name: self._fleet.shares(spec, name) for name in backends}
+        return {name: shares for name, shares in found.items() if shares}
 
     def _waiting(self, line: Line) -> Waiting:
         """Return a line in the planner's terms.
@@ -218,10 +228,10 @@ class Snapshots:
 
     def _backend(self, name: str, running: Sequence[Job]) -> BackendView:
         catalog, adapter = self._fleet.catalog, self._backends[name]
-        spec, health, host = (
+        spec, health, hosts = (
             catalog.backends[name],
             self._fleet.health.of(name),
-            catalog.host_of[name],
+            catalog.hosts_of[name],
         )
         moving = spec.serial and any(
             copy.backend == name and copy.residency is not Residency.READY
@@ -229,8 +239,9 @@ class Snapshots:
         )
         return BackendView(
             name=name,
-            host=host,
-            up=self._is_up(name, host),
+            host=hosts[0],
+            hosts=hosts if len(hosts) > 1 else (),
+            up=self._is_up(name, hosts[0]),
             since=health.since,
             serial=spec.serial,
             parallel=spec.parallel,
@@ -238,6 +249,6 @@ class Snapshots:
             max_models=spec.max_models,
             unloads_together=adapter.unloads_together,
             can_unload=adapter.can_unload,
-            paused=self._fleet.paused.stops_host(host),
+            paused=any(self._fleet.paused.stops_host(each) for each in hosts),
             alone=any(job.suspect for job in running),
         )

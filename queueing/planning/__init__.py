@@ -85,8 +85,7 @@ def decide(board: Board) -> None:
 
 def _moves(board: Board) -> tuple[object, ...]:
     """Return all decisions except where jobs start."""
-    reservations = [host.reservation for host in board.hosts.values()]
-    return [start.job for start in board.starts], board.loads, board.evictions, reservations
+    return [start.job for start in board.starts], board.loads, board.evictions, board.kept()
 
 
 def _answer(board: Board, reasons: Mapping[str, Reason]) -> Plan:
@@ -95,9 +94,7 @@ def _answer(board: Board, reasons: Mapping[str, Reason]) -> Plan:
         loads=tuple(board.loads),
         evictions=tuple(board.evictions),
         reasons=reasons,
-        reservations=tuple(
-            host.reservation for host in board.hosts.values() if host.reservation is not None
-        ),
+        reservations=board.kept(),
         lane_spent=dispatch.spent(board),
         look_at=board.look_at,
     )

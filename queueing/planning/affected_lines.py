@@ -5,6 +5,7 @@ from collections.abc import Set as AbstractSet
 
 from queueing.core.events import LinesMoved
 from queueing.core.world import World
+from queueing.planning.lying_on import lies_on
 
 
 def news(
@@ -29,7 +30,12 @@ def _changed_hosts(before: World | None, now: World) -> set[str]:
     if before is None:
         return set()
     states = _states(before) ^ _states(now)
-    return {now.backends[name].host for name, _, _ in states if name in now.backends}
+    return {
+        host
+        for name, model, _ in states
+        if name in now.backends
+        for host in lies_on(now, model, name)
+    }
 
 
 def _states(world: World) -> set[tuple[str, str, str]]:
@@ -41,7 +47,9 @@ def _states(world: World) -> set[tuple[str, str, str]]:
 def _hosts_of(world: World, model: str) -> set[str]:
     view = world.models.get(model)
     names = () if view is None else view.backends
-    return {world.backends[name].host for name in names if name in world.backends}
+    return {
+        host for name in names if name in world.backends for host in lies_on(world, model, name)
+    }
 
 
 def _waiting_on(world: World, hosts: AbstractSet[str]) -> Iterable[str]:

@@ -91,7 +91,9 @@ class Board:
             resting = rests(host.view, self.now)
             host.closes_at = self.now if resting else next_change_at(host.view, self.now)
             for backend in host.backends:
-                usable = backend.open and not resting
+                others = backend.hosts if len(backend.hosts) > 1 else ()
+                shut = resting or any(rests(each.view, self.now) for each in others)
+                usable = backend.open and not shut
                 if backend.usable is not usable:
                     backend.usable = usable
                     self.openings = None
@@ -100,11 +102,10 @@ class Board:
 
     def again(self, now: float) -> None:
         """Prepare it for the next decision, at that moment, from what is done by then."""
-        left = []
+        left = self.kept()
         for host in self.hosts.values():
             host.spare_mb = None
             if host.reservation is not None:
-                left.append(host.reservation)
                 self.models[host.reservation.model].reserved = None
                 host.reservation = None
                 for copy in host.copies:
@@ -113,15 +114,28 @@ class Board:
             backend.waits_for = None
         for copy in self.giving_way:
             copy.gate = None
-        self._begin(now, tuple(left))
+        self._begin(now, left)
+
+    def kept(self) -> tuple[Reservation, ...]:
+        """Return the reservations of this decision, each once."""
+        return tuple(
+            [
+                host.reservation
+                for name, host in self.hosts.items()
+                if host.reservation is not None and host.reservation.host == name
+            ]
+        )
 
     def _backends(self, views: Mapping[str, BackendView]) -> dict[str, BackendState]:
         states: dict[str, BackendState] = {}
         for order, (name, view) in enumerate(views.items()):
             host = self.hosts[view.host]
-            states[name] = BackendState(view, host, order, view.busy, view.alone)
-            states[name].usable = states[name].open and not rests(host.view, self.now)
-            host.backends.append(states[name])
+            hosts = (host,) if not view.hosts else tuple([self.hosts[each] for each in view.hosts])
+            states[name] = BackendState(view, host, order, view.busy, view.alone, hosts)
+            resting = any(rests(each.view, self.now) for each in hosts)
+            states[name].usable = states[name].open and not resting
+            for each in hosts:
+                each.backends.append(states[name])
         return states
 
     def _put(self, copy: Copy) -> None:
@@ -130,16 +144,22 @@ class Board:
         if model is None:  # a copy of a model not asked about: it only takes memory
             view = ModelView(name=copy.model, vram_mb=copy.vram_mb, backends=(copy.backend,))
             model = self.models[copy.model] = ModelState(view, len(self.models), [])
-        state = CopyState(copy, backend, model, copy.residency, copy.running)
+        hosts: tuple[HostState, ...] = (backend.host,)
+        on: dict[str, int] | None = None
+        if copy.shares:
+            on = dict(copy.shares)
+            hosts = tuple([self.hosts[name] for name in on])
+        state = CopyState(copy, backend, model, copy.residency, copy.running, hosts, on)
         state.idle_at = copy.idle_since + copy.idle_unload_s
         self.copies[copy.model, copy.backend] = state
         model.copies.append(state)
         backend.copies.append(state)
-        backend.host.copies.append(state)
-        backend.host.used_mb += copy.vram_mb
-        backend.host.running += copy.running
-        if copy.residency is Residency.LOADING:
-            backend.host.loading = state
+        for host in hosts:
+            host.copies.append(state)
+            host.used_mb += copy.vram_mb if on is None else on[host.view.name]
+            host.running += copy.running
+            if copy.residency is Residency.LOADING:
+                host.loading = state
 
     def changed(self, host: HostState) -> None:
         """Drop what was computed about a host: a copy or a reservation came or went."""
@@ -156,7 +176,8 @@ class Board:
         copy.running += 1
         copy.idle_at = inf
         copy.backend.busy += 1
-        copy.backend.host.running += 1
+        for host in copy.hosts:
+            host.running += 1
         copy.backend.alone = copy.backend.alone or job.suspect
         self.starts.append(Start(job=job, backend=copy.backend.view.name))
 
@@ -164,7 +185,9 @@ class Board:
         """Load a model on a backend after these idle copies of its host have left."""
         evict = tuple(self._take_out(copy) for copy in victims)
         name = backend.view.name
-        self.changed(backend.host)
+        shares = model.view.shares.get(name, ())
+        for host in backend.hosts:
+            self.changed(host)
         self.loads.append(Load(model=model.view.name, backend=name, evict=evict))
         self._put(
             Copy(
@@ -173,6 +196,7 @@ class Board:
                 residency=Residency.LOADING,
                 ready_at=self.now + model.load_s(name),
                 vram_mb=model.view.vram_mb,
+                shares=shares,
             )
         )
 
@@ -199,11 +223,11 @@ class Board:
 
     def forget(self, copy: CopyState) -> None:
         """Remove a copy that has left from the board."""
-        host = copy.backend.host
         del self.copies[copy.view.model, copy.view.backend]
         copy.model.copies.remove(copy)
         copy.backend.copies.remove(copy)
-        host.copies.remove(copy)
-        host.used_mb -= copy.view.vram_mb
-        host.running -= copy.running
-        self.changed(host)
+        for host in copy.hosts:
+            host.copies.remove(copy)
+            host.used_mb -= copy.mb_on(host)
+            host.running -= copy.running
+            self.changed(host)

@@ -1,6 +1,6 @@
 """The state on the board of a decision: hosts, backends, copies and models as it changes them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -43,6 +43,11 @@ class HostState:
     held: "Held | None" = None  # the effect of its last reservation, until a copy comes or goes
     closes_at: float = inf  # what runs here must have ended by then
 
+    @property
+    def may_load(self) -> bool:
+        """Whether its loader is free, and it is not reserved."""
+        return self.loading is None and self.reservation is None
+
 
 @dataclass(slots=True, eq=False)
 class BackendState:
@@ -53,6 +58,7 @@ class BackendState:
     order: int
     busy: int
     alone: bool
+    hosts: "tuple[HostState, ...]"  # all its cards; `host` is the first
     copies: list["CopyState"] = field(default_factory=list)
     usable: bool = True  # whether work may be given to it at all
     waits_for: str | None = None  # a suspect job of this model waits until nothing runs here
@@ -61,6 +67,13 @@ class BackendState:
     def open(self) -> bool:
         """Whether work may be given to it while its host does not rest."""
         return self.view.up and not self.view.paused and not self.host.view.paused
+
+    @property
+    def may_load(self) -> bool:
+        """Whether any of its cards could load now."""
+        if len(self.hosts) == 1:
+            return self.host.may_load
+        return any(host.may_load for host in self.hosts)
 
     @property
     def occupied(self) -> bool:
@@ -76,7 +89,8 @@ class BackendState:
 class CopyState:
     """A copy; `gate` closes it to late jobs while it must leave.
 
-    `idle_at` is when it will have been idle for long enough to leave.
+    `idle_at` is when it will have been idle for long enough to leave. `on` is what it takes on each
+    of the `hosts` it lies on, None where that is one.
     """
 
     view: Copy
@@ -84,8 +98,16 @@ class CopyState:
     model: "ModelState"
     residency: Residency
     running: int
+    hosts: tuple[HostState, ...]
+    on: Mapping[str, int] | None = None
     gate: Gate | None = None
     idle_at: float = inf
+
+    def mb_on(self, host: HostState) -> int:
+        """Return what it takes on a host."""
+        if self.on is None:
+            return self.view.vram_mb if host is self.hosts[0] else 0
+        return self.on.get(host.view.name, 0)
 
     @property
     def serves(self) -> bool:
@@ -109,11 +131,15 @@ class CopyState:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """A way to make a model fit on a backend: the copies that must leave, and their price."""
+    """A way to make a model fit on a backend: the copies that must leave, and their price.
+
+    `hosts` are the cards it will lie on.
+    """
 
     backend: BackendState
     victims: tuple[CopyState, ...]
     cost: float  # expected seconds of waiting for reloads, per second
+    hosts: tuple[HostState, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,16 +153,30 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A backend that could load now, and how much memory it could offer at most."""
+    """A backend that could load now, and how much memory it could offer at most.
+
+    `cards` are those of a backend with several that could load now.
+    """
 
     backend: BackendState
+    host: HostState
     room_mb: int
     all_may_leave: bool  # whether a model larger than the host could have it alone
+    cards: "Mapping[str, Opening] | None" = None
 
     def takes(self, model: ModelView) -> bool:
         """Return whether the model may fit: a bound that saves a hopeless search."""
-        larger = model.vram_mb >= self.backend.host.view.budget_mb
-        return self.all_may_leave if larger else model.vram_mb <= self.room_mb
+        if self.cards is None:
+            return self.has_room(model.vram_mb)
+        shares = model.shares.get(self.backend.view.name)
+        return shares is not None and all(
+            host in self.cards and self.cards[host].has_room(mb) for host, mb in shares
+        )
+
+    def has_room(self, needed_mb: int) -> bool:
+        """Return whether so much may fit on its host."""
+        larger = needed_mb >= self.host.view.budget_mb
+        return self.all_may_leave if larger else needed_mb <= self.room_mb
 
 
 @dataclass(slots=True, eq=False)
@@ -185,6 +225,13 @@ class ModelState:
                 if oldest_at is None or job.queued_at < oldest_at:
                     oldest_at = job.queued_at
         self.oldest_at = oldest_at
+
+    def needs(self, backend: BackendState) -> "Sequence[tuple[HostState, int]]":
+        """Return what a copy would take there, by host."""
+        if backend.view.name not in self.view.shares:
+            return ((backend.host, self.view.vram_mb),)
+        by_name = {host.view.name: host for host in backend.hosts}
+        return [(by_name[name], mb) for name, mb in self.view.shares[backend.view.name]]
 
     @property
     def served(self) -> bool:

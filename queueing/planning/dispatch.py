@@ -65,9 +65,9 @@ def _place(board: Board, job: Job, copies: Sequence[CopyState]) -> CopyState:
     if not board.conversations or job.remembered_by in {None, best.backend.view.name}:
         return best
     for copy in copies:
-        host = copy.backend.host
         if copy.backend.view.name == job.remembered_by:
-            if host.reservation is not None or _beside(copy) > _beside(best):
+            reserved = any(host.reservation is not None for host in copy.hosts)
+            if reserved or _beside(copy) > _beside(best):
                 return best
             board.called_back = True
             return copy
@@ -75,14 +75,18 @@ def _place(board: Board, job: Job, copies: Sequence[CopyState]) -> CopyState:
 
 
 def _beside(copy: CopyState) -> int:
-    """Return how many jobs other servers run on the copy's host."""
-    return copy.backend.host.running - sum(other.running for other in copy.backend.copies)
+    """Return how many jobs other servers run on the copy's host; the busiest of several cards."""
+    own = sum(other.running for other in copy.backend.copies)
+    return max(0, *[host.running - own for host in copy.hosts])
 
 
 def _preference(copy: CopyState) -> tuple[bool, int, int]:
     """Order copies: hosts without a reservation first, then the fewest running jobs."""
-    host = copy.backend.host
-    return host.reservation is not None, host.running, copy.backend.order
+    if copy.on is None:
+        host = copy.hosts[0]
+        return host.reservation is not None, host.running, copy.backend.order
+    reserved = any(host.reservation is not None for host in copy.hosts)
+    return reserved, max([host.running for host in copy.hosts]), copy.backend.order
 
 
 def _admits(board: Board, copy: CopyState, job: Job) -> bool:

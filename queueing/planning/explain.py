@@ -10,6 +10,7 @@ from math import inf
 from queueing.core.world import Blocked, Reason, Residency
 from queueing.planning.board import Board
 from queueing.planning.board_states import BackendState, CopyState, HostState, ModelState
+from queueing.planning.leaving import lacking_mb
 from queueing.planning.rests import next_quiet, why_rests
 from queueing.planning.space import candidates, kept_out_by
 from queueing.planning.time_left import has_time, has_time_to_load
@@ -29,9 +30,10 @@ def why_not_loaded(board: Board, model: ModelState) -> Reason:
 def _keeping(board: Board) -> Collection[str]:
     """Return the hosts on which a copy stays, however long others wait: most have none."""
     return {
-        copy.backend.view.host
+        host.view.name
         for copy in board.copies.values()
         if copy.view.pinned or not copy.backend.view.can_unload
+        for host in copy.hosts
     }
 
 
@@ -84,8 +86,9 @@ def _why_not_started(board: Board, model: ModelState, ready: Sequence[CopyState]
     if copy.free and copy.gate is not None:
         return _plain(Blocked.GATED, name, host, copy.gate.model)
     if copy.running == 0 and backend.occupied:
-        if backend.host.loading is not None and backend.host.loading.backend is backend:
-            return _loader_busy(name, backend.host)
+        for card in copy.hosts:
+            if card.loading is not None and card.loading.backend is backend:
+                return _loader_busy(name, card)
         return _plain(Blocked.ROOM_BUSY, name, host, _runner(backend))
     return _plain(Blocked.IN_LINE, name, host)
 
@@ -98,7 +101,7 @@ def _has_time(board: Board, copy: CopyState) -> bool:
 
 def _too_late(board: Board, name: str, backends: Sequence[BackendState]) -> Reason:
     """Return the reason of a model for which no time is left before quiet hours."""
-    hosts = {backend.host.view.name: backend.host.view for backend in backends}
+    hosts = {host.view.name: host.view for backend in backends for host in backend.hosts}
     spans = [(span, host) for host, view in hosts.items() if (span := next_quiet(view, board.now))]
     (begins_at, ends_at), host = min(spans, key=lambda found: found[0][1])
     return Reason(why=Blocked.QUIET_SOON, model=name, host=host, since=begins_at, until=ends_at)
@@ -157,7 +160,9 @@ def _why_resting(board: Board, name: str, up: Sequence[BackendState]) -> Reason:
     rests = [
         reason
         for backend in up
-        if backend.open and (reason := why_rests(backend.host.view, board.now, name)) is not None
+        if backend.open
+        for host in backend.hosts
+        if (reason := why_rests(host.view, board.now, name)) is not None
     ]
     paused = Reason(why=Blocked.PAUSED, model=name, host=up[0].view.host)
     return min(rests, key=lambda reason: reason.until or inf, default=paused)
@@ -173,27 +178,36 @@ def _why_no_room(
         return _never(name, usable[0].view.host, kept)
     backend = _soonest(model, able)
     if backend is None:
-        reserved = able[0].host.reservation
-        other = None if reserved is None else reserved.model
-        return _plain(Blocked.RESERVED, name, able[0].view.host, other)
-    if backend.host.loading is not None:
-        return _loader_busy(name, backend.host)
-    for copy in backend.host.copies:
-        if copy.running > 0:
-            return _plain(Blocked.ROOM_BUSY, name, backend.view.host, copy.view.model)
-    return _plain(Blocked.ROOM_BUSY, name, backend.view.host)
+        first = next(host for host in _cards(model, able[0]) if host.reservation is not None)
+        other = None if first.reservation is None else first.reservation.model
+        return _plain(Blocked.RESERVED, name, first.view.name, other)
+    hosts = _cards(model, backend)
+    for host in hosts:
+        if host.loading is not None:
+            return _loader_busy(name, host)
+    for host, needed_mb in model.needs(backend):
+        busy = next((copy for copy in host.copies if copy.running > 0), None)
+        if busy is not None and (len(hosts) == 1 or lacking_mb(host, needed_mb) > 0):
+            return _plain(Blocked.ROOM_BUSY, name, host.view.name, busy.view.model)
+    return _plain(Blocked.ROOM_BUSY, name, hosts[0].view.name)
+
+
+def _cards(model: ModelState, backend: BackendState) -> Sequence[HostState]:
+    """Return the hosts a copy would lie on."""
+    return [host for host, _ in model.needs(backend)]
 
 
 def _able(
     model: ModelState, usable: Sequence[BackendState], keeping: Collection[str]
 ) -> tuple[Sequence[BackendState], CopyState | None]:
     """Return where there will be space once others have left, and a copy that stays elsewhere."""
-    needed_mb, able, kept = model.view.vram_mb, [], None
+    able, kept = [], None
     for backend in usable:
-        host = backend.host.view
-        if host.usable_mb < needed_mb < host.budget_mb:
+        needs = [(host.view, mb) for host, mb in model.needs(backend)]
+        if any(host.usable_mb < mb < host.budget_mb for host, mb in needs):
             continue  # other programs hold the memory it needs; see `lacking_mb`
-        stays = kept_out_by(model, backend) if host.name in keeping else None
+        may_stay = any(host.name in keeping for host, _ in needs)
+        stays = kept_out_by(model, backend) if may_stay else None
         if stays is None:
             able.append(backend)
         kept = kept or stays
@@ -212,10 +226,10 @@ def _soonest(model: ModelState, able: Sequence[BackendState]) -> BackendState | 
     """Return a backend of the host reserved for the model, otherwise the first on a free one."""
     free = None
     for backend in able:
-        reservation = backend.host.reservation
-        if reservation is None:
+        kept = [each for host in _cards(model, backend) if (each := host.reservation) is not None]
+        if not kept:
             free = free or backend
-        elif reservation is model.reserved:
+        elif all(each is model.reserved for each in kept):
             return backend
     return free
 

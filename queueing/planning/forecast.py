@@ -15,6 +15,7 @@ from queueing.core.world import World
 from queueing.planning.estimates import Usual
 from queueing.planning.extrapolation import Key, Share, shares
 from queueing.planning.likeliest import FEW, shift
+from queueing.planning.lying_on import backends_on, lies_on
 from queueing.planning.overtaking import Overtaking, overtaking, spread
 from queueing.planning.precedence import Precedence, precedence
 from queueing.planning.simulated_fleet import typical_s
@@ -199,13 +200,14 @@ class Forecast:
 
     def _arrivals_s(self, model: str, backend: str) -> float:
         """Return how far off the first start there may be by arrivals of models served before."""
-        host_of = self._origin.backends
         own = self._simulation.of_model(model)
         at = [start.at for line in own for start in line.starts if start.backend == backend]
-        host, first_at, found_s = host_of[backend].host, min(at, default=inf), 0.0
+        hosts = lies_on(self._origin, model, backend)
+        first_at, found_s = min(at, default=inf), 0.0
         for line in self._simulation.lines.values():
             before = line.starts[: line.begun(first_at)] if line.model != model else []
-            there = [start for start in before if host_of[start.backend].host == host]
+            near = backends_on(self._origin, line.model, hosts) if before else ()
+            there = [start for start in before if start.backend in near]
             if there:
                 number = spread(line.expected(there[-1].at))
                 found_s = hypot(found_s, number * self._each_s(line, there[-1]))

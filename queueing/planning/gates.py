@@ -83,8 +83,8 @@ def renew(board: Board) -> None:
         backend = board.backends.get(old.backend)
         if model is None or backend is None or not _still_due(board, model, backend):
             continue
-        held = backend.host.held
-        if held is None or held.reservation is not old:
+        held = board.hosts[old.host].held
+        if held is None or held.reservation is not old or not _holds(held):
             room = _room_among(old, model, backend)
             if room is not None:
                 _reserve(board, model, room)
@@ -94,18 +94,29 @@ def renew(board: Board) -> None:
             _reserve(board, model, held.space)
 
 
+def _holds(held: Held) -> bool:
+    """Return whether no copy has come to any of its hosts, or gone."""
+    hosts = held.space.hosts
+    return len(hosts) == 1 or all(host.held is held for host in hosts)
+
+
 def _room_among(old: Reservation, model: ModelState, backend: BackendState) -> Space | None:
     """Return the space that victims chosen before still make, None if they no longer suffice."""
     names = {(victim.model, victim.backend) for victim in old.victims}
     victims = [
-        copy for copy in backend.host.copies if (copy.view.model, copy.view.backend) in names
+        copy
+        for host in backend.hosts
+        for copy in host.copies
+        if (copy.view.model, copy.view.backend) in names
     ]
     return make_room(model, backend, victims.__contains__)
 
 
 def _still_due(board: Board, model: ModelState, backend: BackendState) -> bool:
     due = due_at(board, model)
-    if due is None or due > board.now or not backend.usable or backend.host.reservation:
+    if due is None or due > board.now or not backend.usable:
+        return False
+    if any(host.reservation is not None for host, _ in model.needs(backend)):
         return False
     if not has_time_to_load(board, model, backend):
         return False
@@ -114,7 +125,7 @@ def _still_due(board: Board, model: ModelState, backend: BackendState) -> bool:
 
 def reserve(board: Board, model: ModelState) -> bool:
     """Reserve the host whose cheapest victims leave soonest for an overdue model, if there is one."""
-    if all(host.reservation is not None for host in board.hosts.values()):
+    if all_reserved(board) and not spans(model):
         return False
     targets = unmet_preloads(board, model) or candidates(board, model)
     may = _may_be_reserved(board, model)
@@ -122,14 +133,47 @@ def reserve(board: Board, model: ModelState) -> bool:
         room
         for backend in targets
         if backend.usable
-        and backend.host.reservation is None
+        and _may_be_kept(board, model, backend)
         and has_time_to_load(board, model, backend)
         if (room := make_room(model, backend, may)) is not None
     ]
     if not rooms:
         return False
-    _reserve(board, model, min(rooms, key=lambda room: _preference(board, model, room)))
+    room = min(rooms, key=lambda room: _preference(board, model, room))
+    for host in room.hosts:
+        if host.reservation is not None:
+            release(board, board.models[host.reservation.model])
+    _reserve(board, model, room)
     return True
+
+
+def all_reserved(board: Board) -> bool:
+    """Return whether no host is left to reserve."""
+    return all(host.reservation is not None for host in board.hosts.values())
+
+
+def spans(model: ModelState) -> bool:
+    """Return whether the model takes several cards at once anywhere."""
+    return any(len(shares) > 1 for shares in model.view.shares.values())
+
+
+def kept_hosts(board: Board, reserved: Reservation) -> list[HostState]:
+    """Return the hosts of a reservation."""
+    return [board.hosts[name] for name in reserved.hosts or (reserved.host,)]
+
+
+def _may_be_kept(board: Board, model: ModelState, backend: BackendState) -> bool:
+    """Return whether the hosts of a place are free to be reserved.
+
+    A model that spans cards may take those kept for models that became overdue later: otherwise one
+    card or the other might always be kept for another model.
+    """
+    needs = model.needs(backend)
+    taken = [host.reservation.due for host, _ in needs if host.reservation is not None]
+    if not taken:
+        return True
+    due = due_at(board, model)
+    return len(needs) > 1 and due is not None and due < min(taken)
 
 
 def _may_be_reserved(board: Board, model: ModelState) -> May:
@@ -154,8 +198,9 @@ def _preference(board: Board, model: ModelState, room: Space) -> tuple[float, fl
         (_leaves_at(board, model, room.backend, copy) for copy in _gated(room)),
         default=board.now,
     )
-    if room.backend.host.loading is not None:
-        empty_at = max(empty_at, room.backend.host.loading.view.ready_at)
+    for host in room.hosts:
+        if host.loading is not None:
+            empty_at = max(empty_at, host.loading.view.ready_at)
     return empty_at, room.cost, room.backend.order
 
 
@@ -206,23 +251,26 @@ def gate_for(model: str, due: float, ready_at: float, *, swap_s: float, patience
 def _reserve(board: Board, model: ModelState, room: Space) -> None:
     due = due_at(board, model) or 0.0
     victims = tuple(Evict(model=c.view.model, backend=c.view.backend) for c in room.victims)
+    hosts = tuple([host.view.name for host in room.hosts])
     reservation = Reservation(
-        host=room.backend.host.view.name,
+        host=hosts[0],
         backend=room.backend.view.name,
         model=model.view.name,
         due=due,
         victims=victims,
+        hosts=hosts if len(hosts) > 1 else (),
     )
     gates = tuple((copy, _gate(board, model, room.backend, copy, due)) for copy in _gated(room))
     _close(board, model, Held(reservation, room, gates))
 
 
 def _close(board: Board, model: ModelState, held: Held) -> None:
-    """Reserve a host, and close the gates of what must leave it."""
-    host: HostState = held.space.backend.host
-    host.reservation = model.reserved = held.reservation
-    board.changed(host)
-    host.held = held
+    """Reserve hosts, and close the gates of what must leave them."""
+    model.reserved = held.reservation
+    for host in held.space.hosts:
+        host.reservation = held.reservation
+        board.changed(host)
+        host.held = held
     for copy, gate in held.gates:
         copy.gate = gate
         board.look(gate.ends_at)
@@ -232,8 +280,12 @@ def release(board: Board, model: ModelState) -> None:
     """Lift a model's reservation with its gates: it has a place now."""
     if model.reserved is None:
         return
-    host = board.hosts[model.reserved.host]
-    host.reservation = model.reserved = None
-    board.changed(host)
-    for copy in host.copies:
-        copy.gate = None
+    backend = board.backends[model.reserved.backend]
+    for host in kept_hosts(board, model.reserved):
+        host.reservation = None
+        board.changed(host)
+    model.reserved = None
+    for host in backend.hosts:
+        for copy in host.copies:
+            if copy.gate is not None and copy.gate.model == model.view.name:
+                copy.gate = None

@@ -16,22 +16,24 @@ from queueing.planning.board_states import (
 )
 from queueing.planning.gates import (
     age_limit_s,
+    all_reserved,
+    kept_hosts,
     release,
     reserve,
+    spans,
     unmet_preloads,
     waits_since,
 )
 from queueing.planning.space import (
     candidates,
+    could_fit,
     is_awaited,
     is_idle,
-    lacking_mb,
     make_room,
     may_leave_now,
     openings,
     places_for,
     reload_cost,
-    spare_mb,
 )
 from queueing.planning.time_left import has_time_to_load
 
@@ -50,15 +52,15 @@ def relieve(board: Board) -> None:
             if excess <= 0:
                 break
             board.evict((copy,), Leaving.MEMORY)
-            excess -= copy.view.vram_mb
+            excess -= copy.mb_on(host)
 
 
 def _excess_mb(host: HostState) -> int:
     """Return by how much what stays exceeds the usable memory; a model alone may offload."""
     staying = [copy for copy in host.copies if copy.residency is not Residency.UNLOADING]
-    if len(staying) == 1 and staying[0].view.vram_mb >= host.view.budget_mb:
+    if len(staying) == 1 and staying[0].mb_on(host) >= host.view.budget_mb:
         return 0
-    return sum(copy.view.vram_mb for copy in staying) - host.view.usable_mb
+    return sum(copy.mb_on(host) for copy in staying) - host.view.usable_mb
 
 
 def _goes_alone(copy: CopyState) -> bool:
@@ -139,7 +141,7 @@ def reserve_for_overdue(board: Board, homeless: Sequence[ModelState]) -> None:
     if not board.rules.gate:
         return
     overdue = []
-    if all(host.reservation is not None for host in board.hosts.values()):
+    if all_reserved(board) and not any(spans(model) for model in homeless):
         return  # the usual case in a crowd: lifting one of them looks at all that are due
     for model in homeless:
         if model.due > board.now:
@@ -172,14 +174,24 @@ def _cheapest_room(board: Board, model: ModelState) -> Space | None:
 
 def _kept(board: Board, reserved: Reservation, model: ModelState) -> list[BackendState]:
     """Return the backends of the host that is reserved for the model, if they could load now."""
-    host = board.hosts[reserved.host]
-    if host.loading is not None or lacking_mb(host, model.view) > spare_mb(board, host):
+    host, backend = board.hosts[reserved.host], board.backends[reserved.backend]
+    hosts = kept_hosts(board, reserved)
+    if any(each.loading is not None for each in hosts) or not could_fit(board, model, backend):
         return []
     return [
         backend
         for backend in host.backends
-        if backend.usable and not backend.occupied and has_time_to_load(board, model, backend)
+        if backend.usable
+        and not backend.occupied
+        and has_time_to_load(board, model, backend)
+        and (len(backend.hosts) == 1 or _lies_on(model, backend, hosts))
     ]
+
+
+def _lies_on(model: ModelState, backend: BackendState, hosts: Sequence[HostState]) -> bool:
+    return backend.view.name in model.view.backends and all(
+        host in hosts for host, _ in model.needs(backend)
+    )
 
 
 def _preference(model: ModelState, room: Space) -> tuple[bool, float, float]:

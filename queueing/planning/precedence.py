@@ -1,8 +1,10 @@
 """Precedence: what starts before a model's turn on the host of that turn; pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from queueing.core.world import World
+from queueing.planning.lying_on import backends_on, lies_on
 from queueing.planning.simulated_queue import SimulatedQueue, Started
 from queueing.planning.simulation import Simulation
 
@@ -27,16 +29,22 @@ def precedence(simulation: Simulation, world: World, model: str, now: float) -> 
     turn = _turn(simulation, model, now)
     if turn is None:
         return None
-    host = world.backends[turn.backend].host
+    hosts = lies_on(world, model, turn.backend)
+    host = hosts[0]
     lines = [line for line in simulation.lines.values() if line.model != model]
-    known = [(at, line.model) for line in lines for at in _before(line, world, turn, now)]
+    known = [(at, line.model) for line in lines for at in _before(line, world, hosts, turn, now)]
     if known:
         _, first = min(known)
         ahead = sum(name == first for _, name in known)
         return Precedence(turn_at=turn.at, host=host, other=first, ahead=ahead)
-    names = {copy.model for copy in world.copies if world.backends[copy.backend].host == host}
+    names = {
+        copy.model
+        for copy in world.copies
+        if _is_on(hosts, lies_on(world, copy.model, copy.backend))
+    }
     perhaps = any(
-        _there(line, world, turn, now) or (line.model in names and _may_begin(line, turn, now))
+        _there(line, world, hosts, turn, now)
+        or (line.model in names and _may_begin(line, turn, now))
         for line in lines
     )
     return Precedence(turn_at=turn.at, host=host, ahead=None if perhaps else 0)
@@ -56,13 +64,15 @@ def _next(line: SimulatedQueue, now: float) -> Started | None:
     return line.starts[begun] if begun < min(len(line.starts), line.view.count) else None
 
 
-def _before(line: SimulatedQueue, world: World, turn: Started, now: float) -> list[float]:
+def _before(
+    line: SimulatedQueue, world: World, hosts: Sequence[str], turn: Started, now: float
+) -> list[float]:
     """Return when jobs that wait in a line now start on the turn's host before it.
 
     A line of which nothing could start now may still pause then, so it does not count.
     """
     waiting = line.view.count - line.begun(now) if line.view.heads else 0
-    return _there(line, world, turn, now)[: max(0, waiting)]
+    return _there(line, world, hosts, turn, now)[: max(0, waiting)]
 
 
 def _may_begin(line: SimulatedQueue, turn: Started, now: float) -> bool:
@@ -71,11 +81,14 @@ def _may_begin(line: SimulatedQueue, turn: Started, now: float) -> bool:
     return paused or line.begun(turn.at) > line.begun(now)
 
 
-def _there(line: SimulatedQueue, world: World, turn: Started, now: float) -> list[float]:
-    """Return when jobs of a line start on the turn's host before it."""
-    host = world.backends[turn.backend].host
-    return [
-        start.at
-        for start in line.starts[line.begun(now) : line.begun(turn.at)]
-        if world.backends[start.backend].host == host
-    ]
+def _there(
+    line: SimulatedQueue, world: World, hosts: Sequence[str], turn: Started, now: float
+) -> list[float]:
+    """Return when jobs of a line start on the turn's hosts before it."""
+    starts = line.starts[line.begun(now) : line.begun(turn.at)]
+    near = backends_on(world, line.model, hosts) if starts else ()
+    return [start.at for start in starts if start.backend in near]
+
+
+def _is_on(hosts: Sequence[str], others: Sequence[str]) -> bool:
+    return any(host in hosts for host in others)

@@ -4,6 +4,7 @@ Evicts only copies no job waits for, and never reserves. On a host that has a co
 free memory only.
 """
 
+from collections.abc import Sequence
 from math import exp
 
 from queueing.core.world import Residency
@@ -54,16 +55,16 @@ def _add_copy(board: Board, model: ModelState) -> bool:
     places = places_for(board, model)
     if not places:
         return False
-    there = {copy.backend.host for copy in model.copies}
-    for backend in sorted(candidates(board, model), key=lambda each: each.host in there):
-        host = backend.host
-        if backend not in places or not _may_have_another(board, model, host):
+    there = {host for copy in model.copies for host in copy.hosts}
+    targets = [(each, [host for host, _ in model.needs(each)]) for each in candidates(board, model)]
+    for backend, hosts in sorted(targets, key=lambda each: not there.isdisjoint(each[1])):
+        if backend not in places or not _may_have_another(board, model, hosts):
             continue
         gain, drain_s = _gain(model, backend)
         if gain <= best_net:
             continue  # it would not pay better, whatever it costs others
         room = make_room(model, backend, lambda copy: is_idle(copy) and not is_awaited(board, copy))
-        if room is None or (room.victims and host in there):
+        if room is None or (room.victims and not there.isdisjoint(hosts)):
             continue
         net = gain - board.rules.replicate_ratio * _loss(board, model, room, drain_s)
         if net > best_net:
@@ -74,18 +75,19 @@ def _add_copy(board: Board, model: ModelState) -> bool:
     return True
 
 
-def _may_have_another(board: Board, model: ModelState, host: HostState) -> bool:
-    """Return whether a host may hold one more copy of a model, beside those it has.
+def _may_have_another(board: Board, model: ModelState, hosts: Sequence[HostState]) -> bool:
+    """Return whether hosts may hold one more copy of a model, beside those they have.
 
     Not while others wait for memory there: they come first.
     """
-    there = sum(copy.backend.host is host for copy in model.copies)
+    there = max(sum(host in copy.hosts for copy in model.copies) for host in hosts)
     if not there:
         return True
     if not board.rules.double or there >= model.view.copies:
         return False
     return not any(
-        is_homeless(board, other) and any(each.host is host for each in candidates(board, other))
+        is_homeless(board, other)
+        and any(host in hosts for each in candidates(board, other) for host, _ in other.needs(each))
         for other in board.waiting
         if other is not model
     )
@@ -127,7 +129,7 @@ def _loss(board: Board, model: ModelState, room: Space, drain_s: float) -> float
         elif not _could_return(board, copy, model, room):
             waits += victim.view.rate_per_s * (AWAY_SHARE * drain_s) ** 2 / 2
         reloads += waits
-    return reloads + _delayed(board, model, room.backend) * load_s * load_s / 2
+    return reloads + _delayed(board, model, room) * load_s * load_s / 2
 
 
 def _could_return(board: Board, victim: CopyState, model: ModelState, room: Space) -> bool:
@@ -136,9 +138,11 @@ def _could_return(board: Board, victim: CopyState, model: ModelState, room: Spac
     Checked if servers share the card. Under one server victims return sooner than such a check
     shows: bursts there waited 1 to 2 % longer with it.
     """
-    return len(room.backend.host.backends) == 1 or any(
-        victim.view.vram_mb <= _left_mb(board, host, model, room)
-        for host in {backend.host for backend in candidates(board, victim.model)}
+    if all(len(host.backends) == 1 for host in room.hosts):
+        return True
+    return any(
+        all(mb <= _left_mb(board, host, model, room) for host, mb in victim.model.needs(backend))
+        for backend in candidates(board, victim.model)
     )
 
 
@@ -148,16 +152,18 @@ def _left_mb(board: Board, host: HostState, model: ModelState, room: Space) -> i
     for copy in host.copies:
         needless = is_idle(copy) and not copy.view.pinned and not is_awaited(board, copy)
         if needless or copy in room.victims:
-            free_mb += copy.view.vram_mb
-    return free_mb - model.view.vram_mb if host is room.backend.host else free_mb
+            free_mb += copy.mb_on(host)
+    coming = [mb for there, mb in model.needs(room.backend) if there is host]
+    return free_mb - sum(coming)
 
 
-def _delayed(board: Board, model: ModelState, backend: BackendState) -> float:
+def _delayed(board: Board, model: ModelState, room: Space) -> float:
     """Return the arrivals per second that would have to wait for this load to end.
 
     They need the host's one loader or, if the backend is serial, are held up in its memory.
     """
-    names = {other.view.name for other in backend.host.backends}
+    backend = room.backend
+    names = {other.view.name for host in room.hosts for other in host.backends}
     return sum(
         other.view.rate_per_s
         for other in board.models.values()

@@ -43,11 +43,13 @@ def _empty_for(board: Board, model: ModelState) -> None:
     """Close the surplus copies of one host whose memory the model would have."""
     idle = may_leave_now(board, model)
     for backend in candidates(board, model):
-        host = backend.host
-        if host.reservation is not None or not has_time_to_load(board, model, backend):
+        hosts = [host for host, _ in model.needs(backend)]
+        if any(host.reservation is not None for host in hosts):
             continue
-        extra = [copy for copy in surplus(host) if copy.gate is None]
-        leaving = {*extra, *filter(idle, host.copies)}
+        if not has_time_to_load(board, model, backend):
+            continue
+        extra = [copy for host in hosts for copy in surplus(host) if copy.gate is None]
+        leaving = {*extra, *(copy for host in hosts for copy in filter(idle, host.copies))}
         room = make_room(model, backend, leaving.__contains__)
         if room is None or not _comes_to_rest(backend, extra):
             continue
@@ -55,7 +57,9 @@ def _empty_for(board: Board, model: ModelState) -> None:
             if copy in extra:
                 copy.gate = Gate(model.view.name, -inf, -inf)
                 board.giving_way.append(copy)
-        host.spare_mb = board.openings = None
+        for host in hosts:
+            host.spare_mb = None
+        board.openings = None
         return
 
 

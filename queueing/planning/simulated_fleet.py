@@ -26,7 +26,8 @@ def began(copy: CopyState) -> None:
     copy.running += 1
     copy.idle_at = inf
     backend.busy += 1
-    backend.host.running += 1
+    for host in copy.hosts:
+        host.running += 1
     backend.alone = False
 
 
@@ -35,7 +36,8 @@ def ended(copy: CopyState) -> None:
     backend = copy.backend
     copy.running -= 1
     backend.busy = max(0, backend.busy - 1)
-    backend.host.running -= 1
+    for host in copy.hosts:
+        host.running -= 1
     backend.alone = False
 
 
@@ -49,10 +51,10 @@ def loading(board: Board, load: Load) -> CopyState:
 
 def loaded(copy: CopyState) -> None:
     """Note that a copy's load has ended."""
-    host = copy.backend.host
     copy.residency = Residency.READY
-    rest = [other for other in host.copies if other.residency is Residency.LOADING]
-    host.loading = rest[-1] if rest else None
+    for host in copy.hosts:
+        rest = [other for other in host.copies if other.residency is Residency.LOADING]
+        host.loading = rest[-1] if rest else None
     _note_rest(copy.backend)
 
 
@@ -107,14 +109,17 @@ def serves_all(copy: CopyState) -> bool:
     """Return whether a copy starts every arrival: ready, on an unreserved host that serves."""
     backend = copy.backend
     can = backend.usable and not backend.alone
-    open_to_all = copy.gate is None and backend.host.reservation is None
+    open_to_all = copy.gate is None and all(host.reservation is None for host in copy.hosts)
     return copy.residency is Residency.READY and can and open_to_all
 
 
 def preference(copy: CopyState) -> tuple[bool, int, int]:
     """Order free copies as the planner does: not on reserved hosts, where the fewest jobs run."""
-    host = copy.backend.host
-    return host.reservation is not None, host.running, copy.backend.order
+    if copy.on is None:
+        host = copy.hosts[0]
+        return host.reservation is not None, host.running, copy.backend.order
+    reserved = any(host.reservation is not None for host in copy.hosts)
+    return reserved, max([host.running for host in copy.hosts]), copy.backend.order
 
 
 def world_of(

@@ -12,9 +12,10 @@ from queueing.core.jobs import Job
 from queueing.core.world import Copy, Load, ModelView, Residency, World
 from queueing.planning import decide, decided
 from queueing.planning.board import Board
-from queueing.planning.board_states import CopyState, ModelState
+from queueing.planning.board_states import CopyState, HostState, ModelState
 from queueing.planning.dispatch import spent
 from queueing.planning.estimates import Usual
+from queueing.planning.gates import kept_hosts
 from queueing.planning.lanes import cost, lanes_of, levelled
 from queueing.planning.rests import next_quiet
 from queueing.planning.simulated_fleet import (
@@ -33,7 +34,7 @@ from queueing.planning.simulated_fleet import (
     world_of,
 )
 from queueing.planning.simulated_queue import HEADS, Closed, SimulatedQueue, Started, lines_of
-from queueing.planning.space import candidates, lacking_mb, places_for, spare_mb, surplus
+from queueing.planning.space import candidates, could_fit, places_for, surplus
 from queueing.planning.time_left import has_time
 
 MOST_PLANS = 500  # a start costs little beside the plans that lead to it
@@ -244,19 +245,27 @@ class Simulation:
 
     def _rests(self, now: float, copy: CopyState) -> bool:
         """Whether it changes nothing that a copy is idle: nothing can be loaded in its place yet."""
-        host = copy.backend.host
-        if not self._is_at_end(now, copy) or host.used_mb > host.view.usable_mb:
+        if not self._is_at_end(now, copy):
+            return False
+        return all(self._is_kept(now, host) for host in copy.hosts)
+
+    def _is_kept(self, now: float, host: HostState) -> bool:
+        """Whether nothing can be loaded on a host whatever is idle there, nor must leave it."""
+        if host.used_mb > host.view.usable_mb:
             return False
         if host.loading is not None:
             return True
         if host.reservation is None:
             return False
-        for other in host.copies:
-            if other.model.view.name in self._moved:
-                self._show_lines(other.model, now)
-        host.spare_mb = None
-        heir = self._board.models[host.reservation.model]
-        return lacking_mb(host, heir.view) > spare_mb(self._board, host)
+        board = self._board
+        hosts = kept_hosts(board, host.reservation)
+        for each in hosts:
+            for other in each.copies:
+                if other.model.view.name in self._moved:
+                    self._show_lines(other.model, now)
+            each.spare_mb = None
+        heir = board.models[host.reservation.model]
+        return not could_fit(board, heir, board.backends[host.reservation.backend])
 
     def _is_at_end(self, now: float, copy: CopyState) -> bool:
         """Whether no job waits for a slot that has become free on a copy, or beside it."""
@@ -274,7 +283,7 @@ class Simulation:
         if [line.view.lane for line in lines] != [lane]:
             return False
         job = lines[0].job(len(lines[0].starts))
-        if any(copy.backend.host.closes_at < inf for copy in copies):
+        if any(host.closes_at < inf for copy in copies for host in copy.hosts):
             return False
         free = [copy for copy in copies if has_slot(copy) and serves(copy, job, now)]
         if not free:
@@ -297,7 +306,11 @@ class Simulation:
 
     def _has_surplus(self, model: ModelState) -> bool:
         """Whether a copy would give way to a model on one of its hosts."""
-        return any(surplus(backend.host) for backend in candidates(self._board, model))
+        return any(
+            surplus(host)
+            for backend in candidates(self._board, model)
+            for host, _ in model.needs(backend)
+        )
 
     def _left_in(self, model: str, now: float) -> list[SimulatedQueue]:
         """Return the lines of a model with waiting jobs at that moment."""

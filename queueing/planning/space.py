@@ -4,9 +4,9 @@ Answers questions about a board and changes nothing. Asked often, so it neither 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
-from queueing.core.world import ModelView, Residency
+from queueing.core.world import Residency
 from queueing.planning.board import Board
 from queueing.planning.board_states import (
     BackendState,
@@ -16,21 +16,13 @@ from queueing.planning.board_states import (
     Opening,
     Space,
 )
+from queueing.planning.leaving import Unit, cheapest, lacking_mb, over_cards
 from queueing.planning.time_left import has_time_to_load
 
 OTHER_COPY_SHARE = 0.25  # the cost of an eviction if another copy of the model stays
 
 May = Callable[[CopyState], bool]
 """Whether a copy may leave, from the caller's point of view."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """Copies that leave together."""
-
-    copies: tuple[CopyState, ...]
-    mb: int
-    cost: float
 
 
 def candidates(board: Board, model: ModelState) -> list[BackendState]:
@@ -40,11 +32,14 @@ def candidates(board: Board, model: ModelState) -> list[BackendState]:
     refused at start), but only when it fits on none of its hosts.
     """
     if model.candidates is None:
-        vram_mb = model.view.vram_mb
         backends = [board.backends[name] for name in model.view.backends if name in board.backends]
-        fitting = [b for b in backends if vram_mb <= b.host.view.budget_mb] or backends
+        fitting = [b for b in backends if _fits_alone(model, b)] or backends
         model.candidates = [backend for backend in fitting if backend.usable]
     return model.candidates
+
+
+def _fits_alone(model: ModelState, backend: BackendState) -> bool:
+    return all(mb <= host.view.budget_mb for host, mb in model.needs(backend))
 
 
 def openings(board: Board) -> list[Opening]:
@@ -56,10 +51,7 @@ def openings(board: Board) -> list[Opening]:
         board.openings = [
             _opening(board, backend)
             for backend in board.backends.values()
-            if backend.usable
-            and backend.host.loading is None
-            and backend.host.reservation is None
-            and not backend.occupied
+            if backend.usable and backend.may_load and not backend.occupied
         ]
     return board.openings
 
@@ -74,27 +66,31 @@ def places_for(board: Board, model: ModelState) -> list[BackendState]:
 
 
 def _opening(board: Board, backend: BackendState) -> Opening:
-    host = backend.host
-    spare = spare_mb(board, host)
-    return Opening(backend, host.view.usable_mb - host.used_mb + spare, spare >= host.used_mb)
+    if len(backend.hosts) == 1:
+        return _room_on(board, backend, backend.host)
+    cards = {h.view.name: _room_on(board, backend, h) for h in backend.hosts if h.may_load}
+    return replace(next(iter(cards.values())), cards=cards)
+
+
+def _room_on(board: Board, backend: BackendState, host: HostState) -> Opening:
+    spare, view = spare_mb(board, host), host.view
+    return Opening(backend, host, view.usable_mb - host.used_mb + spare, spare >= host.used_mb)
 
 
 def spare_mb(board: Board, host: HostState) -> int:
     """Return how much could leave the host at once: a bound that saves a hopeless search."""
     if host.spare_mb is None:
         host.spare_mb = sum(
-            copy.view.vram_mb
+            copy.mb_on(host)
             for copy in host.copies
             if is_idle(copy) and not (is_awaited(board, copy) and copy.gate is None)
         )
     return host.spare_mb
 
 
-def lacking_mb(host: HostState, model: ModelView) -> int:
-    """Return how much must leave the host before the model fits; not positive when it fits now."""
-    if model.vram_mb >= host.view.budget_mb:
-        return host.used_mb  # it takes the host alone, whatever other programs hold
-    return model.vram_mb - (host.view.usable_mb - host.used_mb)
+def could_fit(board: Board, model: ModelState, backend: BackendState) -> bool:
+    """Return whether enough could leave at once: a bound that saves a hopeless search."""
+    return all(lacking_mb(host, mb) <= spare_mb(board, host) for host, mb in model.needs(backend))
 
 
 def is_idle(copy: CopyState) -> bool:
@@ -150,19 +146,29 @@ def make_room(model: ModelState, backend: BackendState, may: May) -> Space | Non
     """
     if any(copy.model is model for copy in backend.copies):
         return None  # it is there, or still being unloaded
-    host = backend.host
-    units = _units(host, backend, may)
-    chosen = _displaced(backend, units) if model.view.vram_mb else []
+    needs = model.needs(backend)
+    hosts = tuple([host for host, _ in needs])
+    units = _units(hosts, backend, may)
+    first = _displaced(backend, units) if model.view.vram_mb else []
+    chosen = None if first is None else _all_leaving(needs, units, first)
     if chosen is None:
         return None
-    missing = lacking_mb(host, model.view) - sum(unit.mb for unit in chosen)
-    if missing > 0:
-        more = _cheapest([unit for unit in units if unit not in chosen], missing)
-        if more is None:
-            return None
-        chosen += more
     victims = tuple(copy for unit in chosen for copy in unit.copies)
-    return Space(backend, victims, sum(unit.cost for unit in chosen))
+    return Space(backend, victims, sum(unit.cost for unit in chosen), hosts)
+
+
+def _all_leaving(
+    needs: Sequence[tuple[HostState, int]], units: Sequence[Unit], first: list[Unit]
+) -> list[Unit] | None:
+    """Return the units that must leave, `first` among them; None if that is not enough."""
+    if len(needs) > 1:
+        return over_cards(needs, units, first)
+    host, needed_mb = needs[0]
+    missing = lacking_mb(host, needed_mb) - sum(unit.mb for unit in first)
+    if missing <= 0:
+        return first
+    more = cheapest([unit for unit in units if unit not in first], missing)
+    return None if more is None else [*first, *more]
 
 
 def kept_out_by(model: ModelState, target: BackendState) -> CopyState | None:
@@ -172,7 +178,8 @@ def kept_out_by(model: ModelState, target: BackendState) -> CopyState | None:
     """
     if any(copy.model is model for copy in target.copies):
         return None
-    staying = [copy for copy in target.host.copies if _stays(copy, target)]
+    hosts = [host for host, _ in model.needs(target)]
+    staying = [copy for host in hosts for copy in host.copies if _stays(copy, target)]
     if not staying or make_room(model, target, lambda _copy: True) is not None:
         return None
     return max(staying, key=lambda copy: copy.view.vram_mb)
@@ -212,24 +219,26 @@ def reload_cost(copy: CopyState) -> float:
 
     It is nothing where its host has another copy of the model that stays.
     """
-    if len(copy.model.copies) > 1 and copy in surplus(copy.backend.host):
+    if len(copy.model.copies) > 1 and any(copy in surplus(host) for host in copy.hosts):
         return 0.0
     cost = copy.model.view.rate_per_s * copy.model.load_s(copy.view.backend)
     elsewhere = any(other is not copy and other.serves for other in copy.model.copies)
     return cost * OTHER_COPY_SHARE if elsewhere else cost
 
 
-def _units(host: HostState, target: BackendState, may: May) -> list[_Unit]:
-    """Group the copies of a host that may leave by what leaves together."""
-    units = []
-    for backend in host.backends:
+def _units(hosts: Sequence[HostState], target: BackendState, may: May) -> list[Unit]:
+    """Group the copies of hosts that may leave by what leaves together, weighed on the first."""
+    units, host = [], hosts[0]
+    several = len(hosts) > 1
+    backends = dict.fromkeys(b for h in hosts for b in h.backends) if several else host.backends
+    for backend in backends:
         weighing = [copy for copy in backend.copies if copy.view.vram_mb]
         free = [copy for copy in weighing if may(copy) and _can_go(copy, target)]
         if not backend.view.unloads_together:
-            units += [_Unit((copy,), copy.view.vram_mb, reload_cost(copy)) for copy in free]
+            units += [Unit((copy,), copy.mb_on(host), reload_cost(copy)) for copy in free]
         elif free and len(free) == len(weighing):  # one that must stay keeps all
-            mb = sum(copy.view.vram_mb for copy in free)
-            units.append(_Unit(tuple(free), mb, sum(reload_cost(copy) for copy in free)))
+            mb = sum(copy.mb_on(host) for copy in free)
+            units.append(Unit(tuple(free), mb, sum(reload_cost(copy) for copy in free)))
     return units
 
 
@@ -243,12 +252,12 @@ def _can_go(copy: CopyState, target: BackendState) -> bool:
     return not copy.view.pinned and (copy.backend.view.can_unload or swaps)
 
 
-def _displaced(backend: BackendState, units: Sequence[_Unit]) -> list[_Unit] | None:
+def _displaced(backend: BackendState, units: Sequence[Unit]) -> list[Unit] | None:
     """Return what the backend's own bound on models evicts; None when that must not leave."""
     bound = backend.view.max_models
     there = sum(copy.view.vram_mb > 0 for copy in backend.copies)
     excess = 0 if bound is None else there + 1 - bound
-    chosen: list[_Unit] = []
+    chosen: list[Unit] = []
     own = [unit for unit in units if unit.copies[0].backend is backend]
     for unit in sorted(own, key=lambda unit: unit.cost):
         if excess <= 0:
@@ -256,26 +265,3 @@ def _displaced(backend: BackendState, units: Sequence[_Unit]) -> list[_Unit] | N
         chosen.append(unit)
         excess -= len(unit.copies)
     return chosen if excess <= 0 else None
-
-
-def _cheapest(units: Sequence[_Unit], missing_mb: int) -> list[_Unit] | None:
-    """Return units of at least that size at the least cost: by cost per MB, then without waste."""
-    by_density = sorted(units, key=lambda unit: (unit.cost / max(unit.mb, 1), -unit.mb))
-    chosen: list[_Unit] = []
-    surplus = -missing_mb
-    for unit in by_density:
-        if surplus >= 0:
-            break
-        chosen.append(unit)
-        surplus += unit.mb
-    if surplus < 0:
-        return None
-    for unit in sorted(chosen, key=lambda unit: -unit.cost):
-        if surplus >= unit.mb:
-            chosen.remove(unit)
-            surplus -= unit.mb
-    alone = [unit for unit in units if unit.mb >= missing_mb]
-    best = min(alone, key=lambda unit: unit.cost, default=None)
-    if best is not None and best.cost < sum(unit.cost for unit in chosen):
-        return [best]
-    return chosen

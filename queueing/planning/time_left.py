@@ -14,7 +14,7 @@ HALF, QUARTER = 0.5, 0.25
 
 def has_time(board: Board, copy: CopyState, job: Job, now: float | None = None) -> bool:
     """Return whether a job of a ready copy, begun now, would end before the host's quiet hours."""
-    host = copy.backend.host
+    host = _soonest(copy.backend)
     if host.closes_at == inf:
         return True
     backend = copy.backend.view.name
@@ -25,11 +25,17 @@ def has_time(board: Board, copy: CopyState, job: Job, now: float | None = None) 
 
 def has_time_to_load(board: Board, model: ModelState, backend: BackendState) -> bool:
     """Return whether a load, and then a usual job, would end before the host's quiet hours."""
-    host = backend.host
+    host = _soonest(backend)
     if host.closes_at == inf:
         return True
     whole_s = _whole_s(model, backend.view.name)
     return _fits(board.now, host, whole_s, whole_s, HALF)
+
+
+def _soonest(backend: BackendState) -> HostState:
+    """Return which of the backend's hosts closes first."""
+    hosts = backend.hosts
+    return hosts[0] if len(hosts) == 1 else min(hosts, key=lambda host: host.closes_at)
 
 
 def _whole_s(model: ModelState, backend: str) -> float:

@@ -1,6 +1,7 @@
 """Which sleeping machines are woken, and which are busy and so stay awake. Pure."""
 
 from queueing.core.world import ModelView, Residency, World
+from queueing.planning.lying_on import hosts_of
 from queueing.planning.rests import rests
 
 
@@ -20,7 +21,7 @@ def to_wake(world: World) -> tuple[str, ...]:
 
 def is_busy(world: World, host: str) -> bool:
     """Return whether a host works, is kept ready by an admin, or is waited for."""
-    servers = {name for name, backend in world.backends.items() if backend.host == host}
+    servers = {name for name, backend in world.backends.items() if host in hosts_of(backend)}
     for copy in world.copies:
         if copy.backend in servers and (
             copy.running or copy.pinned or copy.residency is not Residency.READY

@@ -63,8 +63,14 @@ class Control:
         Running work continues to its end. Returns everything that is paused then. Raises `Refused`,
         `StoreError`. Idempotent.
         """
-        name = self._known(model, host)
-        return await self._change(lambda paused: paused.adding(model=name, host=host))
+        name, hosts = self._known(model, host)
+
+        def change(paused: Paused) -> Paused:
+            for each in hosts:
+                paused = paused.adding(model=name, host=each)
+            return paused
+
+        return await self._change(change)
 
     async def resume(self, *, model: str | None = None, host: str | None = None) -> Paused:
         """Lift the pause of a model or a host, or (with neither) every pause.
@@ -73,14 +79,15 @@ class Control:
         that rests works until its quiet hours end, or another program has left its card, for at most
         twelve hours. Returns what is still paused. Raises `Refused`, `StoreError`. Idempotent.
         """
-        name = self._known(model, host)
-        rests_until = None if host is None else self._fleet.rests_until(host)
+        name, hosts = self._known(model, host)
+        rests = {each: None if each is None else self._fleet.rests_until(each) for each in hosts}
 
         def change(paused: Paused) -> Paused:
-            less = paused.without(model=name, host=host)
-            if host is None or rests_until is None:
-                return less
-            return less.waking(host, min(rests_until, self._clock.now() + AWAKE_S))
+            for each, until in rests.items():
+                paused = paused.without(model=name, host=each)
+                if each is not None and until is not None:
+                    paused = paused.waking(each, min(until, self._clock.now() + AWAKE_S))
+            return paused
 
         return await self._change(change)
 
@@ -92,12 +99,13 @@ class Control:
             except StoreError as error:
                 log.warning("%s works on when another program comes: %s", host, error)
 
-    def _known(self, model: str | None, host: str | None) -> str | None:
-        """Return the model's name in the catalog."""
+    def _known(
+        self, model: str | None, host: str | None
+    ) -> tuple[str | None, tuple[str | None, ...]]:
+        """Return the model's name in the catalog, and the hosts a name means, None for none."""
         catalog = self._fleet.catalog
-        if host is not None:
-            _require_host(catalog, host)
-        return None if model is None else catalog.named(model).name
+        hosts = (None,) if host is None else _hosts_named(catalog, host)
+        return None if model is None else catalog.named(model).name, hosts
 
     async def _change(self, change: Callable[[Paused], Paused]) -> Paused:
         async with self._changing:  # as stored, because the fleet knows nothing at first
@@ -119,14 +127,17 @@ class Control:
         """
         await self.pause(host=host)
         await self._looked.wait()
-        while not self._is_still(host):
-            if host not in self._fleet.paused.hosts:
+        hosts = _hosts_named(self._fleet.catalog, host)
+        while not all(self._is_still(each) for each in hosts):
+            if not self._fleet.paused.hosts.issuperset(hosts):
                 why = problem(What.RESUMED, host=host)
                 raise Refused(f"{host} was resumed before it was empty", problem=why)
             self._fleet_changed.clear()
             await self._fleet_changed.wait()
-        await self._loader.empty(host)
-        self._check_empty(host)
+        for each in hosts:
+            await self._loader.empty(each)
+        for each in hosts:
+            self._check_empty(each)
         log.info("%s is drained", host)
 
     def _is_still(self, host: str) -> bool:
@@ -187,9 +198,12 @@ class Control:
             self._router.put_first(job)
 
 
-def _require_host(catalog: Catalog, host: str) -> None:
-    if host not in catalog.hosts:
+def _hosts_named(catalog: Catalog, host: str) -> tuple[str, ...]:
+    """Return a host, or all cards of a machine with several. Raises `Refused` for neither."""
+    hosts = catalog.cards(host)
+    if not hosts:
         raise Refused(f"there is no host {host}", problem=problem(What.GONE, name=host))
+    return hosts
 
 
 def _words(paused: Paused) -> str:

@@ -199,7 +199,9 @@ class Eta:
         moments += [
             (name, now + self._times.load_s(spec.name, name))
             for name in self._fleet.serving(spec)
-            if self._fleet.health.of(name).up and not copies and self._fleet.quiet(host_of[name])
+            if self._fleet.health.of(name).up
+            and not copies
+            and all(map(self._fleet.quiet, self._fleet.catalog.parts_of(spec, name)))
         ]
         moments += [
             (name, now + self._times.wake_s(host) + self._times.load_s(spec.name, name))
@@ -214,9 +216,11 @@ class Eta:
 
         None while another program has its card; after quiet hours the model must be loaded again.
         """
-        view = self._fleet.host_view(self._fleet.catalog.host_of[backend])
         service_s = self._times.durations.typical_service(spec, "").median_s
-        opens_at = opens_for(view, at, service_s)
+        opens_at: float | None = at
+        for host in self._fleet.catalog.hosts_of[backend]:
+            if opens_at is not None:
+                opens_at = opens_for(self._fleet.host_view(host), opens_at, service_s)
         if opens_at is None or opens_at == at:
             return opens_at
         return opens_at + self._times.load_s(spec.name, backend)

@@ -42,8 +42,8 @@ class HostWatch:
             self._health = health
             self._look_at({*fleet.catalog.hosts, *self._states})
         elif turned:
-            host_of = fleet.catalog.host_of
-            self._look_at({host_of[backend] for backend in turned if backend in host_of})
+            hosts_of = fleet.catalog.hosts_of
+            self._look_at({host for backend in turned for host in hosts_of.get(backend, ())})
         turned.clear()
 
     def _look_at(self, hosts: Iterable[str]) -> None:

@@ -42,7 +42,8 @@ class Reconfiguration:
         self._reports = reports
         self._backends = given.backends
         self._changed = given.bus.fleet_changed
-        self._kept: dict[str, tuple[HostSpec, BackendSpec]] = {}  # gone, and still at work
+        # Gone, and still at work:
+        self._kept: dict[str, tuple[Sequence[HostSpec], BackendSpec]] = {}
         self._leaving: list[_Leaving] = []
         self._unsettled = False  # something is still to be closed
         self._look = asyncio.Event()
@@ -109,15 +110,17 @@ class Reconfiguration:
         """Note which servers are gone, all of which may still be at work."""
         for name, spec in before.backends.items():
             if name not in after.backends:
-                self._kept.setdefault(name, (before.hosts[before.host_of[name]], spec))
+                hosts = [before.hosts[host] for host in before.hosts_of[name]]
+                self._kept.setdefault(name, (hosts, spec))
         for name in after.backends:
             self._kept.pop(name, None)  # it is back
 
     def _with_kept(self, catalog: Catalog, retired: Collection[ModelSpec]) -> Catalog:
         hosts = dict(catalog.hosts)
-        for old_host, spec in self._kept.values():
-            host = hosts.get(old_host.name) or replace(old_host, backends=())
-            hosts[host.name] = replace(host, backends=(*host.backends, spec))
+        for old_hosts, spec in self._kept.values():
+            for old_host in old_hosts:
+                host = hosts.get(old_host.name) or replace(old_host, backends=())
+                hosts[host.name] = replace(host, backends=(*host.backends, spec))
         return Catalog(catalog.models.values(), hosts.values(), retired)
 
     def _is_at_work(self, name: str) -> bool:
@@ -193,7 +196,7 @@ def _is_moved(name: str, before: Catalog, after: Catalog) -> bool:
     old, new = before.backends.get(name), after.backends[name]
     if old is None or (old.url, old.kind) != (new.url, new.kind):
         return True
-    return before.host_of[name] != after.host_of[name]
+    return before.hosts_of[name] != after.hosts_of[name]
 
 
 async def _close(each: _Leaving) -> None:

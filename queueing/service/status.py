@@ -256,9 +256,12 @@ class Reports:
 
     def _why_rests(self, spec: ModelSpec) -> Reason | None:
         """Return why a model for which no job waits could not begin one: all its hosts rest."""
-        host_of = self._fleet.catalog.host_of
+        hosts_of = self._fleet.catalog.hosts_of
         up = [name for name in self._fleet.serving(spec) if self._fleet.health.of(name).up]
-        found = [self._fleet.why_rests(host_of[name]) for name in up]
+        found = [
+            next((r for host in hosts_of[name] if (r := self._fleet.why_rests(host))), None)
+            for name in up
+        ]
         rests = [reason for reason in found if reason is not None]
         if not found or len(rests) < len(found):
             return None

@@ -41,6 +41,7 @@ def copies(fleet: Fleet, model: str) -> tuple[CopyStatus, ...]:
             running=copy.running,
             vram_mb=copy.vram_mb,
             ready_at=copy.ready_at,
+            shares=copy.shares,
         )
         for copy in fleet.copies_of(model)
     )
@@ -71,7 +72,7 @@ def hosts(fleet: Fleet) -> tuple[HostStatus, ...]:
             name=host.name,
             vram_mb=host.vram_mb,
             usable_mb=fleet.usable_mb(host.name),
-            used_mb=sum(copy.vram_mb for copy in fleet.copies_on(host.name)),
+            used_mb=fleet.mb_on(host.name),
             paused=fleet.paused.stops_host(host.name),
             foreign_mb=fleet.budget.foreign_mb(host.name),
             budget_mb=host.usable_mb,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import exp
 
+from queueing.core.divided import Shares
 from queueing.core.jobs import Job, stand_in
 from queueing.core.world import (
     BackendView,
@@ -41,7 +42,7 @@ class Arrival:
 
 @dataclass(kw_only=True)
 class TraceModel:
-    """A model of a trace; `service_s` is only the prior."""
+    """A model of a trace; `service_s` is only the prior, `shares` are its parts by backend and host."""
 
     name: str
     vram_mb: int
@@ -49,6 +50,7 @@ class TraceModel:
     service_s: float
     backends: tuple[str, ...]
     parallel: int = 1
+    shares: Mapping[str, Shares] = field(default_factory=dict)
 
 
 @dataclass(kw_only=True)
@@ -195,6 +197,7 @@ class Replay:
                 ready_at=held.ready_at,
                 vram_mb=held.vram_mb,
                 running=len(held.running),
+                shares=self.models[held.model].shares.get(held.backend, ()),
             )
             for held in self.copies.values()
         )
@@ -211,6 +214,7 @@ class Replay:
                 name: BackendView(
                     name=name,
                     host=view.host,
+                    hosts=view.hosts,
                     serial=view.serial,
                     parallel=view.parallel,
                     busy=busy[name],
@@ -244,7 +248,14 @@ class Replay:
             rate_per_s=rate * exp((last - now) / TAU_S),
             left_at=self.left_at.get(model.name, 0.0),
             waiting=tuple(waiting),
+            shares=model.shares,
         )
+
+    def _on(self, model: str, backend: str) -> dict[str, int]:
+        """Return what a model takes there, by host."""
+        spec = self.models[model]
+        shares = spec.shares.get(backend)
+        return dict(shares) if shares else {self.backends[backend].host: spec.vram_mb}
 
     def _carry_out(self, now: float, world: World, answer: Plan) -> None:
         self.reservations = answer.reservations
@@ -286,9 +297,10 @@ class Replay:
                 self.result.broken.append(f"busy {key} evicted at {now}")
         if (model, backend) in self.copies:
             self.result.broken.append(f"{model} loaded twice on {backend} at {now}")
-        host = self.backends[backend].host
-        if any(not c.ready and self.backends[c.backend].host == host for c in self.copies.values()):
-            self.result.broken.append(f"two loads at once on {host} at {now}")
+        loading = [self._on(c.model, c.backend) for c in self.copies.values() if not c.ready]
+        for host in self._on(model, backend):
+            if any(host in there for there in loading):
+                self.result.broken.append(f"two loads at once on {host} at {now}")
         if self.backends[backend].serial and any(
             c.running for c in self.copies.values() if c.backend == backend
         ):
@@ -314,17 +326,13 @@ class Replay:
 
     def _check_budget(self, now: float) -> None:
         for host in self.hosts.values():
-            used = sum(
-                c.vram_mb
-                for c in self.copies.values()
-                if self.backends[c.backend].host == host.name
-            )
+            used = sum(self._on(c.model, c.backend).get(host.name, 0) for c in self.copies.values())
             if used > host.usable_mb:
                 self.result.broken.append(f"{used} of {host.usable_mb} MB on {host.name} at {now}")
 
     def _check_heads(self, now: float) -> None:
         """Note heads that could run now and are not behind a reservation of their host."""
-        reserved = {reservation.host for reservation in self.reservations}
+        reserved = {host for kept in self.reservations for host in kept.hosts or (kept.host,)}
         for held in self.copies.values():
             view = self.backends[held.backend]
             busy = sum(len(c.running) for c in self.copies.values() if c.backend == held.backend)
@@ -336,7 +344,7 @@ class Replay:
                 and not (view.serial and (busy or loading))
             )
             waits = any(line for (model, _), line in self.lines.items() if model == held.model)
-            if free and waits and view.host not in reserved:
+            if free and waits and reserved.isdisjoint(self._on(held.model, held.backend)):
                 self.result.broken.append(f"head of {held.model} held at {now}")
 
 

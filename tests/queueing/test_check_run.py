@@ -40,7 +40,10 @@ def load(run: Outcome, **changes: object) -> Outcome:
     return run.model_copy(update={"loads": (first, *run.loads[1:])})
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in TRACES.glob("*.json")))
+SPANNING = {"two-cards"}  # the reference knows servers with one card only
+
+
+@pytest.mark.parametrize("name", sorted({p.stem for p in TRACES.glob("*.json")} - SPANNING))
 @pytest.mark.parametrize("rules", ["plain", "full"])
 def test_the_reference_breaks_no_promise(name: str, rules: str) -> None:
     """We would be measured against something that cheats."""

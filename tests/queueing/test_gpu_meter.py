@@ -53,7 +53,7 @@ def test_jobs_take_together_what_their_card_worked(steps: list[tuple[float, str,
         worked_s += seconds if running else 0.0
         if step == "begin":
             dropped_s += meter.taken_s(job_id)
-            meter.begin(job_id, "gpu")
+            meter.begin(job_id, ["gpu"])
             begun[job_id] = clock.at
             running.add(job_id)
         elif step == "rest":
@@ -72,10 +72,10 @@ def test_a_card_is_split_among_its_jobs_and_others_are_not_touched() -> None:
     """Four people who talk at once would each pay for the whole card."""
     clock = SetClock()
     meter = GpuMeter(clock)
-    meter.begin(1, "gpu")
-    meter.begin(9, "other")
+    meter.begin(1, ["gpu"])
+    meter.begin(9, ["other"])
     clock.at += 10
-    meter.begin(2, "gpu", taken_s=3.0)
+    meter.begin(2, ["gpu"], taken_s=3.0)
     clock.at += 10
     meter.rest(1)
     clock.at += 10
@@ -184,3 +184,15 @@ def test_a_limited_person_holds_what_the_queue_expects(tmp_path: Path) -> None:
             assert (await queue.submitter.submit(again, limits=limits)).gpu_s > 9.0
 
     run(scenario())
+
+
+def test_a_job_on_two_cards_takes_its_part_of_each() -> None:
+    """A model over two cards would cost its person no more than one on a single card."""
+    clock = SetClock()
+    meter = GpuMeter(clock)
+    meter.begin(1, ["left", "right"])
+    meter.begin(2, ["right"])
+    clock.at += 10.0
+
+    assert meter.taken_s(1) == pytest.approx(15.0)
+    assert meter.taken_s(2) == pytest.approx(5.0)

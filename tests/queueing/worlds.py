@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from itertools import count
 from math import inf
 
+from queueing.core.divided import Shares
 from queueing.core.jobs import Job, stand_in
 from queueing.core.world import (
     BackendView,
@@ -55,6 +56,7 @@ def model(
     load_after: float = 0.0,
     paused: bool = False,
     wanted_by_admin: tuple[str, ...] = (),
+    shares: Mapping[str, Shares] | None = None,
 ) -> ModelView:
     """Return a model; 12 GB unless said otherwise."""
     return ModelView(
@@ -70,6 +72,7 @@ def model(
         paused=paused,
         waiting=waiting,
         wanted_by_admin=wanted_by_admin,
+        shares=shares or {},
     )
 
 
@@ -85,6 +88,7 @@ def copy(
     ends_at: tuple[float, ...] = (),
     idle_since: float = 0.0,
     idle_unload_s: float = inf,
+    shares: Shares = (),
 ) -> Copy:
     """Return a copy, ready since long ago unless said otherwise."""
     return Copy(
@@ -98,6 +102,7 @@ def copy(
         ends_at=ends_at,
         idle_since=idle_since,
         idle_unload_s=idle_unload_s,
+        shares=shares,
     )
 
 
@@ -132,6 +137,7 @@ def world(
             view.name: BackendView(
                 name=view.name,
                 host=view.host,
+                hosts=view.hosts,
                 up=view.up,
                 since=view.since,
                 serial=view.serial,

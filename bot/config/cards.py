@@ -1,0 +1,104 @@
+"""Checks of machines with several cards: which their servers and models name, and what fits there."""
+
+from collections.abc import Iterator, Sequence
+
+from bot.config.config import Config
+from bot.config.sections import BackendConfig, HostConfig, ModelConfig
+from bot.config.yaml_reader import ConfigProblem, Path, nearest
+from queueing.core.catalog import Catalog, HostSpec, ModelSpec
+from queueing.core.divided import divided
+
+
+def card_problems(config: Config) -> Iterator[ConfigProblem]:
+    """Return servers and models that name cards which are not there, or divide models wrongly."""
+    for host_name, host in config.hosts.items():
+        if not host.cards and host.vram_mb is None:
+            yield ConfigProblem(path=("hosts", host_name, "vram"), text="is missing")
+        for card in host.cards:
+            if f"{host_name}/{card}" in config.hosts:
+                text = f"the host {host_name}/{card} has this name"
+                yield ConfigProblem(path=("hosts", host_name, "cards", card), text=text)
+        for name, backend in host.backends.items():
+            base: Path = ("hosts", host_name, "backends", name)
+            yield from _of_server(base, host_name, host, backend)
+    for name, model in config.models.items():
+        yield from _of_model(config, name, model)
+
+
+def _of_server(
+    base: Path, host_name: str, host: HostConfig, backend: BackendConfig
+) -> Iterator[ConfigProblem]:
+    if not host.cards:
+        for setting in ("gpus", "split"):
+            if setting in backend.model_fields_set:
+                text = f"{host_name} lists no cards; give it `cards` if it has several"
+                yield ConfigProblem(path=(*base, setting), text=text)
+        return
+    if not backend.gpus:
+        text = (
+            f"{host_name} has several cards: name those it uses, such as [{', '.join(host.cards)}]"
+        )
+        yield ConfigProblem(path=(*base, "gpus"), text=text)
+        return
+    yield from _named_wrongly(base, backend.gpus, tuple(host.cards), host_name)
+    yield from _split_wrongly(base, backend.split, len(backend.gpus))
+
+
+def _of_model(config: Config, name: str, model: ModelConfig) -> Iterator[ConfigProblem]:
+    base: Path = ("models", name)
+    if model.gpus is None and not model.split:
+        return
+    servers = [
+        (each, backend.gpus)
+        for host in config.hosts.values()
+        for each, backend in host.backends.items()
+        if each in model.backends and host.cards and backend.gpus
+    ]
+    if not servers:
+        setting = "split" if model.gpus is None else "gpus"
+        text = "none of its servers is on a machine with several `cards`"
+        yield ConfigProblem(path=(*base, setting), text=text)
+        return
+    if model.gpus == ():
+        yield ConfigProblem(path=(*base, "gpus"), text="names no card")
+    for server, gpus in servers:
+        yield from _named_wrongly(base, model.gpus or (), gpus, server)
+        yield from _split_wrongly(base, model.split, len(model.gpus or gpus))
+
+
+def _named_wrongly(
+    base: Path, named: Sequence[str], known: Sequence[str], owner: str
+) -> Iterator[ConfigProblem]:
+    for index, card in enumerate(named):
+        if card not in known:
+            text = f"{owner} has no card {card!r}; {nearest(card, known)}"
+            yield ConfigProblem(path=(*base, "gpus", index), text=text)
+        elif card in named[:index]:
+            yield ConfigProblem(path=(*base, "gpus", index), text=f"{card!r} is named twice")
+
+
+def _split_wrongly(base: Path, split: Sequence[float], cards: int) -> Iterator[ConfigProblem]:
+    if split and len(split) != cards:
+        text = f"has {len(split)} parts for {cards} cards"
+        yield ConfigProblem(path=(*base, "split"), text=text)
+
+
+def too_large(model: ModelSpec, catalog: Catalog) -> str:
+    """Return by how much a model is larger than the place that comes nearest to it."""
+    size_mb = model.vram_mb or 0
+    places = [_tightest(model, name, catalog) for name in model.backends]
+    part_mb, host = max(places, key=lambda place: place[1].usable_mb / max(place[0], 1))
+    offered = f"{_gb(host.usable_mb)} ({host.margin:.0%} of {host.name}'s {_gb(host.vram_mb)})"
+    share = "" if part_mb == size_mb else f", of which {_gb(part_mb)} lie on {host.name},"
+    return f"{_gb(size_mb)}{share} is more than its hosts can offer: {offered} at most"
+
+
+def _tightest(model: ModelSpec, backend: str, catalog: Catalog) -> tuple[int, HostSpec]:
+    """Return the card on which least is left beside a model's part, and that part."""
+    shares = divided(model.vram_mb or 0, catalog.parts_of(model, backend))
+    found = [(mb, catalog.hosts[host]) for host, mb in shares]
+    return min(found, key=lambda place: place[1].usable_mb / max(place[0], 1))
+
+
+def _gb(size_mb: int) -> str:
+    return f"{round(size_mb / 1024, 1):g} GB"
