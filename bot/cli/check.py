@@ -206,7 +206,9 @@ async def _try_server(
             raise CheckFailed(f"no usable answer from {url} ({error})") from error
         notes.extend(info.notes)
         host = catalog.hosts[catalog.host_of[name]]
-        if info.total_mb is not None and _exceeds(host, info.total_mb):
+        if len(catalog.hosts_of[name]) > 1:
+            pass  # of which of its cards it tells is not known
+        elif info.total_mb is not None and _exceeds(host, info.total_mb):
             notes.append(
                 f"It sees a card of {info.total_mb} MB; {host.name} has {host.vram_mb} MB."
             )

@@ -1,14 +1,15 @@
 """Memory that a server never gives back, and which models it is then missing for; pure."""
 
 from collections.abc import Iterator
+from itertools import product
 
 from queueing.core.catalog import Catalog, HostSpec, ModelSpec
 
 
 def warnings(catalog: Catalog, backend: str) -> Iterator[str]:
     """Yield for each model of a server that cannot unload which others it keeps off the card."""
-    host = catalog.hosts[catalog.host_of[backend]]
-    for model in catalog.served_by(backend):
+    hosts = [catalog.hosts[name] for name in catalog.hosts_of[backend]]
+    for host, model in product(hosts, catalog.served_by(backend)):
         others = [other.name for other in _kept_out(catalog, host, backend, model)]
         if others:
             yield (
@@ -24,14 +25,17 @@ def _kept_out(
     makes_way = catalog.backends[backend].max_models is not None  # for others of its server
     beside = {spec.name for spec in host.backends} - ({backend} if makes_way else set())
     for other in catalog.models.values():
-        if other is not model and beside & set(other.backends) and _exceed(host, model, other):
+        if other is model or not (on := beside & set(other.backends)):
+            continue
+        least_mb = min(_part_mb(catalog, host, other, name) for name in on)
+        kept_mb = _part_mb(catalog, host, model, backend)
+        if least_mb and kept_mb and kept_mb + least_mb > host.usable_mb:
             yield other
 
 
-def _exceed(host: HostSpec, model: ModelSpec, other: ModelSpec) -> bool:
-    if not model.vram_mb or not other.vram_mb:
-        return False  # not known before its first load
-    return model.vram_mb + other.vram_mb > host.usable_mb
+def _part_mb(catalog: Catalog, host: HostSpec, model: ModelSpec, backend: str) -> float:
+    """Return what a model takes on a host, 0 where it is not there or not known before its first load."""
+    return (model.vram_mb or 0) * catalog.parts_of(model, backend).get(host.name, 0.0)
 
 
 def _listed(names: list[str]) -> str:

@@ -180,20 +180,30 @@ def _host(
     fractions: Mapping[int, float],
     names: Mapping[str, str],
 ) -> HostNow:
-    servers = [server for server in snapshot.backends if server.host == host.name]
-    on_it = {server.name for server in servers}
+    servers = [server for server in snapshot.backends if server.is_on(host.name)]
     copies = [
         (model.name, copy)
         for model in snapshot.models
         for copy in model.copies
-        if copy.host == host.name
+        if host.name in copy.hosts
     ]
-    running = [each for each in snapshot.running if each.backend in on_it]
+    elsewhere = {
+        (model.name, copy.backend)
+        for model in snapshot.models
+        for copy in model.copies
+        if host.name not in copy.hosts
+    }
+    on_it = {server.name for server in servers}
+    running = [
+        each
+        for each in snapshot.running
+        if each.backend in on_it and (each.model, each.backend) not in elsewhere
+    ]
     return HostNow(
         name=host.name,
         mode=_mode(host, [copy for _, copy in copies], busy=bool(running)),
         memory=_memory(host, [copy for _, copy in copies]),
-        copies=tuple(_copy(model, copy) for model, copy in copies),
+        copies=tuple(_copy(model, copy, host.name) for model, copy in copies),
         servers=tuple(_server(server) for server in servers),
         running=tuple(_running(each, fractions, names) for each in running),
         rest=None if host.paused else host.rest,
@@ -209,8 +219,9 @@ def _mode(host: HostStatus, copies: list[CopyStatus], *, busy: bool) -> Mode:
 
 
 def _memory(host: HostStatus, copies: list[CopyStatus]) -> MemoryNow:
-    loading = sum(copy.vram_mb for copy in copies if copy.residency is Residency.LOADING)
-    resident = sum(copy.vram_mb for copy in copies) - loading
+    here = [(copy.on(host.name), copy.residency) for copy in copies]
+    loading = sum(mb for mb, residency in here if residency is Residency.LOADING)
+    resident = sum(mb for mb, _ in here) - loading
     return MemoryNow(
         total_mb=host.vram_mb,
         usable_mb=host.usable_mb,
@@ -221,12 +232,12 @@ def _memory(host: HostStatus, copies: list[CopyStatus]) -> MemoryNow:
     )
 
 
-def _copy(model: str, copy: CopyStatus) -> CopyNow:
+def _copy(model: str, copy: CopyStatus, host: str) -> CopyNow:
     return CopyNow(
         model=model,
         backend=copy.backend,
         state=copy.residency,
-        mb=copy.vram_mb,
+        mb=copy.on(host),
         pinned=copy.pinned,
         running=copy.running,
         ready_at=copy.ready_at,

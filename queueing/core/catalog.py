@@ -197,6 +197,20 @@ class Catalog:
         """Return a model by its own name, one that is retired as well."""
         return self.models.get(model) or self.retired[model]
 
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """What a host can be called: by its name, and all cards of a machine by that of the machine."""
+        return tuple(
+            name
+            for machine, cards in self.machines.items()
+            for name in dict.fromkeys((machine, *(card.name for card in cards)))
+        )
+
+    def place_of(self, backend: str) -> str:
+        """Return where a backend is: its host, or the machine of which it spans cards."""
+        hosts = self.hosts_of[backend]
+        return hosts[0] if len(hosts) == 1 else self.hosts[hosts[0]].machine_name
+
     def cards(self, name: str) -> tuple[str, ...]:
         """Return the hosts a name means: one, or all cards of a machine; none for an unknown name."""
         if name in self.hosts:

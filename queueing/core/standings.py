@@ -89,10 +89,15 @@ class CopyStatus:
     ready_at: float = 0.0
     shares: Shares = ()
 
-    def on(self, host: str) -> int | None:
-        """Return what it takes on a host, None if it does not lie there."""
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts it lies on."""
+        return tuple(host for host, _ in self.shares) or (self.host,)
+
+    def on(self, host: str) -> int:
+        """Return what it takes on a host."""
         there = dict(self.shares) if self.shares else {self.host: self.vram_mb}
-        return there.get(host)
+        return there.get(host, 0)
 
 
 class Readiness(StrEnum):
@@ -149,7 +154,10 @@ class RunningStatus:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BackendStatus:
-    """A backend in people's terms; `url` and `error`, the last failure's text, are for operators."""
+    """A backend in people's terms; `url` and `error`, the last failure's text, are for operators.
+
+    `hosts` are all cards it has on a machine with several; `host` is the first.
+    """
 
     name: str
     host: str
@@ -159,6 +167,11 @@ class BackendStatus:
     since: float
     description: str
     error: str | None
+    hosts: tuple[str, ...] = ()
+
+    def is_on(self, host: str) -> bool:
+        """Return whether it uses a host's memory."""
+        return host in (self.hosts or (self.host,))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -167,6 +167,12 @@ class Fleet:
             return tuple([host for host, _ in copy.shares])
         return (self.catalog.host_of[copy.backend],)
 
+    def lies_on(self, model: str, backend: str, host: str) -> bool:
+        """Return whether a model of one of a host's backends lies on that very host."""
+        if not self.catalog.has_cards:
+            return True
+        return host in self.catalog.parts_of(self.catalog.spec_of(model), backend)
+
     def mb_on(self, host: str) -> int:
         """Return what all copies together take on a host."""
         return sum(

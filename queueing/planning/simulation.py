@@ -17,6 +17,7 @@ from queueing.planning.dispatch import spent
 from queueing.planning.estimates import Usual
 from queueing.planning.gates import kept_hosts
 from queueing.planning.lanes import cost, lanes_of, levelled
+from queueing.planning.lying_on import hosts_of
 from queueing.planning.rests import next_quiet
 from queueing.planning.simulated_fleet import (
     began,
@@ -411,7 +412,8 @@ class Simulation:
 
 def _closed(world: World, model: ModelView) -> Closed | None:
     """Return when next no host can serve a model because all have quiet hours, None for never."""
-    hosts = {world.backends[name].host for name in model.backends if name in world.backends}
+    known = [world.backends[name] for name in model.backends if name in world.backends]
+    hosts = {host for backend in known for host in hosts_of(backend)}
     spans = [next_quiet(world.hosts[name], world.now) for name in hosts]
     begins_at = max((span[0] for span in spans if span is not None), default=inf)
     ends_at = min((span[1] for span in spans if span is not None), default=inf)

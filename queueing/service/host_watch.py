@@ -67,7 +67,9 @@ class HostWatch:
         health = {name: fleet.health.of(name) for name in backends}
         looked_at = [each.up for each in health.values() if each.up or each.error is not None]
         return HostActivity(
-            running=frozenset([model for model, backend in fleet.busy if backend in backends]),
+            running=frozenset(
+                [m for m, b in fleet.busy if b in backends and fleet.lies_on(m, b, host)]
+            ),
             copies=self._copies_on(host, sum([fleet.epochs[name] for name in backends])),
             servers=frozenset([name for name, each in health.items() if each.up]),
             up=any(looked_at) if looked_at else None,

@@ -54,6 +54,7 @@ def backends(fleet: Fleet) -> tuple[BackendStatus, ...]:
         BackendStatus(
             name=name,
             host=catalog.host_of[name],
+            hosts=catalog.hosts_of[name],
             kind=spec.kind,
             url=spec.url,
             up=(health := fleet.health.of(name)).up,

@@ -135,10 +135,10 @@ def test_a_model_for_both_cards_is_not_starved_by_models_for_one_each() -> None:
     assert wide.started_at < 1500  # its limit, doubled for the crowd, and the gates of two swaps
 
 
-def waiting(name: str, *, on: str, vram_mb: int, **more: object) -> ModelView:
+def waiting(name: str, *, on: str, vram_mb: int) -> ModelView:
     """Return a model that someone has just asked for."""
     shares = {"both": divided(vram_mb, parts(BOTH, ()))} if on == "both" else {}
-    return model(name, line(jobs(name, 1)), on=(on,), vram_mb=vram_mb, shares=shares, **more)
+    return model(name, line(jobs(name, 1)), on=(on,), vram_mb=vram_mb, shares=shares)
 
 
 SERVERS = (server("one0", "box/0"), server("one1", "box/1"), server("both", *BOTH))

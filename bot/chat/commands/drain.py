@@ -32,7 +32,8 @@ async def work(context: Context, task: Task) -> Content:
     """Empty the host, unless it was resumed meanwhile, and report it."""
     host = task.host or ""
     try:
-        if host not in context.queue.status.snapshot().paused.hosts:
+        hosts = context.catalog.cards(host) or (host,)
+        if not context.queue.status.snapshot().paused.hosts.issuperset(hosts):
             return Content(body=say(task.language, "drain.resumed", host=host))
         await context.queue.admin.drain(host)
     except QueueError as error:

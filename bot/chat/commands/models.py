@@ -64,12 +64,12 @@ def _place(call: Call, model: ModelStatus) -> str:
     ready = [copy for copy in model.copies if copy.residency is Residency.READY]
     loading = [copy for copy in model.copies if copy.residency is Residency.LOADING]
     if ready:
-        hosts = ", ".join(dict.fromkeys(copy.host for copy in ready))
+        hosts = ", ".join(dict.fromkeys(host for copy in ready for host in copy.hosts))
         words = word(call.language, "models.in_memory", hosts=hosts)
         pinned = any(copy.pinned for copy in ready)
         return f"{words} ({word(call.language, 'models.pinned')})" if pinned else words
     if loading:
-        hosts = ", ".join(dict.fromkeys(copy.host for copy in loading))
+        hosts = ", ".join(dict.fromkeys(host for copy in loading for host in copy.hosts))
         return word(call.language, "models.loading", hosts=hosts)
     needed = model.readiness is Readiness.NEEDS_LOADING
     return word(call.language, "models.needs_loading" if needed else "models.not_loaded")

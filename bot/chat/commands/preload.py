@@ -63,7 +63,7 @@ async def work(context: Context, task: Task) -> Content:
     except QueueError as error:
         body = failed(task, "preload.failed", error)
     else:
-        host = context.catalog.host_of[backend]
+        host = context.catalog.place_of(backend)
         body = say(task.language, "preload.done", model=model, host=host, backend=backend)
     return Content(body=body)
 
@@ -74,8 +74,9 @@ def named(catalog: Catalog, call: Call) -> tuple[str, str | None]:
     if call.text("host") is None:
         return model, None
     host = meant_host(catalog, call)
-    hosts = [catalog.host_of[name] for name in catalog.models[model].backends]
-    if host not in hosts:
+    spec = catalog.models[model]
+    hosts = [each for name in spec.backends for each in catalog.parts_of(spec, name)]
+    if not set(hosts).intersection(catalog.cards(host)):
         names = ", ".join(dict.fromkeys(hosts))
         raise CallRefused("refused.unknown_host", name=host, model=model, names=names)
     return model, host

@@ -1,5 +1,7 @@
 """`/resume [model or host]`, for admins: lift its pause; without either, every pause."""
 
+from collections.abc import Sequence
+
 from bot.chat.api.answers import Answer
 from bot.chat.api.content import Moment
 from bot.chat.api.table import Command
@@ -17,13 +19,14 @@ COMMAND = Command(name="resume", help="command.resume", admin=True, params=PAUSE
 async def handle(context: Context, call: Call) -> Answer:
     model, host = meant_target(context.catalog, call)
     snapshot = context.queue.status.snapshot()
-    before, rest = snapshot.paused, _rest(snapshot, host)
+    hosts = () if host is None else context.catalog.cards(host)
+    before, rest = snapshot.paused, _rest(snapshot, hosts)
     still = await context.queue.admin.resume(model=model, host=host)
     if host is not None and rest is not None:
         await audited(context, call, "resume", host)
         key = "resume.in_quiet" if rest.why is Blocked.QUIET else "resume.beside_others"
         body = call.say(key, host=host, moment=Moment(rest.until or 0.0, clock=True))
-    elif before.without(model=model, host=host) == before:
+    elif all(before.without(model=model, host=each) == before for each in hosts or (None,)):
         key = "resume.nothing" if model is None and host is None else "resume.not_paused"
         body = call.say(key, what=words(call, model, host))
     else:
@@ -34,9 +37,9 @@ async def handle(context: Context, call: Call) -> Answer:
     return reply(body)
 
 
-def _rest(snapshot: QueueSnapshot, host: str | None) -> Reason | None:
-    """Return why a host would do nothing without a pause, too."""
-    return next((each.rest for each in snapshot.hosts if each.name == host), None)
+def _rest(snapshot: QueueSnapshot, hosts: Sequence[str]) -> Reason | None:
+    """Return why hosts would do nothing without a pause, too."""
+    return next((each.rest for each in snapshot.hosts if each.name in hosts and each.rest), None)
 
 
 def _names(call: Call, paused: Paused) -> str:

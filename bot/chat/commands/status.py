@@ -28,8 +28,8 @@ async def handle(context: Context, call: Call) -> Answer:
     for host in now.hosts:
         body += ("\n", *_host(call, host))
         for backend in now.backends:
-            if backend.host == host.name:
-                body += ("\n", *_backend(context, call, backend, now.models))
+            if backend.is_on(host.name):
+                body += ("\n", *_backend(context, call, backend, host.name, now.models))
     body += ("\n", *_models(call, now.models))
     if context.posts is not None and is_admin(context, call):
         body += await _posts(context.posts, call)
@@ -69,7 +69,7 @@ def _host(call: Call, host: HostStatus) -> Body:
 
 
 def _backend(
-    context: Context, call: Call, backend: BackendStatus, models: Sequence[ModelStatus]
+    context: Context, call: Call, backend: BackendStatus, host: str, models: Sequence[ModelStatus]
 ) -> Body:
     admin = is_admin(context, call)
     key = "status.up" if backend.up else "status.down"
@@ -80,7 +80,7 @@ def _backend(
         body += (f"\n    {url}", *call.say("status.logged", cause=backend.error))
     for model in models:
         for copy in model.copies:
-            if copy.backend == backend.name:
+            if copy.backend == backend.name and host in copy.hosts:
                 body += ("\n    ", *_copy(call, model.name, copy))
         for trouble in model.troubles:
             if trouble.backend == backend.name:

@@ -15,10 +15,10 @@ def meant_model(catalog: Catalog, call: Call) -> str:
 def meant_host(catalog: Catalog, call: Call) -> str:
     """Return the name of the host a call names, ignoring case. Raises `CallRefused`."""
     named = call.text("host") or ""
-    for host in catalog.hosts:
+    for host in catalog.host_names:
         if host.casefold() == named.casefold():
             return host
-    names = ", ".join(catalog.hosts)
+    names = ", ".join(catalog.host_names)
     raise CallRefused(
         "refused.no_such_host",
         name=named[:60],
@@ -37,12 +37,12 @@ def meant_target(catalog: Catalog, call: Call) -> tuple[str | None, str | None]:
         return (None if call.text("model") is None else meant_model(catalog, call)), None
     if call.text("model") is not None:
         raise CallRefused("refused.one_target", command=call.invocation.command)
-    if host.casefold() in {name.casefold() for name in catalog.hosts}:
+    if host.casefold() in {name.casefold() for name in catalog.host_names}:
         return None, meant_host(catalog, call)
     if near := catalog.nearest(host):
         hint = word(call.language, "hint.did_you_mean", names=", ".join(near[:_NAMED]))
     else:
-        hint = word(call.language, "hint.machines", names=", ".join(catalog.hosts))
+        hint = word(call.language, "hint.machines", names=", ".join(catalog.host_names))
     raise CallRefused("refused.no_such_target", name=host[:60], hint=hint)
 
 

@@ -264,7 +264,7 @@ class Dispatcher:
                 names = chain.from_iterable(able) if param.able else catalog.models
                 return tuple(dict.fromkeys(names))
             case ParamKind.HOST:
-                return tuple(catalog.hosts)
+                return catalog.host_names
             case ParamKind.JOB:
                 return (*self._presenter.open_jobs_of(user), *param.choices)
             case ParamKind.SIZE:

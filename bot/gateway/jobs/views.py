@@ -111,7 +111,7 @@ def _servers(snapshot: QueueSnapshot, host: str) -> tuple[ServerView, ...]:
             description=server.description,
         )
         for server in snapshot.backends
-        if server.host == host
+        if server.is_on(host)
     )
 
 

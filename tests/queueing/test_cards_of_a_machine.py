@@ -1,0 +1,140 @@
+"""The cards of a machine in a running queue: memory, measuring, sleep, pauses and what is told."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec, WakeSpec
+from queueing.core.errors import Refused
+from queueing.core.jobs import JobState
+from queueing.engine.fleet import Fleet
+from queueing.engine.machine_sleep import MachineSleep
+from queueing.service import statuses
+from tests.fakes.backend import Card, FakeBackend, FakeServer
+from tests.simulation import loop as virtual
+from tests.simulation.installation import NO_LIMITS, Installation, ended, image_model
+
+BIG, COMFY = BackendSpec(name="big", kind="fake"), BackendSpec(name="comfy", kind="fake")
+LEFT = HostSpec(name="box/0", machine="box", vram_mb=16000, margin=1.0, backends=(BIG,))
+RIGHT = replace(LEFT, name="box/1", backends=(BIG, COMFY))
+QWEN = image_model("qwen", "big", vram_mb=20000)
+FLUX = image_model("flux", "comfy", vram_mb=8000)
+
+
+class StillClock:
+    """A clock that stands still."""
+
+    def now(self) -> float:
+        return 1000.0
+
+
+class Probe:
+    """Cards whose free memory follows what is loaded, unevenly for a model that spans them."""
+
+    def __init__(self) -> None:
+        self.free = {"box/0": 16000, "box/1": 16000}
+
+    async def free_mb(self, host: HostSpec) -> tuple[int, int] | None:
+        return 16000, self.free[host.name]
+
+
+def installation(*models: ModelSpec, **fields: object) -> Installation:
+    """Return a machine with two cards; the fake servers have cards of their own, which never fill."""
+    catalog = Catalog(models, (LEFT, RIGHT))
+    room = Card(total_mb=64000, budget_mb=64000)
+    servers = {name: FakeServer(name, room) for name in catalog.backends}
+    given: Mapping[str, object] = {"catalog": catalog, "cards": {"room": room}, "servers": servers}
+    return Installation(**{**given, **fields})  # type: ignore[arg-type]
+
+
+def test_a_model_over_both_cards_runs_and_is_told_on_each() -> None:
+    """People would see an empty card that is full."""
+
+    async def scenario() -> None:
+        made = installation(QWEN, FLUX)
+        async with made.queue() as queue:
+            job = await queue.submitter.submit(made.new("qwen", "a"), limits=NO_LIMITS)
+            assert (await ended(queue, job)).state is JobState.COMPLETED
+            hosts = {host.name: host.used_mb for host in queue.status.snapshot().hosts}
+            assert hosts == {"box/0": 10000, "box/1": 10000}
+            job = await queue.submitter.submit(made.new("flux", "b"), limits=NO_LIMITS)
+            assert (await ended(queue, job)).state is JobState.COMPLETED
+            hosts = {host.name: host.used_mb for host in queue.status.snapshot().hosts}
+            assert hosts == {"box/0": 0, "box/1": 8000}  # 10 and 8 GB do not fit on the right one
+
+    virtual.run(scenario())
+
+
+def test_a_size_is_learned_from_the_card_that_holds_most_for_its_share() -> None:
+    """The fuller card would overflow at the next load."""
+
+    async def scenario() -> None:
+        probe = Probe()
+        made = installation(QWEN, memory=probe)
+        server = made.servers["big"]
+        async with made.queue() as queue:
+            taken = asyncio.get_running_loop().call_later(
+                2.0, probe.free.update, {"box/0": 16000 - 9000, "box/1": 16000 - 12000}
+            )
+            job = await queue.submitter.submit(made.new("qwen", "a"), limits=NO_LIMITS)
+            assert (await ended(queue, job)).state is JobState.COMPLETED
+            taken.cancel()
+            (model,) = queue.status.snapshot().models
+            assert model.vram_mb == 24000  # twice what the right card holds of it
+        assert server.violations == []
+
+    virtual.run(scenario())
+
+
+def test_a_machine_is_paused_and_drained_with_all_its_cards() -> None:
+    """A drained machine would load again on its second card."""
+
+    async def scenario() -> None:
+        made = installation(QWEN, FLUX)
+        async with made.queue() as queue:
+            job = await queue.submitter.submit(made.new("qwen", "a"), limits=NO_LIMITS)
+            await ended(queue, job)
+            await queue.admin.drain("box")
+            snapshot = queue.status.snapshot()
+            assert [host.paused for host in snapshot.hosts] == [True, True]
+            assert [host.used_mb for host in snapshot.hosts] == [0, 0]
+            left = await queue.admin.resume(host="box")
+            assert not left.hosts
+            left = await queue.admin.pause(host="box/1")
+            assert left.hosts == {"box/1"}
+            with pytest.raises(Refused):
+                await queue.admin.pause(host="box/2")
+
+    virtual.run(scenario())
+
+
+def test_a_copy_and_its_server_are_told_with_their_cards() -> None:
+    """The page would draw a model on one card only."""
+    room = Card(total_mb=64000, budget_mb=64000)
+    catalog = Catalog((QWEN, FLUX), (LEFT, RIGHT))
+    backends = {name: FakeBackend(FakeServer(name, room)) for name in catalog.backends}
+    fleet = Fleet(catalog, backends, StillClock())
+    fleet.ready(QWEN, "big")
+
+    (copy,) = statuses.copies(fleet, "qwen")
+    assert (copy.hosts, copy.on("box/0"), copy.on("box/1")) == (("box/0", "box/1"), 10000, 10000)
+    assert {each.name: each.hosts for each in statuses.backends(fleet)} == {
+        "big": ("box/0", "box/1"),
+        "comfy": ("box/1",),
+    }
+    assert catalog.place_of("big") == "box"
+    assert catalog.host_names == ("box", "box/0", "box/1")
+
+
+def test_the_cards_of_a_machine_sleep_and_wake_together() -> None:
+    """Waking one card would leave the other asleep in every forecast."""
+    wake = WakeSpec(mac="001a2b3c4d5e")
+    left, right = replace(LEFT, wake=wake), replace(RIGHT, wake=wake)
+    sleep = MachineSleep(StillClock())
+    sleep.observe(left, [False, False])
+
+    assert sleep.is_asleep(right)
+    sleep.woken(right)
+    assert not sleep.is_asleep(left)
