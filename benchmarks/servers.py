@@ -65,6 +65,10 @@ class Ledger:
         self.ready_since: dict[str, dict[str, float]] = {}  # by model and backend
         self._unbroken: dict[str, float] = {}  # since when some copy of a model is in memory
 
+    def cards_of(self, model: TraceModel, backend: str) -> list[Card]:
+        """Return the cards a copy lies on."""
+        return [self.cards[host] for host in self.trace.shares(model, backend)]
+
     def took(self, model: TraceModel, backend: str) -> tuple[str, ...]:
         """Count a copy on all its cards; return who left to make its room."""
         shares = self.trace.shares(model, backend)
@@ -155,17 +159,20 @@ class TraceServer:
         job = self._ledger.trace.jobs[index]
         now = asyncio.get_running_loop().time()
         since = max(job.at, self._ledger.in_memory_since(model.name))
-        takes_s = job.service_s * (1 + self._card.slows * self._card.running)
+        cards = self._ledger.cards_of(self._ledger.models[model.name], self.name)
+        takes_s = job.service_s * (1 + max(card.slows * card.running for card in cards))
         run = Run(backend=self.name, ready_s=since, started_s=now, ends_s=now + takes_s)
         self._ledger.runs[index] = run
-        self._card.running += 1
+        for card in cards:
+            card.running += 1
         try:
             run.finished_s = await _until(run.ends_s)
         except asyncio.CancelledError:
             run.finished_s = asyncio.get_running_loop().time()
             raise
         finally:
-            self._card.running -= 1
+            for card in cards:
+                card.running -= 1
         return _nothing
 
     async def resume(self, _model: ModelSpec, _work: Work, _report: Report) -> Fetch | None:
