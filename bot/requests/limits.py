@@ -98,13 +98,13 @@ class RequestLimits:
         """
         self._require_allowed(asking, new.request, continues=continues)
         own = self.access.limits_of(asking.person, asking.rights)
-        bulk = is_bulk(new.request)
+        bulk, limit_s = is_bulk(new.request), own.gpu_seconds_per_day
         admission = Admission(
             max_open=own.embeddings_open if bulk else own.open_per_person,
             max_in_line=own.in_line_per_person,
             max_per_hour=None if bulk else own.per_hour,
-            max_gpu_s=own.gpu_seconds_per_day,
-            gpu_since=day_of(self.clock.now()).began_at,
+            max_gpu_s=limit_s,
+            gpu_since=0.0 if limit_s is None else day_of(self.clock.now()).began_at,
         )
         entry = await self._take_in(new.owner, new.files)
         try:

@@ -31,6 +31,7 @@ from queueing.engine.later import Later
 
 _ON_ONE: Mapping[str, Shares] = {}
 HEADS_PER_LINE = 8  # starts of one line in one step; the next step follows at once
+_HEADS_MOST = 64  # the same where a model takes so many jobs at once
 
 
 class Snapshots:
@@ -68,8 +69,14 @@ class Snapshots:
     async def take(self, last: Plan) -> World:
         """Return the world as it is now, after the last plan. Raises `StoreError`."""
         now = self._clock.now()
-        lines = await self._lines.lines(now, per_line=HEADS_PER_LINE)
+        lines = await self._lines.lines(now, per_line=self._per_line())
         return self._world(now, lines, last)
+
+    def _per_line(self) -> int:
+        """Return how many heads of each line are read: all that one copy could begin at once."""
+        models = self._fleet.catalog.models.values()
+        widest = max((spec.parallel for spec in models), default=1)
+        return max(HEADS_PER_LINE, min(widest, _HEADS_MOST))
 
     async def with_preload(self, last: Plan, model: str, backend: str) -> World:
         """Return the world as it would be if an admin wanted a model there."""

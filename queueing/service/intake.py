@@ -48,7 +48,8 @@ class Intake:
         if limits.max_waiting is None or limits.max_waiting > spec.max_waiting:
             limits = replace(limits, max_waiting=spec.max_waiting)
         limited = limits.max_gpu_s is not None
-        new = replace(new, model=spec.name, gpu_s=self._cost_s(spec, new) if limited else 0.0)
+        if limited or new.model != spec.name:
+            new = replace(new, model=spec.name, gpu_s=self._cost_s(spec, new) if limited else 0.0)
         adding = self._jobs.add(new, self._clock.now(), limits=limits)
         return await self._effects.after(adding, self._accepted)
 

@@ -77,6 +77,30 @@ def test_a_fault_in_the_planner_stops_nothing_for_good(
     assert "ZeroDivisionError" in caplog.text
 
 
+def test_a_wide_copy_begins_all_it_can_take_in_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty free places would be filled in five steps, each with a flush before the next."""
+    plans = []
+
+    def noted(world: World) -> Plan:
+        plans.append(plan(world))
+        return plans[-1]
+
+    monkeypatch.setattr("queueing.engine.scheduler.plan", noted)
+
+    async def scenario() -> None:
+        wide = image_model("flux", parallel=40)
+        installation = Installation.of([wide], [host("gpu", "comfy")])
+        async with installation.queue() as queue:
+            new = (installation.new("flux", f"{number}") for number in range(40))
+            submits = [queue.submitter.submit(each, limits=NO_LIMITS) for each in new]
+            jobs = await asyncio.gather(*submits)
+            for job in jobs:
+                assert (await ended(queue, job)).state is JobState.COMPLETED
+
+    run(scenario())
+    assert max(len(each.starts) for each in plans) == 40
+
+
 def test_an_idle_queue_rests() -> None:
     """The bot would burn a processor while no one asks for anything."""
 

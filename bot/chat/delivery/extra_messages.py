@@ -79,6 +79,8 @@ class ExtraMessages:
         False when a part may or may not have been sent, now or before a crash. Raises `ChatError`
         when one surely was not sent: all may then be tried again.
         """
+        if not rendered.rest:
+            return True
         for number, content in enumerate(rendered.rest, start=2):
             await self._send_once(place, job, f"part-{number}", content)
         return not (await self._records.unclear_parts(job.id) - {_PING})

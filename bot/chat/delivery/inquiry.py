@@ -16,6 +16,7 @@ class Inquiry:
     def __init__(self, status: Standings) -> None:
         self._status = status
         self._asked: list[tuple[Job, asyncio.Future[Standing | None]]] = []
+        self._open: dict[int, tuple[Job, asyncio.Future[Standing | None]]] = {}  # the last of each
         self._wake = asyncio.Event()
 
     async def of(self, job: Job) -> Standing | None:
@@ -24,8 +25,22 @@ class Inquiry:
             return (await self._status.standings([job])).get(job.id)
         answer: asyncio.Future[Standing | None] = asyncio.get_running_loop().create_future()
         self._asked.append((job, answer))
+        self._open[job.id] = (job, answer)
         self._wake.set()
-        return await answer
+        try:
+            return await answer
+        finally:
+            if self._open.get(job.id) == (job, answer):
+                del self._open[job.id]
+
+    def changed(self, job: Job) -> None:
+        """Answer with a job as it was if it has changed since: its questioner asks once more.
+
+        Others that are asked about with it may wait for a decision; it need not.
+        """
+        asked = self._open.get(job.id)
+        if asked is not None and asked[0].version < job.version and not asked[1].done():
+            asked[1].set_result(Standing(job=asked[0], shown=asked[0].state.value))
 
     async def run(self) -> None:
         """Answer until cancelled."""
@@ -33,6 +48,7 @@ class Inquiry:
             await self._wake.wait()
             self._wake.clear()
             asked, self._asked = self._asked, []
+            asked = [(job, answer) for job, answer in asked if not answer.done()]
             try:
                 found = await self._status.standings([job for job, _ in asked])
             except Exception as error:  # noqa: BLE001  # it is raised for the callers

@@ -140,6 +140,7 @@ class Presenter:
         """Mark what an event made out of date. Called by the queue; never blocks or raises."""
         match event:
             case JobChanged(job=job):
+                self._inquiry.changed(job)
                 self._job_changed(job)
             case Progressed(job_id=job_id, progress=progress):
                 message = self._messages.get(job_id) or self._steps.get(job_id)

@@ -195,7 +195,8 @@ class Dispatcher:
         try:
             joins = earlier is not None
             files = attached.used(command, invocation, language, joins=joins)
-            invocation = replace(invocation, files=files)
+            if files is not invocation.files:
+                invocation = replace(invocation, files=files)
             if earlier is not None:
                 call = Call(invocation=invocation, args={}, person=person, language=language)
                 return await late.join(self._context, call, earlier)

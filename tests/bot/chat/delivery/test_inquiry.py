@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -11,7 +11,7 @@ from bot.chat.delivery.channels import Channels
 from bot.chat.delivery.inquiry import Inquiry
 from bot.chat.delivery.status_message import StatusMessage
 from queueing.core.errors import StoreError
-from queueing.core.jobs import Job, JobState
+from queueing.core.jobs import Job, JobState, stand_in
 from queueing.core.standings import Standing
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import Bot, play
@@ -80,6 +80,27 @@ def test_a_running_job_waits_for_no_others() -> None:
     async def scenario() -> None:
         inquiry = Inquiry(Queue())
         assert await inquiry.of(job(1, JobState.PROCESSING)) is not None
+
+    run(scenario())
+
+
+def test_a_job_that_has_begun_waits_for_no_others() -> None:
+    """Its first message would come only when the last of a crowd has its place."""
+
+    async def scenario() -> None:
+        inquiry = Inquiry(Queue())  # no one answers
+        waiting = stand_in(1, "flux", 0.0)
+        asked = asyncio.create_task(inquiry.of(waiting))
+        other = asyncio.create_task(inquiry.of(stand_in(2, "flux", 0.0)))
+        await asyncio.sleep(0)
+        inquiry.changed(waiting)  # the same version says nothing new
+        newer = waiting.version + 1
+        inquiry.changed(replace(waiting, state=JobState.PROCESSING, version=newer))
+        standing = await asked
+        assert standing is not None
+        assert standing.job is waiting
+        assert not other.done()
+        other.cancel()
 
     run(scenario())
 
