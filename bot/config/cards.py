@@ -8,6 +8,8 @@ from bot.config.yaml_reader import ConfigProblem, Path, nearest
 from queueing.core.catalog import Catalog, HostSpec, ModelSpec
 from queueing.core.divided import divided
 
+_ON_ONE_CARD = frozenset({"comfyui"})
+
 
 def card_problems(config: Config) -> Iterator[ConfigProblem]:
     """Return servers and models that name cards which are not there, or divide models wrongly."""
@@ -64,6 +66,16 @@ def _of_model(config: Config, name: str, model: ModelConfig) -> Iterator[ConfigP
     for server, gpus in servers:
         yield from _named_wrongly(base, model.gpus or (), gpus, server)
         yield from _split_wrongly(base, model.split, len(model.gpus or gpus))
+
+
+def card_warnings(config: Config) -> Iterator[ConfigProblem]:
+    """Return servers that are given several cards and use one of them."""
+    for host_name, host in config.hosts.items():
+        for name, backend in host.backends.items():
+            if backend.kind in _ON_ONE_CARD and len(backend.gpus or ()) > 1:
+                text = "one process of it uses one card: name that, and start another for the other"
+                path: Path = ("hosts", host_name, "backends", name, "gpus")
+                yield ConfigProblem(path=path, text=text)
 
 
 def _named_wrongly(

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from backends.common.card_memory import is_nvidia
 from backends.registry import KINDS, connect
 from bot.config.addresses import is_loopback
-from bot.config.cards import card_problems, too_large
+from bot.config.cards import card_problems, card_warnings, too_large
 from bot.config.config import Config
 from bot.config.sections import BackendConfig, ModelConfig
 from bot.config.uniqueness import twins_of_models, twins_of_servers
@@ -90,7 +90,11 @@ def _sound(config: Config, wrong: set[Path]) -> Config:
 
 def warnings(config: Config) -> list[ConfigProblem]:
     """Return what works but is probably not meant; requires a configuration without problems."""
-    return [*_size_warnings(config.catalog()), *_admin_warnings(config)]
+    return [
+        *_size_warnings(config.catalog()),
+        *card_warnings(config),
+        *_admin_warnings(config),
+    ]
 
 
 # ---------------------------------------------------------------- servers and names

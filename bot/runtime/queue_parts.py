@@ -102,7 +102,7 @@ def _unlike(catalog: Catalog, known: Catalog) -> list[BackendSpec]:
     return [
         spec
         for name, spec in catalog.backends.items()
-        if known.backends.get(name) != spec or known.host_of[name] != catalog.host_of[name]
+        if known.backends.get(name) != spec or known.hosts_of[name] != catalog.hosts_of[name]
     ]
 
 

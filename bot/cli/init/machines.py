@@ -1,7 +1,7 @@
 """Puts servers onto hosts: those of one machine share its memory. Asks only what nothing tells."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -12,18 +12,27 @@ from bot.cli.init.terminal import Terminal, ask_for
 from bot.config.values import Megabytes
 
 GUESS_MB = 8 * 1024
+_SPANNING = frozenset({"llamacpp", "llamacpp-router", "ollama"})
+"""Text servers that use every card they see unless told otherwise, as LM Studio does."""
+
 _SIZE: TypeAdapter[int] = TypeAdapter(Megabytes)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostPlan:
-    """A host to write: its memory and where that was learned, and its servers by their names."""
+    """A host to write: its memory and where that was learned, and its servers by their names.
+
+    `cards` are the sizes of a machine whose servers use several, by number; `uses` are those of each
+    server.
+    """
 
     name: str
     vram: str
     why: str
     gpu: int | None = None
     servers: tuple[tuple[str, FoundServer], ...] = ()
+    cards: Mapping[int, str] = field(default_factory=dict)
+    uses: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,9 +75,7 @@ def _host(
     servers = tuple((named[server], server) for server in named if server.machine == machine)
     told_mb = max((server.total_mb or 0 for _, server in servers), default=0)
     if machine == HERE and own.cards:
-        gpu = _which(own.cards, terminal)
-        vram, why = card.size(own.cards[gpu]), "measured"
-        return HostPlan(name=name, vram=vram, why=why, gpu=gpu, servers=servers)
+        return _on_cards(name, servers, own.cards, terminal)
     if told_mb:
         return HostPlan(
             name=name, vram=card.size(told_mb), why="as its server says", servers=servers
@@ -92,17 +99,40 @@ def _size(answer: str) -> int:
         raise ValueError("It must be a size with its unit, such as 24GB.") from None
 
 
-def _which(sizes: Sequence[int], terminal: Terminal) -> int:
-    """Return the card that the servers of this machine use: the largest unless a person says so."""
-    largest = max(range(len(sizes)), key=lambda number: sizes[number])
+def _on_cards(
+    name: str,
+    servers: tuple[tuple[str, FoundServer], ...],
+    sizes: Sequence[int],
+    terminal: Terminal,
+) -> HostPlan:
+    """Return this machine: with one card if its servers use the same one, else with all they use."""
+    if len(sizes) > 1:
+        listed = ", ".join(f"{number} ({card.size(mb)})" for number, mb in enumerate(sizes))
+        terminal.tell(f"This machine has {len(sizes)} cards: {listed}.")
+    uses = {called: _used(called, server, sizes, terminal) for called, server in servers}
+    used = sorted({number for cards in uses.values() for number in cards})
+    if len(used) == 1:
+        vram = card.size(sizes[used[0]])
+        return HostPlan(name=name, vram=vram, why="measured", gpu=used[0], servers=servers)
+    cards = {number: card.size(sizes[number]) for number in used}
+    return HostPlan(name=name, vram="", why="measured", servers=servers, cards=cards, uses=uses)
+
+
+def _used(
+    called: str, server: FoundServer, sizes: Sequence[int], terminal: Terminal
+) -> tuple[int, ...]:
+    """Return the cards a server uses: all or the largest, as its kind usually does, or as is said."""
     if len(sizes) == 1:
-        return largest
+        return (0,)
 
-    def read(answer: str) -> int:
-        if answer.isdecimal() and int(answer) < len(sizes):
-            return int(answer)
-        raise ValueError(f"It must be a number from 0 to {len(sizes) - 1}.")
+    def read(answer: str) -> tuple[int, ...]:
+        parts = [part.strip() for part in answer.split(",")]
+        if not all(part.isdecimal() and int(part) < len(sizes) for part in parts):
+            raise ValueError(f"It must be numbers from 0 to {len(sizes) - 1}, such as 0 or 0, 1.")
+        return tuple(sorted({int(part) for part in parts}))
 
-    listed = ", ".join(f"{number} ({card.size(mb)})" for number, mb in enumerate(sizes))
-    terminal.tell(f"This machine has {len(sizes)} cards: {listed}.")
-    return ask_for(terminal, "Which one do its servers use", str(largest), read)
+    everyone = range(len(sizes))
+    spans = server.kind == "lmstudio" or server.flavour in _SPANNING
+    usual = everyone if spans else (max(everyone, key=lambda number: sizes[number]),)
+    question = f"Which of them does {called} use, such as 0 or 0, 1"
+    return ask_for(terminal, question, ", ".join(map(str, usual)), read)

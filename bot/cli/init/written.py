@@ -68,20 +68,28 @@ def _hosts(hosts: Sequence[HostPlan]) -> Iterator[str]:
     yield "hosts:"
     for host in hosts:
         yield f"  {host.name}:  # a name of yours; people see it"
-        yield f"    vram: {host.vram}  # {host.why}"
+        if host.cards:
+            yield f"    cards:  # {host.why}; `gpu` sees what other programs take of each"
+            for number, size in host.cards.items():
+                yield f"      {number}: {{vram: {size}, gpu: {number}}}"
+        else:
+            yield f"    vram: {host.vram}  # {host.why}"
         if host.gpu is not None:
             yield f"    gpu: {host.gpu}  # sees what other programs take of this card"
         yield "    backends:"
         for name, server in host.servers:
             yield f"      # {_about(server)}"
-            yield f"      {name}: {{{', '.join(_backend(name, server))}}}"
+            settings = _backend(name, server, host.uses.get(name, ()))
+            yield f"      {name}: {{{', '.join(settings)}}}"
 
 
-def _backend(name: str, server: FoundServer) -> Iterator[str]:
+def _backend(name: str, server: FoundServer, uses: Sequence[int]) -> Iterator[str]:
     yield f"kind: {server.kind}"
     yield f"url: {server.url if _PLAIN_URL.fullmatch(server.url) else json.dumps(server.url)}"
     if server.token or server.wants_token:
         yield f'token: "${{{variable(name)}}}"'
+    if uses:
+        yield f"gpus: [{', '.join(map(str, uses))}]"
 
 
 def _about(server: FoundServer) -> str:

@@ -100,6 +100,17 @@ def test_a_contradiction_between_cards_servers_and_models_is_told(
     )
 
 
+def test_a_server_that_uses_one_card_is_told_if_it_is_given_two() -> None:
+    """Half of each picture model would be planned on a card that stays empty."""
+    text = changed(
+        "comfy: {kind: demo, gpus: [1]}",
+        'comfy: {kind: comfyui, url: "http://127.0.0.1:8188", gpus: [0, 1]}',
+    ).replace("  flux: {backends: [comfy], vram: 12GB}\n", "")
+    (warning,) = parse(text, {}).warnings
+
+    assert "hosts.tower.backends.comfy.gpus: one process of it uses one card" in warning
+
+
 def test_cards_of_a_host_with_one_are_told() -> None:
     """An operator would believe that a server keeps to one card."""
     text = """\

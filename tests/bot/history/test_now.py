@@ -188,3 +188,15 @@ def test_a_host_whose_owner_wants_it_says_so(why: Blocked, mode: str) -> None:
     paused = replace(SNAPSHOT, hosts=(replace(HOST, rest=rest, paused=True),))
     assert now_of(resting, 0.0, {}, {}).hosts[0].mode == mode
     assert now_of(paused, 0.0, {}, {}).hosts[0].mode in {"paused", "draining"}
+
+
+def test_a_model_over_two_cards_is_drawn_on_each_with_its_share() -> None:
+    """One bar would overflow, and the other seem empty."""
+    spanning = replace(copy(mb=9000), shares=(("gpu-1", 6000), ("gpu-2", 3000)))
+    model = replace(SNAPSHOT.models[0], copies=(spanning,))
+    server = replace(SERVER, hosts=("gpu-1", "gpu-2"))
+    left, right = made(replace(SNAPSHOT, models=(model,), backends=(server,))).hosts
+
+    assert (left.memory.resident_mb, right.memory.resident_mb) == (6000, 3000)
+    assert [each.copies[0].mb for each in (left, right)] == [6000, 3000]
+    assert [[each.name for each in here.servers] for here in (left, right)] == [[SERVER.name]] * 2

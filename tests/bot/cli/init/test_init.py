@@ -184,7 +184,7 @@ async def test_servers_of_one_machine_share_a_host_and_others_have_their_own(
     monkeypatch.setattr(scan, "look", look)
     monkeypatch.setattr(card, "cards", cards)
     servers = ["http://127.0.0.1:1", "http://localhost:1/v1", "http://[::1]:2", "http://gpu-box:1"]
-    answers = {**NO_ANSWERS, "Which one": "", "Memory of the card of gpu-box": "8GB"}
+    answers = {**NO_ANSWERS, "Which of them": "1", "Memory of the card of gpu-box": "8GB"}
     await run_init(tmp_path / "config.yaml", ScriptedTerminal(answers), servers=servers)
     catalog = load(tmp_path / "config.yaml", {}).catalog()
     hosts = {
@@ -196,6 +196,34 @@ async def test_servers_of_one_machine_share_a_host_and_others_have_their_own(
         "gpu-2": (8 * 1024, None, ["http://gpu-box:1"]),
     }
     assert list(catalog.backends) == ["ollama", "ollama-2", "ollama-3"]
+
+
+async def test_servers_on_several_cards_are_written_with_those_they_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model over two cards would be planned on one, and a picture server on both."""
+
+    async def look(urls: Sequence[str], **_: object) -> tuple[scan.FoundServer, ...]:
+        texts = {"kind": "openai", "flavour": "llamacpp", "description": "llama.cpp"}
+        pictures = {"kind": "comfyui", "description": "ComfyUI"}
+        return tuple(
+            scan.FoundServer(url=url, **about)  # type: ignore[arg-type]
+            for url, about in zip(urls, (texts, pictures), strict=True)
+        )
+
+    async def cards() -> tuple[int, ...]:
+        return 12_282, 24_564
+
+    monkeypatch.setattr(scan, "look", look)
+    monkeypatch.setattr(card, "cards", cards)
+    servers = ["http://127.0.0.1:1", "http://127.0.0.1:2"]
+    terminal = ScriptedTerminal({**NO_ANSWERS, "Which of them": ""})
+    await run_init(tmp_path / "config.yaml", terminal, servers=servers)
+    catalog = load(tmp_path / "config.yaml", {}).catalog()
+    sizes = {host.name: (host.vram_mb, host.gpu) for host in catalog.hosts.values()}
+
+    assert sizes == {"gpu-1/0": (12 * 1024, "0"), "gpu-1/1": (24 * 1024, "1")}
+    assert catalog.hosts_of == {"llamacpp": ("gpu-1/0", "gpu-1/1"), "comfyui": ("gpu-1/1",)}
 
 
 async def test_a_server_that_wants_a_token_is_asked_again_with_it(
