@@ -339,7 +339,7 @@ def test_parts_of_requests_expected_in_favoured_lanes_delay_a_promise() -> None:
     alone, job = relaxed_of(relaxed=0.001)
     assert done_in(alone, job, 2) == pytest.approx(30.0)
     one, job = relaxed_of(relaxed=0.001, vip=0.02)
-    assert 33.0 <= done_in(one, job, 2) <= 36.0  # kept if none of them comes, and if one does
+    assert 32.0 <= done_in(one, job, 2) <= 36.0  # kept if none of them comes; if one does, maybe
     many, job = relaxed_of(relaxed=0.001, vip=0.04, normal=0.04)
     assert done_in(many, job, 2) > 40.0
 

@@ -43,7 +43,7 @@ def test_no_other_moment_is_kept_clearly_more_often(seed: int) -> None:
     wait_s, expected = random.uniform(5.0, 90.0), random.uniform(0.05, 2.5)
     each_s, spread_s = random.uniform(3.0, 25.0), random.uniform(0.5, 4.0)
     ends = [
-        max(0.1, wait_s + _number(random, expected) * each_s + random.gauss(0.0, 1.25 * spread_s))
+        max(0.1, wait_s + _number(random, expected) * each_s + random.gauss(0.0, 1.5 * spread_s))
         for _ in range(600)
     ]
 
