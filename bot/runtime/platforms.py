@@ -1,5 +1,10 @@
-"""The chat platforms: one line each, and how each is made from its settings."""
+"""The chat platforms: one line each, and how each is made from its settings.
 
+The library of a chat is imported only where that chat is configured: importing it
+is a large part of a start.
+"""
+
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -12,10 +17,8 @@ from bot.chat.texts import describe
 from bot.config.chats import ChatsConfig
 from bot.people.access import Access
 from bot.people.web_people import WebPeople
-from bot.platforms.discord.platform import Discord
 from bot.platforms.discord.shards import Shards
 from bot.platforms.discord.starts import Starts
-from bot.platforms.telegram.platform import Telegram
 from bot.platforms.web.operator.picture import OperatorPicture
 from bot.platforms.web.platform import Web
 from bot.platforms.web.small import PastPictures
@@ -52,6 +55,8 @@ _STARTS = Starts()  # one for all shards of this process
 def _discord(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
     if chats.discord is None:
         return None
+    from bot.platforms.discord.platform import Discord  # noqa: PLC0415  # see above
+
     token = chats.discord.token.get_secret_value()
     return Discord(
         token,
@@ -67,6 +72,8 @@ def _discord(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
 def _telegram(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
     if chats.telegram is None:
         return None
+    from bot.platforms.telegram.platform import Telegram  # noqa: PLC0415  # see above
+
     api_url = chats.telegram.api_url
     return Telegram(
         chats.telegram.token.get_secret_value(),
@@ -107,6 +114,14 @@ PLATFORMS: Mapping[str, Callable[[ChatsConfig, Fittings], ChatPlatform | None]] 
     "telegram": _telegram,
     "web": _web,
 }
+
+
+def import_libraries(chats: ChatsConfig) -> None:
+    """Import now what the configured chats need, not when this process takes one over."""
+    if chats.discord is not None:
+        importlib.import_module("bot.platforms.discord.platform")
+    if chats.telegram is not None:
+        importlib.import_module("bot.platforms.telegram.platform")
 
 
 def platforms(chats: ChatsConfig, fittings: Fittings) -> tuple[ChatPlatform, ...]:

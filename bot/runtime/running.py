@@ -23,6 +23,7 @@ from bot.runtime.cluster_process import HAND_OVER_S, ClusterProcess
 from bot.runtime.duties import posts_of
 from bot.runtime.joining import join
 from bot.runtime.metering import Meters, metering
+from bot.runtime.platforms import import_libraries
 from bot.runtime.process_options import EVERYTHING, ProcessOptions
 from bot.runtime.reloading import LogAs, Reread, log_as_before
 from bot.runtime.setup import GRACE_S, BotSetup
@@ -89,6 +90,7 @@ async def _run_alone(setup: BotSetup, version: str) -> None:
 async def _run_beside_others(setup: BotSetup, version: str, options: ProcessOptions) -> None:
     config = setup.config
     names = [name for name in posts_of(config) if options.posts is None or name in options.posts]
+    import_libraries(config.chats)
     agreement = Agreement(config, version)
     await join(config, agreement)
     async with AsyncExitStack() as stack:

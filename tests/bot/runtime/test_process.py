@@ -35,6 +35,35 @@ def test_no_module_is_imported_in_the_middle_of_the_work() -> None:
     assert late == []
 
 
+CHATS = """
+import sys
+from bot.config.chats import ChatsConfig
+from bot.runtime import process, running
+from bot.runtime.platforms import import_libraries
+import_libraries(ChatsConfig.model_validate(%r))
+print(*sorted({"discord", "telegram"} & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("chats", "libraries"),
+    [
+        ({"web": {"port": 0}}, []),
+        ({"telegram": {"token": "1:a"}}, ["telegram"]),
+        ({"telegram": {"token": "1:a"}, "discord": {"token": "b"}}, ["discord", "telegram"]),
+    ],
+)
+def test_the_libraries_of_the_configured_chats_are_imported_and_no_others(
+    chats: dict[str, object], libraries: list[str]
+) -> None:
+    """A bot on one chat would start as slowly as one on all, or a takeover wait for an import."""
+    code = CHATS % chats
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == libraries
+
+
 def test_as_many_files_as_the_system_allows_may_be_open(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
