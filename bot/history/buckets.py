@@ -10,6 +10,7 @@ from math import floor
 from typing import NamedTuple, Self
 
 from bot.history.histogram import Histogram, class_of
+from bot.history.hours import Activity
 from queueing.core.jobs import Job, JobState
 from queueing.core.problems import Problem
 from queueing.core.standings import Promised
@@ -119,16 +120,33 @@ class ModelBucket(_Sum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostBucket(_Sum):
-    """How long a host ran, loaded, idled and was down, and what was loaded and evicted there."""
+    """How long a host did what, and what was loaded and evicted there."""
 
     run_s: float = 0.0
     loading_s: float = 0.0
     idle_s: float = 0.0
+    quiet_s: float = 0.0
+    yielding_s: float = 0.0
+    paused_s: float = 0.0
+    asleep_s: float = 0.0
     down_s: float = 0.0
     loads: int = 0
     failed_loads: int = 0
     load_s: float = 0.0
     evictions: int = 0
+
+
+SECONDS: Mapping[Activity, str] = {
+    "run": "run_s",
+    "load": "loading_s",
+    "idle": "idle_s",
+    "quiet": "quiet_s",
+    "yielding": "yielding_s",
+    "paused": "paused_s",
+    "asleep": "asleep_s",
+    "down": "down_s",
+}
+"""Where a `HostBucket` counts the seconds of each thing that a host may do."""
 
 
 class _Tally:

@@ -5,7 +5,8 @@
      "hosts": [{"name": "gpu-1",
        "segments": [{"begins": 1795313700.0, "ends": 1795313760.0, "kind": "load",
                      "models": ["flux"]}],
-       "shares": [{"at": 1795313700.0, "run": 0.62, "load": 0.1, "idle": 0.2, "down": 0.0}],
+       "shares": [{"at": 1795313700.0, "run": 0.62, "load": 0.1, "idle": 0.2, "quiet": 0.0,
+                   "yielding": 0.0, "paused": 0.0, "asleep": 0.0, "down": 0.0}],
        "busy": 0.41, "loads": 12, "failed_loads": 0, "evictions": 9, "load_s": 122.0}],
      "models": [{"name": "flux", "done": 90, "failed": 2, "cancelled": 1, "wait_median_s": 4.1,
        "wait_p95_s": 31.0, "service_median_s": 12.0, "service_p95_s": 14.0, "service_s": 1103.0,
@@ -41,9 +42,10 @@ STEPS: Mapping[HourSpan, tuple[float, int]] = {
 }
 """The length of a step and their number. The last step is the one that is not over yet."""
 
-Activity = Literal["load", "run", "idle", "down"]
-"""What a host does: `run` where a job runs, `load` where a model is loaded and no job runs, `down`
-where no server of it can be used."""
+Activity = Literal["load", "run", "idle", "quiet", "yielding", "paused", "asleep", "down"]
+"""What a host does: `run` where a job runs, `load` where a model is loaded and no job runs, `quiet`
+in its quiet hours, `yielding` while another program has its card, `paused` by an admin, `asleep`
+until it has been woken, `down` where it should work and no server of it can be used."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,6 +66,10 @@ class Shares:
     run: float
     load: float
     idle: float
+    quiet: float
+    yielding: float
+    paused: float
+    asleep: float
     down: float
 
 

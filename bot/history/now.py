@@ -26,6 +26,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from queueing.core.host_activity import Rest
 from queueing.core.standings import (
     BackendStatus,
     CopyStatus,
@@ -35,11 +36,10 @@ from queueing.core.standings import (
     RunningStatus,
     Trouble,
 )
-from queueing.core.world import Blocked, Reason, Residency
+from queueing.core.world import Reason, Residency
 
-Mode = Literal["open", "draining", "paused", "quiet", "yielding"]
-"""`draining`: paused, but jobs still run there, or copies leave; `yielding`: left to another program."""
-_RESTS: Mapping[Blocked, Mode] = {Blocked.QUIET: "quiet", Blocked.YIELDING: "yielding"}
+Mode = Literal["open", "draining"] | Rest
+"""`draining`: paused, but jobs still run there, or copies leave."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -212,10 +212,8 @@ def _host(
 
 
 def _mode(host: HostStatus, copies: list[CopyStatus], *, busy: bool) -> Mode:
-    if not host.paused:
-        return _RESTS.get(host.rest.why, "open") if host.rest is not None else "open"
-    leaving = any(copy.residency is Residency.UNLOADING for copy in copies)
-    return "draining" if busy or leaving else "paused"
+    leaving = busy or any(copy.residency is Residency.UNLOADING for copy in copies)
+    return "draining" if host.paused and leaving else host.resting or "open"
 
 
 def _memory(host: HostStatus, copies: list[CopyStatus]) -> MemoryNow:

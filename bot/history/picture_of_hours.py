@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import floor
 from typing import TypeVar
 
-from bot.history.buckets import HOUR_S, MINUTE_S, BucketKey, HostBucket, ModelBucket
+from bot.history.buckets import HOUR_S, MINUTE_S, SECONDS, BucketKey, HostBucket, ModelBucket
 from bot.history.hours import (
     STEPS,
     ErrorHours,
@@ -102,7 +102,7 @@ def _host(
     total = HostBucket()
     for bucket in steps.values():
         total = total.plus(bucket)
-    recorded_s = total.run_s + total.loading_s + total.idle_s + total.down_s
+    recorded_s = sum(getattr(total, name) for name in SECONDS.values())
     return HostHours(
         name=name,
         segments=segments,
@@ -116,13 +116,8 @@ def _host(
 
 
 def _shares(at: float, bucket: HostBucket, step_s: float) -> Shares:
-    return Shares(
-        at=at,
-        run=bucket.run_s / step_s,
-        load=bucket.loading_s / step_s,
-        idle=bucket.idle_s / step_s,
-        down=bucket.down_s / step_s,
-    )
+    shares = {kind: getattr(bucket, name) / step_s for kind, name in SECONDS.items()}
+    return Shares(at=at, **shares)
 
 
 def _model(name: str, steps: _ByStep[ModelBucket]) -> ModelHours:

@@ -7,15 +7,23 @@ before it; the seconds are counted as they were.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from bot.history.buckets import MINUTE_S, HostBucket, beginning
+from bot.history.buckets import MINUTE_S, SECONDS, HostBucket, beginning
 from bot.history.hours import Activity, Segment
-from queueing.core.host_activity import HostActivity
+from queueing.core.host_activity import HostActivity, Rest
 from queueing.core.world import Residency
 
 MERGED_S = 1.0
 
 _Doing = tuple[Activity, tuple[str, ...]]
+_RESTS: Mapping[Rest, Activity] = {
+    "paused": "paused",
+    "quiet": "quiet",
+    "yielding": "yielding",
+    "asleep": "asleep",
+    "waking": "asleep",
+}
 
 
 def doing(state: HostActivity) -> _Doing | None:
@@ -25,6 +33,8 @@ def doing(state: HostActivity) -> _Doing | None:
     loading = {model for model, _, residency in state.copies if residency is Residency.LOADING}
     if loading:
         return "load", tuple(sorted(loading))
+    if state.rest is not None:
+        return _RESTS[state.rest], ()
     if state.up is None:
         return None
     return ("idle", ()) if state.up else ("down", ())
@@ -92,18 +102,15 @@ class HostTimeline:
             self._keep(self._open)
             self._is_taken = True
         segments = [self._changed[begins] for begins in sorted(self._changed)]
-        buckets = {
-            minute: HostBucket(
-                run_s=spent["run"],
-                loading_s=spent["load"],
-                idle_s=spent["idle"],
-                down_s=spent["down"],
-            )
-            for minute, spent in self._seconds.items()
-        }
+        buckets = {minute: _bucket(spent) for minute, spent in self._seconds.items()}
         self._changed.clear()
         self._seconds.clear()
         return segments, buckets
+
+
+def _bucket(spent: Mapping[Activity, float]) -> HostBucket:
+    seconds: Mapping[str, Any] = {SECONDS[kind]: each for kind, each in spent.items()}
+    return HostBucket(**seconds)
 
 
 def merged(segments: Sequence[Segment], cell_s: float) -> tuple[Segment, ...]:

@@ -1,14 +1,17 @@
 """What the queue looks like at a scrape: lines, copies, hosts and servers, from one snapshot."""
 
 from collections.abc import Callable, Iterator
+from typing import get_args
 
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from bot.metrics.busy_hosts import BusyHosts
+from queueing.core.host_activity import Rest
 from queueing.core.jobs import LANES, LATER
 from queueing.core.standings import BackendStatus, HostStatus, ModelStatus, QueueSnapshot, Readiness
 
+OPEN = "open"
 _MB = 1024 * 1024
 
 
@@ -24,8 +27,10 @@ class QueueState:
         seen = self._snapshot()
         yield _waiting(seen.models)
         yield _readiness(seen.models)
+        yield _reasons(seen.models)
         yield _running(seen.models)
         yield _memory(seen.hosts)
+        yield _states(seen.hosts)
         yield _up(seen.backends)
         yield self._busy_seconds(seen.hosts)
 
@@ -58,6 +63,31 @@ def _readiness(models: tuple[ModelStatus, ...]) -> Metric:
     for model in models:
         for state in Readiness:
             family.add_metric([model.name, state.value], model.readiness is state)
+    return family
+
+
+def _reasons(models: tuple[ModelStatus, ...]) -> Metric:
+    family = GaugeMetricFamily(
+        "usher_line_reason",
+        "1 for the reason why the jobs in a model's line wait.",
+        labels=["model_name", "why"],
+    )
+    for model in models:
+        if model.waiting and model.reason is not None:
+            family.add_metric([model.name, model.reason.why.value], 1)
+    return family
+
+
+def _states(hosts: tuple[HostStatus, ...]) -> Metric:
+    family = GaugeMetricFamily(
+        "usher_host_state",
+        "1 for the state a host is in: open, or why nothing begins there.",
+        labels=["host", "state"],
+    )
+    for host in hosts:
+        now = host.resting or OPEN
+        for state in (OPEN, *get_args(Rest)):
+            family.add_metric([host.name, state], now == state)
     return family
 
 

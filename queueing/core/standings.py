@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from queueing.core.divided import Shares
+from queueing.core.host_activity import Rest, rest_of
 from queueing.core.jobs import Job
 from queueing.core.paused import Paused
 from queueing.core.world import Reason, Residency
@@ -193,6 +194,11 @@ class HostStatus:
     rest: Reason | None = None
     awake_until: float | None = None
     budget_mb: int = 0
+
+    @property
+    def resting(self) -> Rest | None:
+        """Why it does nothing; None while it works."""
+        return rest_of(self.rest, paused=self.paused)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

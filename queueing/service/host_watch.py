@@ -1,20 +1,22 @@
 """HostWatch: tells those who follow the hosts over time of each change, and only of changes.
 
 The fleet changes several times with every job. Only the hosts are looked at where something began or
-ceased, which does not cost more with every job that runs.
+ceased, which does not cost more with every job that runs. Quiet hours begin by the clock: whether a
+host rests is read from the world, at each step of the scheduler.
 """
 
 from collections.abc import Iterable, Mapping
 
-from queueing.core.host_activity import HostActivity, HostsListener
-from queueing.core.world import Residency
+from queueing.core.host_activity import HostActivity, HostsListener, Rest, rest_of
+from queueing.core.world import Residency, World
 from queueing.engine.fleet import Fleet
+from queueing.planning.rests import why_rests
 
 _Copies = frozenset[tuple[str, str, Residency]]
 
 
 class HostWatch:
-    """Looks at the fleet; `look` must be called after every change of it."""
+    """Looks at the fleet: `look` after every change of it, `observe` at every step."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -22,6 +24,7 @@ class HostWatch:
         self._health: list[object] = []
         self._states: dict[str, HostActivity] = {}
         self._copies: dict[str, tuple[int, _Copies]] = {}  # by host, with what they are valid for
+        self._rests: dict[str, Rest | None] = {}
 
     def subscribe(self, listener: HostsListener) -> None:
         """Call the listener with the state of all hosts now, and of each that changes."""
@@ -45,6 +48,17 @@ class HostWatch:
             hosts_of = fleet.catalog.hosts_of
             self._look_at({host for backend in turned for host in hosts_of.get(backend, ())})
         turned.clear()
+
+    def observe(self, world: World) -> None:
+        """Tell the listeners which hosts began or ceased to rest."""
+        rests = {
+            name: rest_of(why_rests(view, world.now), paused=view.paused)
+            for name, view in world.hosts.items()
+        }
+        changed = [name for name, rest in rests.items() if rest != self._rests.get(name)]
+        self._rests = rests
+        if changed and self._listeners:
+            self._look_at(changed)
 
     def _look_at(self, hosts: Iterable[str]) -> None:
         found = {host: self._state(host) for host in hosts}
@@ -73,6 +87,7 @@ class HostWatch:
             copies=self._copies_on(host, sum([fleet.epochs[name] for name in backends])),
             servers=frozenset([name for name, each in health.items() if each.up]),
             up=any(looked_at) if looked_at else None,
+            rest=self._rests.get(host),
         )
 
     def _copies_on(self, host: str, epoch: int) -> _Copies:

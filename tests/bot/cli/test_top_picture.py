@@ -108,7 +108,17 @@ HOURS = OperatorHours(
             name="gpu-1",
             segments=(),
             shares=tuple(
-                Shares(at=AT - 3600 + 60 * n, run=n / 60, load=0.0, idle=1 - n / 60, down=0.0)
+                Shares(
+                    at=AT - 3600 + 60 * n,
+                    run=n / 60,
+                    load=0.0,
+                    idle=1 - n / 60,
+                    quiet=0.0,
+                    yielding=0.0,
+                    paused=0.0,
+                    asleep=0.0,
+                    down=0.0,
+                )
                 for n in range(60)
             ),
             busy=0.41,

@@ -179,7 +179,13 @@ def test_a_host_at_rest_is_told_from_one_that_an_admin_paused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("why", "mode"), [(Blocked.QUIET, "quiet"), (Blocked.YIELDING, "yielding")]
+    ("why", "mode"),
+    [
+        (Blocked.QUIET, "quiet"),
+        (Blocked.YIELDING, "yielding"),
+        (Blocked.ASLEEP, "asleep"),
+        (Blocked.WAKING, "waking"),
+    ],
 )
 def test_a_host_whose_owner_wants_it_says_so(why: Blocked, mode: str) -> None:
     """An operator would see an open host on which nothing starts."""

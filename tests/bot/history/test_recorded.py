@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,10 +13,13 @@ from bot.history.hours import HostHours, HourSpan, ModelHours, OperatorHours
 from bot.history.recorder import EVERY_S
 from bot.history.written import to_json
 from bot.people.audit_log import Act
+from queueing.core.catalog import WakeSpec
 from queueing.core.errors import Rejected
+from queueing.core.quiet_hours import QuietHours, WeeklyWindow
+from queueing.planning.rests import LEAD_S
 from tests.bot.history.recorded import KEPT_S, Recording, two_cards
 from tests.fakes.backend import Fate
-from tests.simulation.installation import NO_LIMITS, ended
+from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model
 from tests.simulation.loop import run
 
 DAY_S = 86400.0
@@ -166,6 +170,47 @@ def test_a_server_that_goes_is_down_in_the_timeline(there: Recording) -> None:
             hours = await bot.reader.read_hours(HourSpan.HOUR)
         assert [each.kind for each in hosts(hours)["gpu-2"].segments] == ["idle", "down"]
         assert [each.kind for each in hosts(hours)["gpu-1"].segments] == ["idle"]
+
+    run(scenario())
+
+
+def test_a_host_that_rests_is_neither_idle_nor_down(there: Recording) -> None:
+    """An operator would look for a fault in the night in which a machine slept."""
+
+    async def scenario() -> None:
+        nap = QuietHours((WeeklyWindow(frozenset(range(7)), 10, 20),), "UTC")
+        there.installation = Installation.of(
+            [image_model(f"of-{name}", name) for name in ("comfy", "other", "far")],
+            [
+                replace(host("gpu-1", "comfy"), quiet=nap),
+                host("gpu-2", "other"),
+                replace(host("gpu-3", "far"), wake=WakeSpec(mac="001a2b3c4d5e", takes_s=60.0)),
+            ],
+            url=there.installation.url,
+        )
+        there.installation.servers["far"].up = False
+        async with there.opened() as bot:
+            await asyncio.sleep(300.0)
+            there.installation.servers["far"].up = True
+            await bot.queue.admin.pause(host="gpu-2")
+            await asyncio.sleep(1200.0)
+            await bot.queue.admin.resume(host="gpu-2")
+            await asyncio.sleep(60.0)
+            hour = hosts(await bot.reader.read_hours(HourSpan.HOUR))
+            week = hosts(await bot.reader.read_hours(HourSpan.WEEK))
+        kinds = {name: [each.kind for each in card.segments] for name, card in hour.items()}
+        assert kinds["gpu-1"] == ["idle", "quiet", "idle"]
+        assert kinds["gpu-2"] == ["idle", "paused", "idle"]
+        assert kinds["gpu-3"] == ["asleep", "idle"]
+        quiet = hour["gpu-1"].segments[1]
+        assert quiet.ends - quiet.begins == pytest.approx(600.0 + LEAD_S, abs=1.0)
+        for name, kind, seconds in (
+            ("gpu-1", "quiet", 600.0),
+            ("gpu-2", "paused", 1200.0),
+            ("gpu-3", "asleep", 300.0),
+        ):
+            (share,) = week[name].shares
+            assert getattr(share, kind) == pytest.approx(seconds / 3600, abs=0.01)
 
     run(scenario())
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.history.buckets import SECONDS
 from bot.history.hours import Activity, Segment
 from bot.history.timeline import MERGED_S, HostTimeline, doing, merged
 from queueing.core.host_activity import HostActivity
@@ -17,9 +18,11 @@ OTHER: Doing = ("run", ("sdxl",))
 LOAD: Doing = ("load", ("flux",))
 IDLE: Doing = ("idle", ())
 DOWN: Doing = ("down", ())
+QUIET: Doing = ("quiet", ())
+ASLEEP: Doing = ("asleep", ())
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from([RUN, OTHER, LOAD, IDLE, DOWN]),
+        st.sampled_from([RUN, OTHER, LOAD, IDLE, DOWN, QUIET, ASLEEP]),
         st.sampled_from([0.0, 0.2, 0.7, 1.0, 3.0, 59.0, 130.0]),
         st.booleans(),
     ),
@@ -44,6 +47,12 @@ STEPS = st.lists(
             OTHER,
         ),
         (HostActivity(up=True, copies=frozenset({("flux", "b", Residency.UNLOADING)})), IDLE),
+        (HostActivity(up=False, rest="asleep"), ASLEEP),
+        (HostActivity(up=False, rest="waking"), ASLEEP),
+        (HostActivity(up=False, rest="quiet"), QUIET),
+        (HostActivity(up=True, rest="yielding"), ("yielding", ())),
+        (HostActivity(up=True, rest="paused"), ("paused", ())),
+        (HostActivity(up=True, rest="paused", running=frozenset({"flux"})), RUN),
     ],
 )
 def test_a_host_does_one_thing_at_a_time(state: HostActivity, does: Doing | None) -> None:
@@ -65,12 +74,7 @@ def test_segments_and_seconds_cover_what_was_seen(steps: list[tuple[Doing, float
     timeline.see(None, now)
     take(timeline, now, written, spent)
     assert sum(spent.values()) == pytest.approx(now - 1000.0)
-    for field, kind in (
-        ("run_s", "run"),
-        ("loading_s", "load"),
-        ("idle_s", "idle"),
-        ("down_s", "down"),
-    ):
+    for kind, field in SECONDS.items():
         wanted = sum(seconds for does, seconds, _ in steps if does[0] == kind)
         assert spent.get(field, 0.0) == pytest.approx(wanted)
     segments = [written[begins] for begins in sorted(written)]
@@ -89,9 +93,9 @@ def take(
     for segment in segments:
         written[segment.begins] = segment
     for at, bucket in minutes.items():
-        assert bucket.run_s + bucket.loading_s + bucket.idle_s + bucket.down_s <= 60.0 + 1e-6
+        assert sum(getattr(bucket, field) for field in SECONDS.values()) <= 60.0 + 1e-6
         assert at % 60 == 0
-        for field in ("run_s", "loading_s", "idle_s", "down_s"):
+        for field in SECONDS.values():
             spent[field] = spent.get(field, 0.0) + getattr(bucket, field)
 
 

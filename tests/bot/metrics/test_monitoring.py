@@ -25,7 +25,7 @@ from queueing.core.standings import (
     ModelStatus,
     QueueSnapshot,
 )
-from queueing.core.world import Residency
+from queueing.core.world import Blocked, Reason, Residency
 
 MONITORING = Path(__file__).parents[3] / "docs" / "monitoring"
 ALERTS = MONITORING / "alerts.yml"
@@ -45,7 +45,7 @@ SNAPSHOT = QueueSnapshot(
                     running=1,
                 ),
             ),
-            reason=None,
+            reason=Reason(why=Blocked.IN_LINE, model="flux"),
             service_s=1.0,
             next_done_at=None,
             vram_mb=1,

@@ -1,6 +1,7 @@
 """The state of a queue, and what became of its promises and loads, in virtual time."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -8,6 +9,7 @@ from prometheus_client import generate_latest
 
 from bot.metrics.instruments import Instruments
 from bot.runtime.metering import Meters
+from queueing.core.catalog import WakeSpec
 from queueing.core.errors import OutOfMemory, Unavailable
 from queueing.core.jobs import Job
 from queueing.service.jobqueue import JobQueue
@@ -59,6 +61,35 @@ def test_a_server_that_goes_away_is_shown() -> None:
             await until(lambda: read().of("usher_backend_up", backend="comfy") == 1)
             installation.servers["comfy"].die(-1)
             await until(lambda: read().of("usher_backend_up", backend="comfy") == 0)
+
+    run(scenario())
+
+
+def test_a_machine_that_sleeps_is_told_from_one_that_is_away() -> None:
+    """An alarm would go off each night."""
+
+    async def scenario() -> None:
+        wake = WakeSpec(mac="001a2b3c4d5e", takes_s=60.0)
+        installation = Installation.of(
+            [image_model("flux", "comfy"), image_model("sdxl", "far")],
+            [host("gpu", "comfy"), replace(host("cellar", "far"), wake=wake)],
+        )
+        for server in installation.servers.values():
+            server.up = False
+        meters, read = new_meters()
+        async with (
+            installation.queue() as queue,
+            meters.on_queue(queue, installation.clock),
+        ):
+            await until(lambda: read().of("usher_host_state", host="cellar", state="asleep") == 1)
+            assert read().of("usher_host_state", host="gpu", state="open") == 1
+            assert read().of("usher_host_state", host="cellar") == 1
+            assert read().of("usher_backend_up") == 0
+            await queue.admin.pause(host="gpu")
+            await asked(queue, installation, "flux")
+            await until(lambda: read().of("usher_host_state", host="gpu", state="paused") == 1)
+            await until(lambda: read().of("usher_line_reason", model_name="flux") == 1)
+            assert read().of("usher_line_reason", model_name="sdxl") == 0
 
     run(scenario())
 

@@ -3,7 +3,7 @@
 import { byId, make } from "/static/dom.js";
 import { Columns } from "./columns.js";
 import { keyed, swatch, write } from "./nodes.js";
-import { HostTime, legend } from "./timeline.js";
+import { HostTime, KINDS, kindsOf, legend } from "./timeline.js";
 import { duration, number, share } from "./units.js";
 import { tell } from "./words.js";
 import { causeWords } from "./causes.js";
@@ -101,11 +101,13 @@ export class History {
   drawLegend(hosts) {
     const ran = hosts.flatMap((host) => host.segments.filter((each) => each.kind === "run").flatMap((each) => each.models));
     const models = [...new Set(ran)].sort();
-    const told = models.join("\n");
+    const seen = new Set(hosts.flatMap(kindsOf));
+    // Where each model has its own colour, running has none.
+    const kinds = KINDS.filter((kind) => seen.has(kind) && !(kind === "run" && models.length));
+    const told = [...kinds, "", ...models].join("\n");
     if (this.legendOf === told) return;
     this.legendOf = told;
-    // Where each model has its own colour, running has none.
-    this.parts.legend.replaceChildren(legend(models, models.length ? ["load", "idle", "down", "unrecorded"] : undefined));
+    this.parts.legend.replaceChildren(legend(models, [...kinds, "unrecorded"]));
   }
 
   drawLoads(hours) {

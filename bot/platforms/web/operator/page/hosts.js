@@ -40,9 +40,8 @@ export class HostCard {
 
   draw(host) {
     this.host = host;
-    const mode = host.mode === "open" && !works(host) ? "resting" : host.mode;
-    this.node.dataset.mode = mode;
-    write(this.mode, tell(mode));
+    this.node.dataset.mode = host.mode;
+    write(this.mode, tell(host.mode));
     this.drawRest(host);
     const words = tell(works(host) ? "pause" : "resume");
     write(this.pause, words);
@@ -54,7 +53,9 @@ export class HostCard {
     keyed(this.copies, host.copies, (copy) => `${copy.model} ${copy.backend}`, (copy) => new CopyRow(copy, this));
     keyed(this.running, host.running, (job) => job.job, (job) => new JobRow(job, this.acts));
     this.nothing.hidden = host.running.length > 0;
-    keyed(this.servers, host.servers, (server) => server.name, (server) => new ServerRow(server));
+    const sleeps = host.mode === "asleep" || host.mode === "waking";
+    const servers = host.servers.map((server) => ({ ...server, sleeps: sleeps && !server.up }));
+    keyed(this.servers, servers, (server) => server.name, (server) => new ServerRow(server));
   }
 
   /** Say why it does nothing although no admin paused it, or works although it would rest. */
@@ -88,7 +89,7 @@ export class HostCard {
 }
 
 /** Return whether work begins on a host now. */
-const works = (host) => host.mode === "open" && host.rest.length === 0;
+const works = (host) => host.mode === "open" || host.mode === "asleep" || host.mode === "waking";
 
 /** A piece of the bar: a model, other programs' memory, or what is free. */
 class Piece {
@@ -167,9 +168,11 @@ class ServerRow {
   }
 
   draw(server) {
-    this.node.dataset.up = server.up ? "yes" : "no";
-    const told = [server.description || server.kind, tell(server.up ? "up" : "down") + when(server.since)];
-    if (!server.up && server.error) told.push(server.error);
+    const state = server.sleeps ? "asleep" : server.up ? "up" : "down";
+    this.node.dataset.state = state;
+    const since = state === "asleep" ? tell("asleep") : tell(state) + when(server.since);
+    const told = [server.description || server.kind, since];
+    if (state === "down" && server.error) told.push(server.error);
     write(this.state, told.join(" · "));
   }
 }

@@ -1,4 +1,4 @@
-// The timeline of a host: what it ran, loaded, when it had nothing to do and when it was away.
+// The timeline of a host: what it ran, loaded, when it had nothing to do, rested and was away.
 
 import { make } from "/static/dom.js";
 import { Explorer, axis, table } from "./explore.js";
@@ -7,9 +7,9 @@ import { between, moment, number, share } from "./units.js";
 import { tell } from "./words.js";
 
 const HEIGHT = 44;
-const KINDS = ["run", "load", "idle", "down"];
+export const KINDS = ["run", "load", "idle", "quiet", "yielding", "paused", "asleep", "down"];
 // What they take of the row, from its foot: what happens can be told apart without colours.
-const TALL = { run: 44, load: 26, idle: 5, down: 12 };
+const TALL = { run: 44, load: 26, idle: 5, quiet: 9, yielding: 18, paused: 14, asleep: 9, down: 12 };
 
 export class HostTime {
   constructor(host) {
@@ -96,6 +96,10 @@ function ground(from, to) {
 }
 
 const kindWord = (kind) => (kind === "down" ? "offline" : kind);
+
+/** Return the kinds that a host's hours contain. */
+export const kindsOf = ({ segments, shares }) =>
+  KINDS.filter((kind) => segments.some((each) => each.kind === kind) || shares.some((each) => each[kind] > 0));
 
 const segmentWords = ({ kind, models }) => [tell(kindWord(kind)), models.join(", ")].filter(Boolean).join(" ");
 

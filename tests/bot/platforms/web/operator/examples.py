@@ -333,8 +333,11 @@ def _host(
     for place, at in enumerate(moments):
         run = _load(place, len(moments)) * chance.uniform(0.6, 1.0)
         down = 1.0 if name == "gpu-2" and 40 <= place < 44 else 0.0
+        quiet = 1.0 if name == "gpu-1" and 50 <= place < 55 else 0.0
         shares.append(
-            Shares(at=at, run=(1 - down) * run, load=(1 - down) * 0.05, idle=(1 - down) * (0.95 - run), down=down)
+            Shares(at=at, run=(1 - down - quiet) * run, load=(1 - down - quiet) * 0.05,
+                   idle=(1 - down - quiet) * (0.95 - run), quiet=quiet,
+                   yielding=0.0, paused=0.0, asleep=0.0, down=down)
         )  # fmt: skip
     return HostHours(
         name=name,
@@ -353,7 +356,7 @@ def _segments(shares: Sequence[Shares], step_s: float, chance: random.Random) ->
     for each in shares:
         model = chance.choice(("flux", "llama", "sdxl", "wan"))
         at = each.at
-        for kind in ("down", "load", "run", "idle"):
+        for kind in ("quiet", "down", "load", "run", "idle"):
             ends = at + getattr(each, kind) * step_s
             if ends > at:
                 models = (model,) if kind in {"run", "load"} else ()

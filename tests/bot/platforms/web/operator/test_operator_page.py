@@ -100,8 +100,9 @@ async def test_a_host_at_rest_says_why_and_can_be_put_to_work(room: Room) -> Non
     page, records = room.page, room.records
     first, *others = records.now.hosts
     quiet = Reason(why=Blocked.QUIET, model="", host="gpu-1", until=records.now.at + 3600)
-    records.now = replace(records.now, hosts=(replace(first, rest=quiet), *others))
-    await page.wait_text("resting", ".host .chip")
+    resting = replace(first, mode="quiet", rest=quiet)
+    records.now = replace(records.now, hosts=(resting, *others))
+    await page.wait_text("quiet hours", ".host .chip")
     await page.wait_text("gpu-1", ".host .reason")
     await page.click("[aria-label='Resume: gpu-1']")
     call = await room.handler.taken()
@@ -109,6 +110,22 @@ async def test_a_host_at_rest_says_why_and_can_be_put_to_work(room: Room) -> Non
     awake = replace(first, awake_until=records.now.at + 3600)
     records.now = replace(records.now, hosts=(awake, *others))
     await page.wait_text("at work because an admin wants it", ".host")
+
+
+async def test_a_machine_that_sleeps_is_no_fault(room: Room) -> None:
+    """An operator would look for what broke, and be offered to resume what is not paused."""
+    page, records = room.page, room.records
+    first, *others = records.now.hosts
+    down = tuple(replace(each, up=False, error="No route to host") for each in first.servers)
+    why = Reason(why=Blocked.ASLEEP, model="", host="gpu-1")
+    asleep = replace(first, mode="asleep", rest=why, servers=down, running=(), copies=())
+    records.now = replace(records.now, hosts=(asleep, *others))
+    await page.wait_text("asleep", ".host .chip")
+    await page.wait_text("asleep", ".host .servers")
+    assert "No route to host" not in await page.text(".host")
+    await page.wait("document.querySelector(`[aria-label='Pause: gpu-1']`) !== null")
+    records.now = replace(records.now, hosts=(replace(asleep, mode="open", rest=None), *others))
+    await page.wait_text("No route to host", ".host .servers")
 
 
 async def test_what_is_gone_from_the_bot_is_said_where_it_was(room: Room) -> None:
