@@ -30,8 +30,8 @@ log = logging.getLogger(__name__)
 GREETING_S = 5.0
 COPIES_EVERY_S = 0.25
 """The shortest time between two copies of what is asked without waiting."""
-LOOK_EVERY_S = 2.0
-"""How often a copy is compared when nothing has happened: moments in it pass by themselves."""
+LOOK_EVERY_S = 0.2
+"""How soon after a push a copy is compared again: not all that changes in it is an event."""
 FILES_AT_ONCE = 4
 """How many calls of one process are answered with files at a time: each holds them in memory."""
 LOST = "this process no longer holds the queue"
@@ -106,6 +106,7 @@ class QueueServer:
         self._push_copies()
         self._progress.push_all()
         self._guests.add(guest)
+        self._news.set()  # from now on it is looked again and again
         guest.outbox.put(frames.written("offer", body=to_json(self._offer, Offer)))
         guest.outbox.put(frames.written("snapshot", body=self._snapshot))
         try:

@@ -38,7 +38,7 @@ from queueing.core.standings import (
 )
 from queueing.core.world import Reason, Residency
 
-Mode = Literal["open", "draining"] | Rest
+Mode = Literal["open", "draining", Rest]
 """`draining`: paused, but jobs still run there, or copies leave."""
 
 

@@ -45,7 +45,7 @@ export class Acts {
   begin(key, words) {
     const answer = make("div", { className: "outcome-text" }, tell("sending"));
     const away = make("button", { type: "button", className: "icon", "aria-label": `${tell("dismiss")}: ${words}` }, "×");
-    const node = make("li", { className: "outcome" }, make("div", {}, make("b", {}, words), answer), away);
+    const node = make("div", { className: "outcome" }, make("div", {}, make("b", {}, words), answer), away);
     away.addEventListener("click", () => this.dismiss(key));
     this.outcomes.set(key, { node, answer });
     byId("outcomes").append(node);

@@ -103,7 +103,7 @@ class TroubleRow {
 class WaitingRow {
   constructor(job, acts) {
     const said = { job: job.job };
-    const first = button(tell("moveFirst"), tell("said.move", said),
+    const first = button(tell("moveFirst"), `${tell("moveFirst")}: ${tell("job", said)}`,
       () => acts.perform("move", { job: job.job, values: { to: "first" }, said }));
     const lane = job.lane === "normal" ? "" : ` · ${tell("lane", job)}`;
     this.node = make("li", {}, make("b", {}, `#${job.job}`),

@@ -64,7 +64,7 @@ class PersonRow {
       : tell("gpuTimeOf", { time: duration(person.gpu_s), limit: duration(limit) }));
     const words = tell(person.banned ? "unban" : "ban");
     write(this.act, words);
-    this.act.setAttribute("aria-label", tell(person.banned ? "said.unban" : "said.ban", { person: person.name }));
+    this.act.setAttribute("aria-label", `${tell(person.banned ? "unban" : "ban")}: ${person.name}`);
     this.act.classList.toggle("danger", !person.banned);
     this.act.disabled = person.admin; // the bot bans no admin
     this.node.classList.toggle("banned", person.banned);

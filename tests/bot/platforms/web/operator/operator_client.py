@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
@@ -62,6 +62,23 @@ class OperatorTab:
                     return frame
                 self.unread.append(frame)
 
+    async def until(self, kind: str, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Return the body of the first frame of that type that is as wanted."""
+        async with asyncio.timeout(WAIT_S):
+            while True:
+                body: dict[str, Any] = (await self.next(kind))["body"]
+                if wanted(body):
+                    return body
+
+    async def answer(self, command: str, *, job: int | None = None, **values: str) -> str:
+        """Press a button and return the words of its first answer."""
+        key = await self.act(command, job=job, **values)
+        async with asyncio.timeout(WAIT_S):
+            while True:
+                answer = await self.next("answer")
+                if answer["key"] == key:
+                    return "".join(part.get("text", "") for part in answer["body"])
+
     async def closed(self) -> int | None:
         """Wait until the server closes the page and return the code."""
         async with asyncio.timeout(WAIT_S):
@@ -73,10 +90,18 @@ class OperatorTab:
 @asynccontextmanager
 async def operator_tab(web: Web, token: str = TOKEN) -> AsyncIterator[OperatorTab]:
     """Open an operator's page."""
+    async with operator_tab_at(web.url, token) as page:
+        yield page
+
+
+@asynccontextmanager
+async def operator_tab_at(url: str, token: str = "") -> AsyncIterator[OperatorTab]:
+    """Open the operator's page of a web chat at an address."""
     headers = {"Cookie": f"usher={token}"}
-    url = f"{web.url}operator/socket"
     async with (
         aiohttp.ClientSession() as session,
-        session.ws_connect(url, origin=web.url.rstrip("/"), headers=headers) as socket,
+        session.ws_connect(
+            f"{url}operator/socket", origin=url.rstrip("/"), headers=headers
+        ) as socket,
     ):
         yield OperatorTab(socket)

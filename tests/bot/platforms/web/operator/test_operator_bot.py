@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,9 +14,8 @@ from bot.platforms.web.platform import Web
 from bot.runtime.app import App, BotParts
 from bot.runtime.platforms import platforms
 from bot.runtime.setup import BotSetup
-from tests.bot.platforms.web.operator.operator_client import OperatorTab, operator_tab
+from tests.bot.platforms.web.operator.operator_client import operator_tab
 from tests.bot.platforms.web.test_web_page import chromium
-from tests.bot.platforms.web.web_client import WAIT_S
 from tests.fakes.chromium import Chromium
 
 __all__ = ["chromium"]  # a fixture of the chat page's tests
@@ -48,32 +46,12 @@ async def crowded_bot(folder: Path) -> AsyncIterator[tuple[BotParts, Web]]:
             await asyncio.wait([queue])
 
 
-async def _until(page: OperatorTab, kind: str, wanted: Any) -> dict[str, Any]:
-    """Return the first frame of that kind that is as wanted."""
-    async with asyncio.timeout(WAIT_S):
-        while True:
-            body: dict[str, Any] = (await page.next(kind))["body"]
-            if wanted(body):
-                return body
-
-
-async def _answer(page: OperatorTab, command: str, **values: Any) -> str:
-    """Press a button and return the words of its first answer."""
-    key = await page.act(command, **values)
-    async with asyncio.timeout(WAIT_S):
-        while True:
-            answer = await page.next("answer")
-            if answer["key"] == key:
-                return "".join(part.get("text", "") for part in answer["body"])
-
-
 async def test_a_crowd_is_seen_and_steered_and_all_of_it_is_in_the_audit_log(
     tmp_path: Path,
 ) -> None:
     """The page would show another queue than there is, or admins could act unseen."""
     async with crowded_bot(tmp_path) as (parts, web), operator_tab(web, "") as page:
-        busy = await _until(
-            page,
+        busy = await page.until(
             "now",
             lambda now: (
                 any(host["running"] for host in now["hosts"])
@@ -82,24 +60,24 @@ async def test_a_crowd_is_seen_and_steered_and_all_of_it_is_in_the_audit_log(
         )
         told = {line["model"]: line["waiting"] for line in busy["lines"]}
         assert told.keys() <= set(parts.queue.models.offer.catalog.models)
-        assert "gpu-1" in await _answer(page, "pause", host="gpu-1")
-        paused = await _until(page, "now", lambda now: now["hosts"][0]["mode"] != "open")
+        assert "gpu-1" in await page.answer("pause", host="gpu-1")
+        paused = await page.until("now", lambda now: now["hosts"][0]["mode"] != "open")
         assert paused["hosts"][1]["mode"] == "open"
-        await _answer(page, "pause")  # so that what waits goes on waiting
-        stopped = await _until(page, "now", lambda now: now["mode"] == "paused")
+        await page.answer("pause")  # so that what waits goes on waiting
+        stopped = await page.until("now", lambda now: now["mode"] == "paused")
         line = max(stopped["lines"], key=lambda line: len(line["jobs"]))
         last, other = line["jobs"][-1]["job"], line["jobs"][-2]["job"]
-        await _answer(page, "move", job=last, to="first")
-        assert str(other) in await _answer(page, "cancel", job=other)
-        await _answer(page, "resume")
-        await _answer(page, "preload", model="lens", host="gpu-2")
-        await _answer(page, "unload", model="lens")
-        await _answer(page, "drain", host="gpu-2")
-        assert "web:eve" in await _answer(page, "ban", person="web:eve", reason="floods")
-        await _answer(page, "unban", person="web:eve")
+        await page.answer("move", job=last, to="first")
+        assert str(other) in await page.answer("cancel", job=other)
+        await page.answer("resume")
+        await page.answer("preload", model="lens", host="gpu-2")
+        await page.answer("unload", model="lens")
+        await page.answer("drain", host="gpu-2")
+        assert "web:eve" in await page.answer("ban", person="web:eve", reason="floods")
+        await page.answer("unban", person="web:eve")
         done = {"pause", "resume", "move", "cancel", "preload", "unload", "drain", "ban", "unban"}
-        people = await _until(
-            page, "people", lambda seen: done <= {act["action"] for act in seen["acts"]}
+        people = await page.until(
+            "people", lambda seen: done <= {act["action"] for act in seen["acts"]}
         )
         assert {act["actor"] for act in people["acts"]} == {"web:local"}
         assert sum(person["user"].startswith("crowd:") for person in people["people"]) > 10
@@ -108,9 +86,9 @@ async def test_a_crowd_is_seen_and_steered_and_all_of_it_is_in_the_audit_log(
 async def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
     """A refused act would look like a done one."""
     async with crowded_bot(tmp_path) as (_, web), operator_tab(web, "") as page:
-        assert "nothing-like-it" in await _answer(page, "drain", host="nothing-like-it")
-        assert "999999" in await _answer(page, "cancel", job=999_999)
-        assert "/ban" not in await _answer(page, "ban", person="web:local")
+        assert "nothing-like-it" in await page.answer("drain", host="nothing-like-it")
+        assert "999999" in await page.answer("cancel", job=999_999)
+        assert "/ban" not in await page.answer("ban", person="web:local")
 
 
 @pytest.mark.browser

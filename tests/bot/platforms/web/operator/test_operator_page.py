@@ -36,6 +36,11 @@ NAMELESS = """[...document.querySelectorAll("button, [role=slider], [role=img], 
   .filter((node) => node.checkVisibility() && !(node.ariaLabel || node.labels?.length || node.innerText.trim()))
   .map((node) => node.outerHTML)"""
 
+MISNAMED = """[...document.querySelectorAll("button[aria-label], summary[aria-label], a[aria-label]")]
+  .filter((node) => /\\p{L}/u.test(node.textContent) &&
+    !node.ariaLabel.toLowerCase().includes(node.textContent.trim().toLowerCase()))
+  .map((node) => `${node.ariaLabel} / ${node.textContent}`)"""
+
 
 class Room:
     """The operator's page of an admin, and the bot behind it, played by the test."""
@@ -179,7 +184,7 @@ async def test_the_keyboard_reaches_everything_and_asks_before_the_end(room: Roo
 async def test_a_ban_takes_its_reason_and_hours_with_it(room: Room) -> None:
     """People would be banned for good, and never read why."""
     page = room.page
-    await page.evaluate("document.querySelector('[aria-label=\"Ban telegram:4200\"]').focus()")
+    await page.evaluate("document.querySelector('[aria-label=\"Ban: telegram:4200\"]').focus()")
     await page.press("Enter")
     await page.wait("document.querySelector('#confirm').open")
     await page.type("floods")
@@ -189,7 +194,7 @@ async def test_a_ban_takes_its_reason_and_hours_with_it(room: Room) -> None:
     call = await room.handler.taken()
     assert call.command == "ban"
     assert call.options == {"person": "telegram:4200", "reason": "floods", "hours": "2"}
-    admins = "document.querySelector('[aria-label=\"Ban web:local\"]').disabled"
+    admins = "document.querySelector('[aria-label=\"Ban: web:local\"]').disabled"
     assert await page.evaluate(admins)
 
 
@@ -275,6 +280,7 @@ async def test_nothing_is_cut_off_too_small_or_nameless(
     assert await page.evaluate(WIDE) == []
     assert await page.evaluate(SMALL) == []
     assert await page.evaluate(NAMELESS) == []
+    assert await page.evaluate(MISNAMED) == []  # who speaks to the machine says what they read
     headings = "[...document.querySelectorAll('main h2')].map((node) => node.innerText).join()"
     told = {"en": "Now,The last hours,People", "de": "Jetzt,Die letzten Stunden,Menschen"}
     assert await page.evaluate(headings) == told[language]

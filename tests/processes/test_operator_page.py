@@ -1,0 +1,73 @@
+"""The operator's page where one process serves it and another one holds the queue."""
+
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.bot.platforms.web.operator.operator_client import operator_tab_at
+from tests.fakes.postgres_server import PostgresServer
+from tests.processes.cluster import Usher, processes
+from tests.processes.installation import until
+
+pytest.importorskip("psycopg")
+
+PAGE = """
+chats: {web: {port: 0}}
+admins: ["web:local"]
+"""
+QUEUE, FRONT = ("--posts", "queue"), ("--posts", "web")
+
+
+async def address(front: Usher) -> str:
+    """Return where a process serves its page."""
+    await front.logged("the page is at")
+    (url,) = re.findall(r"the page is at (http://\S+)", front.log)
+    return str(url)
+
+
+def waiting(count: int) -> Callable[[dict[str, Any]], bool]:
+    return lambda now: [line["waiting"] for line in now["lines"]] == [count]
+
+
+async def test_a_page_beside_the_queue_shows_steers_and_remembers_it(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    """An admin of a cluster would see an empty page, or press buttons that do nothing."""
+    async with processes(tmp_path, postgres, QUEUE, QUEUE, FRONT, more=PAGE, lease_s=15) as three:
+        front = three.ushers[2]
+        url = await address(front)
+        holder = await three.holder()
+        async with operator_tab_at(url) as page:
+            now = await page.until("now", lambda now: bool(now["hosts"]))
+            assert holder.is_named(now["cluster"]["queue"])
+            assert front.is_named(now["cluster"]["here"])
+            assert "llama" in await page.answer("pause", model="llama")
+            jobs = await three.ask(4)
+            await page.until("now", waiting(4))
+            assert str(jobs[0]) in await page.answer("cancel", job=jobs[0])
+            await page.until("now", waiting(3))
+            await page.answer("resume", model="llama")
+            await three.all_done(jobs[1:])
+            await holder.end(signal.SIGKILL)
+            other = await three.holder()
+            await page.until("now", lambda now: other.is_named(now["cluster"]["queue"]))
+            await page.answer("preload", model="llama")
+            await three.all_done(await three.ask(2))
+            done = {"pause", "cancel", "resume", "preload"}
+            people = await page.until(
+                "people", lambda seen: done <= {act["action"] for act in seen["acts"]}
+            )
+            assert {act["actor"] for act in people["acts"]} == {"web:local"}
+        async with aiohttp.ClientSession() as session:
+
+            async def all_recorded() -> bool:
+                async with session.get(f"{url}operator/hours/hour") as answer:
+                    models = (await answer.json())["models"]
+                return [(each["done"], each["cancelled"]) for each in models] == [(5, 1)]
+
+            await until(all_recorded)
