@@ -78,7 +78,7 @@ class Router:
         self.decided = Decided(lambda: fleet.slots)
         self._moved: set[str] = set()
         self._logged: dict[str, tuple[Blocked, str | None, str | None] | None] = {}
-        self.decided: Callable[[World], None] = lambda _world: None  # told after each step
+        self.on_step: Callable[[World], None] = lambda _world: None  # told after each step
         self.plan = Plan()
         self.world: World | None = None
         self._seen: World | None = None  # as the last step saw it
@@ -227,7 +227,7 @@ class Router:
         ended(self._note_starts(world))
         await self._checkpoint.write()
         self._deep_lines.look(self.world, self.plan)
-        self.decided(world)
+        self.on_step(world)
         self._tell(before.reasons, seen, world)
 
     def _carry_out_moves(self, work: asyncio.TaskGroup) -> None:

@@ -110,7 +110,7 @@ def assemble(given: Given) -> tuple[Engine, Answers]:
     given.bus.watch_fleet(answers.control.look)
     engine.others.gone = answers.control.rested
     given.bus.watch_fleet(answers.hosts.look)
-    engine.router.decided = answers.hosts.observe
+    engine.router.on_step = answers.hosts.observe
     return engine, answers
 
 
