@@ -3,7 +3,8 @@
 `python -m benchmarks.fair [--seeds 10] [--first 1] [--families NAME...]` prints, for each kind of
 traces, geometric means over so many of them: the mean and worst wait in fair order over those by
 arrival; where flooders are, also the worst wait of everyone else; the longest that a job starts
-later than by arrival; and the processor time of a decision. Ends with status 1 where that worst wait
+later than by arrival; the processor time of a decision; and the shares of promises kept by arrival and
+in fair order. Ends with status 1 where that worst wait
 is not halved, where a job of such a trace waits longer than by arrival and the bound, or where the
 mean wait is more than 2 % worse.
 """
@@ -17,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from pathlib import Path
+from statistics import fmean as mean_of
 from statistics import geometric_mean
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plain script, too
@@ -29,7 +31,7 @@ from benchmarks.traces.make import KINDS
 
 ALLOWED, HALF = 1.02, 0.5
 BOUND_S = RULES["fair"].overtaken_s
-HEADINGS = ("n", "mean", "worst", "light", "by arr.", "fair", "later", "us")
+HEADINGS = ("n", "mean", "worst", "light", "by arr.", "fair", "later", "us", "k.arr.", "k.fair")
 
 Figures = Mapping[str, float]
 
@@ -38,7 +40,7 @@ def figures(given: tuple[str, int]) -> Figures:
     """Return the figures of one trace, in fair order and by arrival."""
     kind, seed = given
     trace = KINDS[kind](random.Random(f"{kind}-{seed}"))
-    fair, fifo = (replay(trace, rules, promises=False) for rules in ("fair", "full"))
+    fair, fifo = (replay(trace, rules) for rules in ("fair", "full"))
     after, before = summary(trace, fair), summary(trace, fifo)
     return {
         "mean": _over(after["mean_wait_s"], before["mean_wait_s"]),
@@ -47,6 +49,8 @@ def figures(given: tuple[str, int]) -> Figures:
         "light_fair": _worst_light(trace, fair),
         "later": max(after - before for after, before in _starts(fair, fifo)),
         "us": after["decision_us_mean"] / before["decision_us_mean"],
+        "kept_fifo": before["estimates_kept"],
+        "kept_fair": after["estimates_kept"],
     }
 
 
@@ -84,7 +88,9 @@ def _print_row(kind: str, runs: Sequence[Figures]) -> bool:
         f"{kind:<20}{len(runs):>8}{mean:8.3f}{geometric_mean(run['worst'] for run in runs):8.3f}"
         f"{light:8.3f}{max(run['light_fifo'] for run in runs):8.0f}"
         f"{max(run['light_fair'] for run in runs):8.0f}{later:8.0f}"
-        f"{geometric_mean(run['us'] for run in runs):8.2f}",
+        f"{geometric_mean(run['us'] for run in runs):8.2f}"
+        f"{mean_of(run['kept_fifo'] for run in runs):8.2f}"
+        f"{mean_of(run['kept_fair'] for run in runs):8.2f}",
         flush=True,
     )
     if mean > ALLOWED:

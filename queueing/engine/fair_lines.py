@@ -6,6 +6,8 @@ its turn when is decided as ever, and only whose job takes a turn is another mat
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
+from math import inf
 
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent
@@ -16,6 +18,7 @@ from queueing.engine.durations import Times
 from queueing.engine.fleet import Fleet
 from queueing.engine.recent_use import RecentUse, person_of
 from queueing.planning.fairness import Claim, Overtaker, behind_by, fair_order
+from queueing.planning.newcomers import Comings, Newcomers, going_first
 from queueing.planning.sizes import size_class
 
 WINDOW = 500  # jobs of a line that are put in order; those behind them keep the order of arrival
@@ -35,6 +38,8 @@ class _Ordered:
     shown: Line
     persons: frozenset[str]
     changes: int
+    used_s: tuple[float, ...]  # by place: what its person will have used by then
+    spare_s: tuple[float, ...]  # by place: how much more may go first
 
 
 class FairLines:
@@ -54,6 +59,8 @@ class FairLines:
         self._busy_until: dict[_Key, float] = {}  # when the last start has been worked off
         self._late_since: dict[_Key, dict[int, float]] = {}
         self._key_of: dict[int, _Key] = {}  # of the jobs in order
+        self._arrived: dict[_Key, Comings] = {}
+        self._newest: dict[_Key, int] = {}  # the last job of each line that was noted there
         self._per_line = 1
         self._put_first: set[int] = set()
         self.is_on = False
@@ -76,6 +83,8 @@ class FairLines:
         self.use = RecentUse(self._rules.lane_weights)
         for state in (self._ordered, self._overtakers, self._busy_until, self._late_since):
             state.clear()
+        self._arrived.clear()
+        self._newest.clear()
         self._key_of.clear()
         self._put_first.clear()
 
@@ -172,6 +181,8 @@ class FairLines:
             self._rules.overtaken_s,
         )
         jobs = tuple(line.heads[index] for index in order)
+        used = self._used_by_turn([claims[index] for index in order], persons, now)
+        self._note_arrivals(line, now)
         moments = sorted(job.queued_at for job in line.heads)
         shown = [
             job if job.queued_at == at else replace(job, queued_at=at)
@@ -184,7 +195,65 @@ class FairLines:
             shown=replace(line, heads=tuple(shown)),
             persons=persons,
             changes=self.use.changes,
+            used_s=used,
+            spare_s=self._spare_s(claims, order, overtakers),
         )
+
+    def _used_by_turn(
+        self, claims: Sequence[Claim], persons: frozenset[str], now: float
+    ) -> tuple[float, ...]:
+        """Return what each job's person will have used by its turn, in the order of the turns."""
+        used = dict[str | None, float](self.use.used_s(persons, now).items())
+        used[None] = -inf
+        found = []
+        for claim in claims:
+            found.append(used[claim.person])
+            used[claim.person] += claim.cost_s
+        return tuple(found)
+
+    def _note_arrivals(self, line: Line, now: float) -> None:
+        """Note those who have come since the line was last put in order."""
+        key = line.model, line.lane
+        arrived = self._arrived.setdefault(key, Comings(now))
+        last = self._newest.get(key, 0)
+        for job in line.heads:
+            person = person_of(job)
+            if job.id > last and person is not None:
+                arrived.note(person, job.queued_at)
+        self._newest[key] = max(last, max((job.id for job in line.heads), default=0))
+
+    def _spare_s(
+        self, claims: Sequence[Claim], order: Sequence[int], overtakers: Collection[Overtaker]
+    ) -> tuple[float, ...]:
+        """Return how much more than what goes first now may go first, in the order of the turns."""
+        behind = behind_by(claims, overtakers)
+        before = accumulate((claims[index].cost_s for index in order), initial=0.0)
+        return tuple(
+            max(0.0, self._rules.overtaken_s - behind[index] - placed_s)
+            for index, placed_s in zip(order, before, strict=False)
+        )
+
+    def newcomers(self, job: Job) -> Newcomers | None:
+        """Return who will yet come and go before a waiting job; None if that is not known."""
+        key = self._key_of.get(job.id)
+        if key is None:
+            return None
+        ordered, now = self._ordered[key], self._clock.now()
+        place, person = ordered.places[job.id], person_of(job)
+        rates = self._arrived[key].per_s(now)
+        levels = self._levels(ordered, rates.keys(), now)
+        others = [(per_s, levels[each]) for each, per_s in rates.items() if each != person]
+        first = going_first(others, ordered.used_s[place], self._cost_s(job))
+        return Newcomers(first, ordered.spare_s[place])
+
+    def _levels(self, ordered: _Ordered, persons: Iterable[str], now: float) -> Mapping[str, float]:
+        """Return what people will have used when all of theirs that wait have started."""
+        levels = dict(self.use.used_s(persons, now))
+        for job in ordered.jobs:
+            person = person_of(job)
+            if person in levels:
+                levels[person] += self._cost_s(job)
+        return levels
 
     def _overtakers_of(self, line: Line) -> Collection[Overtaker]:
         """Return what has started and can have overtaken a job of the line; forget the rest."""

@@ -16,6 +16,7 @@ from queueing.planning.estimates import Usual
 from queueing.planning.extrapolation import Key, Share, shares
 from queueing.planning.likeliest import FEW, shift
 from queueing.planning.lying_on import backends_on, lies_on
+from queueing.planning.newcomers import Newcomers
 from queueing.planning.overtaking import Overtaking, overtaking, spread
 from queueing.planning.precedence import Precedence, precedence
 from queueing.planning.simulated_fleet import typical_s
@@ -76,14 +77,20 @@ class Forecast:
         share = NEWS_SHARE if news else AGE_SHARE
         return started is not None and now - self._origin.now <= share * (started.at - now)
 
-    def of(self, job: Job, position: int, now: float | None = None) -> Expected | None:
+    def of(
+        self,
+        job: Job,
+        position: int,
+        now: float | None = None,
+        newcomers: Newcomers | None = None,
+    ) -> Expected | None:
         """Return when a waiting job will be done; None if nothing can honestly be said.
 
         `position` counts from 1 in the job's model and lane, at the forecast's own moment or at
         `now`, when those expected to have started are no longer ahead. Places behind those expected
         to have arrived by `now` follow at the line's pace: perhaps no further job is expected. The
         spread added by independent jobs ahead grows with the root of their number, be they there
-        already or yet to come and go first.
+        already or yet to come and go first. Under a fair order `newcomers` will go first, too.
         """
         line = self._simulation.lines.get((job.model, job.lane))
         started = None if line is None else self._start_of(line, position, now)
@@ -96,6 +103,11 @@ class Forecast:
         at = self._likeliest(started.at, come, each_s, usual)
         ahead = self._ahead(at, usual)
         unknown_s = hypot(spread(come.number) * each_s, self._turn_spread_s(line, started))
+        if newcomers is not None:
+            wait_s = at - (self._origin.now if now is None else now)
+            at += newcomers.delay_s(wait_s, each_s)
+            fair_s = min(newcomers.most_s, spread(newcomers.number(wait_s)) * each_s)
+            unknown_s = hypot(unknown_s, fair_s)
         return Expected(
             start_at=at,
             start_spread_s=hypot(usual.spread_s * sqrt(ahead), unknown_s),

@@ -205,7 +205,7 @@ def _answers(given: Given, engine: Engine) -> Answers:
         effects=given.bus,
     )
     promises = Promises()
-    eta = Eta(router=engine.router, fleet=fleet, times=times, clock=clock)
+    eta = Eta(router=engine.router, fleet=fleet, times=times, clock=clock, fair=engine.fair)
     control = Control(
         jobs=store,
         pauses=store,

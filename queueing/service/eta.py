@@ -12,6 +12,7 @@ from queueing.core.jobs import Job
 from queueing.core.ports import Clock
 from queueing.core.world import Blocked, ModelView, Residency, World
 from queueing.engine.durations import Times
+from queueing.engine.fair_lines import FairLines
 from queueing.engine.fleet import Fleet
 from queueing.engine.scheduler import Router
 from queueing.planning.estimates import Usual
@@ -30,11 +31,20 @@ FRESH_FAR_S = 10.0  # the same, for what goes first on a host
 class Eta:
     """Answers "when" for people."""
 
-    def __init__(self, *, router: Router, fleet: Fleet, times: Times, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        router: Router,
+        fleet: Fleet,
+        times: Times,
+        clock: Clock,
+        fair: FairLines | None = None,
+    ) -> None:
         self._router = router
         self._fleet = fleet
         self._times = times
         self._clock = clock
+        self._fair = fair
         self._forecast: Forecast | None = None
         self._world: World | None = None
         self._newest_id = 0
@@ -116,7 +126,8 @@ class Eta:
             return None
         now = self._clock.now()
         try:
-            expected = self._forecast.of(job, position, now)
+            newcomers = None if self._fair is None else self._fair.newcomers(job)
+            expected = self._forecast.of(job, position, now, newcomers)
         except Exception:  # an estimate is optional: a fault in it must not silence the rest
             log.exception("job %d: no estimate", job.id)
             return None
