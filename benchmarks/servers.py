@@ -1,7 +1,7 @@
 """The servers of a trace: they load and run in virtual time and write down what they did."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.trace import LoadOutcome, Trace, TraceModel
@@ -124,6 +124,10 @@ class TraceServer:
     def options(self, _model: ModelSpec) -> frozenset[str] | None:
         """Take every option."""
         return None
+
+    async def held_besides(self, _models: Sequence[ModelSpec]) -> Mapping[str, int]:
+        """Return nothing: no one else uses it."""
+        return {}
 
     async def loras(self, _model: ModelSpec) -> tuple[str, ...]:
         """Offer none."""

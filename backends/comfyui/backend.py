@@ -302,6 +302,10 @@ class ComfyUI:
         weighing = [model for model in models if model.name not in always]
         return always | await self._in_memory(weighing)
 
+    async def held_besides(self, models: Sequence[ModelSpec]) -> dict[str, int]:  # noqa: ARG002 - the port's signature
+        """Return nothing: its memory is measured as a whole."""
+        return {}
+
     async def _in_memory(self, models: Sequence[ModelSpec]) -> frozenset[str]:
         running = await self._server.running()
         if running is not None and not running.weightless:

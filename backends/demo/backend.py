@@ -172,6 +172,10 @@ class Demo:
         """Return which of the models were loaded here."""
         return frozenset(model.name for model in models if model.name in self._loaded)
 
+    async def held_besides(self, models: Sequence[ModelSpec]) -> dict[str, int]:  # noqa: ARG002 - the port's signature
+        """Return nothing: no one else uses it."""
+        return {}
+
     async def run(
         self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
     ) -> Fetch:

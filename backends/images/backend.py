@@ -168,6 +168,10 @@ class Images:
         located = ((model, _named(_id(model), listed)) for model in models)
         return frozenset(model.name for model, served in located if served and served.loaded)
 
+    async def held_besides(self, models: Sequence[ModelSpec]) -> dict[str, int]:  # noqa: ARG002 - the port's signature
+        """Return nothing: such a server reports no sizes."""
+        return {}
+
     async def load(self, model: ModelSpec) -> None:
         """Load a model unless it is in memory; concurrent calls share one load."""
         with classified():

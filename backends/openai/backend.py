@@ -5,7 +5,7 @@ left to a flavour, which is detected by asking the server. It remembers no loads
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import ClassVar
@@ -176,6 +176,20 @@ class OpenAI:
         names = ModelNames(listed, nameless=flavour.nameless)
         found = ((model, names.find(_id(model))) for model in models)
         return frozenset(model.name for model, served in found if served and served.loaded)
+
+    async def held_besides(self, models: Sequence[ModelSpec]) -> Mapping[str, int]:
+        """Return what other programs had loaded, and further copies of these models."""
+        with classified():
+            flavour = await self._known()
+            listed = (*await self._listed(), *await flavour.unlisted(self._http))
+        names = ModelNames(listed, nameless=flavour.nameless)
+        known = {served.id for model in models if (served := names.find(_id(model)))}
+        held: dict[str, int] = {}
+        for served in listed:
+            copies = max(1, len(served.instances)) - (1 if served.id in known else 0)
+            if served.loaded and copies and (size_mb := _taken_mb(served)):
+                held[served.id] = copies * size_mb
+        return held
 
     async def load(self, model: ModelSpec) -> None:
         """Load a model unless it is in memory; concurrent calls share one load."""
@@ -399,6 +413,13 @@ class OpenAI:
             options={"model": served.id},
         )
         return embedding_spec(spec) if served.embeds and not served.chats else spec
+
+
+def _taken_mb(served: Served) -> int:
+    """Return what a copy takes, as the server reports or its weights tell; 0 if nothing does."""
+    if served.taken_mb is not None:
+        return served.taken_mb
+    return round(served.size_mb * WEIGHTS_TO_VRAM) + OVERHEAD_MB if served.size_mb else 0
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ class Served:
 
     `names` are all names it answers to, `instances` its copies if they have names. `failed` is why
     its last load failed; `parallel` how many answers one copy writes at once, `context` how many
-    tokens each may have, `size_mb` the size of its weights. `hears` tells whether it writes down
+    tokens each may have, `size_mb` the size of its weights, `taken_mb` the memory that a copy takes now. `hears` tells whether it writes down
     speech, `speaks` whether it reads aloud, in one of its `voices`. None means that the server does
     not report the value.
     """
@@ -42,6 +42,7 @@ class Served:
     parallel: int | None = None
     context: int | None = None
     size_mb: int | None = None
+    taken_mb: int | None = None
     instances: tuple[str, ...] = ()
 
 
@@ -129,6 +130,9 @@ class Flavour(Protocol):
     async def served(self, http: Http) -> tuple[Served, ...]:
         """Return the server's models; cheap, called often."""
 
+    async def unlisted(self, http: Http) -> tuple[Served, ...]:
+        """Return what is in memory and is not among the server's models."""
+
     async def details(self, http: Http, served: Served) -> Served:
         """Return an entry completed with details that cost a call of their own (vision)."""
 
@@ -174,6 +178,10 @@ class Generic:
     async def served(self, http: Http) -> tuple[Served, ...]:
         """Return the list, without knowing what is loaded."""
         return tuple(Served(id=entry.id) for entry in await listing(http))
+
+    async def unlisted(self, http: Http) -> tuple[Served, ...]:  # noqa: ARG002 - the protocol's signature
+        """Return nothing: what such a server has in memory is among its models."""
+        return ()
 
     async def details(self, http: Http, served: Served) -> Served:  # noqa: ARG002 - the protocol's signature
         """Return the entry: nothing more can be asked."""

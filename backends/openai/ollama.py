@@ -23,11 +23,15 @@ class OllamaVersion(ServerReply):
 
 
 class OllamaModel(ServerReply):
-    """An entry of /api/tags and /api/ps (which reports the context); sizes in bytes."""
+    """An entry of /api/tags, or of /api/ps, which reports the context; sizes in bytes.
+
+    There `size` is all that the model takes, and `size_vram` what of it is on the card.
+    """
 
     name: str
     model: str = ""
     size: int | None = None
+    size_vram: int | None = None
     capabilities: tuple[str, ...] = ()
     context_length: int | None = None
 
@@ -76,18 +80,28 @@ class Ollama(Generic):
     async def served(self, http: Http) -> tuple[Served, ...]:
         """Return the downloaded models, marking those in memory."""
         tags = read(OllamaModels, await http.get_json("/api/tags")).models
-        resident = read(OllamaModels, await http.get_json("/api/ps")).models
-        loaded = {model.name: model.context_length for model in resident}
+        loaded = {model.name: model for model in await _resident(http)}
         return tuple(
             Served(
                 id=model.name,
                 names=frozenset({model.model}) - {""},
                 loaded=model.name in loaded,
-                context=loaded.get(model.name),
+                context=loaded[model.name].context_length if model.name in loaded else None,
                 size_mb=in_mb(model.size),
+                taken_mb=_taken_mb(loaded[model.name]) if model.name in loaded else None,
                 **_abilities(model.capabilities),
             )
             for model in tags
+        )
+
+    async def unlisted(self, http: Http) -> tuple[Served, ...]:
+        """Return models that were deleted while they were in memory, which they still are."""
+        tags = read(OllamaModels, await http.get_json("/api/tags")).models
+        names = {model.name for model in tags}
+        return tuple(
+            Served(id=model.name, loaded=True, taken_mb=_taken_mb(model))
+            for model in await _resident(http)
+            if model.name not in names
         )
 
     async def details(self, http: Http, served: Served) -> Served:
@@ -110,6 +124,15 @@ class Ollama(Generic):
     async def unload(self, http: Http, served: Served) -> None:
         """Unload the model."""
         await http.post_json("/api/generate", _keep(served, UNLOADED), timeout_s=60.0)
+
+
+async def _resident(http: Http) -> tuple[OllamaModel, ...]:
+    return read(OllamaModels, await http.get_json("/api/ps")).models
+
+
+def _taken_mb(model: OllamaModel) -> int | None:
+    """Return what a model takes of the card, or of the machine where nothing of it is on one."""
+    return in_mb(model.size_vram or model.size)
 
 
 def _abilities(able: tuple[str, ...]) -> OllamaAbilities:

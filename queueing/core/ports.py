@@ -4,7 +4,7 @@ Adapters implement them elsewhere; one contract suite per protocol runs against 
 implementation. An implementation raises only the errors named here.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -144,6 +144,12 @@ class Backend(Protocol):
 
     async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
         """Return which of those models are in memory; None when the server cannot report it."""
+
+    async def held_besides(self, models: Sequence[ModelSpec]) -> Mapping[str, int]:
+        """Return what else is in memory, by the server's own names, in MB: others use it as well.
+
+        Empty where the server does not report that. A further copy of one of the models counts.
+        """
 
     async def aclose(self) -> None:
         """Close connections. Idempotent."""

@@ -82,6 +82,7 @@ class Fleet:
         self.catalog = catalog
         self.health.know(catalog.backends.values(), moved)
         self.load_failures.forget()
+        self.budget.forget_lent(catalog.host_of)
         self._weightless.clear()
         self.pins = {(m, b) for m, b in self.pins if b in self._backends_of(m)}
         for backend in moved:
@@ -460,6 +461,11 @@ class Fleet:
         theirs_mb = max(0, total_mb - self.catalog.hosts[host].vram_mb)
         used_mb, quiet = max(0, total_mb - free_mb - theirs_mb), self.quiet(host)
         if self.budget.measured(host, used_mb=used_mb, ours_mb=ours_mb, quiet=quiet):
+            self._changed()
+
+    def lent(self, backend: str, mb: int) -> None:
+        """Take into account what a server holds for other programs, where no card is measured."""
+        if self.budget.lent(self.catalog.host_of[backend], backend, mb):
             self._changed()
 
     def _may_sleep(self, backend: str) -> bool:

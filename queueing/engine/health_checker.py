@@ -36,6 +36,7 @@ class Health:
         self._clock = clock
         self.first_looked = asyncio.Event()  # every server has been looked at once
         self._noted: dict[str, frozenset[str]] = {}
+        self._held: dict[str, dict[str, int]] = {}  # by server, what it holds for others in MB
         self._attended: dict[str, asyncio.Task[None]] = {}  # waiting for the end of wedged servers
         self._again = {name: asyncio.Event() for name in backends}
         self._watches: asyncio.TaskGroup | None = None
@@ -150,13 +151,15 @@ class Health:
             log.exception("looking at %s failed", name)
             self._missed(name, repr(error))
         else:
-            await self._weigh(name, info)
+            await self._weigh(name, server, info)
 
     def _missed(self, name: str, cause: str) -> None:
         self._fleet.health.down(name, cause)
         if self._clock.now() - self._fleet.health.of(name).since >= FORGET_S:
             # A server that is gone holds nothing: its card's other servers may have the memory.
             self._fleet.forget_idle(name)
+            self._fleet.lent(name, 0)
+            self._held.pop(name, None)
 
     # ------------------------------------------------------------ copies
 
@@ -196,7 +199,7 @@ class Health:
 
     # ------------------------------------------------------------ memory
 
-    async def _weigh(self, name: str, info: ServerInfo) -> None:
+    async def _weigh(self, name: str, server: Backend, info: ServerInfo) -> None:
         hosts = self._fleet.catalog.hosts_of[name]
         for host in hosts:
             measured = await self._card(host)
@@ -204,6 +207,25 @@ class Health:
                 measured = _told(info)
             if measured is not None:
                 self._fleet.measured(host, *measured)
+            elif len(hosts) == 1:
+                await self._ask_for_others(name, server)
+
+    async def _ask_for_others(self, name: str, server: Backend) -> None:
+        """Learn from a server what other programs had it load, as no card tells."""
+        fleet = self._fleet
+        ours = {spec.name: spec for spec in fleet.catalog.served_by(name)}
+        ours |= {c.model: fleet.loaded_as(c.model, name) for c in fleet.copies if c.backend == name}
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                held = await server.held_besides(tuple(ours.values()))
+        except (BackendError, TimeoutError) as error:
+            log.debug("%s does not say what else it holds: %s", name, error)
+            return
+        if held != self._held.get(name, {}):
+            told = ", ".join(f"{model} ({mb} MB)" for model, mb in sorted(held.items()))
+            log.info("%s holds for other programs: %s", name, told or "nothing any more")
+            self._held[name] = dict(held)
+        fleet.lent(name, sum(held.values()))
 
     async def _card(self, host: str) -> tuple[int, int] | None:
         if self._memory is None:

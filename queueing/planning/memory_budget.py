@@ -13,6 +13,7 @@ class Budget:
 
     def __init__(self) -> None:
         self._other_mb: dict[str, int] = {}  # by host
+        self._lent_mb: dict[str, dict[str, int]] = {}  # by host and server, where none is measured
         self._learned_mb: dict[str, int] = {}  # by model
         self._restored: set[str] = set()  # models not measured since the start
         self._unsaved: set[str] = set()
@@ -23,25 +24,44 @@ class Budget:
         What a running job takes temporarily belongs to the models as well, so other programs can be
         seen to grow only while the host is `quiet`.
         """
+        lent = self._lent_mb.pop(host, None) is not None  # a measurement contains it
         other = max(0, used_mb - ours_mb)
         before = self._other_mb.get(host, 0)
         if other == before or (other > before and not quiet):
-            return False
+            return lent
         self._other_mb[host] = other
         return True
 
+    def lent(self, host: str, backend: str, mb: int) -> bool:
+        """Note what a server holds for other programs; return whether that is news."""
+        by_server = self._lent_mb.setdefault(host, {})
+        news = by_server.get(backend, 0) != mb
+        by_server[backend] = mb
+        return news
+
+    def forget_lent(self, host_of: Mapping[str, str]) -> None:
+        """Forget what servers held that are gone, or elsewhere now."""
+        self._lent_mb = {
+            host: {name: mb for name, mb in held.items() if host_of.get(name) == host}
+            for host, held in self._lent_mb.items()
+        }
+
+    def _all_lent_mb(self, host: str) -> int:
+        return sum(self._lent_mb.get(host, {}).values())
+
     def foreign_mb(self, host: str) -> int:
-        """Return what other programs held on a host when it was last measured."""
-        return self._other_mb.get(host, 0)
+        """Return what other programs held on a host when it was last looked at."""
+        return self._other_mb.get(host, 0) + self._all_lent_mb(host)
 
     def usable_mb(self, host: HostSpec) -> int:
         """Return what models may take together now.
 
         Half of the margin is for desktops and the servers' own overhead; what other programs hold
-        beyond that shrinks the budget.
+        beyond that shrinks the budget, and so does each model that a server holds for them.
         """
         tolerated = (host.vram_mb - host.usable_mb) // 2
-        return max(0, host.usable_mb - max(0, self._other_mb.get(host.name, 0) - tolerated))
+        taken = max(0, self._other_mb.get(host.name, 0) - tolerated)
+        return max(0, host.usable_mb - taken - self._all_lent_mb(host.name))
 
     def restore(self, sizes: Mapping[str, int]) -> None:
         """Start from what earlier runs measured."""

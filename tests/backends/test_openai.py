@@ -83,6 +83,39 @@ async def test_a_job_for_a_model_somebody_unloaded_loads_nothing_by_itself(kind:
         assert server.models["alpha"].loads == 1
 
 
+@pytest.mark.parametrize("kind", ["lmstudio", "ollama"])
+async def test_what_other_programs_had_loaded_is_told_with_its_size(kind: str) -> None:
+    """The next load would be sent into memory that someone's chat program holds."""
+    async with serving(kind) as server, connected(server) as backend:
+        server.models["beta"].copies = ["beta"]
+        await backend.load(model())
+        (held,) = (await backend.held_besides([model()])).items()
+        assert held[0] == "beta"
+        assert 4096 <= held[1] <= 4096 * 1.2 + 512
+        server.models["beta"].copies = []
+        assert await backend.held_besides([model()]) == {}
+        assert list(await backend.held_besides([])) == ["alpha"]
+
+
+async def test_a_second_copy_is_counted_beside_the_one_of_the_catalog() -> None:
+    """LM Studio loads a model again for a program that asks for it, and takes twice the memory."""
+    async with serving("lmstudio") as server, connected(server) as backend:
+        server.models["alpha"].copies = ["alpha", "alpha:2"]
+        held = await backend.held_besides([model()])
+        assert held == {"alpha": round(4096 * 1.2) + 512}
+
+
+async def test_ollama_counts_what_is_on_the_card_and_what_it_lists_no_more() -> None:
+    """A model that was deleted holds its memory until it expires."""
+    async with serving("ollama") as server, connected(server) as backend:
+        beta = server.models["beta"]
+        beta.copies, beta.deleted, beta.on_card = ["beta"], True, 0.5
+        whole_mb = (beta.size + beta.context * 1024) // 1024**2
+        assert await backend.held_besides([model()]) == {"beta": pytest.approx(whole_mb / 2, abs=1)}
+        beta.on_card = 0.0
+        assert await backend.held_besides([model()]) == {"beta": pytest.approx(whole_mb, abs=1)}
+
+
 @pytest.mark.parametrize("kind", [*TOLD, "lmstudio-0.3"])
 async def test_a_load_that_finds_no_memory_says_so(kind: str) -> None:
     """Nothing would be evicted for it and it would fail for ever."""

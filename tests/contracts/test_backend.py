@@ -136,6 +136,16 @@ async def test_a_model_the_server_lacks_is_found_out(harness: Harness) -> None:
         await harness.backend.verify(harness.absent)
 
 
+async def test_what_is_asked_for_is_not_held_for_others(harness: Harness) -> None:
+    """A model would count twice, and its own memory keep it from being loaded."""
+    await harness.backend.load(harness.model)
+    others = await harness.backend.held_besides([harness.model])
+    everything = await harness.backend.held_besides([])
+    assert others.keys() <= everything.keys()
+    assert sum(others.values()) < sum(everything.values()) or not everything
+    assert all(mb > 0 for mb in everything.values())
+
+
 async def test_what_is_discovered_can_be_used(harness: Harness) -> None:
     """`discover: true` would offer models that do not work."""
     found = await harness.backend.discover()

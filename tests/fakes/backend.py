@@ -150,6 +150,7 @@ class FakeServer:
         self.wedged = False
         self.tells_memory = False
         self.tells_loaded = True
+        self.others: dict[str, int] = {}  # in its memory for other programs, in MB
         self.weightless: set[str] = set()
         self.remembers = True  # can be asked for an attempt that no one listens to any more
         self.fates: Callable[[Work], Fate] = lambda _work: Fate()
@@ -349,6 +350,10 @@ class FakeBackend:
 
     def options(self, model: ModelSpec) -> frozenset[str] | None:
         return self.server.options
+
+    async def held_besides(self, models: Sequence[ModelSpec]) -> Mapping[str, int]:
+        await self._reach()
+        return dict(self.server.others)
 
     async def loras(self, model: ModelSpec) -> tuple[str, ...]:
         await self._reach()

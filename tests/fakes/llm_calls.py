@@ -114,18 +114,28 @@ def _v0_models(server: FakeLlm) -> Any:
     return library
 
 
+def _resident(model: Model) -> dict[str, object]:
+    """Return how Ollama tells a model in memory: with its context, which takes room as well."""
+    size = model.size + model.context * 1024
+    return {
+        "size": size,
+        "size_vram": int(size * model.on_card),
+        "context_length": model.context,
+        "expires_at": "2026-11-23T14:38:31.83753-07:00",
+    }
+
+
 def _ollama_routes(server: FakeLlm) -> list[tuple[str, str, Any]]:
     def entry(model: Model) -> dict[str, object]:
         return {"name": model.id, "model": model.id, "size": model.size, "details": {}}
 
     async def tags(request: web.Request) -> web.Response:
-        return answer_json(200, {"models": [entry(model) for model in server.models.values()]})
+        kept = [entry(model) for model in server.models.values() if not model.deleted]
+        return answer_json(200, {"models": kept})
 
     async def ps(request: web.Request) -> web.Response:
         loaded = [model for model in server.models.values() if model.copies]
-        told = [{"size_vram": m.size, "context_length": m.context} for m in loaded]
-        entries = [entry(m) | more for m, more in zip(loaded, told, strict=True)]
-        return answer_json(200, {"models": entries})
+        return answer_json(200, {"models": [entry(m) | _resident(m) for m in loaded]})
 
     async def show(request: web.Request) -> web.Response:
         model = server.models[(await request.json())["model"]]

@@ -295,6 +295,49 @@ def test_idle_copies_make_way_for_other_programs() -> None:
     run(scenario())
 
 
+def test_a_model_that_a_server_holds_for_others_is_taken_memory_until_it_goes() -> None:
+    """A load would fail, or throw out the model of someone who chats with the same Ollama."""
+
+    async def scenario() -> None:
+        installation = Installation.of(
+            [image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=6000)],
+            [host("gpu", "comfy")],
+        )
+        server = installation.servers["comfy"]
+        async with installation.queue() as queue:
+            new = installation.new("sdxl", "a")
+            await ended(queue, await queue.submitter.submit(new, limits=NO_LIMITS))
+            server.others = {"theirs": 15000}
+            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            await asyncio.sleep(60)
+            (reason,) = [m.reason for m in queue.status.snapshot().models if m.name == "flux"]
+            assert reason is not None
+            assert reason.why is Blocked.NO_ROOM
+            assert queue.status.snapshot().hosts[0].foreign_mb == 15000
+            assert not any("flux" in each for each in server.loads)
+            server.others = {}
+            assert (await ended(queue, job, within_s=60)).state is JobState.COMPLETED
+            assert queue.status.snapshot().hosts[0].foreign_mb == 0
+
+    run(scenario())
+
+
+def test_a_measured_card_counts_the_models_of_others_once() -> None:
+    """The card would seem fuller than it is, and a model that fits wait for ever."""
+
+    async def scenario() -> None:
+        installation = Installation.of([image_model("flux", vram_mb=16000)], [host("gpu", "comfy")])
+        installation.memory = FakeProbe(installation.cards)
+        installation.servers["comfy"].others = {"theirs": 6000}
+        installation.cards["gpu"].other_mb = 6000
+        async with installation.queue() as queue:
+            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            assert (await ended(queue, job, within_s=60)).state is JobState.COMPLETED
+            assert queue.status.snapshot().hosts[0].foreign_mb == 6000
+
+    run(scenario())
+
+
 def test_a_servers_own_figures_serve_where_the_card_is_elsewhere() -> None:
     """A remote card's memory would never be looked at."""
 
