@@ -308,6 +308,7 @@ def test_a_model_that_a_server_holds_for_others_is_taken_memory_until_it_goes() 
             new = installation.new("sdxl", "a")
             await ended(queue, await queue.submitter.submit(new, limits=NO_LIMITS))
             server.others = {"theirs": 15000}
+            await asyncio.sleep(15)
             job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
             await asyncio.sleep(60)
             (reason,) = [m.reason for m in queue.status.snapshot().models if m.name == "flux"]
