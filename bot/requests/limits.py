@@ -1,7 +1,7 @@
 """How much a person may ask for, held against each request in the moment it is accepted."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from bot.people.access import Access
@@ -28,10 +28,12 @@ from bot.requests.unwanted import said_in, unwanted_word
 from queueing.core.errors import LimitReached, QueueError
 from queueing.core.jobs import LATER, Job, NewJob, is_bulk
 from queueing.core.ports import Clock
+from queueing.core.quick import altering
 from queueing.core.reasons import is_open_ended
 from queueing.core.requests import File, Request
 from queueing.core.storage import Admission
 
+_altered = altering(NewJob)
 _SHARE_TO_CLEAR = 0.1  # of a full line; coming back for its first free place is a race
 
 
@@ -108,7 +110,7 @@ class RequestLimits:
         )
         entry = await self._take_in(new.owner, new.files)
         try:
-            placed = replace(
+            placed = _altered(
                 new,
                 lane=LATER if asking.later else own.lane,
                 due_at=asking.due_at,

@@ -7,10 +7,18 @@ mutable twin with the same slots, which then becomes the frozen class.
 
 from collections.abc import Callable
 from dataclasses import MISSING, field, fields, make_dataclass
-from typing import Any, ParamSpec, TypeVar
+from operator import attrgetter
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 Fields = ParamSpec("Fields")
 Frozen = TypeVar("Frozen")
+
+
+class Altered(Protocol[Frozen]):
+    """Returns a value with some of its fields changed, as `dataclasses.replace` does."""
+
+    def __call__(self, value: Frozen, /, **changes: Any) -> Frozen:
+        """Return the changed value; the given one stays as it is."""
 
 
 def quick(frozen: Callable[Fields, Frozen]) -> Callable[Fields, Frozen]:
@@ -32,6 +40,28 @@ def quick(frozen: Callable[Fields, Frozen]) -> Callable[Fields, Frozen]:
         return made  # type: ignore[no-any-return]
 
     return make
+
+
+def altering(frozen: type[Frozen]) -> Altered[Frozen]:
+    """Return what `dataclasses.replace` does for a frozen dataclass with slots, done faster.
+
+    It does not support dataclasses with a `__post_init__` or with one field alone.
+    """
+    own: Any = frozen
+    names = [each.name for each in fields(own)]
+    twin: Any = make_dataclass(
+        f"Altered{own.__name__}", [(name, Any) for name in names], slots=True
+    )
+    values = attrgetter(*names)
+
+    def alter(value: Frozen, /, **changes: Any) -> Frozen:
+        made: Any = twin(*values(value))
+        for name, changed in changes.items():
+            setattr(made, name, changed)
+        made.__class__ = frozen
+        return made  # type: ignore[no-any-return]
+
+    return alter
 
 
 def _like(default: object) -> Any:

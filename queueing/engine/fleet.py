@@ -14,6 +14,7 @@ from queueing.core.divided import Shares, divided
 from queueing.core.jobs import Job
 from queueing.core.paused import Paused
 from queueing.core.ports import Backend, Clock
+from queueing.core.quick import altering
 from queueing.core.quiet_hours import Quiet
 from queueing.core.world import Copy, HostView, Reason, Residency
 from queueing.engine.backend_health import BackendHealth
@@ -22,6 +23,8 @@ from queueing.engine.load_failures import LoadFailures
 from queueing.engine.machine_sleep import MachineSleep
 from queueing.planning.memory_budget import Budget
 from queueing.planning.rests import why_rests
+
+_altered = altering(Copy)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -386,7 +389,7 @@ class Fleet:
         """Note that a copy has just been used: from now on it may be idle."""
         copy = self._copies.get((model, backend))
         if copy is not None:
-            self._copies[model, backend] = replace(copy, idle_since=self._clock.now())
+            self._copies[model, backend] = _altered(copy, idle_since=self._clock.now())
 
     @property
     def slots(self) -> Mapping[int, Slot]:

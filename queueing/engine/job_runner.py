@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, KeysView
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from queueing.core.catalog import ModelSpec
@@ -16,6 +16,7 @@ from queueing.core.events import JobChanged, Progressed
 from queueing.core.jobs import Job, JobEvent
 from queueing.core.ports import Clock, Fetch, Report
 from queueing.core.problems import What, problem
+from queueing.core.quick import altering
 from queueing.core.requests import Progress
 from queueing.core.storage import JobChanges
 from queueing.core.world import Start
@@ -30,6 +31,7 @@ from queueing.planning.progress_eta import ProgressEta
 from queueing.planning.retry import FIRST_PAUSE_S, Fail, after_failure
 
 log = logging.getLogger(__name__)
+_altered = altering(Job)
 
 LOST_MOST = 20  # starts; a job that takes the whole machine down with it must end some day
 GIVE_WAY_S = 0.25  # how long fetching a result yields to the next start
@@ -202,7 +204,7 @@ class Processor:
         """Store the start and meanwhile prepare what is sent the moment it is stored."""
         recorded = asyncio.get_running_loop().create_future()
         heard = _Heard()
-        after = replace(start.job, sendings=start.job.sendings + 1)
+        after = _altered(start.job, sendings=start.job.sendings + 1)
         send = self._sending.send(after, start.backend, heard, lambda: asyncio.shield(recorded))
         sent = asyncio.create_task(send, name=f"sending of job {start.job.id}")
 

@@ -4,7 +4,7 @@ from dataclasses import FrozenInstanceError, dataclass, replace
 
 import pytest
 
-from queueing.core.quick import quick
+from queueing.core.quick import altering, quick
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,3 +33,16 @@ def test_a_field_that_is_missing_or_unknown_is_refused() -> None:
         quick(Card)(suit="hearts")  # type: ignore[call-arg]
     with pytest.raises(TypeError):
         quick(Card)(suit="hearts", number=7, colour="red")  # type: ignore[call-arg]
+
+
+def test_a_changed_value_is_the_one_that_replace_makes() -> None:
+    seven = Card(suit="hearts", number=7)
+    eight = altering(Card)(seven, number=8, note="torn")
+    assert type(eight) is Card
+    assert eight == replace(seven, number=8, note="torn")
+    assert hash(eight) == hash(replace(seven, number=8, note="torn"))
+    assert seven == Card(suit="hearts", number=7)
+    with pytest.raises(FrozenInstanceError):
+        eight.number = 9  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        altering(Card)(seven, colour="red")

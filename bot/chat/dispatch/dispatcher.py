@@ -29,8 +29,10 @@ from bot.requests.limits import ban_of
 from bot.requests.refusals import Declined, Refusal
 from bot.requests.sizes import SHAPES
 from queueing.core.errors import Fenced, Refused, StoreError
+from queueing.core.quick import altering
 
 log = logging.getLogger(__name__)
+_altered = altering(Invocation)
 
 _SUGGESTED = 25
 _OF_FORM = "problem."
@@ -108,7 +110,7 @@ class Dispatcher:
             if not invocation.button:  # a button is about an existing job
                 await arrival.turn_soon()
             if self._held():
-                await self._carry_out(replace(invocation, arrival=arrival))
+                await self._carry_out(_altered(invocation, arrival=arrival))
             else:
                 await self._left_to_next_holder(invocation)
 
