@@ -132,7 +132,9 @@ class Board:
             host = self.hosts[view.host]
             hosts = (host,) if not view.hosts else tuple([self.hosts[each] for each in view.hosts])
             states[name] = BackendState(view, host, order, view.busy, view.alone, hosts)
-            resting = any(rests(each.view, self.now) for each in hosts)
+            resting = rests(host.view, self.now) or (
+                len(hosts) > 1 and any(rests(each.view, self.now) for each in hosts)
+            )
             states[name].usable = states[name].open and not resting
             for each in hosts:
                 each.backends.append(states[name])

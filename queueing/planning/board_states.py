@@ -71,9 +71,9 @@ class BackendState:
     @property
     def may_load(self) -> bool:
         """Whether any of its cards could load now."""
-        if len(self.hosts) == 1:
-            return self.host.may_load
-        return any(host.may_load for host in self.hosts)
+        if self.view.hosts:
+            return any(host.may_load for host in self.hosts)
+        return self.host.loading is None and self.host.reservation is None
 
     @property
     def occupied(self) -> bool:
@@ -166,8 +166,9 @@ class Opening:
 
     def takes(self, model: ModelView) -> bool:
         """Return whether the model may fit: a bound that saves a hopeless search."""
-        if self.cards is None:
-            return self.has_room(model.vram_mb)
+        if self.cards is None:  # as in `has_room`, which would cost a call
+            larger = model.vram_mb >= self.host.view.budget_mb
+            return self.all_may_leave if larger else model.vram_mb <= self.room_mb
         shares = model.shares.get(self.backend.view.name)
         return shares is not None and all(
             host in self.cards and self.cards[host].has_room(mb) for host, mb in shares

@@ -181,15 +181,17 @@ def _why_no_room(
         first = next(host for host in _cards(model, able[0]) if host.reservation is not None)
         other = None if first.reservation is None else first.reservation.model
         return _plain(Blocked.RESERVED, name, first.view.name, other)
-    hosts = _cards(model, backend)
-    for host in hosts:
+    needs = model.needs(backend)
+    for host, _ in needs:
         if host.loading is not None:
             return _loader_busy(name, host)
-    for host, needed_mb in model.needs(backend):
-        busy = next((copy for copy in host.copies if copy.running > 0), None)
-        if busy is not None and (len(hosts) == 1 or lacking_mb(host, needed_mb) > 0):
-            return _plain(Blocked.ROOM_BUSY, name, host.view.name, busy.view.model)
-    return _plain(Blocked.ROOM_BUSY, name, hosts[0].view.name)
+    for host, needed_mb in needs:
+        if len(needs) > 1 and lacking_mb(host, needed_mb) <= 0:
+            continue
+        for copy in host.copies:
+            if copy.running > 0:
+                return _plain(Blocked.ROOM_BUSY, name, host.view.name, copy.view.model)
+    return _plain(Blocked.ROOM_BUSY, name, needs[0][0].view.name)
 
 
 def _cards(model: ModelState, backend: BackendState) -> Sequence[HostState]:
@@ -201,17 +203,30 @@ def _able(
     model: ModelState, usable: Sequence[BackendState], keeping: Collection[str]
 ) -> tuple[Sequence[BackendState], CopyState | None]:
     """Return where there will be space once others have left, and a copy that stays elsewhere."""
-    able, kept = [], None
+    needed_mb, able, kept = model.view.vram_mb, [], None
     for backend in usable:
-        needs = [(host.view, mb) for host, mb in model.needs(backend)]
-        if any(host.usable_mb < mb < host.budget_mb for host, mb in needs):
+        if model.view.shares:
+            lacks, may_stay = _over_cards(model, backend, keeping)
+        else:
+            host = backend.host.view
+            lacks = host.usable_mb < needed_mb < host.budget_mb
+            may_stay = host.name in keeping
+        if lacks:
             continue  # other programs hold the memory it needs; see `lacking_mb`
-        may_stay = any(host.name in keeping for host, _ in needs)
         stays = kept_out_by(model, backend) if may_stay else None
         if stays is None:
             able.append(backend)
         kept = kept or stays
     return able, kept
+
+
+def _over_cards(
+    model: ModelState, backend: BackendState, keeping: Collection[str]
+) -> tuple[bool, bool]:
+    """Return whether other programs hold what it needs on any card, and whether a copy stays there."""
+    needs = [(host.view, mb) for host, mb in model.needs(backend)]
+    lacks = any(host.usable_mb < mb < host.budget_mb for host, mb in needs)
+    return lacks, any(host.name in keeping for host, _ in needs)
 
 
 def _never(name: str, host: str, kept: CopyState | None) -> Reason:
@@ -226,10 +241,15 @@ def _soonest(model: ModelState, able: Sequence[BackendState]) -> BackendState | 
     """Return a backend of the host reserved for the model, otherwise the first on a free one."""
     free = None
     for backend in able:
-        kept = [each for host in _cards(model, backend) if (each := host.reservation) is not None]
-        if not kept:
+        if model.view.shares:
+            found = [host.reservation for host in _cards(model, backend) if host.reservation]
+            mine = bool(found) and all(each is model.reserved for each in found)
+        else:
+            reservation = backend.host.reservation
+            found, mine = [reservation] if reservation else [], reservation is model.reserved
+        if not found:
             free = free or backend
-        elif all(each is model.reserved for each in kept):
+        elif mine:
             return backend
     return free
 

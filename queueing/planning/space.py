@@ -33,7 +33,11 @@ def candidates(board: Board, model: ModelState) -> list[BackendState]:
     """
     if model.candidates is None:
         backends = [board.backends[name] for name in model.view.backends if name in board.backends]
-        fitting = [b for b in backends if _fits_alone(model, b)] or backends
+        if model.view.shares:
+            fitting = [b for b in backends if _fits_alone(model, b)] or backends
+        else:
+            vram_mb = model.view.vram_mb
+            fitting = [b for b in backends if vram_mb <= b.host.view.budget_mb] or backends
         model.candidates = [backend for backend in fitting if backend.usable]
     return model.candidates
 

@@ -14,7 +14,7 @@ HALF, QUARTER = 0.5, 0.25
 
 def has_time(board: Board, copy: CopyState, job: Job, now: float | None = None) -> bool:
     """Return whether a job of a ready copy, begun now, would end before the host's quiet hours."""
-    host = _soonest(copy.backend)
+    host = _soonest(copy.backend) if copy.backend.view.hosts else copy.backend.host
     if host.closes_at == inf:
         return True
     backend = copy.backend.view.name
@@ -25,7 +25,7 @@ def has_time(board: Board, copy: CopyState, job: Job, now: float | None = None) 
 
 def has_time_to_load(board: Board, model: ModelState, backend: BackendState) -> bool:
     """Return whether a load, and then a usual job, would end before the host's quiet hours."""
-    host = _soonest(backend)
+    host = _soonest(backend) if backend.view.hosts else backend.host
     if host.closes_at == inf:
         return True
     whole_s = _whole_s(model, backend.view.name)
@@ -34,8 +34,7 @@ def has_time_to_load(board: Board, model: ModelState, backend: BackendState) -> 
 
 def _soonest(backend: BackendState) -> HostState:
     """Return which of the backend's hosts closes first."""
-    hosts = backend.hosts
-    return hosts[0] if len(hosts) == 1 else min(hosts, key=lambda host: host.closes_at)
+    return min(backend.hosts, key=lambda host: host.closes_at)
 
 
 def _whole_s(model: ModelState, backend: str) -> float:
