@@ -250,7 +250,8 @@ def gate_for(model: str, due: float, ready_at: float, *, swap_s: float, patience
 
 def _reserve(board: Board, model: ModelState, room: Space) -> None:
     due = due_at(board, model) or 0.0
-    victims = tuple(Evict(model=c.view.model, backend=c.view.backend) for c in room.victims)
+    leaving = sorted(room.victims, key=lambda copy: (copy.backend.order, copy.view.model))
+    victims = tuple(Evict(model=c.view.model, backend=c.view.backend) for c in leaving)
     hosts = tuple([host.view.name for host in room.hosts])
     reservation = Reservation(
         host=hosts[0],

@@ -58,7 +58,7 @@ def _add_copy(board: Board, model: ModelState) -> bool:
     there = {host for copy in model.copies for host in copy.hosts}
     targets = [(each, [host for host, _ in model.needs(each)]) for each in candidates(board, model)]
     for backend, hosts in sorted(targets, key=lambda each: not there.isdisjoint(each[1])):
-        if backend not in places or not _may_have_another(board, model, hosts):
+        if backend not in places or not _may_have_another(board, model, backend, hosts):
             continue
         gain, drain_s = _gain(model, backend)
         if gain <= best_net:
@@ -75,15 +75,20 @@ def _add_copy(board: Board, model: ModelState) -> bool:
     return True
 
 
-def _may_have_another(board: Board, model: ModelState, hosts: Sequence[HostState]) -> bool:
+def _may_have_another(
+    board: Board, model: ModelState, backend: BackendState, hosts: Sequence[HostState]
+) -> bool:
     """Return whether hosts may hold one more copy of a model, beside those they have.
 
-    Not while others wait for memory there: they come first.
+    Not on a server that does one thing at a time and has other models, and not while others wait for
+    memory there: they come first.
     """
     there = max(sum(host in copy.hosts for copy in model.copies) for host in hosts)
     if not there:
         return True
     if not board.rules.double or there >= model.view.copies:
+        return False
+    if backend.view.serial and backend.copies:
         return False
     return not any(
         is_homeless(board, other)

@@ -194,10 +194,11 @@ def _stays(copy: CopyState, target: BackendState) -> bool:
     return copy.view.vram_mb > 0 and not leaving and not _can_go(copy, target)
 
 
-def surplus(host: HostState) -> list[CopyState]:
+def surplus(host: HostState, wanted: BackendState | None = None) -> list[CopyState]:
     """Return the copies of a host whose model has another one there: they go before all others.
 
-    Of several, one stays: a pinned one, one that runs jobs before one that is idle or still loads.
+    Of several, one stays: a pinned one, a ready one, one elsewhere than on the backend that is
+    `wanted`, one that runs jobs.
     """
     staying = [copy for copy in host.copies if copy.residency is not Residency.UNLOADING]
     if len({copy.view.model for copy in staying}) == len(staying):
@@ -205,17 +206,20 @@ def surplus(host: HostState) -> list[CopyState]:
     kept: dict[str, CopyState] = {}
     for copy in staying:
         other = kept.get(copy.view.model)
-        if other is None or _precedence(copy) > _precedence(other):
+        if other is None or _precedence(copy, wanted) > _precedence(other, wanted):
             kept[copy.view.model] = copy
     return [copy for copy in staying if kept[copy.view.model] is not copy]
 
 
-def _precedence(copy: CopyState) -> tuple[bool, bool, bool, float, int]:
+def _precedence(
+    copy: CopyState, wanted: BackendState | None
+) -> tuple[bool, bool, bool, bool, float, int]:
     """Order the copies of a model on one host: the last stays."""
     fixed = copy.view.pinned or not copy.backend.view.can_unload
     ready = copy.residency is Residency.READY
     ends_at = max(copy.view.ends_at, default=0.0)
-    return fixed, ready, copy.running > 0, ends_at, -copy.backend.order
+    elsewhere = copy.backend is not wanted
+    return fixed, ready, elsewhere, copy.running > 0, ends_at, -copy.backend.order
 
 
 def reload_cost(copy: CopyState) -> float:

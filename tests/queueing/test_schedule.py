@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.predictive import ForeseenReplay
 from benchmarks.schedule import RULES, main, replay
 from benchmarks.summary import summary
 from benchmarks.trace import Outcome, Trace, TraceJob
 from benchmarks.traces.drawn import hot_lanes
 from benchmarks.traces.flooders import FLOODER, flooder
+from benchmarks.traces.pieces import host as one_host
+from benchmarks.traces.pieces import model as one_model
+from benchmarks.traces.shared import second_copies
 
 TRACES = Path(__file__).resolve().parent.parent.parent / "benchmarks" / "traces"
 SHORT_S = 400.0
@@ -76,7 +80,9 @@ def _check_slots(given: Trace, outcome: Outcome) -> None:
             assert sum(count for (name, _), count in running.items() if name == backend) <= 1
 
 
-@pytest.mark.parametrize("rules", sorted(RULES))
+@pytest.mark.parametrize(
+    "rules", sorted(RULES.keys() - {"without-double"})
+)  # without second copies
 @pytest.mark.parametrize("name", sorted(path.stem for path in TRACES.glob("*.json")))
 def test_a_replay_keeps_every_promise(name: str, rules: str) -> None:
     """The real parts together would break what the planner alone keeps."""
@@ -92,6 +98,36 @@ def test_further_copies_leave_room_on_crowded_cards() -> None:
         for rules in ("full", "without-R5")
     )
     assert with_it <= 1.02 * without
+
+
+def test_second_copies_shorten_waits_and_keep_every_promise() -> None:
+    """A card with memory for two would draw one picture after the other, or others would wait for it."""
+    drawn = second_copies(random.Random("second-copies-2"), slows=0.0)
+    given = drawn.model_copy(update={"jobs": drawn.jobs[:150]})
+    with_them, without = (replay(given, rules) for rules in ("full", "without-double"))
+    check(given, with_them)
+    waits = [summary(given, outcome)["mean_wait_s"] for outcome in (with_them, without)]
+    assert waits[0] < 0.8 * waits[1]
+    kept = [summary(given, outcome)["estimates_kept"] for outcome in (with_them, without)]
+    assert kept[0] >= kept[1] - 0.05
+    assert with_them.peak_vram_mb["h1"] <= given.hosts[0].usable_mb
+
+
+def test_loading_ahead_is_measured_beside_the_rules_as_they_are() -> None:
+    """A decision would rest on figures of another scheduler, or of loads that never happened."""
+    flux, sdxl = (
+        one_model(name, vram_mb=12000, load_s=30.0, service_s=5.0) for name in ("flux", "sdxl")
+    )
+    asked = [
+        TraceJob(at=600.0 * number, model=each, service_s=5.0)
+        for number, each in enumerate(("flux", "sdxl") * 4)
+    ]
+    given = Trace(hosts=(one_host(1),), models=(flux, sdxl), jobs=tuple(asked))
+    today, told = (ForeseenReplay(given, way) for way in ("today", "told"))
+    waits = [summary(given, run.outcome())["mean_wait_s"] for run in (today, told)]
+    assert waits[0] == summary(given, replay(given, "full", promises=False))["mean_wait_s"] == 30.0
+    assert waits[1] == 30.0 / 8  # the first one alone waits for its load
+    assert len(told.foresight.ahead) == len(asked)
 
 
 def test_a_fair_order_is_the_order_of_arrival_for_one_person() -> None:

@@ -158,6 +158,48 @@ def test_a_model_that_fits_beside_it_needs_no_one_to_leave() -> None:
     assert answer.loads == (Load(model="small", backend="b3"),)
 
 
+def test_a_second_copy_leaves_a_server_it_shares_to_the_other_model() -> None:
+    """That model would wait behind the line of one that has a server of its own."""
+    guest = model("guest", line(jobs("guest", 1)), on=("b2",), vram_mb=3 * GB)
+    beside = copy("guest", "b2", vram_mb=3 * GB)
+    busy, idle = held("b1"), held("b2", ends_in_s=None)
+    answer = plan(card(hot(40), guest, copies=(busy, idle, beside)))
+    assert [(start.job.model, start.backend) for start in answer.starts] == [("guest", "b2")]
+    alone = plan(card(hot(40), guest, copies=(idle, beside)))
+    assert [start.job.model for start in alone.starts] == ["hot"]  # it is the oldest there
+
+
+def test_a_model_that_fits_is_loaded_on_the_first_server_that_comes_to_rest() -> None:
+    """Memory would be free, and both servers busy with one line until the age limit."""
+    guest = model("guest", line(jobs("guest", 1)), on=TWO_SERVERS, vram_mb=3 * GB)
+    answer = plan(card(hot(40), guest, copies=(held("b1"), held("b2", ends_in_s=None))))
+    assert answer.loads == (Load(model="guest", backend="b2"),)
+    assert answer.starts == ()
+
+
+def test_two_models_with_two_copies_each_do_not_close_each_other() -> None:
+    """Both servers would stand still for ever."""
+    first = replace(hot(9), vram_mb=4 * GB)
+    second = replace(model("second", line(jobs("second", 8, 7)), on=TWO_SERVERS), vram_mb=4 * GB)
+    copies = tuple(
+        copy(name, on, vram_mb=4 * GB) for name in ("hot", "second") for on in TWO_SERVERS
+    )
+    answer = plan(card(first, replace(second, copies=2), copies=copies))
+    assert len(answer.starts) == 2
+    assert {start.backend for start in answer.starts} == set(TWO_SERVERS)
+
+
+def test_a_second_copy_comes_only_to_a_server_that_no_other_model_needs() -> None:
+    """Long jobs of a few people would hold up everyone who uses that model."""
+    calm = model("calm", on=("b2",), vram_mb=3 * GB)
+    beside = copy("calm", "b2", vram_mb=3 * GB)
+    crowded = card(hot(200), calm, copies=(held("b1"), beside))
+    assert plan(crowded).loads == ()
+    texts = replace(crowded.backends["b2"], serial=False)
+    with_slots = replace(crowded, backends={**crowded.backends, "b2": texts})
+    assert plan(with_slots).loads == (Load(model="hot", backend="b2"),)
+
+
 def on_one_card(rng: random.Random) -> World:
     """Return a drawn world whose three servers share one card, and whose models may be there twice."""
     snapshot = in_lanes(rng, drawn(rng))
