@@ -5,7 +5,7 @@ tell of a wait that has ended before anyone could read of it.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
 from queueing.core.jobs import Job, JobState
@@ -22,22 +22,18 @@ class Decided:
         self._slots = slots
         self._newest = 0  # job accepted
         self._seen = 0  # the newest in the last step that has ended
-        self._going_on: frozenset[str] = frozenset()  # models of which more may start at once
         self._stepped = asyncio.Event()
 
     def accepted(self, job_id: int) -> None:
         """Note a new job: nothing is decided about it yet."""
         self._newest = max(self._newest, job_id)
 
-    def step(self) -> Callable[[Iterable[str]], None]:
-        """Begin a step of the router.
-
-        Returns what ends it, with the models of whose lines the next step may start more.
-        """
+    def step(self) -> Callable[[], None]:
+        """Begin a step of the router; returns what ends it."""
         newest = self._newest
 
-        def ended(going_on: Iterable[str]) -> None:
-            self._seen, self._going_on = newest, frozenset(going_on)
+        def ended() -> None:
+            self._seen = newest
             self._stepped.set()
 
         return ended
@@ -56,7 +52,7 @@ class Decided:
         waiting = [job for job in jobs if job.state is JobState.PENDING and not job.held]
         slots = self._slots() if waiting else {}
         return any(
-            self._seen < job.id <= self._newest or job.model in self._going_on
+            self._seen < job.id <= self._newest
             if (slot := slots.get(job.id)) is None
             else slot.job.state is JobState.PENDING  # its start is being stored
             for job in waiting

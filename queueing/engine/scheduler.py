@@ -224,7 +224,8 @@ class Router:
         for outcome in await asyncio.gather(*pending, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
-        ended(self._note_starts(world))
+        self._note_starts(world)
+        ended()
         await self._checkpoint.write()
         self._deep_lines.look(self.world, self.plan)
         self.on_step(world)
@@ -254,13 +255,11 @@ class Router:
             for start in self.plan.starts
         ]
 
-    def _note_starts(self, world: World) -> set[str]:
+    def _note_starts(self, world: World) -> None:
         """Remove what has begun from the published world, until the next look.
 
-        A line that began everything it showed is looked at again at once: it may continue. Returns
-        the models of such lines.
+        A line that began everything it showed is looked at again at once: it may continue.
         """
-        going_on = set[str]()
         begun = Counter((start.job.model, start.job.lane) for start in self.plan.starts)
         models = dict(world.models)
         for name in {model for model, _ in begun}:
@@ -269,7 +268,6 @@ class Router:
                 models[name], waiting=tuple(line for line in waiting if line.count)
             )
             if any(line.count and not line.heads for line in waiting):
-                going_on.add(name)
                 self._awake.set()
         self.world = replace(world, models=models)
         self.plan = replace(
@@ -280,7 +278,6 @@ class Router:
                 if reason.why is not Blocked.STARTING
             },
         )
-        return going_on
 
     def _tell(self, before: Mapping[str, Reason], seen: World | None, world: World) -> None:
         reasons = self.plan.reasons

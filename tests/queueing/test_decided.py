@@ -28,25 +28,12 @@ def test_a_job_is_waited_for_until_a_step_that_saw_it_has_ended() -> None:
         decided.accepted(1)
         waiting = asyncio.create_task(waited_s(decided, job(1)))
         await asyncio.sleep(0.1)
-        ended(())
+        ended()
         await asyncio.sleep(0.1)
         assert not waiting.done(), "that step did not know the job"
-        decided.step()(())
+        decided.step()()
         assert await waiting == pytest.approx(0.2)
         assert await waited_s(decided, job(1)) == 0.0
-
-    run(scenario())
-
-
-def test_a_line_of_which_more_may_start_is_waited_for() -> None:
-    async def scenario() -> None:
-        decided = Decided(dict)
-        decided.accepted(1)
-        decided.step()(["flux"])
-        waiting = asyncio.create_task(waited_s(decided, job(1)))
-        await asyncio.sleep(0.1)
-        decided.step()(())
-        assert await waiting == pytest.approx(0.1)
 
     run(scenario())
 
