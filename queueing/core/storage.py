@@ -233,6 +233,12 @@ class InterruptedJobs(Protocol):
     async def processing(self) -> list[Job]:
         """Return the jobs in state processing, oldest start first (after a restart: orphans)."""
 
+    async def overtaking(self) -> list[Job]:
+        """Return the ended jobs that started before one that waits ahead of them, oldest first.
+
+        One that comes later may have the place that such a job had.
+        """
+
     async def abandoned(self) -> list[Job]:
         """Return the jobs that were cancelled after a start and are not yet acknowledged.
 

@@ -61,6 +61,7 @@ class FairLines:
         self._key_of: dict[int, _Key] = {}  # of the jobs in order
         self._arrived: dict[_Key, Comings] = {}
         self._newest: dict[_Key, int] = {}  # the last job of each line that was noted there
+        self._restored: set[_Key] = set()  # lines with jobs that an earlier run let go first
         self._per_line = 1
         self._put_first: set[int] = set()
         self.is_on = False
@@ -70,10 +71,18 @@ class FairLines:
         """Whether the rules say so."""
         return self._rules.order == "fair"
 
-    def begin(self, used: Iterable[QuarterUse], running: Iterable[Job]) -> None:
-        """Put lines in order from now on, by what people used of late and what runs."""
+    def begin(
+        self, used: Iterable[QuarterUse], running: Iterable[Job], passed: Iterable[Job] = ()
+    ) -> None:
+        """Put lines in order from now on, by what people used of late and what runs.
+
+        `passed` are ended jobs that went before some that wait: those are as late as before.
+        """
         self.is_on = True
         self.use.restore(used)
+        for job in passed:
+            self._goes_before(job, self._cost_s(job))
+            self._restored.add((job.model, job.lane))
         for job in running:
             self.began(job)
 
@@ -83,6 +92,7 @@ class FairLines:
         self.use = RecentUse(self._rules.lane_weights)
         for state in (self._ordered, self._overtakers, self._busy_until, self._late_since):
             state.clear()
+        self._restored.clear()
         self._arrived.clear()
         self._newest.clear()
         self._key_of.clear()
@@ -119,9 +129,12 @@ class FairLines:
         cost_s = self._cost_s(job)
         self.use.began(job, cost_s)
         if job.seq is not None:
-            overtakers = self._overtakers.setdefault((job.model, job.lane), {})
-            overtakers[job.id] = Overtaker(job.seq, cost_s)
+            self._goes_before(job, cost_s)
             self._busy_until[job.model, job.lane] = self._clock.now() + cost_s
+
+    def _goes_before(self, job: Job, cost_s: float) -> None:
+        overtakers = self._overtakers.setdefault((job.model, job.lane), {})
+        overtakers[job.id] = Overtaker(job.seq or 0, cost_s)
 
     def _end(self, job: Job, taken_s: float) -> None:
         self.use.ended(job, taken_s, self._clock.now())
@@ -258,6 +271,9 @@ class FairLines:
     def _overtakers_of(self, line: Line) -> Collection[Overtaker]:
         """Return what has started and can have overtaken a job of the line; forget the rest."""
         key = line.model, line.lane
+        if key in self._restored:
+            self._restored.discard(key)
+            self._let_come(line)
         first = min((job.seq or 0 for job in line.heads), default=0)
         kept = {
             job_id: each
@@ -266,6 +282,17 @@ class FairLines:
         }
         self._overtakers[key] = kept
         return kept.values()
+
+    def _let_come(self, line: Line) -> None:
+        """Let what went before by an earlier run go before those who wait now, and no one to come.
+
+        After a restart, places are given again that jobs had which went before others and ended.
+        """
+        last = 1 + max((job.seq or 0 for job in line.heads), default=0)
+        overtakers = self._overtakers.get((line.model, line.lane), {})
+        if len(line.heads) == line.waiting:
+            for job_id, each in overtakers.items():
+                overtakers[job_id] = each._replace(seq=min(each.seq, last))
 
     def _with_lateness(
         self, line: Line, claims: Sequence[Claim], overtakers: Collection[Overtaker], now: float

@@ -28,7 +28,8 @@ async def recover(store: Store, engine: Engine, work: asyncio.TaskGroup) -> None
     pin_configured(fleet)
     running = await store.processing()
     if engine.fair.is_wanted:
-        engine.fair.begin(await store.gpu_quarters(0.0), running)
+        used, passed = await store.gpu_quarters(0.0), await store.overtaking()
+        engine.fair.begin(used, running, passed)
     for job in running:
         log.info("job %d was running on %s; asking there for it", job.id, job.backend)
         engine.processor.recover(job, work)

@@ -44,6 +44,10 @@ class StoredJobs:
         """Return the jobs in state processing, oldest start first."""
         return await self._many(queries.PROCESSING)
 
+    async def overtaking(self) -> list[Job]:
+        """Return the ended jobs that started before one that waits ahead of them, oldest first."""
+        return await self._many(queries.OVERTAKING)
+
     async def abandoned(self) -> list[Job]:
         """Return the jobs cancelled after a start and not yet acknowledged, oldest first."""
         return await self._many(queries.ABANDONED)

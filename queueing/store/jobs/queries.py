@@ -150,6 +150,13 @@ OPEN_JOBS = f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NULL ORDER BY 
 OPEN_JOBS_OF = f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NULL AND owner = ? ORDER BY id"
 PROCESSING = f"SELECT {JOB_COLUMNS} FROM jobs WHERE state = 'processing' ORDER BY started_at, id"
 
+OVERTAKING = (
+    "WITH waits (m, l, first, since) AS (SELECT model, lane, min(seq), min(queued_at) FROM jobs"
+    " WHERE state = 'pending' AND seq IS NOT NULL GROUP BY model, lane)"
+    f" SELECT {JOB_COLUMNS} FROM jobs JOIN waits ON model = m AND lane = l"
+    " WHERE finished_at >= since AND started_at >= since AND seq > first ORDER BY id"
+)
+
 
 def waiting_among(ids: str) -> str:
     """Return a query for the waiting ones of some jobs, whose ids another query finds."""
