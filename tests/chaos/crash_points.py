@@ -36,8 +36,8 @@ from bot.platforms.discord.platform import Discord
 from bot.platforms.telegram.platform import Telegram
 from bot.platforms.telegram.updates import Updates
 from bot.platforms.web.calls import Calls
+from bot.platforms.web.open_page import OpenPage
 from bot.platforms.web.platform import Web
-from bot.platforms.web.tab import Tab
 from bot.runtime import setup
 from bot.runtime.enhancer import Enhancer
 from queueing.core.jobs import JobEvent
@@ -84,7 +84,7 @@ POINTS: Mapping[str, Point] = {
     "take-press": Point(owner=Calls, name="press"),
     "post-on-page": Point(owner=Web, name="_post"),
     "edit-on-page": Point(owner=Web, name="edit"),
-    "to-page": Point(owner=Tab, name="_send"),
+    "to-page": Point(owner=OpenPage, name="_send"),
     "ask-for-prompt": Point(owner=Enhancer, name="_see_through"),
     "better-prompt": Point(owner=JobStore, name="replace_request"),
     "accept-call": Point(owner=Submitting, name="_accepted"),

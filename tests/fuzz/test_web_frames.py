@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from bot.chat.records.stored_log import StoredLog
 from bot.chat.records.stored_records import MIGRATIONS
+from bot.platforms.web.open_page import FRAMES_BURST
 from bot.platforms.web.platform import Web
-from bot.platforms.web.tab import FRAMES_BURST
 from bot.platforms.web.wire import FROM_PAGE, MAX_FILES, MAX_TEXT
 from queueing.store import open_database
 from tests.bot.platforms.web.web_client import running, tab

@@ -8,8 +8,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from bot.platforms.web.open_page import NOT_KNOWN
 from bot.platforms.web.platform import Web
-from bot.platforms.web.tab import NOT_KNOWN
 from bot.runtime.app import BotParts
 from tests.bot.platforms.web.web_client import Tab, tab, text_of
 from tests.fakes.telegram import FakeTelegram, Person

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from itertools import chain, count
+from typing import Any
 
 from aiohttp import web
 
@@ -24,12 +25,13 @@ from bot.people.received import Received
 from bot.people.web_people import LOCAL, FixedPeople, OnlyLocal, Together, WebPeople, WebPerson
 from bot.platforms.web.calls import Calls, answer_id
 from bot.platforms.web.content import shown_of
+from bot.platforms.web.files_of_chat import FilesOfChat
 from bot.platforms.web.lately import Lately
+from bot.platforms.web.open_page import OpenPage
 from bot.platforms.web.operator.picture import OperatorPicture
-from bot.platforms.web.operator.viewer import Viewer
 from bot.platforms.web.server import WebServer
+from bot.platforms.web.signed_in import SignedIn
 from bot.platforms.web.small import PastPictures
-from bot.platforms.web.tab import Tab
 from bot.platforms.web.wire import MAX_UPLOAD, CommandRow, ModelLine, command_rows
 from bot.serving.address import Clients
 from bot.serving.listener import Listener
@@ -128,7 +130,7 @@ class Web:
         """Serve the page until cancelled. Raises `AddressTaken`."""
         server = self._serve(handler)
         listener = Listener(
-            server.app(), who=server.known_as, clients=self._clients, finish_s=FINISH_S
+            server.app(), who=server.who.known_as, clients=self._clients, finish_s=FINISH_S
         )
         try:
             await self._listen(listener)
@@ -166,19 +168,17 @@ class Web:
             posted=self._wake,
             received=Received(self._files_per_hour_mb, self._clock),
         )
+        who = SignedIn(self._people, self._clients, self._operates)
+        files = FilesOfChat(who, calls, self._lately, originals=self._originals, past=self._past)
         return WebServer(
-            people=self._people,
+            who=who,
             calls=calls,
-            lately=self._lately,
+            files=files,
             commands=commands,
             overview=self._read_overview,
             loopback=is_loopback(self._host),
             names=self._names,
-            is_admin=self._operates,
             operator=self._operator,
-            originals=self._originals,
-            past=self._past,
-            clients=self._clients,
             held=self._held,
         )
 
@@ -306,7 +306,7 @@ class Web:
             if page.person.id == chat:
                 page.wake()
 
-    def _pages(self) -> Iterable[Tab | Viewer]:
+    def _pages(self) -> Iterable[OpenPage[Any]]:
         return () if self._server is None else self._server.pages
 
     def _require(self, chat: str, content: Content) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bot.people.web_people import is_weak
 from bot.platforms.web.platform import Web
-from bot.platforms.web.server import COOKIE
+from bot.platforms.web.signed_in import COOKIE
 from bot.serving.guesses import WRONG_AT_ONCE, Guesses
 from tests.bot.platforms.web.web_client import running, tab
 from tests.fakes.command_handler import ScriptedHandler

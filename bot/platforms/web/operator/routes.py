@@ -8,12 +8,12 @@ from bot.chat.api.held import Held
 from bot.history.hours import HourSpan
 from bot.people.web_people import WebPerson
 from bot.platforms.web.calls import Calls
+from bot.platforms.web.open_page import CLOSE_S, HEARTBEAT_S, TOO_MANY_TABS, Seat
 from bot.platforms.web.operator import page
 from bot.platforms.web.operator.viewer import Viewer
 from bot.platforms.web.operator.watcher import Watcher
 from bot.platforms.web.page import page_files
 from bot.platforms.web.page_requests import Assets, browsers_language, require_own_page
-from bot.platforms.web.tab import CLOSE_S, HEARTBEAT_S, TOO_MANY_TABS
 from queueing.core.errors import QueueError
 
 MAX_FRAME = 64 * 1024  # bytes: an act is a command and a few names
@@ -89,16 +89,16 @@ class OperatorRoutes:
     async def _serve(
         self, socket: web.WebSocketResponse, person: WebPerson, request: web.Request
     ) -> None:
-        viewer = Viewer(
-            socket,
-            person,
-            self._calls,
-            self._watcher,
+        seat = Seat(
+            socket=socket,
+            person=person,
+            calls=self._calls,
             chosen=await self._calls.language_of(person),
             language=browsers_language(request),
             known=lambda: self._admin_of(request) == person,
             held=self._held,
         )
+        viewer = Viewer(seat, self._watcher)
         self.viewers.add(viewer)
         try:
             await viewer.run()

@@ -10,7 +10,7 @@ from PIL import Image
 
 from bot.chat.api.content import Button, Content, Strong
 from bot.platforms.web.platform import Web
-from bot.platforms.web.server import COOKIE
+from bot.platforms.web.signed_in import COOKIE
 from queueing.core.requests import File
 from tests.bot.chat.delivery.test_links import Installation, installation
 from tests.bot.platforms.web.test_web_page import LAST, Stage, chromium

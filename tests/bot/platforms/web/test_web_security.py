@@ -20,11 +20,11 @@ from bot.chat.api.base import MessageRef
 from bot.chat.api.content import Content
 from bot.chat.records.chat_log import MemoryLog
 from bot.people.web_people import FixedPeople, WebPerson
-from bot.platforms.web import tab as web_tab
+from bot.platforms.web import open_page
 from bot.platforms.web.guard import origin_allowed
+from bot.platforms.web.open_page import FRAMES_BURST, NOT_KNOWN, TOO_MANY_TABS
 from bot.platforms.web.platform import Web
 from bot.platforms.web.server import MAX_TABS
-from bot.platforms.web.tab import FRAMES_BURST, NOT_KNOWN, TOO_MANY_TABS
 from bot.platforms.web.wire import MAX_FILES, MAX_UPLOAD
 from bot.serving.bucket import Bucket
 from bot.serving.hosts import host_allowed
@@ -381,7 +381,7 @@ async def test_an_upload_that_is_too_large_is_cut_off(
 @pytest.fixture
 def _no_frame_comes_slowly_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have no frame added to the burst, as on a busy machine each might be."""
-    monkeypatch.setattr(web_tab, "FRAMES_PER_S", 0.001)
+    monkeypatch.setattr(open_page, "FRAMES_PER_S", 0.001)
 
 
 @pytest.mark.usefixtures("_no_frame_comes_slowly_enough")
@@ -524,7 +524,7 @@ async def test_uploads_of_one_person_do_not_pile_up(handler: ScriptedHandler) ->
         slow = [asyncio.create_task(upload(drip())) for _ in range(MAX_FILES)]
         assert page._server is not None
         async with asyncio.timeout(60):
-            while page._server._uploading["local"] < MAX_FILES:  # noqa: ASYNC110  nothing tells
+            while page._server.files.uploading["local"] < MAX_FILES:  # noqa: ASYNC110  nothing tells
                 await asyncio.sleep(0)
         assert await upload(b"x") == 429
         stop.set()
