@@ -12,7 +12,7 @@ from unicodedata import combining, east_asian_width
 from bot.history.hours import HostHours, ModelHours, OperatorHours
 from bot.history.now import CopyNow, HostNow, LineNow, MemoryNow, OperatorNow, RunningNow, ServerNow
 from bot.history.persons import OperatorPeople
-from queueing.core.reasons import sentence
+from queueing.core.reasons import is_far, sentence
 from queueing.core.world import Residency
 
 LEAST_WIDTH = 40
@@ -57,7 +57,7 @@ def picture(state: TopState, canvas: Canvas) -> list[str]:
     now = state.now
     drawn = chain(
         _head(now, canvas),
-        *(_host(host, canvas) for host in now.hosts),
+        *(_host(host, now.at, canvas) for host in now.hosts),
         _lines(now, canvas),
         () if state.hours is None else _hours(state.hours, canvas),
         () if state.people is None else _people(state.people, canvas),
@@ -71,13 +71,13 @@ def picture(state: TopState, canvas: Canvas) -> list[str]:
 def _head(now: OperatorNow, canvas: Canvas) -> Iterator[str]:
     running = sum(len(host.running) for host in now.hosts)
     waiting = sum(line.waiting for line in now.lines)
-    text = f"usher  {_clock(now.at)}  {running} running, {waiting} waiting"
+    text = f"usher  {_clock(now.at, now.at)}  {running} running, {waiting} waiting"
     yield canvas.ink("bold", fit(text, canvas.width))
     if now.mode == "paused":
         yield canvas.ink("yellow", fit("everything is paused", canvas.width))
 
 
-def _host(host: HostNow, canvas: Canvas) -> Iterator[str]:
+def _host(host: HostNow, now: float, canvas: Canvas) -> Iterator[str]:
     yield ""
     mode = "" if host.mode == "open" else f"  {host.mode}"
     used_mb = host.memory.resident_mb + host.memory.loading_mb
@@ -89,9 +89,9 @@ def _host(host: HostNow, canvas: Canvas) -> Iterator[str]:
     name = canvas.ink("bold", host.name) + canvas.ink("yellow", mode)
     line = f"{name}  {bar}  {figures}"
     yield line if room >= 10 else fit(f"{host.name}{mode}  {figures}", canvas.width)
-    yield from (_server(server, canvas) for server in host.servers)
-    yield from (_copy(copy, canvas) for copy in host.copies)
-    yield from (_running(job, canvas) for job in host.running)
+    yield from (_server(server, now, canvas) for server in host.servers)
+    yield from (_copy(copy, now, canvas) for copy in host.copies)
+    yield from (_running(job, now, canvas) for job in host.running)
 
 
 def _bar(memory: MemoryNow, width: int, canvas: Canvas) -> str:
@@ -104,19 +104,19 @@ def _bar(memory: MemoryNow, width: int, canvas: Canvas) -> str:
     return "".join(canvas.ink(style, sign * count) for style, sign, count in drawn)
 
 
-def _server(server: ServerNow, canvas: Canvas) -> str:
+def _server(server: ServerNow, now: float, canvas: Canvas) -> str:
     if server.up:
         about = server.description or server.kind
         return canvas.ink("dim", fit(f"  {server.name}  up, {about}", canvas.width))
     cause = f": {server.error}" if server.error else ""
-    text = f"  {server.name}  down since {_clock(server.since)}{cause}"
+    text = f"  {server.name}  down since {_clock(server.since, now)}{cause}"
     return canvas.ink("red", fit(text, canvas.width))
 
 
-def _copy(copy: CopyNow, canvas: Canvas) -> str:
+def _copy(copy: CopyNow, now: float, canvas: Canvas) -> str:
     states = {
         Residency.READY: "in memory",
-        Residency.LOADING: f"loading, until about {_clock(copy.ready_at)}",
+        Residency.LOADING: f"loading, until about {_clock(copy.ready_at, now)}",
         Residency.UNLOADING: "being unloaded",
     }
     pinned = ", kept by an admin" if copy.pinned else ""
@@ -125,9 +125,9 @@ def _copy(copy: CopyNow, canvas: Canvas) -> str:
     return canvas.ink("yellow", fit(text, canvas.width)) if loading else fit(text, canvas.width)
 
 
-def _running(job: RunningNow, canvas: Canvas) -> str:
+def _running(job: RunningNow, now: float, canvas: Canvas) -> str:
     done = "" if job.fraction is None else f" {job.fraction:4.0%}"
-    until = "" if job.done_at is None else f", done at about {_clock(job.done_at)}"
+    until = "" if job.done_at is None else f", done at about {_clock(job.done_at, now)}"
     mark = ">" if canvas.plain else "▶"
     text = f"  {mark}{done} {job.job} {job.model} for {job.name}{until}"
     return canvas.ink("cyan", fit(text, canvas.width))
@@ -155,7 +155,7 @@ def _of_line(line: LineNow, now: float) -> str:
     if line.paused:
         said.append("paused")
     elif line.reason is not None:
-        said.append(sentence(line.reason))
+        said.append(sentence(line.reason, now=now))
     return ", ".join(said)
 
 
@@ -266,5 +266,6 @@ def _gb(size_mb: int) -> str:
     return f"{size_mb / 1024:.1f}"
 
 
-def _clock(moment: float) -> str:
-    return datetime.fromtimestamp(moment).astimezone().strftime("%H:%M:%S")
+def _clock(moment: float, now: float) -> str:
+    form = "%Y-%m-%d %H:%M:%S" if is_far(moment, now) else "%H:%M:%S"
+    return datetime.fromtimestamp(moment).astimezone().strftime(form)

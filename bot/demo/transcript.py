@@ -5,12 +5,13 @@ folder is named.
 """
 
 import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from bot.chat.api.base import ChatLimits, CommandHandler, Invocation, MessageRef
 from bot.chat.api.content import Content
-from bot.chat.texts import plain
+from bot.chat.texts import dated, plain
 from bot.platforms.web.content import split_command
 
 _CHAT = "you"
@@ -88,7 +89,7 @@ class Transcript:
     async def edit(self, ref: MessageRef, content: Content) -> None:
         """Print a message's new state, if it looks different from the previous one."""
         saved = [await self._save(ref, file.name, file.data) for file in content.files]
-        text = "\n".join([plain(content.body, local=True), *saved]).strip()
+        text = "\n".join([plain(dated(content.body, time.time()), local=True), *saved]).strip()
         if self._last.get(ref.message) == text:
             return
         self._last[ref.message] = text

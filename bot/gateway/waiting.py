@@ -1,5 +1,6 @@
 """What a waiting caller reads: place, reason and time, as values and as a line of English."""
 
+import time
 from datetime import UTC, datetime
 
 from pydantic import JsonValue
@@ -55,4 +56,5 @@ def moment(at: float) -> str:
 
 
 def _clock(at: float) -> str:
-    return f"{datetime.fromtimestamp(at, UTC):%H:%M:%S} UTC"
+    form = "%Y-%m-%d %H:%M:%S UTC" if reasons.is_far(at, time.time()) else "%H:%M:%S UTC"
+    return datetime.fromtimestamp(at, UTC).strftime(form)

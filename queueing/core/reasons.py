@@ -20,6 +20,8 @@ _OPEN_ENDED = frozenset(
     }
 )
 
+_HALF_A_DAY_S = 12 * 3600.0
+
 Words = tuple[str | float, ...]
 """A sentence in pieces: text, and the moments (UNIX seconds) it names."""
 
@@ -29,9 +31,14 @@ def words(reason: Reason) -> Words:
     return tuple(piece for piece in _WORDS[reason.why](reason) if piece != "")
 
 
-def sentence(reason: Reason) -> str:
+def sentence(reason: Reason, *, now: float) -> str:
     """Return the sentence for the log, with its moments in this machine's time."""
-    return "".join(_clock(p) if isinstance(p, float) else p for p in words(reason))
+    return "".join(_clock(p, now) if isinstance(p, float) else p for p in words(reason))
+
+
+def is_far(moment: float, now: float) -> bool:
+    """Return whether a time of day alone would not tell which day a moment belongs to."""
+    return abs(moment - now) >= _HALF_A_DAY_S
 
 
 def is_open_ended(reason: Reason | None) -> bool:
@@ -39,10 +46,10 @@ def is_open_ended(reason: Reason | None) -> bool:
     return reason is not None and reason.why in _OPEN_ENDED
 
 
-def _clock(moment: float) -> str:
+def _clock(moment: float, now: float) -> str:
     """Return the time of day in the machine's zone, with its offset: logs travel."""
     local = datetime.fromtimestamp(moment).astimezone()
-    return local.strftime("%H:%M:%S%z")
+    return local.strftime("%Y-%m-%d %H:%M:%S%z" if is_far(moment, now) else "%H:%M:%S%z")
 
 
 def _in_line(reason: Reason) -> Words:

@@ -37,6 +37,6 @@ class DeepLines:
             elif bound and waiting >= bound:
                 self._deep.add(model)
                 reason = plan.reasons.get(model)
-                why = f": {sentence(reason)}" if reason is not None else ""
+                why = f": {sentence(reason, now=world.now)}" if reason is not None else ""
                 log.warning("%d jobs wait for %s%s", waiting, model, why)
         self._touched = set()

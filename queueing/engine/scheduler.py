@@ -307,7 +307,7 @@ class Router:
             gist = _gist(reason)
             if reason.why is not Blocked.STARTING and self._logged.get(model) != gist:
                 self._logged[model] = gist
-                log.info("%s waits: %s", model, sentence(reason))
+                log.info("%s waits: %s", model, sentence(reason, now=self._clock.now()))
 
 
 def _without(line: Waiting, begun: int) -> Waiting:

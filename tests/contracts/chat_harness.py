@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from io import BytesIO
 from typing import Any, Protocol
 from uuid import uuid4
@@ -16,7 +17,7 @@ from aiohttp import WSServerHandshakeError
 from PIL import Image
 
 from bot.chat.api.base import ChatPlatform, CommandHandler, Invocation, MessageRef
-from bot.chat.api.content import Body, Button, Content
+from bot.chat.api.content import Body, Button, Content, Moment
 from bot.chat.api.errors import (
     ChatError,
     ChatGone,
@@ -27,7 +28,7 @@ from bot.chat.api.errors import (
     TooLarge,
 )
 from bot.chat.api.held import Held, always
-from bot.chat.records.chat_log import Entry, MemoryLog, TextPart
+from bot.chat.records.chat_log import Entry, MemoryLog, MomentPart, TextPart
 from bot.platforms.discord.platform import Discord
 from bot.platforms.web.platform import Web
 from queueing.core.errors import StoreError
@@ -111,6 +112,9 @@ class Stage(Protocol):
     async def reads(self, ref: MessageRef) -> str | None:
         """Return the words a person reads in a message; None where it is gone."""
 
+    async def tells_day(self, ref: MessageRef, at: float) -> bool:
+        """Return whether a message shows a moment with the day it belongs to."""
+
     async def files(self, ref: MessageRef) -> int:
         """Return how many files a message shows."""
 
@@ -176,6 +180,10 @@ class OnFake:
     async def reads(self, ref: MessageRef) -> str | None:
         message = self._chat.messages.get(ref.message)
         return None if message is None else message.text
+
+    async def tells_day(self, ref: MessageRef, at: float) -> bool:
+        moments = self._chat.messages[ref.message].contents[-1].body
+        return any(isinstance(part, Moment) and part.at == at for part in moments)
 
     async def files(self, ref: MessageRef) -> int:
         return len(self._chat.messages[ref.message].contents[-1].files)
@@ -271,6 +279,10 @@ class OnDiscord:
     async def reads(self, ref: MessageRef) -> str | None:
         message = self._fake.message(ref.message)
         return None if message is None else message.shown
+
+    async def tells_day(self, ref: MessageRef, at: float) -> bool:
+        shown = await self.reads(ref) or ""
+        return f"<t:{int(at)}:f>" in shown or f"<t:{int(at)}:R>" in shown
 
     async def files(self, ref: MessageRef) -> int:
         message = self._fake.message(ref.message)
@@ -375,6 +387,13 @@ class OnTelegram:
     async def reads(self, ref: MessageRef) -> str | None:
         message = self._fake.message(int(ref.chat), ref.message)
         return None if message is None else message.shown
+
+    async def tells_day(self, ref: MessageRef, at: float) -> bool:
+        message = self._fake.message(int(ref.chat), ref.message)
+        assert message is not None
+        day = f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}"  # for programs that know no moments
+        forms = [each.get("date_time_format", "") for each in message.entities]
+        return day in message.shown and any(set(form) & {"r", "d", "D"} for form in forms)
 
     async def files(self, ref: MessageRef) -> int:
         message = self._fake.message(int(ref.chat), ref.message)
@@ -481,6 +500,13 @@ class OnWeb:
         if entry is None or entry.shown is None:
             return None
         return "".join(part.text for part in entry.shown.body if isinstance(part, TextPart))
+
+    async def tells_day(self, ref: MessageRef, at: float) -> bool:
+        entry = await self._log.get(ref.chat, ref.message)
+        assert entry is not None
+        assert entry.shown is not None
+        # The page itself writes the date, because it knows what is today where its reader is.
+        return any(isinstance(part, MomentPart) and part.at == at for part in entry.shown.body)
 
     async def files(self, ref: MessageRef) -> int:
         entry = await self._log.get(ref.chat, ref.message)

@@ -1,6 +1,7 @@
 """What every chat platform promises, over its service's fake; and the chat the tests use, as one."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -10,7 +11,7 @@ import bot.platforms.telegram.updates as telegram_module
 from backends.media.metadata.kinds import mime_of
 from bot.chat.api.attachment_kinds import FILMED, SPOKEN, AttachmentKind
 from bot.chat.api.base import ChatPlatform, Invocation, MessageRef
-from bot.chat.api.content import Button
+from bot.chat.api.content import Button, Content, Moment
 from bot.chat.api.errors import (
     ChatError,
     ChatGone,
@@ -89,6 +90,18 @@ async def test_words_are_shown_as_they_are(stage: Stage, platform: ChatPlatform)
     shown = await stage.reads(ref)
     assert shown is not None
     assert shown.replace("\\", "") == literal.replace("\\", "")
+
+
+@pytest.mark.parametrize("hours", [20, 72, -20])
+@pytest.mark.parametrize("clock", [True, False])
+async def test_a_moment_of_another_day_is_shown_with_its_day(
+    stage: Stage, platform: ChatPlatform, hours: int, *, clock: bool
+) -> None:
+    """A server paused until the day after tomorrow would seem to come back this afternoon."""
+    at = float(int(time.time())) + hours * 3600
+    ref = await platform.send(stage.chat, words("⏳"))
+    await platform.edit(ref, Content(body=("until ", Moment(at, clock=clock))))
+    assert await stage.tells_day(ref, at)
 
 
 async def test_a_result_comes_as_an_edit_with_its_files(

@@ -3,6 +3,7 @@
 The servers are processes of their own and the queue speaks to them over sockets.
 """
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -67,7 +68,7 @@ async def waits_because(running: Installation, job: Job, why: Blocked) -> str:
     async def holds() -> bool:
         standing = (await running.queue.status.standings([job]))[job.id]
         if standing.reason is not None and standing.reason.why is why:
-            said.append(sentence(standing.reason))
+            said.append(sentence(standing.reason, now=time.time()))
         return bool(said)
 
     await until(holds)

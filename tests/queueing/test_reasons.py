@@ -8,11 +8,13 @@ import pytest
 from queueing.core.reasons import sentence, words
 from queueing.core.world import Blocked, Reason
 
+NOW = 1_790_000_000.0
+
 
 @pytest.mark.parametrize("why", list(Blocked))
 def test_every_reason_has_a_sentence_with_or_without_details(why: Blocked) -> None:
     """A waiting person would be told nothing, or shown the inside of the program."""
-    bare = sentence(Reason(why=why, model="flux"))
+    bare = sentence(Reason(why=why, model="flux"), now=NOW)
     full = sentence(
         Reason(
             why=why,
@@ -23,7 +25,8 @@ def test_every_reason_has_a_sentence_with_or_without_details(why: Blocked) -> No
             since=1_790_000_000.0,
             until=1_790_000_060.0,
             turn_at=1_790_000_070.0,
-        )
+        ),
+        now=NOW,
     )
     for text in (bare, full):
         assert text
@@ -37,15 +40,18 @@ def test_sentences_name_what_a_person_can_understand() -> None:
     loading = Reason(why=Blocked.LOADING, model="flux", host="gpu-1", until=1_790_000_060.0)
     assert words(loading) == ("loading flux on gpu-1", " until about ", 1_790_000_060.0)
     busy = Reason(why=Blocked.ROOM_BUSY, model="flux", host="gpu-1", other="sdxl")
-    assert sentence(busy) == "sdxl is busy on gpu-1"
-    assert sentence(replace(busy, ahead=0)) == "sdxl is busy on gpu-1 until its running job ends"
+    assert sentence(busy, now=NOW) == "sdxl is busy on gpu-1"
+    assert (
+        sentence(replace(busy, ahead=0), now=NOW)
+        == "sdxl is busy on gpu-1 until its running job ends"
+    )
     first = Reason(why=Blocked.OTHERS_FIRST, model="flux", host="gpu-1", other="sdxl", ahead=3)
-    assert sentence(first) == "3 requests for sdxl go first on gpu-1"
-    assert sentence(Reason(why=Blocked.PAUSED, model="flux")) == "paused by an admin"
+    assert sentence(first, now=NOW) == "3 requests for sdxl go first on gpu-1"
+    assert sentence(Reason(why=Blocked.PAUSED, model="flux"), now=NOW) == "paused by an admin"
     pinned = Reason(why=Blocked.PINNED, model="flux", host="gpu-1", other="sdxl")
-    assert sentence(pinned) == "an admin keeps sdxl in memory on gpu-1"
+    assert sentence(pinned, now=NOW) == "an admin keeps sdxl in memory on gpu-1"
     kept = "sdxl stays in memory on gpu-1, because its server can't unload it on request"
-    assert sentence(replace(pinned, why=Blocked.KEPT)) == kept
+    assert sentence(replace(pinned, why=Blocked.KEPT), now=NOW) == kept
 
 
 def test_the_log_names_moments_in_the_zone_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +61,9 @@ def test_the_log_names_moments_in_the_zone_of_the_machine(monkeypatch: pytest.Mo
     try:
         offline = Reason(why=Blocked.OFFLINE, model="flux", host="gpu-2", since=1_790_000_000.0)
         expected = "gpu-2 has been offline since 19:43:20+0530, and no other machine has flux"
-        assert sentence(offline) == expected
+        assert sentence(offline, now=NOW) == expected
+        dated = expected.replace("19:43", "2026-09-21 19:43")
+        assert sentence(offline, now=NOW + 20 * 3600) == dated
     finally:
         monkeypatch.undo()
         time.tzset()

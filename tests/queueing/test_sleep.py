@@ -116,7 +116,7 @@ def test_a_waiting_job_wakes_its_machine_and_is_promised_an_end() -> None:
         told = await standing(queue, job)
         assert why(told) is Blocked.WAKING
         assert told.reason is not None
-        assert "gpu-2 is waking, ready at about " in sentence(told.reason)
+        assert "gpu-2 is waking, ready at about " in sentence(told.reason, now=began)
         assert told.done_at == pytest.approx(began + 60 + 10 + 5, abs=3)
         done = await ended(queue, job)
         assert done.state is JobState.COMPLETED

@@ -16,12 +16,14 @@ class Moment:
 
     `spread_s` is about how far off it may be; `clock` requests the time of day alone, as within a
     sentence. `before` is the word a time of day needs and a countdown does not, such as "at ".
+    `day` requests the day beside the time of day, for a moment that is far off.
     """
 
     at: float
     spread_s: float = 0.0
     clock: bool = False
     before: str = ""
+    day: bool = False
 
 
 @dataclass(frozen=True, slots=True)

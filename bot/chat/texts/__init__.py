@@ -30,6 +30,7 @@ from bot.chat.texts import (
     spoken_de,
     spoken_en,
 )
+from queueing.core.reasons import is_far
 
 CATALOGUES: Mapping[str, Mapping[str, str]] = {
     "en": {
@@ -112,6 +113,24 @@ def plain(body: Body, *, local: bool = False) -> str:
     return "".join(_bare(part, local=local) for part in body)
 
 
+def dated(body: Body, now: float) -> Body:
+    """Return a body whose moments tell their day where the time of day alone would not do."""
+    return tuple(
+        replace(part, day=True) if isinstance(part, Moment) and is_far(part.at, now) else part
+        for part in body
+    )
+
+
+def clock(moment: Moment, *, local: bool = False) -> str:
+    """Return a moment's time of day, in UTC or `local` to this machine, and its day if it asks so.
+
+    The day is written the same way in every language.
+    """
+    at = datetime.fromtimestamp(moment.at, UTC).astimezone(None if local else UTC)
+    form = "%Y-%m-%d %H:%M" if moment.day else "%H:%M"
+    return moment.before + at.strftime(form) + ("" if local else " UTC")
+
+
 def give_or_take(spread_s: float) -> str:
     """Return how far off a moment may be, such as " ± 3 min", the same in every language."""
     if spread_s <= 0:
@@ -127,10 +146,8 @@ def bar_text(share: float) -> str:
 
 def _bare(part: Part, *, local: bool) -> str:
     match part:
-        case Moment(at, spread_s, _, before):
-            zone = None if local else UTC
-            clock = datetime.fromtimestamp(at, UTC).astimezone(zone).strftime("%H:%M")
-            return before + clock + ("" if local else " UTC") + give_or_take(spread_s)
+        case Moment(spread_s=spread_s):
+            return clock(part, local=local) + give_or_take(spread_s)
         case Bar(share):
             return bar_text(share)
         case Markdown(text) | Strong(text) | Typed(text):

@@ -7,6 +7,7 @@ the bot itself.
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -249,7 +250,7 @@ class InteractionReply:
     async def _send_first(
         self, content: Content, *, private: bool
     ) -> "discord.InteractionCallbackResponse[Any]":
-        message = outgoing(content)
+        message = outgoing(content, now=time.time())
         return await self._interaction.response.send_message(
             message.text,
             view=message.view or MISSING,
@@ -259,7 +260,7 @@ class InteractionReply:
         )
 
     async def _replace_thinking(self, content: Content) -> int:
-        message = outgoing(content)
+        message = outgoing(content, now=time.time())
         edited = await self._interaction.edit_original_response(
             content=message.text,
             attachments=message.files,
@@ -272,7 +273,7 @@ class InteractionReply:
         return edited.id
 
     async def _follow_up(self, content: Content, *, private: bool) -> int:
-        message = outgoing(content)
+        message = outgoing(content, now=time.time())
         sent = await self._interaction.followup.send(
             message.text,
             files=message.files,

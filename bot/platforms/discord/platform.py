@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import logging
 import secrets
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -293,7 +294,7 @@ def restart_pauses_s() -> Iterator[float]:
 async def _post(
     channel: discord.PartialMessageable, content: Content, reply_to: MessageRef | None, nonce: str
 ) -> discord.Message:
-    message = outgoing(content)
+    message = outgoing(content, now=time.time())
     quoting: dict[str, Any] = {}
     if reply_to is not None:
         quoting["reference"] = discord.MessageReference(
@@ -311,7 +312,7 @@ async def _post(
 
 
 async def _show(message: discord.PartialMessage, content: Content) -> None:
-    shown = outgoing(content)
+    shown = outgoing(content, now=time.time())
     await message.edit(
         content=shown.text,
         attachments=shown.files,

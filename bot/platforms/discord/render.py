@@ -6,7 +6,7 @@ Never lets a person's words become a mention, a link or formatting.
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import discord
@@ -23,7 +23,7 @@ from bot.chat.api.content import (
     Strong,
     Typed,
 )
-from bot.chat.texts import bar_text, give_or_take
+from bot.chat.texts import bar_text, dated, give_or_take
 from bot.chat.texts.split import utf16_length
 from queueing.core.requests import File
 
@@ -63,8 +63,9 @@ class OutgoingDiscord:
     mentions: discord.AllowedMentions
 
 
-def outgoing(content: Content) -> OutgoingDiscord:
+def outgoing(content: Content, *, now: float) -> OutgoingDiscord:
     """Return the content as one message. Needs a running event loop, as `discord.ui.View` does."""
+    content = replace(content, body=dated(content.body, now))
     return OutgoingDiscord(
         text=text_of(content),
         files=[_upload(file, spoiler=content.spoiler) for file in content.files],
@@ -102,8 +103,9 @@ def fit(body: Body, most: int) -> str:
 
 def _shown(part: Part) -> str:
     match part:
-        case Moment(at, spread_s, clock):
-            return f"<t:{int(at)}:{'t' if clock else 'R'}>{give_or_take(spread_s)}"
+        case Moment(at, spread_s, clock, day=day):
+            form = ("f" if day else "t") if clock else "R"
+            return f"<t:{int(at)}:{form}>{give_or_take(spread_s)}"
         case Markdown(text):
             closing = "\n" + _FENCE if text.count(_FENCE) % 2 else ""
             return _UNSENDABLE.sub("", text) + closing

@@ -6,6 +6,7 @@ nothing of what a command does.
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -307,7 +308,7 @@ def _alert(content: Content) -> str | None:
     """Return the words that fit into an alert, None for content that needs a message."""
     if content.files or content.buttons:
         return None
-    text = outgoing(content, group=False).text
+    text = outgoing(content, group=False, now=time.time()).text
     return text if 0 < utf16_length(text) <= ALERT_MOST else None
 
 

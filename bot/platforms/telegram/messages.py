@@ -3,6 +3,7 @@
 Raises the library's errors; the caller decides what they mean.
 """
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -96,13 +97,13 @@ async def _formatted(
     most: int | None = None,
 ) -> T:
     """Send with formatting; if Telegram refuses it, without: a refusal changes nothing."""
-    message = outgoing(content, group=place.group, most=most)
+    message = outgoing(content, group=place.group, now=time.time(), most=most)
     try:
         return await send(message)
     except BadRequest as error:
         if not (message.entities and says(error, BAD_ENTITIES)):
             raise
-        bare = outgoing(content, group=place.group, most=most, formatted=False)
+        bare = outgoing(content, group=place.group, now=time.time(), most=most, formatted=False)
         return await send(bare)
 
 

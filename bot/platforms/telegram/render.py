@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from telegram import ForceReply, InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity, User
 
 from bot.chat.api.content import Bar, Body, Button, Content, Markdown, Moment, Part, Strong, Typed
-from bot.chat.texts import bar_text, give_or_take
+from bot.chat.texts import bar_text, clock, dated, give_or_take
 from bot.chat.texts.split import utf16_length
 from bot.platforms.telegram.markdown import styled
 from bot.platforms.telegram.spans import Span, SpanKind, Styled, head, join
@@ -55,7 +55,7 @@ class OutgoingTelegram:
 
 
 def outgoing(
-    content: Content, *, group: bool, most: int | None = None, formatted: bool = True
+    content: Content, *, group: bool, now: float, most: int | None = None, formatted: bool = True
 ) -> OutgoingTelegram:
     """Return the content as one message of at most `most` UTF-16 units.
 
@@ -66,7 +66,7 @@ def outgoing(
     notifies anyway.
     """
     room = most or (CAPTION_MOST if content.files else TEXT_MOST)
-    shown = fit(content.body, room, formatted=formatted)
+    shown = fit(dated(content.body, now), room, formatted=formatted)
     if formatted and group and content.mention and content.mention.isdecimal():
         shown = _mentioning(shown, content.mention)
     return OutgoingTelegram(
@@ -136,10 +136,9 @@ def _moment(moment: Moment) -> Styled:
 
     Clients keep "in 4 minutes" up to date themselves.
     """
-    at = moment.at
-    words = moment.before + datetime.fromtimestamp(at, UTC).strftime("%H:%M UTC")
-    form = "t" if moment.clock else "r"
-    span = Span(start=0, end=len(words), kind=SpanKind.MOMENT, value=form, at=at)
+    words = clock(moment)
+    form = ("wdt" if moment.day else "t") if moment.clock else "r"
+    span = Span(start=0, end=len(words), kind=SpanKind.MOMENT, value=form, at=moment.at)
     return Styled(text=words, spans=(span,))
 
 

@@ -175,6 +175,13 @@ def text(shown: TopState | None = None, **canvas: Any) -> str:
     return "\n".join(picture(shown or state(), Canvas(**canvas)))
 
 
+def test_a_moment_of_another_day_is_shown_with_its_day() -> None:
+    """A server that went yesterday would seem to have gone an hour ago."""
+    away = replace(state().now.hosts[0].servers[0], up=False, since=AT - 20 * 3600)
+    assert re.search(r"down since \d{4}-\d\d-\d\d \d\d:", text(state(servers=(away,)), width=100))
+    assert re.search(r"down since \d\d:", text(width=100))
+
+
 def test_it_says_what_is_there() -> None:
     """An operator would have to open the page after all."""
     shown = text(width=100)

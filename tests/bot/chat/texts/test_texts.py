@@ -14,7 +14,7 @@ from bot.chat.api.table import Topic
 from bot.chat.commands.edit_forms import EDIT_FIELDS
 from bot.chat.commands.registry import COMMANDS
 from bot.chat.commands.settings import COMMAND as SETTINGS
-from bot.chat.texts import CATALOGUES, DEFAULT_LANGUAGE, describe, language_of, plain, say
+from bot.chat.texts import CATALOGUES, DEFAULT_LANGUAGE, dated, describe, language_of, plain, say
 from bot.chat.texts.status import because, gigabytes, running, waiting
 from queueing.core.jobs import JobState, stand_in
 from queueing.core.problems import What
@@ -120,6 +120,18 @@ def test_moments_and_answers_stay_whole() -> None:
     body = say("en", "status.ready_at", moment=Moment(3600.0))
     assert body == (" · ready ", Moment(3600.0, before="at "))
     assert plain((*body, Markdown(" *x*"))) == " · ready at 01:00 UTC *x*"
+
+
+@pytest.mark.parametrize(
+    ("hours", "day"), [(1, ""), (11, ""), (20, "2027-01-16 "), (72, "2027-01-18 ")]
+)
+def test_a_time_of_day_that_is_far_off_comes_with_its_day(hours: int, day: str) -> None:
+    """In a terminal, "until 14:00" would be read as today's although it is the day after."""
+    now = 1_800_000_000.0
+    body = dated(say("en", "status.ready_at", moment=Moment(now + hours * 3600)), now)
+    assert plain(body).startswith(f" · ready at {day}")
+    assert plain(body).endswith(":00 UTC")
+    assert len(plain(body)) == len(" · ready at 00:00 UTC") + len(day)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,12 @@ async def test_an_answer_is_a_reply_that_is_edited_into_a_picture() -> None:
         assert message.file.photo
         await chat.edit(ref, says("x" * 4000))
         assert message.buttons == []
-        assert message.history == ["⏳ #3 03:33 UTC", "🎨 drawing", "done", "x" * 1023 + "…"]
+        assert message.history == [
+            "⏳ #3 2033-05-18 03:33 UTC",
+            "🎨 drawing",
+            "done",
+            "x" * 1023 + "…",
+        ]
 
 
 async def test_the_same_edit_twice_changes_nothing_and_is_no_failure() -> None:

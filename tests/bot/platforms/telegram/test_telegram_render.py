@@ -22,11 +22,12 @@ from bot.platforms.telegram.render import (
 )
 from queueing.core.requests import File
 
+NOW = 1_700_000_000.0
 Said = list[tuple[str, str]]
 
 
 def shown(*parts: Part, **more: Any) -> OutgoingTelegram:
-    return outgoing(Content(body=parts, **more), group=False)
+    return outgoing(Content(body=parts, **more), group=False, now=NOW)
 
 
 def stretches(message: OutgoingTelegram) -> Said:
@@ -156,7 +157,7 @@ def test_nothing_that_is_cut_or_bare_mentions_anybody(
     """A mention could appear where a long answer is cut, or sent without its formatting."""
     for part in (text, Markdown(text)):
         content = Content(body=(part, " ▌"))
-        message = outgoing(content, group=False, most=most, formatted=formatted)
+        message = outgoing(content, group=False, now=NOW, most=most, formatted=formatted)
         assert found_by_telegram(message) == []
         assert formatted or message.entities == []
 
@@ -193,22 +194,22 @@ def test_a_moment_in_a_sentence_is_a_time_of_day_and_one_that_is_not_sure_says_s
 def test_the_mentioned_person_is_notified_in_a_group_only() -> None:
     """A ping in a group would notify no one, or the wrong text would be a link."""
     content = Content(body=("Ready: your picture",), mention="7")
-    [entity] = outgoing(content, group=True).entities
+    [entity] = outgoing(content, group=True, now=NOW).entities
     assert (entity.type, entity.offset, entity.length) == ("text_mention", 0, 6)
     assert entity.user is not None
     assert entity.user.id == 7
-    assert outgoing(content, group=False).entities == []
+    assert outgoing(content, group=False, now=NOW).entities == []
     anonymous = Content(body=("Ready",), mention="anonymous-5")
-    assert outgoing(anonymous, group=True).entities == []
+    assert outgoing(anonymous, group=True, now=NOW).entities == []
 
 
 def test_the_longest_part_gives_way() -> None:
     """A long prompt would hide where a job stands, or a message be refused as too long."""
-    message = shown("⏳ #3 · ", "🐈" * 5000, " · ready ", Moment(0))
+    message = shown("⏳ #3 · ", "🐈" * 5000, " · ready ", Moment(NOW))
     assert utf16_length(message.text) <= TEXT_MOST
     assert utf16_length(message.text) >= TEXT_MOST - 1
     assert message.text.startswith("⏳ #3 · 🐈")
-    assert message.text.endswith("…" + " · ready 00:00 UTC")
+    assert message.text.endswith("…" + " · ready 22:13 UTC")
     file = File(name="a.txt", mime="text/plain", data=b"a")
     assert utf16_length(shown("🐈" * 5000, files=(file,)).text) <= CAPTION_MOST
 
@@ -228,7 +229,7 @@ _MARKS = st.text(alphabet="ab \n*_~`[]()!#>\\@🐈-1.:/ht", max_size=120)
 @example([Markdown("*a **b* c**")], False)
 def test_whatever_is_written_telegram_takes_it(parts: list[Part], group: bool) -> None:
     """An answer that is valid for no one would keep a result from being delivered."""
-    message = outgoing(Content(body=tuple(parts), mention="7"), group=group)
+    message = outgoing(Content(body=tuple(parts), mention="7"), group=group, now=NOW)
     assert utf16_length(message.text) <= TEXT_MOST
     assert len(message.entities) <= ENTITIES_MOST
     _check_entities(message)
@@ -237,7 +238,7 @@ def test_whatever_is_written_telegram_takes_it(parts: list[Part], group: bool) -
 @given(st.lists(_MARKS.map(Markdown), min_size=1, max_size=3), st.integers(1, 60))
 def test_a_cut_text_is_whole(parts: list[Part], most: int) -> None:
     """Cutting a formatted answer would leave a stray entity or half a character."""
-    message = outgoing(Content(body=tuple(parts)), group=False, most=most)
+    message = outgoing(Content(body=tuple(parts)), group=False, now=NOW, most=most)
     assert utf16_length(message.text) <= most
     _check_entities(message)
 
