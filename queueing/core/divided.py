@@ -35,3 +35,8 @@ def divided(size_mb: int, parts_of: Mapping[str, float]) -> Shares:
 def whole_mb(held: Mapping[str, int], parts_of: Mapping[str, float]) -> int:
     """Return the size at which each host's part is at least what the model holds there."""
     return max(ceil(mb / parts_of[host]) for host, mb in held.items())
+
+
+def together(hosts: Sequence[str]) -> str:
+    """Name all hosts that one copy lies on, for people."""
+    return " + ".join(hosts)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from math import inf
 
+from queueing.core.divided import together
 from queueing.core.world import Blocked, Reason, Residency
 from queueing.planning.board import Board
 from queueing.planning.board_states import BackendState, CopyState, HostState, ModelState
@@ -59,7 +60,7 @@ def _reason(board: Board, model: ModelState, keeping: Collection[str]) -> Reason
         return Reason(
             why=Blocked.LOADING,
             model=name,
-            host=first.backend.view.host,
+            host=together([host.view.name for host in first.hosts]),
             until=first.view.ready_at,
         )
     return _why_not_loaded(board, model, keeping)
@@ -79,12 +80,12 @@ def _why_not_started(board: Board, model: ModelState, ready: Sequence[CopyState]
     copy = min(ready, key=lambda copy: (late[id(copy)], copy.running, copy.backend.order))
     if late[id(copy)]:
         return _too_late(board, name, [copy.backend])
-    backend = copy.backend
-    host = backend.view.host
+    backend, host = copy.backend, copy.hosts[0].view.name
     if backend.alone or backend.waits_for is not None:
         return Reason(why=Blocked.SUSPECT, model=name, host=host, other=_runner(backend))
     if copy.free and copy.gate is not None:
-        return _plain(Blocked.GATED, name, host, copy.gate.model)
+        gated = next((card for card in copy.hosts if card.reservation is copy.gate), copy.hosts[0])
+        return _plain(Blocked.GATED, name, gated.view.name, copy.gate.model)
     if copy.running == 0 and backend.occupied:
         for card in copy.hosts:
             if card.loading is not None and card.loading.backend is backend:
@@ -164,7 +165,9 @@ def _why_resting(board: Board, name: str, up: Sequence[BackendState]) -> Reason:
         for host in backend.hosts
         if (reason := why_rests(host.view, board.now, name)) is not None
     ]
-    paused = Reason(why=Blocked.PAUSED, model=name, host=up[0].view.host)
+    cards = (host.view for backend in up for host in backend.hosts)
+    stopped = next((view.name for view in cards if view.paused), up[0].view.host)
+    paused = Reason(why=Blocked.PAUSED, model=name, host=stopped)
     return min(rests, key=lambda reason: reason.until or inf, default=paused)
 
 
@@ -175,7 +178,7 @@ def _why_no_room(
     name = model.view.name
     able, kept = _able(model, usable, keeping)
     if not able:
-        return _never(name, usable[0].view.host, kept)
+        return _never(model, usable[0]) if kept is None else _stays(model, *kept)
     backend = _soonest(model, able)
     if backend is None:
         first = next(host for host in _cards(model, able[0]) if host.reservation is not None)
@@ -201,9 +204,10 @@ def _cards(model: ModelState, backend: BackendState) -> Sequence[HostState]:
 
 def _able(
     model: ModelState, usable: Sequence[BackendState], keeping: Collection[str]
-) -> tuple[Sequence[BackendState], CopyState | None]:
+) -> tuple[Sequence[BackendState], tuple[BackendState, CopyState] | None]:
     """Return where there will be space once others have left, and a copy that stays elsewhere."""
-    needed_mb, able, kept = model.view.vram_mb, [], None
+    needed_mb, able = model.view.vram_mb, []
+    kept: tuple[BackendState, CopyState] | None = None
     for backend in usable:
         if model.view.shares:
             lacks, may_stay = _over_cards(model, backend, keeping)
@@ -216,7 +220,8 @@ def _able(
         stays = kept_out_by(model, backend) if may_stay else None
         if stays is None:
             able.append(backend)
-        kept = kept or stays
+        elif kept is None:
+            kept = backend, stays
     return able, kept
 
 
@@ -229,12 +234,19 @@ def _over_cards(
     return lacks, any(host.name in keeping for host, _ in needs)
 
 
-def _never(name: str, host: str, kept: CopyState | None) -> Reason:
-    """Return why there will be no space, however long others are waited for."""
-    if kept is None:
-        return _plain(Blocked.NO_ROOM, name, host)
+def _never(model: ModelState, backend: BackendState) -> Reason:
+    """Return on which card other programs hold what the model needs."""
+    needs = [(host.view, mb) for host, mb in model.needs(backend)]
+    full = next((view.name for view, mb in needs if view.usable_mb < mb), needs[0][0].name)
+    return _plain(Blocked.NO_ROOM, model.view.name, full)
+
+
+def _stays(model: ModelState, backend: BackendState, kept: CopyState) -> Reason:
+    """Return which copy stays where the model would have to lie, on a card that lacks room."""
+    shared = [(host, mb) for host, mb in model.needs(backend) if host in kept.hosts]
+    full = (host for host, mb in shared if lacking_mb(host, mb) > 0)
     why = Blocked.PINNED if kept.view.pinned else Blocked.KEPT
-    return _plain(why, name, kept.backend.view.host, kept.view.model)
+    return _plain(why, model.view.name, next(full, shared[0][0]).view.name, kept.view.model)
 
 
 def _soonest(model: ModelState, able: Sequence[BackendState]) -> BackendState | None:

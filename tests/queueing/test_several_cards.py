@@ -1,10 +1,22 @@
 """Models that span the cards of a machine, beside servers that have one of them; whole random days."""
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queueing.core.divided import divided, parts, whole_mb
-from queueing.core.world import BackendView, Blocked, HostView, ModelView, Residency
+from queueing.core.world import (
+    BackendView,
+    Blocked,
+    Copy,
+    HostView,
+    ModelView,
+    Quiet,
+    Reason,
+    Residency,
+)
 from queueing.planning import plan
 from tests.queueing.replay import Arrival, Trace, TraceModel, simulate
 from tests.queueing.worlds import GB, NOW, copy, jobs, line, model, world
@@ -141,6 +153,7 @@ def waiting(name: str, *, on: str, vram_mb: int) -> ModelView:
     return model(name, line(jobs(name, 1)), on=(on,), vram_mb=vram_mb, shares=shares)
 
 
+WHOLE = divided(16 * GB, parts(BOTH, ()))
 SERVERS = (server("one0", "box/0"), server("one1", "box/1"), server("both", *BOTH))
 
 
@@ -226,6 +239,54 @@ def test_what_is_too_large_for_its_part_of_one_card_says_what_it_waits_for() -> 
     reason = plan(here).reasons["w"]
 
     assert (reason.why, reason.host, reason.other) == (Blocked.ROOM_BUSY, "box/1", "p")
+
+
+def why_waits(*others: Copy, **first: object) -> Reason:
+    """Return why a model for both cards waits beside these copies; the second card is as said."""
+    second = HostView(name="box/1", **{"usable_mb": 16 * GB, "budget_mb": 16 * GB} | first)
+    here = world(
+        waiting("w", on="both", vram_mb=16 * GB),
+        copies=others,
+        hosts=(*cards("box/0"), second),
+        backends=tuple(replace(each, paused=each.name == "both" and second.paused) for each in SERVERS),
+        now=NOW,
+    )
+    return plan(here).reasons["w"]
+
+
+@pytest.mark.parametrize(
+    ("second", "why"),
+    [
+        ({"paused": True}, Blocked.PAUSED),
+        ({"usable_mb": 4 * GB}, Blocked.NO_ROOM),
+        ({"yields_since": NOW - 9}, Blocked.YIELDING),
+        ({"quiet": (Quiet(begins_at=NOW - 9, ends_at=NOW + 900),)}, Blocked.QUIET),
+        ({"quiet": (Quiet(begins_at=NOW + 40, ends_at=NOW + 900),)}, Blocked.QUIET_SOON),
+        ({"waking_until": NOW + 60}, Blocked.WAKING),
+    ],
+)
+def test_the_card_that_keeps_a_model_waiting_is_named(second: object, why: Blocked) -> None:
+    """An admin would resume, or empty, the card that has long been free."""
+    reason = why_waits(**second)  # type: ignore[arg-type]
+
+    assert (reason.why, reason.host) == (why, "box/1")
+
+
+def test_a_copy_that_stays_is_told_with_the_card_on_which_it_is_in_the_way() -> None:
+    """People would read of a card that has room for both."""
+    shares = (("box/0", 2 * GB), ("box/1", 10 * GB))
+    kept = copy("k", "both", vram_mb=12 * GB, shares=shares, pinned=True)
+    reason = why_waits(kept)
+
+    assert (reason.why, reason.host, reason.other) == (Blocked.PINNED, "box/1", "k")
+
+
+def test_a_load_is_told_with_all_its_cards() -> None:
+    """A large model would seem to be squeezed into one card."""
+    loading = copy("w", "both", residency=Residency.LOADING, vram_mb=16 * GB, shares=WHOLE)
+    reason = why_waits(loading)
+
+    assert (reason.why, reason.host) == (Blocked.LOADING, "box/0 + box/1")
 
 
 @given(

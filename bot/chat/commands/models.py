@@ -7,6 +7,7 @@ from bot.chat.commands.context import Call, Context, reply
 from bot.chat.texts import join, word
 from bot.chat.texts.status import RESTS, because, duration, gigabytes
 from queueing.core.catalog import ModelSpec
+from queueing.core.divided import together
 from queueing.core.requests import Capability
 from queueing.core.standings import ModelStatus, Readiness
 from queueing.core.world import Residency
@@ -64,12 +65,12 @@ def _place(call: Call, model: ModelStatus) -> str:
     ready = [copy for copy in model.copies if copy.residency is Residency.READY]
     loading = [copy for copy in model.copies if copy.residency is Residency.LOADING]
     if ready:
-        hosts = ", ".join(dict.fromkeys(host for copy in ready for host in copy.hosts))
+        hosts = ", ".join(dict.fromkeys(together(copy.hosts) for copy in ready))
         words = word(call.language, "models.in_memory", hosts=hosts)
         pinned = any(copy.pinned for copy in ready)
         return f"{words} ({word(call.language, 'models.pinned')})" if pinned else words
     if loading:
-        hosts = ", ".join(dict.fromkeys(host for copy in loading for host in copy.hosts))
+        hosts = ", ".join(dict.fromkeys(together(copy.hosts) for copy in loading))
         return word(call.language, "models.loading", hosts=hosts)
     needed = model.readiness is Readiness.NEEDS_LOADING
     return word(call.language, "models.needs_loading" if needed else "models.not_loaded")
