@@ -248,7 +248,9 @@ def why_waits(*others: Copy, **first: object) -> Reason:
         waiting("w", on="both", vram_mb=16 * GB),
         copies=others,
         hosts=(*cards("box/0"), second),
-        backends=tuple(replace(each, paused=each.name == "both" and second.paused) for each in SERVERS),
+        backends=tuple(
+            replace(each, paused=each.name == "both" and second.paused) for each in SERVERS
+        ),
         now=NOW,
     )
     return plan(here).reasons["w"]
