@@ -10,7 +10,7 @@ from math import inf
 from queueing.core.divided import together
 from queueing.core.world import Blocked, Reason, Residency
 from queueing.planning.board import Board
-from queueing.planning.board_states import BackendState, CopyState, HostState, ModelState
+from queueing.planning.board_states import BackendState, CopyState, Gate, HostState, ModelState
 from queueing.planning.leaving import lacking_mb
 from queueing.planning.rests import next_quiet, why_rests
 from queueing.planning.space import candidates, kept_out_by
@@ -84,14 +84,23 @@ def _why_not_started(board: Board, model: ModelState, ready: Sequence[CopyState]
     if backend.alone or backend.waits_for is not None:
         return Reason(why=Blocked.SUSPECT, model=name, host=host, other=_runner(backend))
     if copy.free and copy.gate is not None:
-        gated = next((card for card in copy.hosts if card.reservation is copy.gate), copy.hosts[0])
-        return _plain(Blocked.GATED, name, gated.view.name, copy.gate.model)
+        return _plain(Blocked.GATED, name, _emptied(copy, copy.gate), copy.gate.model)
     if copy.running == 0 and backend.occupied:
         for card in copy.hosts:
             if card.loading is not None and card.loading.backend is backend:
                 return _loader_busy(name, card)
         return _plain(Blocked.ROOM_BUSY, name, host, _runner(backend))
     return _plain(Blocked.IN_LINE, name, host)
+
+
+def _emptied(copy: CopyState, gate: Gate) -> str:
+    """Return the card of a copy that is kept for what it makes room for."""
+    kept = [card.view.name for card in copy.hosts if _is_kept(card, gate.model)]
+    return kept[0] if kept else copy.hosts[0].view.name
+
+
+def _is_kept(card: HostState, model: str) -> bool:
+    return card.reservation is not None and card.reservation.model == model
 
 
 def _has_time(board: Board, copy: CopyState) -> bool:

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queueing.core.divided import divided, parts, whole_mb
+from queueing.core.quiet_hours import Quiet
 from queueing.core.world import (
     BackendView,
     Blocked,
     Copy,
     HostView,
     ModelView,
-    Quiet,
     Reason,
     Residency,
 )
@@ -241,16 +241,17 @@ def test_what_is_too_large_for_its_part_of_one_card_says_what_it_waits_for() -> 
     assert (reason.why, reason.host, reason.other) == (Blocked.ROOM_BUSY, "box/1", "p")
 
 
-def why_waits(*others: Copy, **first: object) -> Reason:
-    """Return why a model for both cards waits beside these copies; the second card is as said."""
-    second = HostView(name="box/1", **{"usable_mb": 16 * GB, "budget_mb": 16 * GB} | first)
+OTHER = HostView(name="box/1", usable_mb=16 * GB, budget_mb=16 * GB)
+
+
+def why_waits(*others: Copy, second: HostView = OTHER) -> Reason:
+    """Return why a model for both cards waits beside these copies."""
+    stopped = replace(SERVERS[2], paused=second.paused)
     here = world(
         waiting("w", on="both", vram_mb=16 * GB),
         copies=others,
         hosts=(*cards("box/0"), second),
-        backends=tuple(
-            replace(each, paused=each.name == "both" and second.paused) for each in SERVERS
-        ),
+        backends=(*SERVERS[:2], stopped),
         now=NOW,
     )
     return plan(here).reasons["w"]
@@ -259,17 +260,17 @@ def why_waits(*others: Copy, **first: object) -> Reason:
 @pytest.mark.parametrize(
     ("second", "why"),
     [
-        ({"paused": True}, Blocked.PAUSED),
-        ({"usable_mb": 4 * GB}, Blocked.NO_ROOM),
-        ({"yields_since": NOW - 9}, Blocked.YIELDING),
-        ({"quiet": (Quiet(begins_at=NOW - 9, ends_at=NOW + 900),)}, Blocked.QUIET),
-        ({"quiet": (Quiet(begins_at=NOW + 40, ends_at=NOW + 900),)}, Blocked.QUIET_SOON),
-        ({"waking_until": NOW + 60}, Blocked.WAKING),
+        (replace(OTHER, paused=True), Blocked.PAUSED),
+        (replace(OTHER, usable_mb=4 * GB), Blocked.NO_ROOM),
+        (replace(OTHER, yields_since=NOW - 9), Blocked.YIELDING),
+        (replace(OTHER, quiet=(Quiet(NOW - 9, NOW + 900),)), Blocked.QUIET),
+        (replace(OTHER, quiet=(Quiet(NOW + 40, NOW + 900),)), Blocked.QUIET_SOON),
+        (replace(OTHER, waking_until=NOW + 60), Blocked.WAKING),
     ],
 )
-def test_the_card_that_keeps_a_model_waiting_is_named(second: object, why: Blocked) -> None:
+def test_the_card_that_keeps_a_model_waiting_is_named(second: HostView, why: Blocked) -> None:
     """An admin would resume, or empty, the card that has long been free."""
-    reason = why_waits(**second)  # type: ignore[arg-type]
+    reason = why_waits(second=second)
 
     assert (reason.why, reason.host) == (why, "box/1")
 
