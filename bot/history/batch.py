@@ -46,7 +46,8 @@ class HistoryBatch:
             of_model = replace(of_model, loads=1, load_s=event.seconds)
             of_host = replace(of_host, loads=1, load_s=event.seconds)
         self._add_model(BucketKey(minute, event.model), of_model)
-        self._add_host(BucketKey(minute, event.host), of_host)
+        for host in event.hosts:
+            self._add_host(BucketKey(minute, host), of_host)
 
     def follow(
         self, host: str, segments: Sequence[Segment], minutes: Mapping[int, HostBucket]

@@ -1,6 +1,6 @@
 """Counts jobs and attempts by the queue's events; called for each, so it does little."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bot.chat.api.origin import origin_in
 from bot.metrics.busy_hosts import BusyHosts
@@ -27,15 +27,15 @@ class JobCounts:
         instruments: Instruments,
         busy: BusyHosts,
         clock: Clock,
-        host_of: Callable[[], Mapping[str, str]],
+        hosts_of: Callable[[Job], Sequence[str]],
         promises: Mapping[int, Promised],
     ) -> None:
         self._instruments = instruments
         self._busy = busy
         self._clock = clock
-        self._host_of = host_of
+        self._hosts_of = hosts_of
         self._promises = promises
-        self._running: dict[int, str] = {}  # the host of each running job
+        self._running: dict[int, Sequence[str]] = {}  # the hosts of each running job
         self._silent: dict[int, Job] = {}  # those that have not said a word yet
 
     def found(self, jobs: Iterable[Job]) -> None:
@@ -81,16 +81,17 @@ class JobCounts:
         self._instruments.estimate_error(job.lane).observe(abs(ended_at - told.done_at))
 
     def _begin(self, job: Job) -> None:
-        host = self._host_of().get(job.backend or "", "")
-        self._running[job.id] = host
+        hosts = self._running[job.id] = self._hosts_of(job)
         self._silent[job.id] = job
-        self._busy.begin(host)
+        for host in hosts:
+            self._busy.begin(host)
 
     def _end(self, job: Job, event: JobEvent) -> None:
-        host = self._running.pop(job.id, None)
+        hosts = self._running.pop(job.id, None)
         self._silent.pop(job.id, None)
-        if host is not None:
-            self._busy.end(host)
+        if hosts is not None:
+            for host in hosts:
+                self._busy.end(host)
             self._instruments.attempts(_ENDED[event]).inc()
 
     def _spoken(self, job: Job) -> None:

@@ -1,4 +1,4 @@
-"""Counts loads and what leaves for them, by the queue's events."""
+"""Counts loads and what leaves for them, by the queue's events; each once, at its first card."""
 
 from bot.metrics.instruments import Instruments
 from queueing.core.events import CopyLeft, Event, LoadEnded
@@ -16,12 +16,12 @@ class LoadCounts:
             self._ended(event)
         elif isinstance(event, CopyLeft):
             counter = self._instruments.evictions
-            counter(event.model, event.host, event.why.value).inc()
+            counter(event.model, event.hosts[0], event.why.value).inc()
 
     def _ended(self, load: LoadEnded) -> None:
         instruments = self._instruments
         if load.failed:
-            instruments.load_failures(load.model, load.host).inc()
+            instruments.load_failures(load.model, load.hosts[0]).inc()
             return
-        instruments.loads(load.model, load.host, load.cause.value).inc()
+        instruments.loads(load.model, load.hosts[0], load.cause.value).inc()
         instruments.load(load.model).observe(load.seconds)

@@ -33,7 +33,7 @@ class Meters:
             self.instruments,
             busy,
             clock,
-            lambda: queue.models.offer.catalog.host_of,
+            lambda job: queue.models.offer.catalog.cards_of(job.model, job.backend or ""),
             queue.promises.given,
         )
         counts.found(await queue.jobs.open_jobs())

@@ -225,6 +225,12 @@ class Catalog:
         chosen = None if model.gpus is None else [f"{machine}/{card}" for card in model.gpus]
         return parts(hosts, self.backends[backend].split, chosen, model.split)
 
+    def cards_of(self, model: str, backend: str) -> tuple[str, ...]:
+        """Return the hosts that a model lies on at a backend; none for an unknown backend."""
+        if not self.has_cards or len(self.hosts_of.get(backend, ())) < 2:
+            return self.hosts_of.get(backend, ())
+        return tuple(self.parts_of(self.spec_of(model), backend))
+
     def fits(self, model: ModelSpec, backend: str) -> bool:
         """Return whether a model of known size fits on a backend's hosts if they are empty."""
         shares = divided(model.vram_mb or 0, self.parts_of(model, backend))

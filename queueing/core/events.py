@@ -89,11 +89,14 @@ class LoadCause(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoadEnded:
-    """A load has ended after so many seconds, what had to leave first included."""
+    """A load has ended after so many seconds, what had to leave first included.
+
+    `hosts` are those that the copy lies on: several where it spans cards.
+    """
 
     model: str
     backend: str
-    host: str
+    hosts: tuple[str, ...]
     cause: LoadCause
     seconds: float
     failed: bool = False
@@ -101,11 +104,11 @@ class LoadEnded:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CopyLeft:
-    """A server has unloaded a copy, for the reason `why`."""
+    """A server has unloaded a copy, which lay on these hosts, for the reason `why`."""
 
     model: str
     backend: str
-    host: str
+    hosts: tuple[str, ...]
     why: Leaving
 
 

@@ -119,11 +119,10 @@ class Loader:
     def _publish_end(
         self, load: Load, cause: LoadCause, seconds: float, *, failed: bool = False
     ) -> None:
-        host = self._fleet.catalog.host_of[load.backend]
         ended = LoadEnded(
             model=load.model,
             backend=load.backend,
-            host=host,
+            hosts=self._fleet.catalog.cards_of(load.model, load.backend),
             cause=cause,
             seconds=seconds,
             failed=failed,
@@ -285,8 +284,8 @@ class Loader:
                 self._fleet.gone(other.model, other.backend)
 
     def _publish_left(self, copy: Copy, why: Leaving) -> None:
-        host = self._fleet.catalog.host_of[copy.backend]
-        left = CopyLeft(model=copy.model, backend=copy.backend, host=host, why=why)
+        hosts = self._fleet.hosts_of(copy)
+        left = CopyLeft(model=copy.model, backend=copy.backend, hosts=hosts, why=why)
         self._effects.publish(left)
 
     async def _unload(self, victim: Evict) -> bool:

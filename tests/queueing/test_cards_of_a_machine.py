@@ -2,22 +2,26 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
 from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec, WakeSpec
 from queueing.core.errors import Refused
+from queueing.core.events import CopyLeft, Event, LoadEnded
 from queueing.core.jobs import JobState
+from queueing.core.ports import CardLook
+from queueing.core.world import Blocked
 from queueing.engine.fleet import Fleet
 from queueing.engine.machine_sleep import MachineSleep
 from queueing.service import statuses
 from tests.fakes.backend import Card, FakeBackend, FakeServer
 from tests.simulation import loop as virtual
-from tests.simulation.installation import NO_LIMITS, Installation, ended, image_model
+from tests.simulation.installation import NO_LIMITS, Installation, ended, image_model, until
 
 BIG, COMFY = BackendSpec(name="big", kind="fake"), BackendSpec(name="comfy", kind="fake")
-LEFT = HostSpec(name="box/0", machine="box", vram_mb=16000, margin=1.0, backends=(BIG,))
+DRAW = BackendSpec(name="draw", kind="fake")
+LEFT = HostSpec(name="box/0", machine="box", vram_mb=16000, margin=1.0, backends=(BIG, DRAW))
 RIGHT = replace(LEFT, name="box/1", backends=(BIG, COMFY))
 QWEN = image_model("qwen", "big", vram_mb=20000)
 FLUX = image_model("flux", "comfy", vram_mb=8000)
@@ -122,6 +126,7 @@ def test_a_copy_and_its_server_are_told_with_their_cards() -> None:
     assert (copy.hosts, copy.on("box/0"), copy.on("box/1")) == (("box/0", "box/1"), 10000, 10000)
     assert {each.name: each.hosts for each in statuses.backends(fleet)} == {
         "big": ("box/0", "box/1"),
+        "draw": ("box/0",),
         "comfy": ("box/1",),
     }
     assert catalog.place_of("big") == "box"
@@ -138,3 +143,73 @@ def test_the_cards_of_a_machine_sleep_and_wake_together() -> None:
     assert sleep.is_asleep(right)
     sleep.woken(right)
     assert not sleep.is_asleep(left)
+
+
+@dataclass
+class GameOnOneCard:
+    """A game that holds memory of one card of the machine, or of none."""
+
+    card: str = ""
+
+    async def use(self, host: HostSpec, _loaded: frozenset[str]) -> CardLook | None:
+        return CardLook(others_mb=6000 if host.name == self.card else 0)
+
+
+@pytest.mark.parametrize("card", ["box/0", "box/1"])
+def test_a_game_on_one_card_gets_it_from_a_model_that_spans_both(card: str) -> None:
+    """The game would run beside half a model, or the other card would rest with it."""
+
+    async def scenario() -> None:
+        game = GameOnOneCard()
+        small = image_model("small", "draw", vram_mb=4000)
+        made = installation(QWEN, FLUX, small, cards_watch=game)
+        hosts = [replace(each, yields_above_mb=1000) for each in made.catalog.hosts.values()]
+        made.catalog = Catalog(made.catalog.models.values(), hosts)
+        async with made.queue() as queue:
+            await ended(
+                queue, await queue.submitter.submit(made.new("qwen", "a"), limits=NO_LIMITS)
+            )
+            game.card = card
+            await until(lambda: made.servers["big"].memory == set(), within_s=60)
+            job = await queue.submitter.submit(made.new("qwen", "b"), limits=NO_LIMITS)
+            await asyncio.sleep(600)
+            reason = (await queue.status.standings([job]))[job.id].reason
+            assert reason is not None
+            assert (reason.why, reason.host) == (Blocked.YIELDING, card)
+            rests = {host.name: host.rest is not None for host in queue.status.snapshot().hosts}
+            assert rests == {name: name == card for name in ("box/0", "box/1")}
+            free = "small" if card == "box/1" else "flux"
+            other = await queue.submitter.submit(made.new(free, "c"), limits=NO_LIMITS)
+            assert (await ended(queue, other)).state is JobState.COMPLETED
+            game.card = ""
+            assert (await ended(queue, job)).state is JobState.COMPLETED
+        assert made.violations == []
+
+    virtual.run(scenario())
+
+
+def test_loads_and_what_leaves_are_told_with_the_cards_they_lie_on() -> None:
+    """A card would show loads of others, and none of its own."""
+    right = replace(image_model("right", "big", vram_mb=14000), gpus=("1",))
+
+    async def scenario() -> None:
+        made = installation(QWEN, right)
+        told: list[tuple[str, str, tuple[str, ...]]] = []
+
+        def hear(event: Event) -> None:
+            if isinstance(event, LoadEnded | CopyLeft):
+                told.append((type(event).__name__, event.model, event.hosts))
+
+        async with made.queue() as queue:
+            queue.events.subscribe(hear)
+            for model in ("qwen", "right"):
+                new = made.new(model, model)
+                await ended(queue, await queue.submitter.submit(new, limits=NO_LIMITS))
+        both = ("box/0", "box/1")
+        assert told == [
+            ("LoadEnded", "qwen", both),
+            ("CopyLeft", "qwen", both),
+            ("LoadEnded", "right", ("box/1",)),
+        ]
+
+    virtual.run(scenario())

@@ -51,8 +51,8 @@ def test_a_load_for_a_request_names_what_had_to_leave() -> None:
         first, left, second = events
         assert isinstance(first, LoadEnded)
         assert isinstance(second, LoadEnded)
-        assert (first.model, first.host, first.cause) == ("flux", "gpu", LoadCause.REQUEST)
-        assert left == CopyLeft(model="flux", backend="comfy", host="gpu", why=Leaving.ROOM)
+        assert (first.model, first.hosts, first.cause) == ("flux", ("gpu",), LoadCause.REQUEST)
+        assert left == CopyLeft(model="flux", backend="comfy", hosts=("gpu",), why=Leaving.ROOM)
         assert (second.model, second.failed) == ("sdxl", False)
         assert second.seconds >= installation.servers["comfy"].load_s
 
