@@ -59,6 +59,10 @@ class CardMemory:
         self._told.pop(card, None)
         return found
 
+    def why_not(self, card: str) -> str:
+        """Return why AMD's card or the main memory could not be measured last; "" if it could."""
+        return self._told.get(card, "")
+
     def _measure(self, card: str) -> tuple[int, int]:
         if card == SYSTEM:
             if not self._meminfo.exists():
@@ -71,6 +75,8 @@ class CardMemory:
 
     def _device(self, name: str) -> Path:
         """Return the folder of an AMD card, by its number among them or its PCI address."""
+        if not self._cards.is_dir():
+            raise ValueError("AMD cards are measured on Linux only, from the files of amdgpu")
         found = [each / "device" for each in sorted(self._cards.glob("card*"), key=_number)]
         ours = [device for device in found if _is_amd(device)]
         if name.isdecimal() and int(name) < len(ours):

@@ -8,8 +8,9 @@ import logging
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from backends.common.card_memory import CardMemory, is_nvidia
+from backends.common.card_memory import SYSTEM, CardMemory, is_nvidia
 from backends.common.memory import NvmlProbe
 from backends.media import documents, films
 from backends.registry import connect
@@ -18,6 +19,7 @@ from bot.chat.api.errors import ChatError
 from bot.chat.records.stored_records import MIGRATIONS, StoredRecords
 from bot.cli import api_address, database, memory_kept, processes, several_servers
 from bot.cli.findings import Finding, told
+from bot.config.addresses import is_loopback
 from bot.config.checks import USUAL_FOR
 from bot.config.config import Config
 from bot.config.sections import DefaultsConfig
@@ -93,7 +95,13 @@ async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
         findings = [finding for found in await asyncio.gather(*tries) for finding in found]
     whole = several_servers.joined(catalog, offered)
     shared = several_servers.rows(whole, offered)
-    return [*findings, *shared, *_films(catalog), *_missing_defaults(config.defaults, whole)]
+    return [
+        *findings,
+        *unwatched(catalog),
+        *shared,
+        *_films(catalog),
+        *_missing_defaults(config.defaults, whole),
+    ]
 
 
 async def _attempt(what: str, name: str, trying: Awaitable[str], try_s: float) -> Finding:
@@ -164,10 +172,25 @@ async def _try_host(host: HostSpec, probe: CardMemory, try_s: float) -> list[Fin
 
     finding = await _attempt("host", host.name, measure(), try_s)
     if finding.works and not finding.text:
-        no_driver = " (no NVIDIA driver here?)" if is_nvidia(host.gpu or "") else ""
-        text = f"card not measured{no_driver}: the configured memory counts"
+        text = _unmeasured(host.gpu or "", probe)
         return [Finding(what="host", name=host.name, works=None, text=text)]
     return [finding]
+
+
+def _unmeasured(card: str, probe: CardMemory) -> str:
+    """Return what cannot be seen of a card or of the main memory, and why."""
+    what = "main memory" if card == SYSTEM else "card"
+    why = "no NVIDIA driver here?" if is_nvidia(card) else probe.why_not(card)
+    return f"{what} not measured ({why}): the configured memory counts, and nothing sees other programs"
+
+
+def unwatched(catalog: Catalog) -> Iterator[Finding]:
+    """Report the hosts on this machine of which `gpu` names no card and no main memory."""
+    for host in catalog.hosts.values():
+        urls = [spec.url for spec in host.backends]
+        if host.gpu is None and any(is_loopback(urlsplit(url).hostname or "") for url in urls):
+            text = "not measured, as `gpu` is not set: other programs are seen only if its servers tell"
+            yield Finding(what="host", name=host.name, works=None, text=text)
 
 
 def _exceeds(host: HostSpec, total_mb: int) -> bool:

@@ -3,13 +3,16 @@
 import asyncio
 import os
 import sqlite3
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 
+from backends.common.card_memory import CardMemory
 from backends.common.memory import NvmlProbe
 from backends.media import documents, films
 from bot.chat.records.stored_records import MIGRATIONS
@@ -268,6 +271,46 @@ async def test_a_card_is_compared_with_what_is_configured(
     monkeypatch.setattr(NvmlProbe, "free_mb", free_mb)
     findings = await found(configured(tmp_path, CONFIG.replace("vram:", "gpu: 0, vram:")))
     assert findings["host", "home"].works is works
+
+
+@pytest.mark.parametrize(
+    ("gpu", "what"),
+    [
+        ("0", "card not measured (no NVIDIA driver here?)"),
+        ("amd:0", "card not measured (AMD cards are measured on Linux only"),
+        ("system", "main memory not measured (psutil is not installed)"),
+    ],
+)
+async def test_what_cannot_be_measured_is_told_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpu: str, what: str
+) -> None:
+    """An operator of a Mac or a Radeon would be asked for an NVIDIA driver, or for nothing."""
+
+    async def nothing(_: NvmlProbe, host: HostSpec) -> tuple[int, int] | None:
+        return None
+
+    here = partial(CardMemory, proc=tmp_path / "proc", sys=tmp_path / "sys")
+    monkeypatch.setattr(NvmlProbe, "free_mb", nothing)
+    monkeypatch.setattr(check, "CardMemory", here)
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    findings = await found(configured(tmp_path, CONFIG.replace("vram:", f"gpu: '{gpu}', vram:")))
+    finding = findings["host", "home"]
+    assert finding.works is None
+    assert finding.text.startswith(what)
+    assert finding.text.endswith("the configured memory counts, and nothing sees other programs")
+
+
+@pytest.mark.parametrize(
+    ("url", "watched"), [("http://127.0.0.1:9", False), ("http://192.0.2.1:9", True)]
+)
+def test_a_host_here_without_gpu_is_told_to_be_unwatched(url: str, *, watched: bool) -> None:
+    """A game would take the card, and the operator believe that Usher sees it."""
+    text = CONFIG.replace("{kind: demo}", f"{{kind: openai, url: '{url}'}}")
+    findings = list(check.unwatched(parse(text, {}).catalog()))
+    assert [each.name for each in findings] == ([] if watched else ["home"])
+    for each in findings:
+        assert each.works is None
+        assert "`gpu` is not set" in each.text
 
 
 async def test_what_a_server_offers_is_told(tmp_path: Path) -> None:
