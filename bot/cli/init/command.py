@@ -109,7 +109,9 @@ def _arranged(
     options: InitOptions, terminal: Terminal, given: Mapping[str, str]
 ) -> written.Arrangement:
     found = servers.servers(options.servers, terminal, given)
-    own = machines.OwnMemory(cards=asyncio.run(card.cards()), machine_mb=card.machine_mb())
+    own = machines.OwnMemory(
+        cards=asyncio.run(card.cards()), machine_mb=card.machine_mb(), cardless=card.cardless()
+    )
     if own.cards:
         sizes = ", ".join(map(card.size, own.cards))
         terminal.tell(f"Card: {sizes}")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter, ValidationError
 
+from backends.common.card_memory import SYSTEM
 from bot.cli.init import card
 from bot.cli.init.places import HERE
 from bot.cli.init.scan import FoundServer
@@ -29,7 +30,7 @@ class HostPlan:
     name: str
     vram: str
     why: str
-    gpu: int | None = None
+    gpu: int | str | None = None
     servers: tuple[tuple[str, FoundServer], ...] = ()
     cards: Mapping[int, str] = field(default_factory=dict)
     uses: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -37,10 +38,19 @@ class HostPlan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OwnMemory:
-    """What this machine has: the memory of its cards by number, and its own, in MB."""
+    """What this machine has: the memory of its cards by number, and its own, in MB.
+
+    It is `cardless` where models can only be in its own.
+    """
 
     cards: tuple[int, ...] = ()
     machine_mb: int | None = None
+    cardless: bool = False
+
+    def watched(self, vram_mb: int) -> str | None:
+        """Return what `gpu` is of a host here, None where the models are in a card's memory."""
+        fits = self.machine_mb is not None and vram_mb <= self.machine_mb * 1.05
+        return SYSTEM if self.cardless and fits else None
 
 
 def hosts(found: Sequence[FoundServer], own: OwnMemory, terminal: Terminal) -> tuple[HostPlan, ...]:
@@ -78,18 +88,24 @@ def _host(
         return _on_cards(name, servers, own.cards, terminal)
     if told_mb:
         return HostPlan(
-            name=name, vram=card.size(told_mb), why="as its server says", servers=servers
+            name=name,
+            vram=card.size(told_mb),
+            why="as its server says",
+            gpu=own.watched(told_mb) if machine == HERE else None,
+            servers=servers,
         )
     if machine == HERE and own.machine_mb:
         usual, why = own.machine_mb, "this machine's memory: no card was measured"
     else:
         usual, why = GUESS_MB, "a guess: put the memory of its card here"
     where = "this machine" if machine == HERE else machine
-    question = f"Memory of the card of {where}, such as 24GB"
+    of = "Memory for models on" if machine == HERE and own.cardless else "Memory of the card of"
+    question = f"{of} {where}, such as 24GB"
     size_mb = ask_for(terminal, question, card.size(usual), _size)
     if card.size(size_mb) != card.size(usual) or terminal.asks:
         why = "as you said"
-    return HostPlan(name=name, vram=card.size(size_mb), why=why, servers=servers)
+    gpu = own.watched(size_mb) if machine == HERE else None
+    return HostPlan(name=name, vram=card.size(size_mb), why=why, gpu=gpu, servers=servers)
 
 
 def _size(answer: str) -> int:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from backends.common.card_memory import SYSTEM
 from bot.chat.api.account import ChatPerson
 from bot.cli.init.machines import HostPlan
 from bot.cli.init.scan import FoundServer
@@ -75,7 +76,8 @@ def _hosts(hosts: Sequence[HostPlan]) -> Iterator[str]:
         else:
             yield f"    vram: {host.vram}  # {host.why}"
         if host.gpu is not None:
-            yield f"    gpu: {host.gpu}  # sees what other programs take of this card"
+            what = "this machine's memory" if host.gpu == SYSTEM else "this card"
+            yield f"    gpu: {host.gpu}  # sees what other programs take of {what}"
         yield "    backends:"
         for name, server in host.servers:
             yield f"      # {_about(server)}"

@@ -33,6 +33,9 @@ NO_ANSWERS = {
 }
 
 
+CARDLESS = card.cardless
+
+
 @pytest.fixture(autouse=True)
 def bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing runs here but what a test starts, and no token is in the environment."""
@@ -44,6 +47,7 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
         return ()
 
     monkeypatch.setattr(card, "cards", none)
+    monkeypatch.setattr(card, "cardless", lambda: False)
 
 
 def usually(monkeypatch: pytest.MonkeyPatch, *ports: int) -> None:
@@ -196,6 +200,64 @@ async def test_servers_of_one_machine_share_a_host_and_others_have_their_own(
         "gpu-2": (8 * 1024, None, ["http://gpu-box:1"]),
     }
     assert list(catalog.backends) == ["ollama", "ollama-2", "ollama-3"]
+
+
+@pytest.mark.parametrize(
+    ("cardless", "said", "gpu"),
+    [(True, "", "system"), (True, "24GB", None), (False, "", None)],
+)
+async def test_the_main_memory_is_watched_where_it_is_all_that_models_can_fill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, gpu: str | None, *, cardless: bool
+) -> None:
+    """A build would take the memory of a server without a card, and nothing would see it.
+
+    More than the machine has is said by people with a card that was not found.
+    """
+
+    async def look(urls: Sequence[str], **_: object) -> tuple[scan.FoundServer, ...]:
+        about = {"kind": "openai", "flavour": "ollama", "description": "Ollama", "models": ("m",)}
+        return tuple(scan.FoundServer(url=url, **about) for url in urls)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(places, "is_here", lambda host: host != "gpu-box")
+    monkeypatch.setattr(scan, "is_here", lambda host: host != "gpu-box")
+    monkeypatch.setattr(scan, "look", look)
+    monkeypatch.setattr(card, "machine_mb", lambda: 16_000)
+    monkeypatch.setattr(card, "cardless", lambda: cardless)
+    question = "Memory for models on" if cardless else "Memory of the card of this"
+    answers = {**NO_ANSWERS, question: said, "Memory of the card of gpu-box": "8GB"}
+    servers = ["http://127.0.0.1:1", "http://gpu-box:1"]
+    await run_init(tmp_path / "config.yaml", ScriptedTerminal(answers), servers=servers)
+    hosts = load(tmp_path / "config.yaml", {}).catalog().hosts
+    assert {name: host.gpu for name, host in hosts.items()} == {"gpu-1": gpu, "gpu-2": None}
+
+
+@pytest.mark.parametrize(
+    ("devices", "cardless"),
+    [
+        ({}, True),
+        ({"0000:00:02.0": ("0x030000", "0x8086")}, True),  # Intel's own, in the main memory
+        ({"0000:00:01.0": ("0x030000", "0x1234")}, True),  # a virtual machine's screen
+        ({"0000:03:00.0": ("0x020000", "0x8086")}, True),  # a network card
+        ({"0000:03:00.0": ("0x030000", "0x8086")}, False),  # an Arc
+        ({"0000:01:00.0": ("0x030200", "0x10de")}, False),  # NVIDIA's without its driver
+        ({"0000:01:00.0": ("0x030000", "0x1002")}, False),
+    ],
+)
+def test_a_card_that_nothing_measures_is_no_main_memory(
+    tmp_path: Path, devices: Mapping[str, tuple[str, str]], *, cardless: bool
+) -> None:
+    """Free main memory would be taken for free memory of a Radeon."""
+    for name, (kind, vendor) in devices.items():
+        device = tmp_path / "bus/pci/devices" / name
+        device.mkdir(parents=True)
+        (device / "class").write_text(f"{kind}\n")
+        (device / "vendor").write_text(f"{vendor}\n")
+    (tmp_path / "bus/pci/devices").mkdir(parents=True, exist_ok=True)
+    assert CARDLESS("Linux", "x86_64", tmp_path) is cardless
+    assert CARDLESS("Darwin", "arm64", tmp_path)
+    assert not CARDLESS("Darwin", "x86_64", tmp_path)
+    assert not CARDLESS("Windows", "AMD64", tmp_path)
+    assert not CARDLESS("Linux", "x86_64", tmp_path / "missing")
 
 
 async def test_servers_on_several_cards_are_written_with_those_they_use(
