@@ -5,6 +5,8 @@ before is shown, while 0, 1,000 and 10,000 others wait in a line that does not m
 between is real, the database on a disk included; the chat has no limits and the server answers at
 once. Each pair runs in a process of its own. Times are milliseconds: `ack_ms` until a call is
 accepted, `first_ms` until its person sees anything. `--kind ask` asks for texts instead of pictures.
+`--profile` shows for 50 callers what each part of the bot takes of a job, beside a bare loop that
+only writes as many changes and shows as many messages.
 """
 
 import argparse
@@ -17,10 +19,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import quantiles
 
+from benchmarks.whole_limit import Cost, limit_ms
+from benchmarks.whole_profile import Profile, table
 from benchmarks.whole_world import Asked, Chat, Instant
 from bot.config.load import parse
 from bot.runtime.app import App
@@ -77,7 +82,9 @@ async def _ask_all(chat: Chat, verb: str, callers: int, calls: int) -> list[Aske
     return done
 
 
-async def _measured(chat: Chat, options: argparse.Namespace) -> Figures:
+async def _measured(
+    chat: Chat, options: argparse.Namespace, beside: AbstractContextManager[object]
+) -> Figures:
     waiting, callers = options.waiting[0], options.callers[0]
     calls = options.calls if callers > 1 else max(1, options.calls // 10)
     for first in range(0, waiting, 200):
@@ -86,7 +93,8 @@ async def _measured(chat: Chat, options: argparse.Namespace) -> Figures:
         await asyncio.gather(*asking)
     await _ask_all(chat, options.kind, callers, min(calls, WARM_UP))
     chat.requests, began, began_cpu = 0, time.perf_counter(), time.process_time()
-    done = await _ask_all(chat, options.kind, callers, calls)
+    with beside:
+        done = await _ask_all(chat, options.kind, callers, calls)
     took_s, cpu_s = time.perf_counter() - began, time.process_time() - began_cpu
     acks = _percentiles([asked.accepted_s for asked in done])
     firsts = _percentiles([asked.first_s or 0.0 for asked in done])
@@ -111,7 +119,9 @@ def _percentiles(seconds: Sequence[float]) -> tuple[float, float]:
     return round(cuts[9] * 1000, 1), round(cuts[18] * 1000, 1)
 
 
-async def _run(options: argparse.Namespace) -> Figures:
+async def _run(
+    options: argparse.Namespace, beside: AbstractContextManager[object] | None = None
+) -> Figures:
     with tempfile.TemporaryDirectory(dir=options.dir) as folder:
         chat = Chat()
         app = App(
@@ -124,10 +134,22 @@ async def _run(options: argparse.Namespace) -> Figures:
         )
         async with app.running() as parts:
             routing = asyncio.create_task(parts.queue.run())
-            figures = await _measured(chat, options)
+            figures = await _measured(chat, options, beside or nullcontext())
             routing.cancel()
             await asyncio.wait({routing})
     return figures
+
+
+async def _profiled(options: argparse.Namespace) -> Sequence[str]:
+    profile = Profile()
+    figures = await _run(options, profile)
+    tasks, changes = (round(n / figures.jobs) for n in (profile.tasks, profile.changes))
+    messages = round(figures.requests_per_job)
+    with tempfile.TemporaryDirectory(dir=options.dir) as folder:
+        cost = Cost(tasks=tasks, changes=changes, messages=messages)
+        bare_ms = await limit_ms(folder, cost, callers=figures.callers, jobs=figures.jobs)
+    limit = f"a bare loop: {tasks} tasks, {changes} writes, {messages} messages a job, ms"
+    return table(profile.seconds, figures.cpu_ms_per_job, (limit, bare_ms))
 
 
 def _in_a_process(options: argparse.Namespace, callers: int, waiting: int) -> dict[str, float]:
@@ -150,11 +172,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--calls", type=int, default=CALLS, help="in each run")
     parser.add_argument("--kind", choices=sorted(VERBS), default="image")
     parser.add_argument("--dir", help="where the database is; by default a temporary folder")
+    parser.add_argument("--profile", action="store_true", help="show what each part of it costs")
     parser.add_argument("--alone", action="store_true", help="measure one pair in this process")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING)
     if options.alone:
         print(json.dumps(asdict(asyncio.run(_run(options)))))
+        return
+    if options.profile:
+        options.callers = [50] if options.callers is CALLERS else options.callers
+        print(*asyncio.run(_profiled(options)), sep="\n")
         return
     runs = [_in_a_process(options, c, w) for w in options.waiting for c in options.callers]
     if options.json:

@@ -1,10 +1,13 @@
 """The benchmark of the whole bot, for a few jobs: every call is answered and delivered."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from benchmarks import whole
+from benchmarks import whole, whole_profile
+
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.mark.parametrize("kind", ["image", "ask"])
@@ -20,3 +23,29 @@ def test_each_call_is_accepted_and_its_result_shown(
     assert 0 < figures["ack_ms_p50"] <= figures["ack_ms_p95"]
     assert figures["cpu_ms_per_job"] > 0
     assert figures["rss_mb"] > 0
+
+
+def test_the_profile_shows_each_part_beside_a_bare_loop(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    whole.main(["--profile", "--callers", "5", "--waiting", "0", "--calls", "60"])
+    lines = capsys.readouterr().out.splitlines()
+    parts = [line for line in lines if "%" in line]
+    whole_ms, bare_ms = (float(line.split()[-1]) for line in lines[-2:])
+    assert 0 < bare_ms < whole_ms
+    assert sum(float(line.split()[-1]) for line in parts) == pytest.approx(whole_ms, abs=0.02), (
+        "all of it is shown"
+    )
+
+
+def test_each_part_of_the_profile_is_where_it_says() -> None:
+    """One that moved to another file would silently count as another part."""
+    for _, end, functions in whole_profile.PARTS:
+        found = [
+            path
+            for path in (*ROOT.glob("bot/**/*.py"), *ROOT.glob("queueing/**/*.py"))
+            if path.as_posix().endswith(end)
+        ]
+        assert len(found) == 1, end
+        for function in functions:
+            assert f"def {function}(" in found[0].read_text(), (end, function)
