@@ -188,6 +188,7 @@ class Catalog:
             known = self.machines.get(host.machine_name, ())
             self.machines[host.machine_name] = (*known, host)
         self.has_cards = any(host.machine for host in self.hosts.values())
+        self.widest = max((model.parallel for model in self.models.values()), default=1)
         self._by_word: dict[str, ModelSpec] = {}
         for model in self.models.values():
             for word in (model.name, *model.aliases):

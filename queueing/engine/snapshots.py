@@ -74,9 +74,7 @@ class Snapshots:
 
     def _per_line(self) -> int:
         """Return how many heads of each line are read: all that one copy could begin at once."""
-        models = self._fleet.catalog.models.values()
-        widest = max((spec.parallel for spec in models), default=1)
-        return max(HEADS_PER_LINE, min(widest, _HEADS_MOST))
+        return max(HEADS_PER_LINE, min(self._fleet.catalog.widest, _HEADS_MOST))
 
     async def with_preload(self, last: Plan, model: str, backend: str) -> World:
         """Return the world as it would be if an admin wanted a model there."""

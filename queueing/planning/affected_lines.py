@@ -1,11 +1,10 @@
 """News: the waiting lines that a look concerns, beside those that moved themselves; pure."""
 
-from collections.abc import Collection, Iterable
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection
 
 from queueing.core.events import LinesMoved
 from queueing.core.world import World
-from queueing.planning.lying_on import lies_on
+from queueing.planning.lying_on import lies_on, waiting_on
 
 
 def news(
@@ -16,10 +15,10 @@ def news(
     `moved` are the lines whose places or reasons changed, `turned` those with another reason.
     """
     changed = _changed_hosts(before, now)
-    turned = {*turned, *_waiting_on(now, changed)}
+    turned = {*turned, *waiting_on(now, changed)}
     models = frozenset(moved) | turned
     hosts = changed.union(*(_hosts_of(now, model) for model in models)) if models else changed
-    outlooks = frozenset(_waiting_on(now, hosts)) - models
+    outlooks = waiting_on(now, hosts) - models
     if not models and not outlooks:
         return None
     return LinesMoved(models=models, outlooks=outlooks, turned=frozenset(turned))
@@ -50,10 +49,3 @@ def _hosts_of(world: World, model: str) -> set[str]:
     return {
         host for name in names if name in world.backends for host in lies_on(world, model, name)
     }
-
-
-def _waiting_on(world: World, hosts: AbstractSet[str]) -> Iterable[str]:
-    """Yield the models that wait and could run on one of these hosts."""
-    for name, view in world.models.items():
-        if view.waiting and not hosts.isdisjoint(_hosts_of(world, name)):
-            yield name

@@ -60,6 +60,7 @@ class Board:
             for order, (name, view) in enumerate(world.models.items())
         }
         self.copies: dict[tuple[str, str], CopyState] = {}  # by model and backend
+        self.doubles = 0  # copies on a host that has another one of their model
         for copy in world.copies:
             self._put(copy)
         self._begin(world.now, world.reservations)
@@ -154,6 +155,7 @@ class Board:
         state = CopyState(copy, backend, model, copy.residency, copy.running, hosts, on)
         state.idle_at = copy.idle_since + copy.idle_unload_s
         self.copies[copy.model, copy.backend] = state
+        self._note_doubles(model, hosts, 1)
         model.copies.append(state)
         backend.copies.append(state)
         for host in hosts:
@@ -233,3 +235,13 @@ class Board:
             host.used_mb -= copy.mb_on(host)
             host.running -= copy.running
             self.changed(host)
+        self._note_doubles(copy.model, copy.hosts, -1)
+
+    def _note_doubles(self, model: ModelState, hosts: Iterable[HostState], change: int) -> None:
+        """Count a copy on hosts that have another one of its model."""
+        if not model.copies:
+            return
+        for host in hosts:
+            if any(host in other.hosts for other in model.copies):
+                host.doubles += change
+                self.doubles += change

@@ -42,6 +42,7 @@ class HostState:
     spare_mb: int | None = None  # found by `space.spare_mb`, until a copy comes or goes
     held: "Held | None" = None  # the effect of its last reservation, until a copy comes or goes
     closes_at: float = inf  # what runs here must have ended by then
+    doubles: int = 0  # copies beyond the first of each model
 
     @property
     def may_load(self) -> bool:
@@ -196,6 +197,7 @@ class ModelState:
     usual_load_s: float = 0.0
     load_work_s: float = 0.0  # what a copy could do in the time of a load
     candidates: "list[BackendState] | None" = None  # found by `space.candidates`
+    spans: bool = False  # whether it takes several cards at once anywhere
     due: float = inf  # found by `placing.wanted`
 
     def __post_init__(self) -> None:
@@ -204,6 +206,8 @@ class ModelState:
         self.usual_service_s = _usual(self.view.service_s, DEFAULT_SERVICE_S)
         self.usual_load_s = _usual(self.view.load_s, DEFAULT_LOAD_S)
         self.load_work_s = self.usual_load_s * self.view.parallel
+        if self.view.shares:
+            self.spans = any(len(shares) > 1 for shares in self.view.shares.values())
         if self.lanes:
             self.note_lanes()
 
@@ -229,10 +233,16 @@ class ModelState:
 
     def needs(self, backend: BackendState) -> "Sequence[tuple[HostState, int]]":
         """Return what a copy would take there, by host."""
-        if backend.view.name not in self.view.shares:
+        if not self.view.shares or backend.view.name not in self.view.shares:
             return ((backend.host, self.view.vram_mb),)
         by_name = {host.view.name: host for host in backend.hosts}
         return [(by_name[name], mb) for name, mb in self.view.shares[backend.view.name]]
+
+    def hosts_at(self, backend: BackendState) -> tuple[HostState, ...]:
+        """Return the hosts a copy would lie on there."""
+        if len(backend.hosts) == 1:
+            return backend.hosts
+        return tuple([host for host, _ in self.needs(backend)])
 
     @property
     def served(self) -> bool:

@@ -190,7 +190,7 @@ def _why_no_room(
         return _never(model, usable[0]) if kept is None else _stays(model, *kept)
     backend = _soonest(model, able)
     if backend is None:
-        first = next(host for host in _cards(model, able[0]) if host.reservation is not None)
+        first = next(host for host in model.hosts_at(able[0]) if host.reservation is not None)
         other = None if first.reservation is None else first.reservation.model
         return _plain(Blocked.RESERVED, name, first.view.name, other)
     needs = model.needs(backend)
@@ -204,11 +204,6 @@ def _why_no_room(
             if copy.running > 0:
                 return _plain(Blocked.ROOM_BUSY, name, host.view.name, copy.view.model)
     return _plain(Blocked.ROOM_BUSY, name, needs[0][0].view.name)
-
-
-def _cards(model: ModelState, backend: BackendState) -> Sequence[HostState]:
-    """Return the hosts a copy would lie on."""
-    return [host for host, _ in model.needs(backend)]
 
 
 def _able(
@@ -263,7 +258,7 @@ def _soonest(model: ModelState, able: Sequence[BackendState]) -> BackendState | 
     free = None
     for backend in able:
         if model.view.shares:
-            found = [host.reservation for host in _cards(model, backend) if host.reservation]
+            found = [host.reservation for host in model.hosts_at(backend) if host.reservation]
             mine = bool(found) and all(each is model.reserved for each in found)
         else:
             reservation = backend.host.reservation

@@ -116,7 +116,7 @@ def _still_due(board: Board, model: ModelState, backend: BackendState) -> bool:
     due = due_at(board, model)
     if due is None or due > board.now or not backend.usable:
         return False
-    if any(host.reservation is not None for host, _ in model.needs(backend)):
+    if any(host.reservation is not None for host in model.hosts_at(backend)):
         return False
     if not has_time_to_load(board, model, backend):
         return False
@@ -125,7 +125,7 @@ def _still_due(board: Board, model: ModelState, backend: BackendState) -> bool:
 
 def reserve(board: Board, model: ModelState) -> bool:
     """Reserve the host whose cheapest victims leave soonest for an overdue model, if there is one."""
-    if all_reserved(board) and not spans(model):
+    if not model.spans and all_reserved(board):
         return False
     targets = unmet_preloads(board, model) or candidates(board, model)
     may = _may_be_reserved(board, model)
@@ -152,11 +152,6 @@ def all_reserved(board: Board) -> bool:
     return all(host.reservation is not None for host in board.hosts.values())
 
 
-def spans(model: ModelState) -> bool:
-    """Return whether the model takes several cards at once anywhere."""
-    return any(len(shares) > 1 for shares in model.view.shares.values())
-
-
 def kept_hosts(board: Board, reserved: Reservation) -> list[HostState]:
     """Return the hosts of a reservation."""
     return [board.hosts[name] for name in reserved.hosts or (reserved.host,)]
@@ -168,12 +163,14 @@ def _may_be_kept(board: Board, model: ModelState, backend: BackendState) -> bool
     A model that spans cards may take those kept for models that became overdue later: otherwise one
     card or the other might always be kept for another model.
     """
-    needs = model.needs(backend)
-    taken = [host.reservation.due for host, _ in needs if host.reservation is not None]
+    if len(backend.hosts) == 1:
+        return backend.host.reservation is None
+    hosts = model.hosts_at(backend)
+    taken = [host.reservation.due for host in hosts if host.reservation is not None]
     if not taken:
         return True
     due = due_at(board, model)
-    return len(needs) > 1 and due is not None and due < min(taken)
+    return len(hosts) > 1 and due is not None and due < min(taken)
 
 
 def _may_be_reserved(board: Board, model: ModelState) -> May:

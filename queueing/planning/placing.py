@@ -20,7 +20,6 @@ from queueing.planning.gates import (
     kept_hosts,
     release,
     reserve,
-    spans,
     unmet_preloads,
     waits_since,
 )
@@ -141,7 +140,7 @@ def reserve_for_overdue(board: Board, homeless: Sequence[ModelState]) -> None:
     if not board.rules.gate:
         return
     overdue = []
-    if all_reserved(board) and not any(spans(model) for model in homeless):
+    if all_reserved(board) and not any(model.spans for model in homeless):
         return  # the usual case in a crowd: lifting one of them looks at all that are due
     for model in homeless:
         if model.due > board.now:
@@ -190,7 +189,7 @@ def _kept(board: Board, reserved: Reservation, model: ModelState) -> list[Backen
 
 def _lies_on(model: ModelState, backend: BackendState, hosts: Sequence[HostState]) -> bool:
     return backend.view.name in model.view.backends and all(
-        host in hosts for host, _ in model.needs(backend)
+        host in hosts for host in model.hosts_at(backend)
     )
 
 

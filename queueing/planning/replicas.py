@@ -6,6 +6,7 @@ free memory only.
 
 from collections.abc import Sequence
 from math import exp
+from operator import itemgetter
 
 from queueing.core.world import Residency
 from queueing.planning.board import Board
@@ -56,15 +57,19 @@ def _add_copy(board: Board, model: ModelState) -> bool:
     if not places:
         return False
     there = {host for copy in model.copies for host in copy.hosts}
-    targets = [(each, [host for host, _ in model.needs(each)]) for each in candidates(board, model)]
-    for backend, hosts in sorted(targets, key=lambda each: not there.isdisjoint(each[1])):
-        if backend not in places or not _may_have_another(board, model, backend, hosts):
+    targets = [
+        (not there.isdisjoint(hosts := model.hosts_at(backend)), backend, hosts)
+        for backend in candidates(board, model)
+        if backend in places
+    ]
+    for beside, backend, hosts in sorted(targets, key=itemgetter(0)):
+        if beside and not _may_have_another(board, model, backend, hosts):
             continue
         gain, drain_s = _gain(model, backend)
         if gain <= best_net:
             continue  # it would not pay better, whatever it costs others
         room = make_room(model, backend, lambda copy: is_idle(copy) and not is_awaited(board, copy))
-        if room is None or (room.victims and not there.isdisjoint(hosts)):
+        if room is None or (room.victims and beside):
             continue
         net = gain - board.rules.replicate_ratio * _loss(board, model, room, drain_s)
         if net > best_net:
@@ -78,14 +83,12 @@ def _add_copy(board: Board, model: ModelState) -> bool:
 def _may_have_another(
     board: Board, model: ModelState, backend: BackendState, hosts: Sequence[HostState]
 ) -> bool:
-    """Return whether hosts may hold one more copy of a model, beside those they have.
+    """Return whether hosts may hold one more copy of a model, beside the one any of them has.
 
     Not on a server that does one thing at a time and has other models, and not while others wait for
     memory there: they come first.
     """
     there = max(sum(host in copy.hosts for copy in model.copies) for host in hosts)
-    if not there:
-        return True
     if not board.rules.double or there >= model.view.copies:
         return False
     if backend.view.serial and backend.copies:

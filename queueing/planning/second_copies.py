@@ -20,7 +20,7 @@ def give_way(board: Board) -> None:
     waits for memory or a server waits for a running job to end, not for its age limit: without the
     further copy it would have been loaded at once. One for which there is space now needs none of it.
     """
-    if not any(map(surplus, board.hosts.values())):
+    if not board.doubles or not any(map(surplus, board.hosts.values())):
         return
     for backend in board.backends.values():
         if backend.view.serial and len(backend.copies) > 1:
@@ -67,7 +67,7 @@ def _empty_for(board: Board, model: ModelState, given: set[BackendState]) -> Non
     """Close the surplus copies whose memory or server the model would have."""
     idle = may_leave_now(board, model)
     for backend in sorted(candidates(board, model), key=_rests_at):
-        hosts = [host for host, _ in model.needs(backend)]
+        hosts = model.hosts_at(backend)
         if backend in given or any(host.reservation is not None for host in hosts):
             continue
         found = [copy for host in hosts for copy in surplus(host, backend)]

@@ -93,7 +93,10 @@ class SimulatedQueue:
 
     def expected(self, moment: float) -> float:
         """Return how many arrivals are expected by then, in whole ones and parts of one."""
-        if self.closed is None or moment <= self.closed.begins_at:
+        if self.closed is None:  # as in `_come_in`, which would cost a call
+            late_s = min(0.0, -(moment - self.now - self.lull_s))
+            return self.rate_per_s * self.rush_s * -expm1(late_s / self.rush_s)
+        if moment <= self.closed.begins_at:
             return self._come_in(moment - self.now - self.lull_s, self.rush_s)
         begins_at, ends_at = self.closed
         before = self._come_in(begins_at - self.now - self.lull_s, self.rush_s)

@@ -59,10 +59,13 @@ class Simulation:
     """
 
     def __init__(self, world: World, service: Service, *, most_starts: int) -> None:
+        quiet = any(host.quiet for host in world.hosts.values())
         self.lines = {
             (line.model, line.view.lane): line
             for model in world.models.values()
-            for line in lines_of(model, world.now, world.watched_s, _closed(world, model))
+            for line in lines_of(
+                model, world.now, world.watched_s, _closed(world, model) if quiet else None
+            )
         }
         self.over = False
         self.cut_short = False
@@ -307,10 +310,10 @@ class Simulation:
 
     def _has_surplus(self, model: ModelState) -> bool:
         """Whether a copy would give way to a model on one of its hosts."""
-        return any(
+        return self._board.doubles > 0 and any(
             surplus(host)
             for backend in candidates(self._board, model)
-            for host, _ in model.needs(backend)
+            for host in model.hosts_at(backend)
         )
 
     def _left_in(self, model: str, now: float) -> list[SimulatedQueue]:

@@ -151,7 +151,7 @@ def make_room(model: ModelState, backend: BackendState, may: May) -> Space | Non
     if any(copy.model is model for copy in backend.copies):
         return None  # it is there, or still being unloaded
     needs = model.needs(backend)
-    hosts = tuple([host for host, _ in needs])
+    hosts = model.hosts_at(backend)
     units = _units(hosts, backend, may)
     first = _displaced(backend, units) if model.view.vram_mb else []
     chosen = None if first is None else _all_leaving(needs, units, first)
@@ -182,7 +182,7 @@ def kept_out_by(model: ModelState, target: BackendState) -> CopyState | None:
     """
     if any(copy.model is model for copy in target.copies):
         return None
-    hosts = [host for host, _ in model.needs(target)]
+    hosts = model.hosts_at(target)
     staying = [copy for host in hosts for copy in host.copies if _stays(copy, target)]
     if not staying or make_room(model, target, lambda _copy: True) is not None:
         return None
@@ -200,9 +200,9 @@ def surplus(host: HostState, wanted: BackendState | None = None) -> list[CopySta
     Of several, one stays: a pinned one, a ready one, one elsewhere than on the backend that is
     `wanted`, one that runs jobs.
     """
-    staying = [copy for copy in host.copies if copy.residency is not Residency.UNLOADING]
-    if len({copy.view.model for copy in staying}) == len(staying):
+    if not host.doubles:
         return []  # the usual case
+    staying = [copy for copy in host.copies if copy.residency is not Residency.UNLOADING]
     kept: dict[str, CopyState] = {}
     for copy in staying:
         other = kept.get(copy.view.model)
