@@ -49,6 +49,8 @@ CHECKS: dict[str, list[str]] = {
         *("--dist", "loadfile", "--no-loadscope-reorder"),
     ],
 }
+# Compiles the tests and what they import; else each of the tests' workers does, all at once.
+COMPILE = ["-m", "pytest", "--collect-only", "-qq"]
 # One after another beside the tests, whose processes often wait for each other.
 BESIDE = ("types", "imports", "docs")
 
@@ -83,10 +85,12 @@ def usher(arguments: Sequence[str]) -> int:
 
 def check(_: Sequence[str]) -> int:
     """Check everything: format, lint, types, import rule, tests."""
-    prepare("dev")
+    fresh = prepare("dev")
     aside = ThreadPoolExecutor(max_workers=1)
     try:
         beside = {name: aside.submit(run_and_tell, CHECKS[name]) for name in BESIDE}
+        if fresh:
+            quietly(COMPILE)  # a mistake in a test is told by the tests
         status = {name: run(CHECKS[name]) for name in CHECKS if name not in beside}
         told = {name: running.result() for name, running in beside.items()}
     finally:  # Ctrl-C has ended what runs; no other begins
@@ -166,24 +170,36 @@ TASKS: dict[str, Callable[[Sequence[str]], int]] = {
 }
 
 
-def prepare(level: str) -> None:
-    """Install a lock file into `.venv`; quick if it is installed already."""
+def prepare(level: str) -> bool:
+    """Install a lock file into `.venv`; return whether that was needed."""
     mark = VENV / "installed"
     digest = hashlib.sha256(b"".join(lock.read_bytes() for lock in LOCKS.values())).hexdigest()
     enough = {f"{digest} {name}" for name in (level, "dev")}
     if mark.exists() and mark.read_text(encoding="utf-8") in enough:
-        return
+        return False
     print(f"preparing {VENV.name} (once; this takes a minute) …", file=sys.stderr, flush=True)
     make_venv()
     mark.unlink(missing_ok=True)
+    install(level)
+    mark.write_text(f"{digest} {level}", encoding="utf-8")
+    return True
+
+
+def install(level: str) -> None:
+    """Install a lock file, and the extras: together, or one by one where a wheel is missing."""
     pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
-    if run([*pip, "-r", str(LOCKS[level])]) != 0:
+    # Most modules of the checks' tools are never imported; those that are get compiled then. What
+    # people run is compiled here: the helper for files keeps nothing it compiles.
+    lazily = ["--no-compile"] if level == "dev" else []
+    if run([*pip, *lazily, "-r", str(LOCKS[level])]) != 0:
         raise TaskFailed("Installing failed, see above. Is the network there? Then try again.")
     # These come as wheels, which do not exist for every machine; everything else works without.
+    pip += ["--only-binary", ":all:"]
+    if quietly([*pip, *(option for name in EXTRAS for option in ("-r", str(LOCKS[name])))]) == 0:
+        return
     for extra, what in EXTRAS.items():
-        if run([*pip, "--only-binary", ":all:", "-r", str(LOCKS[extra])]) != 0:
+        if run([*pip, "-r", str(LOCKS[extra])]) != 0:
             print(f"Left out: {what}. Nothing to install for this machine.", file=sys.stderr)
-    mark.write_text(f"{digest} {level}", encoding="utf-8")
 
 
 def make_venv() -> None:
@@ -199,6 +215,15 @@ def run(arguments: Sequence[str]) -> int:
     """Run the environment's Python in the repository; return its exit status."""
     command = [str(PYTHON), *arguments]
     return subprocess.run(command, cwd=ROOT, check=False, env=environment()).returncode
+
+
+def quietly(arguments: Sequence[str]) -> int:
+    """Run the environment's Python and return its exit status; drop what it says."""
+    command = [str(PYTHON), *arguments]
+    silent = subprocess.DEVNULL
+    return subprocess.run(
+        command, cwd=ROOT, check=False, env=environment(), stdout=silent, stderr=silent
+    ).returncode
 
 
 def run_and_tell(arguments: Sequence[str]) -> tuple[int, str]:

@@ -157,6 +157,49 @@ def test_checks_run_beside_the_tests_and_each_failure_is_told(
         assert shown.out.endswith(f"{wrong}:\nsays {wrong} 1\n\n")
 
 
+@pytest.mark.parametrize("fresh", [True, False])
+def test_what_the_tests_import_is_compiled_once_after_an_installation(
+    fresh: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """Each worker would compile all of it; later, all of it is compiled already."""
+    said = tmp_path / "said"
+    note = ["-c", "import sys; open(sys.argv[1], 'a').write(sys.argv[2] + ' ')", str(said)]
+    monkeypatch.setattr(tasks, "CHECKS", {name: ["-c", ""] for name in tasks.BESIDE})
+    monkeypatch.setitem(tasks.CHECKS, "tests", [*note, "tests"])
+    monkeypatch.setattr(tasks, "COMPILE", [*note, "compile"])
+    monkeypatch.setattr(tasks, "PYTHON", sys.executable)
+    monkeypatch.setattr(tasks, "prepare", lambda _: fresh)
+    assert tasks.main(["check"]) == 0
+    assert said.read_text() == ("compile tests " if fresh else "tests ")
+
+
+def test_extras_without_a_wheel_are_left_out_and_all_else_is_installed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A machine with no build of PyAV would have no Usher at all."""
+    installed: list[str] = []
+
+    def pip(arguments: list[str]) -> int:
+        wanted = [Path(arguments[place + 1]) for place, a in enumerate(arguments) if a == "-r"]
+        if tasks.LOCKS["media"] in wanted:
+            return 1
+        installed.extend(lock.name for lock in wanted)
+        return 0
+
+    monkeypatch.setattr(tasks, "VENV", tmp_path)
+    monkeypatch.setattr(tasks, "make_venv", lambda: None)
+    monkeypatch.setattr(tasks, "run", pip)
+    monkeypatch.setattr(tasks, "quietly", pip)
+    assert tasks.prepare("run")
+    assert installed == ["requirements.lock", "requirements-postgres.lock"]
+    told = capsys.readouterr().err
+    assert "Left out: films" in told
+    assert "Left out: PostgreSQL" not in told
+    assert not tasks.prepare("run")
+
+
 def test_help_lists_every_task_and_an_unknown_one_shows_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
