@@ -14,7 +14,14 @@ class Standings(Protocol):
         """Return where each job stands, by job id; all of one moment. Raises `StoreError`."""
 
 
-class QueueStatus(Standings, Protocol):
+class Decisions(Standings, Protocol):
+    """Answers where jobs stand, and tells when that is known."""
+
+    async def decided(self, jobs: Sequence[Job]) -> None:
+        """Wait until each of these new jobs is running or waits for a reason, for a moment at most."""
+
+
+class QueueStatus(Decisions, Protocol):
     """Answers where jobs, models, servers and hosts stand."""
 
     def snapshot(self) -> QueueSnapshot:

@@ -74,9 +74,12 @@ class Reports:
 
     # ------------------------------------------------------------ jobs
 
-    async def standings(self, jobs: Sequence[Job]) -> Mapping[int, Standing]:
-        """Return where each job stands, by job id. Raises `StoreError`."""
+    async def decided(self, jobs: Sequence[Job]) -> None:
+        """Wait until each of these new jobs is running or waits for a reason, for a moment at most."""
         await self._router.decided.about(jobs)
+
+    async def standings(self, jobs: Sequence[Job]) -> Mapping[int, Standing]:
+        """Return where each job stands, by job id, without waiting for a decision. Raises `StoreError`."""
         jobs = [await self._as_it_is(job) for job in jobs]
         waiting = [job for job in jobs if job.state is JobState.PENDING]
         if not waiting:

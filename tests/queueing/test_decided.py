@@ -62,6 +62,7 @@ def test_a_job_that_starts_at_once_is_told_to_run() -> None:
                 await queue.submitter.submit(installation.new("flux", key), limits=NO_LIMITS)
                 for key in "bc"
             ]
+            await queue.status.decided(two)
             standings = await queue.status.standings(two)
             return [standings[each.id] for each in two]
 
@@ -69,3 +70,18 @@ def test_a_job_that_starts_at_once_is_told_to_run() -> None:
     assert runs.job.state is JobState.PROCESSING
     assert runs.done_at is not None
     assert (waits.job.state, waits.position) == (JobState.PENDING, 1)
+
+
+def test_no_answer_about_a_new_job_waits_for_the_router() -> None:
+    """An acceptance that tells where its job stands would come only after a step of the planner."""
+
+    async def scenario() -> float:
+        installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+        async with installation.queue() as queue:
+            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            began = asyncio.get_running_loop().time()
+            standing = (await queue.status.standings([job]))[job.id]
+            assert standing.job.state is JobState.PENDING, "the router has not stored its start"
+            return asyncio.get_running_loop().time() - began
+
+    assert run(scenario()) == 0.0

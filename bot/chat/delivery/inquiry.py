@@ -4,20 +4,25 @@ Each question may cost a forecast, so many simultaneous questions are answered f
 """
 
 import asyncio
+from collections.abc import Sequence
 
-from bot.queue.status import Standings
+from bot.queue.status import Decisions
 from queueing.core.jobs import Job, JobState
 from queueing.core.standings import Standing
+
+_Question = tuple[Job, asyncio.Future[Standing | None]]
 
 
 class Inquiry:
     """One for all messages; answers while `run` is running."""
 
-    def __init__(self, status: Standings) -> None:
+    def __init__(self, status: Decisions) -> None:
         self._status = status
-        self._asked: list[tuple[Job, asyncio.Future[Standing | None]]] = []
-        self._open: dict[int, tuple[Job, asyncio.Future[Standing | None]]] = {}  # the last of each
+        self._asked: list[_Question] = []
+        self._decided: list[_Question] = []
+        self._open: dict[int, _Question] = {}  # the last of each
         self._wake = asyncio.Event()
+        self._ready = asyncio.Event()
 
     async def of(self, job: Job) -> Standing | None:
         """Return where a job stands, None if it is unknown. Raises `StoreError`."""
@@ -44,10 +49,25 @@ class Inquiry:
 
     async def run(self) -> None:
         """Answer until cancelled."""
+        async with asyncio.TaskGroup() as waits:
+            waits.create_task(self._answer())
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                asked, self._asked = self._asked, []
+                waits.create_task(self._wait_for(asked))
+
+    async def _wait_for(self, asked: Sequence[_Question]) -> None:
+        """Wait for a decision about these jobs; what is asked later waits for its own."""
+        await self._status.decided([job for job, _ in asked])
+        self._decided.extend(asked)
+        self._ready.set()
+
+    async def _answer(self) -> None:
         while True:
-            await self._wake.wait()
-            self._wake.clear()
-            asked, self._asked = self._asked, []
+            await self._ready.wait()
+            self._ready.clear()
+            asked, self._decided = self._decided, []
             asked = [(job, answer) for job, answer in asked if not answer.done()]
             try:
                 found = await self._status.standings([job for job, _ in asked])

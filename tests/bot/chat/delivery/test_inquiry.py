@@ -25,6 +25,10 @@ class Queue:
 
     asked: list[int] = field(default_factory=list)
     error: Exception | None = None
+    undecided: dict[int, float] = field(default_factory=dict)  # seconds, by job
+
+    async def decided(self, jobs: Sequence[Job]) -> None:
+        await asyncio.sleep(max(self.undecided.get(job.id, 0.0) for job in jobs))
 
     async def standings(self, jobs: Sequence[Job]) -> Mapping[int, Standing]:
         self.asked.append(len(jobs))
@@ -101,6 +105,24 @@ def test_a_job_that_has_begun_waits_for_no_others() -> None:
         assert standing.job is waiting
         assert not other.done()
         other.cancel()
+
+    run(scenario())
+
+
+def test_a_job_waits_for_no_decision_about_earlier_ones() -> None:
+    """Each would be told where it stands only after the moment that is granted to the one before."""
+
+    async def scenario() -> None:
+        inquiry = Inquiry(Queue(undecided={1: 50.0}))
+        running = asyncio.create_task(inquiry.run())
+        first = asyncio.create_task(inquiry.of(stand_in(1, "flux", 0.0)))
+        await asyncio.sleep(0.1)
+        began = asyncio.get_running_loop().time()
+        await inquiry.of(stand_in(2, "flux", 0.0))
+        assert asyncio.get_running_loop().time() - began == pytest.approx(1.0), "one question"
+        assert not first.done()
+        await first
+        running.cancel()
 
     run(scenario())
 

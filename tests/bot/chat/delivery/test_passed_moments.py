@@ -93,6 +93,9 @@ class Oracle:
     stories: dict[int, Scenario] = field(default_factory=dict)
     calm: Calm = field(default_factory=Calm)
 
+    async def decided(self, jobs: Sequence[Job]) -> None:
+        """Nothing is waited for."""
+
     async def standings(self, jobs: Sequence[Job]) -> Mapping[int, Standing]:
         await asyncio.sleep(self.random.choice((0.0, 0.0, 0.05)))
         return {job.id: self._standing(job) for job in jobs}
