@@ -13,6 +13,7 @@ from pydantic import Field, SecretStr, field_validator
 
 from backends.common.http import Http
 from backends.common.loras import lora_name, lora_named
+from backends.common.named_models import NamedModels, served_name
 from backends.common.naming import ENDINGS, catalog_names
 from backends.common.options import read_options
 from backends.images.errors import NO_MODEL, classified
@@ -61,7 +62,7 @@ class PainterOptions(Record):
     negative: str | None = None
 
 
-class Images:
+class Images(NamedModels):
     """A picture server; see `queueing.core.ports.Backend` for the obligations."""
 
     needs_url: ClassVar[bool] = True
@@ -100,14 +101,6 @@ class Images:
         known = self._flavours if self._flavour is None else [self._flavour]
         return frozenset[str]().union(*(flavour.takes for flavour in known))
 
-    def weightless(self, model: ModelSpec) -> bool:  # noqa: ARG002 - the port's signature
-        """Return False: a model that draws needs memory."""
-        return False
-
-    def own_name(self, model: ModelSpec) -> str:
-        """Return the option `model`, otherwise the name."""
-        return _id(model)
-
     async def probe(self) -> ServerInfo:
         """Identify the server, which may have changed since the last call."""
         with classified():
@@ -120,10 +113,6 @@ class Images:
             free_mb=free_mb,
             notes=flavour.notes(),
         )
-
-    async def gone(self) -> None:
-        """Return when an idle connection breaks and the next is refused."""
-        await self._http.gone()
 
     async def verify(self, model: ModelSpec) -> None:
         """Look for the model in the server's list."""
@@ -141,7 +130,7 @@ class Images:
                 served for served in await flavour.served(self._http) if served.draws is not False
             ]
         names = catalog_names([served.id for served in listed])
-        taken = {served.id for model in known if (served := _named(_id(model), listed))}
+        taken = {served.id for model in known if (served := _named(served_name(model), listed))}
         return tuple(
             ModelSpec(
                 name=name,
@@ -165,7 +154,7 @@ class Images:
             listed = await (await self._known()).served(self._http)
         if any(served.loaded is None for served in listed):
             return None
-        located = ((model, _named(_id(model), listed)) for model in models)
+        located = ((model, _named(served_name(model), listed)) for model in models)
         return frozenset(model.name for model, served in located if served and served.loaded)
 
     async def held_besides(self, models: Sequence[ModelSpec]) -> dict[str, int]:  # noqa: ARG002 - the port's signature
@@ -195,7 +184,7 @@ class Images:
             flavour = await self._known()
             async with self._lock(model):
                 listed = await flavour.served(self._http)
-                served = _named(_id(model), listed)
+                served = _named(served_name(model), listed)
                 if served is not None and served.loaded is not False:
                     await flavour.unload(self._http, served.id)
 
@@ -276,11 +265,11 @@ class Images:
         return self._flavour or (await self._recognise())[0]
 
     def _lock(self, model: ModelSpec) -> asyncio.Lock:
-        return self._locks.setdefault(_id(model), asyncio.Lock())
+        return self._locks.setdefault(served_name(model), asyncio.Lock())
 
     async def _find(self, model: ModelSpec) -> ListedPainter:
         listed = await (await self._known()).served(self._http)
-        if served := _named(wanted := _id(model), listed):
+        if served := _named(wanted := served_name(model), listed):
             return served
         offered = ", ".join(sorted(each.id for each in listed)[:NAMES_TOLD]) or "nothing"
         raise BadModel(
@@ -333,11 +322,6 @@ def _plain(name: str) -> str:
 
 def _options(model: ModelSpec) -> PainterOptions:
     return read_options(PainterOptions, model.options, f"models.{model.name}")
-
-
-def _id(model: ModelSpec) -> str:
-    """Return the server's own name for a model."""
-    return _options(model).model or model.name
 
 
 def _signed(backend: str, token: SecretStr | None) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import ClassVar
 from pydantic import JsonValue, SecretStr, field_validator
 
 from backends.common.http import Http
+from backends.common.named_models import NamedModels, served_name
 from backends.common.naming import catalog_names
 from backends.common.options import read_options
 from backends.openai.abilities import AUDIBLE, EMBEDS, WRITES, able, honoured, lacks
@@ -72,7 +73,7 @@ class OpenAIOptions(Record):
         return name
 
 
-class OpenAI:
+class OpenAI(NamedModels):
     """A server of texts and speech; see `queueing.core.ports.Backend` for the obligations."""
 
     needs_url: ClassVar[bool] = True
@@ -116,24 +117,12 @@ class OpenAI:
         """Return what models are told that read aloud or transcribe; others draw nothing."""
         return honoured(model)
 
-    def weightless(self, model: ModelSpec) -> bool:  # noqa: ARG002 - the port's signature
-        """Return False: a model that writes needs memory."""
-        return False
-
-    def own_name(self, model: ModelSpec) -> str:
-        """Return the option `model`, otherwise the name."""
-        return _id(model)
-
     async def probe(self) -> ServerInfo:
         """Identify the server, which may have changed since the last call."""
         with classified():
             flavour, description = await self._recognise()
             notes = await flavour.notes(self._http)
         return ServerInfo(description=description, flavour=flavour.name, notes=notes)
-
-    async def gone(self) -> None:
-        """Return when an idle connection breaks and the next is refused."""
-        await self._http.gone()
 
     async def verify(self, model: ModelSpec) -> None:
         """Look for the model in the server's list, and check its vision if it needs that."""
@@ -159,7 +148,7 @@ class OpenAI:
         offered = [served for served in listed if able(served)]
         named = zip(catalog_names([served.id for served in offered]), offered, strict=True)
         names = ModelNames(listed, nameless=flavour.nameless)
-        taken = {served.id for model in known if (served := names.find(_id(model)))}
+        taken = {served.id for model in known if (served := names.find(served_name(model)))}
         return tuple(self._offer(name, served) for name, served in named if served.id not in taken)
 
     async def loras(self, model: ModelSpec) -> tuple[str, ...]:  # noqa: ARG002 - the port's signature
@@ -174,7 +163,7 @@ class OpenAI:
         if any(served.loaded is None for served in listed):
             return None
         names = ModelNames(listed, nameless=flavour.nameless)
-        found = ((model, names.find(_id(model))) for model in models)
+        found = ((model, names.find(served_name(model))) for model in models)
         return frozenset(model.name for model, served in found if served and served.loaded)
 
     async def held_besides(self, models: Sequence[ModelSpec]) -> Mapping[str, int]:
@@ -183,7 +172,7 @@ class OpenAI:
             flavour = await self._known()
             listed = (*await self._listed(), *await flavour.unlisted(self._http))
         names = ModelNames(listed, nameless=flavour.nameless)
-        known = {served.id for model in models if (served := names.find(_id(model)))}
+        known = {served.id for model in models if (served := names.find(served_name(model)))}
         held: dict[str, int] = {}
         for served in listed:
             copies = max(1, len(served.instances)) - (1 if served.id in known else 0)
@@ -206,7 +195,7 @@ class OpenAI:
             flavour = await self._known()
             async with self._lock(model):
                 names = ModelNames(await self._listed(), nameless=flavour.nameless)
-                served = names.find(_id(model))
+                served = names.find(served_name(model))
                 if served is None or served.loaded is False:
                     return
                 if not flavour.can_unload:
@@ -236,7 +225,7 @@ class OpenAI:
             flavour = await self._known()
             if flavour.eager and (await self._find(model)).loaded is False:
                 # The request would load it behind the queue's back, or twice.
-                raise NotLoaded(f"{_id(model)} is not in memory")
+                raise NotLoaded(f"{served_name(model)} is not in memory")
         match request:
             case Embed():
                 await recorded()
@@ -265,7 +254,7 @@ class OpenAI:
             recording = Recording(
                 request=request,
                 sound=await plain_sound(files),
-                model_id=_id(model),
+                model_id=served_name(model),
                 timeouts=model.timeouts,
                 max_tokens=_options(model).max_tokens,
             )
@@ -275,7 +264,7 @@ class OpenAI:
             served = await flavour.details(self._http, await self._find(model))
         speech = Speech(
             request=request,
-            model_id=served.id if served.voices else _id(model),
+            model_id=served.id if served.voices else served_name(model),
             timeouts=model.timeouts,
             voice=_options(model).voice,
             voices=served.voices,
@@ -327,7 +316,7 @@ class OpenAI:
         return self._flavour or (await self._recognise())[0]
 
     def _lock(self, model: ModelSpec) -> asyncio.Lock:
-        return self._locks.setdefault(_id(model), asyncio.Lock())
+        return self._locks.setdefault(served_name(model), asyncio.Lock())
 
     async def _listed(self) -> tuple[Served, ...]:
         listed = await (await self._known()).served(self._http)
@@ -337,7 +326,7 @@ class OpenAI:
     async def _find(self, model: ModelSpec) -> Served:
         nameless = (await self._known()).nameless
         listed = await self._listed()
-        if served := ModelNames(listed, nameless=nameless).find(wanted := _id(model)):
+        if served := ModelNames(listed, nameless=nameless).find(wanted := served_name(model)):
             return served
         offered = ", ".join(sorted(each.id for each in listed)[:NAMES_TOLD]) or "nothing"
         raise BadModel(
@@ -349,7 +338,7 @@ class OpenAI:
         return Batch(
             request=request,
             files=work.files,
-            model_id=_id(model),
+            model_id=served_name(model),
             timeouts=model.timeouts,
             look_up=partial(self._find, model),
             kept=model.preload,
@@ -361,7 +350,7 @@ class OpenAI:
         return Question(
             body=await self._body(model, chat, files, flavour),
             path=path_of(flavour, chat.passed_on),
-            model_id=_id(model),
+            model_id=served_name(model),
             timeouts=model.timeouts,
             look_up=partial(self._find, model),
             passed_on=chat.passed_on is not None,
@@ -376,10 +365,10 @@ class OpenAI:
         """
         options = _options(model)
         if chat.passed_on is not None:
-            return await passed_body(_id(model), chat.passed_on, files, options, flavour)
-        told = self._contexts.get(_id(model)), options.context_length
+            return await passed_body(served_name(model), chat.passed_on, files, options, flavour)
+        told = self._contexts.get(served_name(model)), options.context_length
         context_length = min((tokens for tokens in told if tokens), default=None)
-        return await chat_body(_id(model), chat, files, options, context_length)
+        return await chat_body(served_name(model), chat, files, options, context_length)
 
     async def _load(self, flavour: Flavour, model: ModelSpec, served: Served) -> None:
         try:
@@ -440,11 +429,6 @@ def _mute(model: ModelSpec, served: Served) -> str:
 
 def _options(model: ModelSpec) -> TextOptions:
     return read_options(TextOptions, model.options, f"models.{model.name}")
-
-
-def _id(model: ModelSpec) -> str:
-    """Return the server's own name for a model."""
-    return _options(model).model or model.name
 
 
 def _base(url: str) -> str:
