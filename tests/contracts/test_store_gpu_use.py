@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from queueing.core.errors import LimitReached, StaleJob
+from queueing.core.errors import LimitReached, StaleJob, StoreError
 from queueing.core.jobs import Job, JobEvent
 from queueing.core.requests import Output
 from queueing.core.storage import Admission, GpuTime, Store
+from queueing.store.jobs.gpu_use import GpuUse
 from tests.contracts.store_harness import NOW, Open, add, new, start
 
 DAY_S = 86_400.0
@@ -51,6 +52,31 @@ async def test_an_end_is_counted_once(store: Store) -> None:
         with pytest.raises(StaleJob):
             await store.apply(running, event, NOW, gpu_s=40.0)
     assert await used(store) == 40.0
+
+
+async def test_an_end_whose_count_fails_is_no_end(
+    reopen: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that dies between them would leave a job that no one pays for, or pays for twice."""
+
+    def die(*_: object) -> None:
+        raise OSError("gone between the end and the count")
+
+    store = await reopen()
+    running = await start(store, await add(store, new(owner="ada")))
+    with monkeypatch.context() as dying:
+        dying.setattr(GpuUse, "count", die)
+        with pytest.raises((OSError, StoreError)):
+            await store.apply(running, JobEvent.COMPLETE, NOW, output=Output(), gpu_s=40.0)
+    await store.aclose()
+    store = await reopen()
+    found = await store.get(running.id)
+    assert found is not None
+    assert not found.state.final
+    assert await used(store) == 0.0
+    await store.apply(found, JobEvent.COMPLETE, NOW, output=Output(), gpu_s=40.0)
+    assert await used(store) == 40.0
+    await store.aclose()
 
 
 async def test_ends_of_one_moment_add_up(store: Store) -> None:
