@@ -35,6 +35,8 @@ CALLERS = (1, 50, 200)
 WAITING = (0, 1_000, 10_000)
 CALLS = 4_000  # in all, in each run; a tenth of it where one caller asks alone
 WARM_UP = 400
+SETTLED_S = 2.0
+STRAY = 5  # changes in that time: of the job that runs, of the next ones
 AT_ONCE = 64
 CONFIG = f"""\
 hosts:
@@ -82,6 +84,14 @@ async def _ask_all(chat: Chat, verb: str, callers: int, calls: int) -> list[Aske
     return done
 
 
+async def _settled(chat: Chat) -> None:
+    """Wait until no message changes any more: a line of thousands is told its moments once again."""
+    seen = -1
+    while chat.requests > seen + STRAY:
+        seen = chat.requests
+        await asyncio.sleep(SETTLED_S)
+
+
 async def _measured(
     chat: Chat, options: argparse.Namespace, beside: AbstractContextManager[object]
 ) -> Figures:
@@ -92,6 +102,7 @@ async def _measured(
         asking = (chat.ask(f"w{number}", "image", "sdxl a fox", wait=False) for number in line)
         await asyncio.gather(*asking)
     await _ask_all(chat, options.kind, callers, min(calls, WARM_UP))
+    await _settled(chat)
     chat.requests, began, began_cpu = 0, time.perf_counter(), time.process_time()
     with beside:
         done = await _ask_all(chat, options.kind, callers, calls)
