@@ -92,9 +92,7 @@ class Board:
             resting = rests(host.view, self.now)
             host.closes_at = self.now if resting else next_change_at(host.view, self.now)
             for backend in host.backends:
-                others = backend.hosts if len(backend.hosts) > 1 else ()
-                shut = resting or any(rests(each.view, self.now) for each in others)
-                usable = backend.open and not shut
+                usable = backend.open and not self._rests(backend)
                 if backend.usable is not usable:
                     backend.usable = usable
                     self.openings = None
@@ -133,13 +131,16 @@ class Board:
             host = self.hosts[view.host]
             hosts = (host,) if not view.hosts else tuple([self.hosts[each] for each in view.hosts])
             states[name] = BackendState(view, host, order, view.busy, view.alone, hosts)
-            resting = rests(host.view, self.now) or (
-                len(hosts) > 1 and any(rests(each.view, self.now) for each in hosts)
-            )
-            states[name].usable = states[name].open and not resting
+            states[name].usable = states[name].open and not self._rests(states[name])
             for each in hosts:
                 each.backends.append(states[name])
         return states
+
+    def _rests(self, backend: BackendState) -> bool:
+        """Return whether any host of a backend rests at this moment."""
+        if len(backend.hosts) == 1:  # nearly all: a generator would cost more than the answer
+            return rests(backend.host.view, self.now)
+        return any(rests(host.view, self.now) for host in backend.hosts)
 
     def _put(self, copy: Copy) -> None:
         backend = self.backends[copy.backend]

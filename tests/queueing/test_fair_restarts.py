@@ -43,6 +43,17 @@ class Crowd:
         )
 
 
+def fair(folder: Path) -> Installation:
+    """Return a server with one model, whose line is in fair order and survives a restart."""
+    there = Installation.of(
+        [image_model("flux", service_s=TAKES_S, load_s=1.0)], [host("gpu", "comfy")]
+    )
+    there.servers["comfy"].service_s = TAKES_S
+    there.rules = Rules(order="fair", overtaken_s=BOUND_S)
+    there.url = f"sqlite:///{folder}/queue.sqlite"
+    return there
+
+
 async def started(queue: JobQueue, jobs: list[Job]) -> list[Job]:
     found = [await queue.jobs.get(job.id) for job in jobs]
     return [job for job in found if job is not None and job.started_at is not None]
@@ -58,12 +69,7 @@ def test_no_one_waits_longer_than_the_bound_although_it_restarts(seed: int, tmp_
 
     async def scenario() -> None:
         chance = Random(seed)  # the same moments in every run
-        there = Installation.of(
-            [image_model("flux", service_s=TAKES_S, load_s=1.0)], [host("gpu", "comfy")]
-        )
-        there.servers["comfy"].service_s = TAKES_S
-        there.rules = Rules(order="fair", overtaken_s=BOUND_S)
-        there.url = f"sqlite:///{tmp_path}/queue.sqlite"
+        there = fair(tmp_path)
         crowd, loop = Crowd(there), asyncio.get_running_loop()
         restarts = 0
         found: list[Job] = []
@@ -90,12 +96,7 @@ def test_those_who_come_after_a_restart_were_overtaken_by_no_one(tmp_path: Path)
     """Places are given again: they would go first at once, as if they had waited for the bound."""
 
     async def scenario() -> None:
-        there = Installation.of(
-            [image_model("flux", service_s=TAKES_S, load_s=1.0)], [host("gpu", "comfy")]
-        )
-        there.servers["comfy"].service_s = TAKES_S
-        there.rules = Rules(order="fair", overtaken_s=BOUND_S)
-        there.url = f"sqlite:///{tmp_path}/queue.sqlite"
+        there = fair(tmp_path)
         crowd, loop = Crowd(there), asyncio.get_running_loop()
         async with there.queue() as queue:
             await crowd.begin(queue)
