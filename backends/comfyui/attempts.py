@@ -18,7 +18,7 @@ from backends.comfyui.watch import Watch
 from backends.comfyui.workflow.graph import Graph
 from backends.comfyui.workflow.template import Workflow
 from backends.comfyui.workflow.words import Asked
-from backends.common.http import HttpRefused
+from backends.common.http_answers import HttpRefused
 from backends.common.sockets import listener
 from queueing.core.errors import BackendError, Unavailable
 from queueing.core.ports import Recorded, Report, at_once

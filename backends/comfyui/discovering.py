@@ -16,7 +16,7 @@ from backends.comfyui.discovery.recognise import (
 )
 from backends.comfyui.models import read_templates
 from backends.comfyui.server import ComfyUIServer
-from backends.common.http import HttpFailed
+from backends.common.http_answers import HttpFailed
 from backends.common.naming import catalog_names
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BadModel

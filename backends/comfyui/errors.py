@@ -12,7 +12,7 @@ from backends.comfyui.answers import Ended, NodeFailure
 from backends.comfyui.workflow.memory import loaded_by
 from backends.comfyui.workflow.template import Workflow, blame
 from backends.comfyui.workflow.words import FILES, FOLLOWS, WORDS, Asked
-from backends.common.http import HttpRefused, parse_json
+from backends.common.http_answers import HttpRefused, parse_json
 from queueing.core.errors import (
     BackendError,
     BadModel,

@@ -28,7 +28,8 @@ from backends.comfyui.answers import (
 )
 from backends.comfyui.discovery.listed import read_metadata, read_names, read_sizes
 from backends.comfyui.workflow.graph import Graph, as_json
-from backends.common.http import Http, HttpRefused, Params
+from backends.common.http import Http, Params
+from backends.common.http_answers import HttpRefused
 from queueing.core.errors import Unavailable
 from queueing.core.ports import Recorded
 from queueing.core.requests import File

@@ -6,105 +6,41 @@ server's API.
 """
 
 import asyncio
-import io
 import json
 import re
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, contextmanager
 from io import BytesIO
-from typing import Literal, Self
 
 import aiohttp
 from aiohttp import hdrs
 from aiohttp.http_exceptions import HttpProcessingError
 from pydantic import JsonValue
-from pydantic_core import from_json
 from yarl import URL
 
 from backends.common import presence
+from backends.common.http_answers import (
+    ERROR_LIMIT,
+    JSON_LIMIT,
+    AnswerLines,
+    parse_json,
+    read_body,
+    status_error,
+)
+from backends.common.http_calls import FormPart, HeldBack, ServerCall, pieces
 from backends.common.sockets import talking
 from backends.common.unreachable import why_unreachable
-from queueing.core.errors import BadModel, Rejected, Unavailable
+from queueing.core.errors import BadModel, Unavailable
 from queueing.core.requests import File
 
 CONNECT_S = 5.0
 ANSWER_S = 30.0  # for control calls; longer means that the server hangs
 KEPT_S = 5.0  # an idle connection; common servers close theirs after as long
-JSON_LIMIT = 64 * 1024 * 1024  # a full /object_info with many custom nodes is about 10 MB
-LINE_LIMIT = 8 * 1024 * 1024
-PIECES_FROM = 1024 * 1024  # bytes of a body
-ERROR_LIMIT = 64 * 1024  # of an error's body; enough for any text worth reading
-
-_HALF = re.compile(
-    rb"\\u[dD][89a-fA-F]"
-)  # also matches half of a whole character: then a second look decides
 
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 Params = Mapping[str, str]
-
-
-class HttpRefused(Rejected):
-    """The server answered with a 4xx status; `body` is its text, at most `ERROR_LIMIT` bytes.
-
-    The text may hold file lists and paths of the server: for the log, not for people.
-    """
-
-    def __init__(self, cause: str, *, status: int, body: str) -> None:
-        super().__init__(cause)
-        self.status = status
-        self.body = body
-
-
-class HttpFailed(Unavailable):
-    """The server answered with another bad status (3xx, 408, 429, 5xx); `body` as above."""
-
-    def __init__(self, cause: str, *, status: int, body: str) -> None:
-        super().__init__(cause)
-        self.status = status
-        self.body = body
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ServerCall:
-    """A request to a server; its text names it without host, credentials or query."""
-
-    method: Literal["GET", "POST", "DELETE"]
-    url: URL
-    data: "bytes | io.BytesIO | HeldBack | aiohttp.FormData | None" = None
-    headers: Mapping[str, str] | None = None
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.url.path}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FormPart:
-    """A file in a form; several may have one name."""
-
-    name: str
-    file: str
-    data: bytes
-    mime: str = "image/png"
-
-
-class HeldBack:
-    """A body that is sent once `before_body` has returned; keeps the error it raised instead."""
-
-    def __init__(self, data: bytes, before_body: Callable[[], Awaitable[None]]) -> None:
-        self.error: Exception | None = None
-        self._data = data
-        self._before_body = before_body
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        try:
-            await self._before_body()
-        except Exception as error:
-            self.error = error
-            raise
-        yield self._data
 
 
 class Http:
@@ -212,7 +148,7 @@ class Http:
         call = ServerCall(method="GET", url=self._url(path, params))
         async with self._open(call, read_s) as response:
             mime = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-            return await _body(response, limit), mime
+            return await read_body(response, limit), mime
 
     @asynccontextmanager
     async def stream_lines(
@@ -229,7 +165,7 @@ class Http:
         closes the connection, which stops the work on servers that notice.
         """
         async with self._open(self._post(path, body, headers=headers), read_s) as response:
-            yield _Lines(response)
+            yield AnswerLines(response)
 
     @asynccontextmanager
     async def talk(
@@ -289,7 +225,7 @@ class Http:
         return ServerCall(
             method="POST",
             url=self._url(path),
-            data=_pieces(data) if before_body is None else HeldBack(data, before_body),
+            data=pieces(data) if before_body is None else HeldBack(data, before_body),
             headers={**own, **(headers or {})},
         )
 
@@ -297,7 +233,7 @@ class Http:
         """Return the whole body; a server that drips bytes runs into the timeout, too."""
         try:
             async with asyncio.timeout(timeout_s), self._open(call, None) as response:
-                return await _body(response, limit)
+                return await read_body(response, limit)
         except TimeoutError:
             raise Unavailable(f"{call}: no answer in {timeout_s:g} s") from None
 
@@ -317,15 +253,10 @@ class Http:
             )
             try:
                 if not 200 <= response.status < 300:
-                    raise await _status_error(call, response)
+                    raise await status_error(str(call), response)
                 yield response
             finally:
                 response.close()  # keeps the connection if the whole answer has been read
-
-
-def _pieces(data: bytes) -> bytes | io.BytesIO:
-    """Return a body so that a large one is sent in pieces: at once, it would hold the loop up."""
-    return data if len(data) < PIECES_FROM else io.BytesIO(data)
 
 
 def _credentials(address: URL) -> dict[str, str]:
@@ -334,23 +265,6 @@ def _credentials(address: URL) -> dict[str, str]:
         return {}
     login = f"{address.user or ''}:{address.password or ''}".encode()
     return {hdrs.AUTHORIZATION: f"Basic {b64encode(login).decode()}"}
-
-
-def parse_json(data: bytes | str) -> JsonValue:
-    """Return parsed JSON; raise `Unavailable` for anything else, however deeply nested.
-
-    Escaped lone surrogates become "?": neither a database nor a chat can store them.
-    """
-    with suppress(ValueError):  # such as for half a character
-        parsed: JsonValue = from_json(data)  # a tenth of the time where there are many numbers
-        return parsed
-    try:
-        value: JsonValue = json.loads(data)
-        if _HALF.search(data if isinstance(data, bytes) else data.encode(errors="replace")):
-            value = json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
-    except (ValueError, RecursionError):
-        raise Unavailable(f"the server answered no JSON: {_excerpt(data)}") from None
-    return value
 
 
 @contextmanager
@@ -365,72 +279,3 @@ def _as_unavailable(call: ServerCall) -> Iterator[None]:
             raise call.data.error from None
         # Only the kind: transport messages can hold the whole address.
         raise Unavailable(f"{call}: {type(error).__name__}") from error
-
-
-async def _status_error(
-    call: ServerCall, response: aiohttp.ClientResponse
-) -> HttpRefused | HttpFailed:
-    status = response.status
-    body = (await _body(response, ERROR_LIMIT, cut=True)).decode(errors="replace")
-    cause = f"{call}: status {status}: {_excerpt(body)}"
-    refused = 400 <= status < 500 and status not in {408, 429}
-    return (HttpRefused if refused else HttpFailed)(cause, status=status, body=body)
-
-
-async def _body(response: aiohttp.ClientResponse, limit: int, *, cut: bool = False) -> bytes:
-    """Read a body; more than `limit` bytes raise an error, or are left unread with `cut`."""
-    chunks, size = [], 0  # joined once: growing one buffer would copy a picture many times
-    if cut and _is_compressed(response):
-        return b""
-    _require_plain(response)
-    while chunk := await response.content.readany():
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > limit:
-            if cut:
-                return b"".join(chunks)[:limit]
-            raise Unavailable(f"the server's answer is larger than {limit} bytes")
-    return b"".join(chunks)
-
-
-def _require_plain(response: aiohttp.ClientResponse) -> None:
-    """Refuse compressed answers, which are never unpacked: a kilobyte can hold gigabytes of nothing."""
-    if _is_compressed(response):
-        raise Unavailable("the server compresses its answers although it is asked not to")
-
-
-def _is_compressed(response: aiohttp.ClientResponse) -> bool:
-    return response.headers.get("content-encoding", "").strip().lower() not in {"", "identity"}
-
-
-class _Lines:
-    """The lines of an answer, in batches as they arrive.
-
-    No generator: one that is left early is closed by the loop, in a task of its own.
-    """
-
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._response = response
-        self._rest = b""
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Sequence[str]:
-        _require_plain(self._response)
-        while chunk := await self._response.content.readany():
-            # `str.splitlines` would also split at U+2028 and the like, which JSON may hold raw.
-            *lines, self._rest = (self._rest + chunk).split(b"\n")
-            if lines:
-                return [line.removesuffix(b"\r").decode(errors="replace") for line in lines]
-            if len(self._rest) > LINE_LIMIT:
-                raise Unavailable(f"the server sent a line of more than {LINE_LIMIT} bytes")
-        last, self._rest = self._rest, b""
-        if not last:
-            raise StopAsyncIteration
-        return [last.decode(errors="replace")]
-
-
-def _excerpt(data: bytes | str) -> str:
-    text = data if isinstance(data, str) else data[:1000].decode(errors="replace")
-    return ascii(text[:200])

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from pydantic import JsonValue
 
-from backends.common.http import HttpFailed, HttpRefused
+from backends.common.http_answers import HttpFailed, HttpRefused
 from queueing.core.errors import (
     BackendError,
     BadModel,

@@ -10,7 +10,8 @@ from typing import ClassVar, Protocol
 
 from pydantic import JsonValue
 
-from backends.common.http import FormPart, Http
+from backends.common.http import Http
+from backends.common.http_calls import FormPart
 from backends.images.order import PictureOrder
 from backends.images.replies import DrawnPicture, NameListing, ask, drawn, listing
 from queueing.core.errors import Rejected

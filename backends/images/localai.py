@@ -14,7 +14,8 @@ from typing import ClassVar
 
 from pydantic import JsonValue
 
-from backends.common.http import Http, HttpRefused
+from backends.common.http import Http
+from backends.common.http_answers import HttpRefused
 from backends.common.replies import ServerReply
 from backends.images.flavour import MIRRORED, GenericPictures, ListedPainter, mirrored, plain_prompt
 from backends.images.order import PictureOrder

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pydantic import JsonValue, ValidationError
 from yarl import URL
 
-from backends.common.http import JSON_LIMIT, Http, HttpFailed, HttpRefused
+from backends.common.http import Http
+from backends.common.http_answers import JSON_LIMIT, HttpFailed, HttpRefused
 from backends.common.replies import Answer, ServerReply, validated
 from backends.images.errors import classify
 from queueing.core.errors import Unavailable

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from pydantic import Field, JsonValue
 
-from backends.common.http import Http, HttpFailed, HttpRefused
+from backends.common.http import Http
+from backends.common.http_answers import HttpFailed, HttpRefused
 from backends.common.replies import ServerReply
 from backends.images.errors import classify
 from backends.images.replies import read

@@ -18,7 +18,8 @@ from typing import ClassVar
 
 from pydantic import JsonValue
 
-from backends.common.http import Http, HttpFailed, HttpRefused, parse_json
+from backends.common.http import Http
+from backends.common.http_answers import HttpFailed, HttpRefused, parse_json
 from backends.images.flavour import MIRRORED, GenericPictures, ListedPainter
 from backends.images.order import PictureOrder
 from backends.images.replies import DrawnPicture, picture_at, within_bounds

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from backends.common.http import Http, HttpFailed, HttpRefused
+from backends.common.http import Http
+from backends.common.http_answers import HttpFailed, HttpRefused
 from backends.openai.errors import NO_MODEL, classify
 from backends.openai.flavour import Flavour, ModelNames, Served, plain
 from backends.openai.infill import INFILL

@@ -5,7 +5,8 @@ from typing import ClassVar
 
 from pydantic import JsonValue
 
-from backends.common.http import Http, HttpFailed, HttpRefused
+from backends.common.http import Http
+from backends.common.http_answers import HttpFailed, HttpRefused
 from backends.common.replies import ServerReply
 from backends.openai.audio.form import SILENT, AudioForm
 from backends.openai.flavour import EmbeddingForm, Generic, LoadWish, PictureForm, Served

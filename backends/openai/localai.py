@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from backends.common.http import Http, HttpFailed, HttpRefused
+from backends.common.http import Http
+from backends.common.http_answers import HttpFailed, HttpRefused
 from backends.common.replies import ServerReply
 from backends.openai.audio.form import AudioForm
 from backends.openai.flavour import Generic, LoadWish, Served

@@ -6,7 +6,8 @@ whatever its status. Each flavour defines its own records; `Listed` is what all 
 
 from pydantic import JsonValue, ValidationError
 
-from backends.common.http import ERROR_LIMIT, JSON_LIMIT, Http, HttpFailed, HttpRefused
+from backends.common.http import Http
+from backends.common.http_answers import ERROR_LIMIT, JSON_LIMIT, HttpFailed, HttpRefused
 from backends.common.replies import Answer, ServerReply, validated
 from backends.openai.errors import classify, wants_token
 from queueing.core.errors import Unavailable

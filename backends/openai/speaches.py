@@ -3,7 +3,8 @@
 from typing import ClassVar
 from urllib.parse import quote
 
-from backends.common.http import Http, HttpRefused
+from backends.common.http import Http
+from backends.common.http_answers import HttpRefused
 from backends.common.replies import ServerReply
 from backends.openai.audio.form import AudioForm
 from backends.openai.flavour import Generic, LoadWish, Served

@@ -8,7 +8,8 @@ import re
 from dataclasses import replace
 from typing import ClassVar
 
-from backends.common.http import Http, HttpRefused
+from backends.common.http import Http
+from backends.common.http_answers import HttpRefused
 from backends.openai.audio.form import AudioForm
 from backends.openai.flavour import Generic, Served
 from queueing.core.errors import Unavailable

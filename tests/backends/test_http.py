@@ -16,7 +16,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from pydantic import JsonValue
 
-from backends.common.http import FormPart, Http, HttpFailed, HttpRefused
+from backends.common.http import Http
+from backends.common.http_answers import HttpFailed, HttpRefused
+from backends.common.http_calls import FormPart
 from backends.common.unreachable import why_unreachable
 from queueing.core.errors import BadModel, StoreError, Unavailable
 from queueing.core.ports import at_once

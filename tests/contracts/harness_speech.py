@@ -12,7 +12,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from backends.common.http import Http, HttpRefused
+from backends.common.http import Http
+from backends.common.http_answers import HttpRefused
 from backends.registry import connect
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import Unavailable

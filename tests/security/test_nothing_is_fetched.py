@@ -9,7 +9,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from backends.comfyui.watch import Watch
-from backends.common.http import Http, HttpFailed
+from backends.common.http import Http
+from backends.common.http_answers import HttpFailed
 from backends.common.sockets import listener
 from queueing.core.errors import Unavailable
 from tests.fakes.telegram import FakeTelegram

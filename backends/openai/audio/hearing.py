@@ -8,7 +8,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from backends.common.http import Http, HttpFailed, HttpRefused
+from backends.common.http import Http
+from backends.common.http_answers import HttpFailed, HttpRefused
 from backends.media.sounds import SoundError, SoundFault, as_wav
 from backends.openai.answer import silence_s
 from backends.openai.audio.form import AudioForm

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from backends.common.http import HttpRefused
+from backends.common.http_answers import HttpRefused
 from backends.images.replies import PictureTokenRefused
 from backends.openai.replies import TokenRefused
 from backends.registry import KINDS, connect

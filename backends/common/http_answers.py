@@ -1,0 +1,126 @@
+"""Reads what an inference server answers: bounded, never unpacked, with every bad status as an error."""
+
+import json
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Self
+
+import aiohttp
+from pydantic import JsonValue
+from pydantic_core import from_json
+
+from queueing.core.errors import Rejected, Unavailable
+
+JSON_LIMIT = 64 * 1024 * 1024  # a full /object_info with many custom nodes is about 10 MB
+LINE_LIMIT = 8 * 1024 * 1024
+ERROR_LIMIT = 64 * 1024  # of an error's body; enough for any text worth reading
+
+# Also matches half of a whole character: then a second look decides.
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+class HttpRefused(Rejected):
+    """The server answered with a 4xx status; `body` is its text, at most `ERROR_LIMIT` bytes.
+
+    The text may hold file lists and paths of the server: for the log, not for people.
+    """
+
+    def __init__(self, cause: str, *, status: int, body: str) -> None:
+        super().__init__(cause)
+        self.status = status
+        self.body = body
+
+
+class HttpFailed(Unavailable):
+    """The server answered with another bad status (3xx, 408, 429, 5xx); `body` as above."""
+
+    def __init__(self, cause: str, *, status: int, body: str) -> None:
+        super().__init__(cause)
+        self.status = status
+        self.body = body
+
+
+def parse_json(data: bytes | str) -> JsonValue:
+    """Return parsed JSON; raise `Unavailable` for anything else, however deeply nested.
+
+    Escaped lone surrogates become "?": neither a database nor a chat can store them.
+    """
+    with suppress(ValueError):  # such as for half a character
+        parsed: JsonValue = from_json(data)  # a tenth of the time where there are many numbers
+        return parsed
+    try:
+        value: JsonValue = json.loads(data)
+        if _HALF.search(data if isinstance(data, bytes) else data.encode(errors="replace")):
+            value = json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+    except (ValueError, RecursionError):
+        raise Unavailable(f"the server answered no JSON: {_excerpt(data)}") from None
+    return value
+
+
+async def status_error(call: str, response: aiohttp.ClientResponse) -> HttpRefused | HttpFailed:
+    """Return what a bad status means; `call` names the request without addresses or secrets."""
+    status = response.status
+    body = (await read_body(response, ERROR_LIMIT, cut=True)).decode(errors="replace")
+    cause = f"{call}: status {status}: {_excerpt(body)}"
+    refused = 400 <= status < 500 and status not in {408, 429}
+    return (HttpRefused if refused else HttpFailed)(cause, status=status, body=body)
+
+
+async def read_body(response: aiohttp.ClientResponse, limit: int, *, cut: bool = False) -> bytes:
+    """Read a body; more than `limit` bytes raise an error, or are left unread with `cut`."""
+    chunks, size = [], 0  # joined once: growing one buffer would copy a picture many times
+    if cut and _is_compressed(response):
+        return b""
+    _require_plain(response)
+    while chunk := await response.content.readany():
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > limit:
+            if cut:
+                return b"".join(chunks)[:limit]
+            raise Unavailable(f"the server's answer is larger than {limit} bytes")
+    return b"".join(chunks)
+
+
+def _require_plain(response: aiohttp.ClientResponse) -> None:
+    """Refuse compressed answers, which are never unpacked: a kilobyte can hold gigabytes of nothing."""
+    if _is_compressed(response):
+        raise Unavailable("the server compresses its answers although it is asked not to")
+
+
+def _is_compressed(response: aiohttp.ClientResponse) -> bool:
+    return response.headers.get("content-encoding", "").strip().lower() not in {"", "identity"}
+
+
+class AnswerLines:
+    """The lines of an answer without line ends, in batches as they arrive.
+
+    No generator: one that is left early is closed by the loop, in a task of its own.
+    """
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self._rest = b""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Sequence[str]:
+        _require_plain(self._response)
+        while chunk := await self._response.content.readany():
+            # `str.splitlines` would also split at U+2028 and the like, which JSON may hold raw.
+            *lines, self._rest = (self._rest + chunk).split(b"\n")
+            if lines:
+                return [line.removesuffix(b"\r").decode(errors="replace") for line in lines]
+            if len(self._rest) > LINE_LIMIT:
+                raise Unavailable(f"the server sent a line of more than {LINE_LIMIT} bytes")
+        last, self._rest = self._rest, b""
+        if not last:
+            raise StopAsyncIteration
+        return [last.decode(errors="replace")]
+
+
+def _excerpt(data: bytes | str) -> str:
+    text = data if isinstance(data, str) else data[:1000].decode(errors="replace")
+    return ascii(text[:200])
