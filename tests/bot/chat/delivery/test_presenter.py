@@ -9,7 +9,7 @@ import pytest
 
 from bot.chat.api.content import Content
 from bot.chat.api.errors import ChatError, ChatGone, ChatMoved, ChatUnavailable, SlowDown
-from bot.chat.delivery import presenter
+from bot.chat.delivery import earlier_run
 from bot.people.access import PersonLimits
 from queueing.core.jobs import JobState
 from tests.fakes.chat import LIMITS, FakeChat
@@ -121,7 +121,7 @@ def test_a_long_line_of_an_earlier_run_is_taken_up_little_by_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A million waiting jobs would be read at once, and the bot answer no one meanwhile."""
-    monkeypatch.setattr(presenter, "MOST_RESUMED", 4)
+    monkeypatch.setattr(earlier_run, "MOST_RESUMED", 4)
     chat = FakeChat()
 
     async def play() -> None:
