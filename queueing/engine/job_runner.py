@@ -28,14 +28,12 @@ from queueing.engine.fleet import Fleet
 from queueing.engine.loader import Loader
 from queueing.engine.outcomes import Outcomes
 from queueing.planning.progress_eta import ProgressEta
-from queueing.planning.retry import FIRST_PAUSE_S, Fail, after_failure
+from queueing.planning.retry import FIRST_PAUSE_S, Fail, Retry, after_failure, after_loss
 
 log = logging.getLogger(__name__)
 _altered = altering(Job)
 
-LOST_MOST = 20  # starts; a job that takes the whole machine down with it must end some day
 GIVE_WAY_S = 0.25  # how long fetching a result yields to the next start
-LOST = problem(What.LOST)
 
 
 @dataclass(slots=True, eq=False)
@@ -306,6 +304,10 @@ class Processor:
             for host in self._fleet.catalog.hosts_of[backend]:
                 await self._loader.relieve(host)
         log.warning("job %d on %s: %s: %s", job.id, backend, type(error).__name__, error)
+        await self._conclude(job, outcome)
+
+    async def _conclude(self, job: Job, outcome: Retry | Fail) -> None:
+        """Store what becomes of a job without a result."""
         if isinstance(outcome, Fail):
             await self._outcomes.conclude(job, JobEvent.FAIL, problem=outcome.problem)
             return
@@ -342,11 +344,8 @@ class Processor:
         ]
 
     async def _lost(self, job: Job) -> None:
-        """Return a job whose attempt ended with the bot's last run: not its fault, so not charged."""
-        if job.sendings >= LOST_MOST:
-            await self._outcomes.conclude(job, JobEvent.FAIL, problem=LOST)
-        else:
-            await self._outcomes.conclude(job, JobEvent.RELEASE, not_before=self._clock.now())
+        """Return a job whose attempt ended with the bot's last run to its place, or give it up."""
+        await self._conclude(job, after_loss(job, self._clock.now()))
 
 
 def _resolve(started: asyncio.Future[None]) -> None:

@@ -10,10 +10,13 @@ from queueing.core.errors import (
     problem_of,
 )
 from queueing.core.jobs import Job
-from queueing.core.problems import Problem
+from queueing.core.problems import Problem, What, problem
 
 FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 120.0
+LOST_MOST = 20  # starts; a job that takes the whole machine down with it must end some day
+LOST_AT_ONCE = 10  # starts; fewer restarts cost a job no pause
+LOST = problem(What.LOST)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,6 +69,20 @@ def after_failure(
         not_before=now + pause_s(job.attempt),
         suspect=job.suspect or isinstance(error, Unavailable),
     )
+
+
+def after_loss(job: Job, now: float) -> Retry | Fail:
+    """Decide what becomes of a job in state processing whose attempt ended with the bot's last run.
+
+    A restart is not the job's fault, so it is not charged. After many, the job may be what ends
+    every run: growing pauses then let the others be done between two of its starts, and leave
+    somebody the time to look before it is given up.
+    """
+    if job.sendings >= LOST_MOST:
+        return Fail(problem=LOST)
+    further = job.sendings - LOST_AT_ONCE
+    pause = 0.0 if further < 0 else pause_s(further + 1)
+    return Retry(not_before=now + pause, charged=False, suspect=job.suspect)
 
 
 def _another_attempt_may_help(error: Exception) -> bool:

@@ -224,7 +224,7 @@ class WholeCall(ProgramCall):
             answer = await response.json()
         if "error" in answer:  # after white space: the status was sent before
             if answer["error"]["code"] != STOPPING:
-                raise Refusal(str(answer["error"]["code"]))
+                raise Refusal("{code} {message}".format_map(answer["error"]))
             await self._pause()
             return None
         return self.read(answer)

@@ -11,6 +11,7 @@ from tests.chaos.program_jobs import NativeJob
 from tests.chaos.servers import answer_words
 
 FILMS, SPEAKS, WRITES = "films", "speaks", "writes"
+STAND_INS = frozenset({FILMS, SPEAKS, WRITES})
 MODELS = """
   films:
     {backends: [stand-ins], capabilities: [text-to-video], vram: 9GB, parallel: 1, load_s: 1, service_s: 1}
@@ -75,7 +76,7 @@ class WrittenCall(ProgramCall):
             answer = await response.json()
         if "error" in answer:  # after white space: the status was sent before
             if answer["error"]["code"] != STOPPING:
-                raise Refusal(str(answer["error"]["code"]))
+                raise Refusal("{code} {message}".format_map(answer["error"]))
             await self._pause()
             return None
         text = answer["text"]

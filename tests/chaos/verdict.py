@@ -1,12 +1,14 @@
 """What a trial showed: breaches of promises, counted from the chats and the servers."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
 from bot.requests.enhancement import DELAY_S
+from queueing.planning.retry import LOST_AT_ONCE
 from tests.chaos.chats import Asked, Chats
 from tests.chaos.crowd import Crowd, NumberOf, has_ended, replies, results, strangers, was_cancelled
 from tests.chaos.programs import OnApi
@@ -23,6 +25,7 @@ class Row:
     state: str
     acknowledged: bool
     attempt: int
+    sendings: int
     queued_at: float
     started_at: float | None
     finished_at: float | None
@@ -52,7 +55,12 @@ class Line:
         first: dict[int, float] = {}
         for number, at in began:
             first.setdefault(number, at)
-        waiting = [row for row in rows if row.model == self.model and row.number in first]
+        jobs = Counter(row.number for row in rows)  # of one begun again, the first was not first
+        waiting = [
+            row
+            for row in rows
+            if row.model == self.model and row.number in first and jobs[row.number] == 1
+        ]
         begun: set[int] = set()
         for row in sorted(waiting, key=lambda row: first[row.number]):
             begun.add(row.number)
@@ -72,7 +80,8 @@ class Line:
 
         A server that died before it began with a job has nothing of the first attempt.
         """
-        failed = row.attempt > 1 and row.started_at is not None and at < row.started_at
+        tried = row.attempt > 1 or row.sendings > LOST_AT_ONCE
+        failed = tried and row.started_at is not None and at < row.started_at
         return failed or (self.held and at < row.queued_at + DELAY_S)
 
 
@@ -150,8 +159,7 @@ class Verdict:
         self.accepted, self.unheard = len(crowd.asked), crowd.unheard
         for request in crowd.asked:
             self._judge(request, by_number.get(request.number), number_of)
-        if len(by_number) < len(rows):
-            self.faults.append("a request was accepted twice")
+        self.faults += accepted_twice(rows)
         self.wrong_chat += strangers(chats, crowd.asked, number_of)
         self.order_violations += _out_of_turn(crowd.asked, by_number)
 
@@ -179,6 +187,26 @@ class Verdict:
             kind.append(f"{request.number} ({request.model}) in {request.chat}: {row}, {told[-1:]}")
         elif shown and was_cancelled(request) and row and row.state == "cancelled":
             self.delivered_twice.append(f"{request.number} was shown and cancelled")
+
+
+def accepted_twice(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a sentence for each request that became a job while an earlier one of it stood.
+
+    One that had failed or was cancelled leaves nothing to continue: a retry without a key, which asks
+    for another try, begins again.
+    """
+    before: dict[int, Row] = {}
+    for row in rows:
+        earlier = before.get(row.number)
+        if earlier is not None and not _is_over(earlier, row.queued_at):
+            yield f"{row.number} was accepted twice: {earlier}, {row}"
+        before[row.number] = row
+
+
+def _is_over(row: Row, at: float) -> bool:
+    """Return whether a job had ended without a result at a moment."""
+    ended = row.finished_at is not None and row.finished_at <= at
+    return ended and row.state in {"failed", "cancelled"}
 
 
 def _out_of_turn(asked: Sequence[Asked], rows: Mapping[int, Row]) -> Iterator[str]:

@@ -22,7 +22,8 @@ from tests.fakes.telegram_state import Limits
 ASK_EVERY_S = 0.5
 ASKED_PER_RUN = 5
 COLUMNS = (
-    "id, request, model, owner, state, acknowledged, attempt, queued_at, started_at, finished_at"
+    "id, request, model, owner, state, acknowledged, attempt, sendings,"
+    " queued_at, started_at, finished_at"
 )
 """Of the table of jobs, in the order of the fields of `Row`."""
 

@@ -81,6 +81,14 @@ async def test_a_retried_job_keeps_its_place_and_pauses(store: Store) -> None:
     assert await heads(store, now=NOW + 10) == [first.id, third.id]
 
 
+async def test_a_job_that_pauses_after_an_interruption_is_not_held(store: Store) -> None:
+    """People would read that a prompt is being improved while a restart is waited out."""
+    running = await start(store, await add(store))
+    await store.apply(running, JobEvent.RELEASE, NOW, not_before=NOW + 10)
+    (line,) = await store.lines(NOW, per_line=1)
+    assert (line.next_start_at, line.held) == (NOW + 10, False)
+
+
 async def test_a_job_with_another_request_starts_at_once_and_keeps_its_place(
     store: Store, reopen: Open
 ) -> None:

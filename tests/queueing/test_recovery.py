@@ -8,10 +8,10 @@ import pytest
 from queueing.core.catalog import Catalog
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.world import Blocked, Reason
-from queueing.engine.job_runner import LOST_MOST
+from queueing.planning.retry import LOST_AT_ONCE, LOST_MOST
 from queueing.service.jobqueue import JobQueue
 from queueing.store import JobStore, open_database
-from tests.fakes.backend import FakeProbe
+from tests.fakes.backend import FakeProbe, prompt_of
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
 from tests.simulation.loop import run
 
@@ -175,6 +175,26 @@ def test_a_job_that_ends_with_every_run_of_ours_fails_some_day(tmp_path: Path) -
             done = await end_of(queue, job_id, within_s=60)
             assert done.state is JobState.FAILED
             assert done.error
+
+    run(scenario())
+
+
+def test_others_are_done_between_the_starts_of_a_job_that_ends_every_run(tmp_path: Path) -> None:
+    """A job that brings everything down would have every other one given up with it."""
+
+    async def scenario() -> None:
+        installation = installation_in(tmp_path)
+        server = installation.servers["comfy"]
+        ends_all, other = await submitted(installation, "cat", "dog")
+
+        def begins() -> bool:
+            return any(prompt_of(attempt.work) == "cat" for attempt in server.running)
+
+        for _ in range(LOST_AT_ONCE + 1):
+            await killed_while(installation, begins)
+            server.die(restart_s=0.0)
+        assert JobEvent.COMPLETE in installation.history(other)
+        assert JobEvent.FAIL not in installation.history(ends_all)
 
     run(scenario())
 

@@ -19,9 +19,12 @@ from queueing.core.problems import What, problem
 from queueing.core.requests import TextToImage
 from queueing.planning.retry import (
     LONGEST_PAUSE_S,
+    LOST_AT_ONCE,
+    LOST_MOST,
     Fail,
     Retry,
     after_failure,
+    after_loss,
     pause_s,
 )
 from tests.simulation.installation import image_model
@@ -113,3 +116,25 @@ def test_a_model_that_never_stays_loaded_fails_its_jobs_in_the_end() -> None:
 def test_pauses_grow_and_are_bounded(failures: int) -> None:
     """A broken server would be asked in a tight loop, or a job would wait for days."""
     assert 0 < pause_s(failures) <= pause_s(failures + 1) <= LONGEST_PAUSE_S
+
+
+def interrupted(starts: int) -> Retry | Fail:
+    return after_loss(replace(JOB, sendings=starts, suspect=True), NOW)
+
+
+def test_a_job_interrupted_by_restarts_is_given_up_late_and_after_pauses() -> None:
+    """A program that is restarted every few seconds would end each request within two minutes."""
+    assert [interrupted(starts) for starts in range(1, LOST_AT_ONCE)] == [
+        Retry(not_before=NOW, charged=False, suspect=True)
+    ] * (LOST_AT_ONCE - 1)
+    pauses = []
+    for starts in range(LOST_AT_ONCE, LOST_MOST):
+        after = interrupted(starts)
+        assert isinstance(after, Retry)
+        pauses.append(after.not_before - NOW)
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == (pause_s(1), LONGEST_PAUSE_S)
+    assert sum(pauses) >= 600.0
+    given_up = interrupted(LOST_MOST)
+    assert isinstance(given_up, Fail)
+    assert given_up.problem.what is What.LOST

@@ -117,7 +117,7 @@ class _Walk:
 
     def follow(self, rows: Sequence[Row]) -> bool:
         """Take the next rows; return whether more are needed."""
-        for job_id, version, not_before, queued_at, attempt, seq in rows:
+        for job_id, version, not_before, queued_at, sendings, seq in rows:
             self._last = seq
             if self._first_queued_at is None:
                 self._first_queued_at = queued_at
@@ -125,7 +125,7 @@ class _Walk:
             if is_held or self._now < not_before <= self._now + _LONGEST_DELAY_S:
                 if not is_held:
                     self._next_start_at = min(not_before, self._next_start_at or not_before)
-                self._held = self._held or attempt == 0
+                self._held = self._held or sendings == 0  # after its first start it only pauses
                 if not self.heads:
                     self._passed.append(job_id)
                 continue

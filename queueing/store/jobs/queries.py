@@ -143,7 +143,7 @@ LINES = (  # a seek for each line; DISTINCT would walk past every waiting job
 
 JOB = f"SELECT {JOB_COLUMNS} FROM jobs WHERE id = ?"
 LINE = (
-    "SELECT id, version, not_before, queued_at, attempt, seq FROM jobs"
+    "SELECT id, version, not_before, queued_at, sendings, seq FROM jobs"
     " WHERE state = 'pending' AND model = ? AND lane = ? AND seq > ? ORDER BY seq LIMIT ?"
 )
 OPEN_JOBS = f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NULL ORDER BY id"

@@ -95,6 +95,18 @@ async def test_ten_equal_calls_are_ten_jobs(tmp_path: Path) -> None:
         assert len(await all_jobs(api)) == 10
 
 
+async def test_a_retry_of_a_call_whose_job_failed_begins_again(tmp_path: Path) -> None:
+    """A program that asks for another try would be given the old failure."""
+    failing = BRISK.replace("{kind: demo}", "{kind: demo, fail_rate: 1}").replace(
+        "service_s: 0.5", "service_s: 0.5\n    max_attempts: 1"
+    )
+    async with running(tmp_path, failing) as api:
+        await hang_up(api, "/chat/completions", CAT, until_running)
+        await api.until(lambda jobs: not jobs)
+        await api.post("/chat/completions", CAT, headers=AGAIN, status=500)
+        assert [job.state for job in await all_jobs(api)] == [JobState.FAILED] * 2
+
+
 async def test_two_retries_do_not_share_a_job(tmp_path: Path) -> None:
     """Two callers would get one answer where they asked for two."""
     async with running(tmp_path, SLOW) as api:
