@@ -1,12 +1,10 @@
 """OpenAI: texts, vectors and speech from any server with an OpenAI-compatible API.
 
-It streams answers and maps errors; what differs between servers (listing, loading, unloading) is
-left to a flavour, which is detected by asking the server. It remembers no loads.
+It streams answers and maps errors; how a server lists, loads and unloads is left to its flavour.
+It remembers no loads.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -23,21 +21,17 @@ from backends.openai.audio.speaking import Speech, speak
 from backends.openai.audio.voices import voice_named
 from backends.openai.embedding import embed
 from backends.openai.embedding_body import Batch
-from backends.openai.errors import NO_MODEL
 from backends.openai.flavour import Flavour, LoadWish, ModelNames, Served
 from backends.openai.flavours import FLAVOURS
 from backends.openai.infill import path_of
 from backends.openai.passed_on import passed_body
-from backends.openai.replies import TokenRefused
 from backends.openai.request import TextOptions, chat_body
+from backends.openai.server import TextServer, authorization, base_of
 from queueing.core.catalog import BackendSpec, ModelSpec, embedding_spec
 from queueing.core.errors import (
-    BackendError,
     BadModel,
     NotLoaded,
-    OutOfMemory,
     Rejected,
-    Unavailable,
 )
 from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.core.problems import What, problem
@@ -52,11 +46,8 @@ from queueing.core.requests import (
     Work,
 )
 
-UNLOAD_S = 60.0
-NAMES_TOLD = 10  # model names listed in an error about a wrong name
 WEIGHTS_TO_VRAM = 1.2  # what a copy takes relative to its weights: context and working memory
 OVERHEAD_MB = 512
-STAYS = problem(What.STAYS)
 
 
 class OpenAIOptions(Record):
@@ -97,13 +88,13 @@ class OpenAI(NamedModels):
         self, spec: BackendSpec, token: SecretStr | None, flavours: Sequence[Flavour]
     ) -> None:
         self._name = spec.name
-        self._http = Http(_base(spec.url), headers=_authorization(spec.name, token))
-        self._flavours = tuple(flavours)
-        self._flavour: Flavour | None = None
-        self.can_unload = False  # until the server has been identified
-        self._stays = False  # whether it has refused to unload
-        self._locks: dict[str, asyncio.Lock] = {}
-        self._contexts: dict[str, int] = {}  # as listed last, in tokens
+        self._http = Http(base_of(spec.url), headers=authorization(spec.name, token))
+        self._server = TextServer(self._http, spec.name, flavours, stranger=self.stranger)
+
+    @property
+    def can_unload(self) -> bool:
+        """Whether the server unloads models when it is asked to; False until it is identified."""
+        return self._server.can_unload
 
     def check(self, model: ModelSpec) -> None:
         """Refuse unknown options, and capabilities no text server has."""
@@ -120,7 +111,7 @@ class OpenAI(NamedModels):
     async def probe(self) -> ServerInfo:
         """Identify the server, which may have changed since the last call."""
         with classified():
-            flavour, description = await self._recognise()
+            flavour, description = await self._server.recognise()
             notes = await flavour.notes(self._http)
         return ServerInfo(description=description, flavour=flavour.name, notes=notes)
 
@@ -128,8 +119,8 @@ class OpenAI(NamedModels):
         """Look for the model in the server's list, and check its vision if it needs that."""
         self.check(model)
         with classified():
-            flavour = await self._known()
-            served = await flavour.details(self._http, await self._find(model))
+            flavour = await self._server.known()
+            served = await flavour.details(self._http, await self._server.find(model))
         if model.capabilities & WRITES and not served.chats:
             raise BadModel(_mute(model, served))
         if lacking := lacks(model, served, flavour):
@@ -143,8 +134,10 @@ class OpenAI(NamedModels):
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
         """Return every other model of the server with a use here, under a name to type."""
         with classified():
-            flavour = await self._known()
-            listed = [await flavour.details(self._http, each) for each in await self._listed()]
+            flavour = await self._server.known()
+            listed = [
+                await flavour.details(self._http, each) for each in await self._server.listed()
+            ]
         offered = [served for served in listed if able(served)]
         named = zip(catalog_names([served.id for served in offered]), offered, strict=True)
         names = ModelNames(listed, nameless=flavour.nameless)
@@ -158,8 +151,8 @@ class OpenAI(NamedModels):
     async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
         """Return which models are in memory; None if the server does not report it."""
         with classified():
-            flavour = await self._known()
-            listed = await self._listed()
+            flavour = await self._server.known()
+            listed = await self._server.listed()
         if any(served.loaded is None for served in listed):
             return None
         names = ModelNames(listed, nameless=flavour.nameless)
@@ -169,8 +162,8 @@ class OpenAI(NamedModels):
     async def held_besides(self, models: Sequence[ModelSpec]) -> Mapping[str, int]:
         """Return what other programs had loaded, and further copies of these models."""
         with classified():
-            flavour = await self._known()
-            listed = (*await self._listed(), *await flavour.unlisted(self._http))
+            flavour = await self._server.known()
+            listed = (*await self._server.listed(), *await flavour.unlisted(self._http))
         names = ModelNames(listed, nameless=flavour.nameless)
         known = {served.id for model in models if (served := names.find(served_name(model)))}
         held: dict[str, int] = {}
@@ -183,36 +176,13 @@ class OpenAI(NamedModels):
     async def load(self, model: ModelSpec) -> None:
         """Load a model unless it is in memory; concurrent calls share one load."""
         with classified():
-            flavour = await self._known()
-            async with self._lock(model):
-                served = await self._find(model)
-                if served.loaded is False:
-                    await self._load(flavour, model, served)
+            wish = LoadWish(_options(model).context_length, kept=model.preload)
+            await self._server.load(model, wish)
 
     async def unload(self, model: ModelSpec) -> None:
         """Unload every copy of a model; return when none is left."""
         with classified():
-            flavour = await self._known()
-            async with self._lock(model):
-                names = ModelNames(await self._listed(), nameless=flavour.nameless)
-                served = names.find(served_name(model))
-                if served is None or served.loaded is False:
-                    return
-                if not flavour.can_unload:
-                    raise Rejected(f"{self._name} cannot unload", problem=STAYS)
-                await self._ask_to_unload(flavour, served)
-                async with _within(UNLOAD_S, f"{served.id} did not leave the memory"):
-                    await self._until(model, lambda now: not now.loaded)
-
-    async def _ask_to_unload(self, flavour: Flavour, served: Served) -> None:
-        """Request the unload; remember a server whose operator does not allow it."""
-        try:
-            await flavour.unload(self._http, served)
-        except Rejected as error:
-            if error.problem == STAYS:
-                self._stays = True
-                self.can_unload = False
-            raise
+            await self._server.unload(model)
 
     async def run(
         self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
@@ -222,8 +192,8 @@ class OpenAI(NamedModels):
         if not isinstance(request, Chat | Embed | SpeechToText | TextToSpeech):
             raise Rejected(f"{self._name} cannot do {request.kind}")
         with classified():
-            flavour = await self._known()
-            if flavour.eager and (await self._find(model)).loaded is False:
+            flavour = await self._server.known()
+            if flavour.eager and (await self._server.find(model)).loaded is False:
                 # The request would load it behind the queue's back, or twice.
                 raise NotLoaded(f"{served_name(model)} is not in memory")
         match request:
@@ -248,7 +218,7 @@ class OpenAI(NamedModels):
     ) -> Output:
         """Write down a recording, or read a text aloud."""
         with classified():
-            flavour = await self._known()
+            flavour = await self._server.known()
             form = await flavour.audio(self._http)
         if isinstance(request, SpeechToText):
             recording = Recording(
@@ -261,7 +231,7 @@ class OpenAI(NamedModels):
             await recorded()
             return await transcribe(self._http, form, recording, report)
         with classified():
-            served = await flavour.details(self._http, await self._find(model))
+            served = await flavour.details(self._http, await self._server.find(model))
         speech = Speech(
             request=request,
             model_id=served.id if served.voices else served_name(model),
@@ -281,7 +251,7 @@ class OpenAI(NamedModels):
         except BadModel as error:
             if question.path == flavour.chat_path or error.__cause__ is None:
                 raise
-            await self._find(model)
+            await self._server.find(model)
             raise Rejected(str(error), problem=problem(What.NO_COMPLETIONS)) from error
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:  # noqa: ARG002 - the port's signature
@@ -296,51 +266,13 @@ class OpenAI(NamedModels):
         """Close the connections. Idempotent."""
         await self._http.aclose()
 
-    async def _recognise(self) -> tuple[Flavour, str]:
-        """Detect the flavour, trying the known one first; return it and the server's description."""
-        flavours = self._flavours if self._flavour is None else (self._flavour, *self._flavours)
-        verdict = Unavailable(self.stranger)
-        for flavour in flavours:
-            try:
-                description = await flavour.describe(self._http)
-            except TokenRefused as error:  # some gateways refuse unknown paths this way
-                verdict = error
-                continue
-            if description:
-                self._flavour = flavour
-                self.can_unload = flavour.can_unload and not self._stays
-                return flavour, description
-        raise verdict
-
-    async def _known(self) -> Flavour:
-        return self._flavour or (await self._recognise())[0]
-
-    def _lock(self, model: ModelSpec) -> asyncio.Lock:
-        return self._locks.setdefault(served_name(model), asyncio.Lock())
-
-    async def _listed(self) -> tuple[Served, ...]:
-        listed = await (await self._known()).served(self._http)
-        self._contexts |= {served.id: served.context for served in listed if served.context}
-        return listed
-
-    async def _find(self, model: ModelSpec) -> Served:
-        nameless = (await self._known()).nameless
-        listed = await self._listed()
-        if served := ModelNames(listed, nameless=nameless).find(wanted := served_name(model)):
-            return served
-        offered = ", ".join(sorted(each.id for each in listed)[:NAMES_TOLD]) or "nothing"
-        raise BadModel(
-            f"models.{model.name}.model: {self._name} has no {wanted!r}; it offers {offered}",
-            problem=NO_MODEL,
-        )
-
     def _batch(self, model: ModelSpec, request: Embed, work: Work) -> Batch:
         return Batch(
             request=request,
             files=work.files,
             model_id=served_name(model),
             timeouts=model.timeouts,
-            look_up=partial(self._find, model),
+            look_up=partial(self._server.find, model),
             kept=model.preload,
         )
 
@@ -352,7 +284,7 @@ class OpenAI(NamedModels):
             path=path_of(flavour, chat.passed_on),
             model_id=served_name(model),
             timeouts=model.timeouts,
-            look_up=partial(self._find, model),
+            look_up=partial(self._server.find, model),
             passed_on=chat.passed_on is not None,
         )
 
@@ -366,30 +298,9 @@ class OpenAI(NamedModels):
         options = _options(model)
         if chat.passed_on is not None:
             return await passed_body(served_name(model), chat.passed_on, files, options, flavour)
-        told = self._contexts.get(served_name(model)), options.context_length
+        told = self._server.context_of(model), options.context_length
         context_length = min((tokens for tokens in told if tokens), default=None)
         return await chat_body(served_name(model), chat, files, options, context_length)
-
-    async def _load(self, flavour: Flavour, model: ModelSpec, served: Served) -> None:
-        try:
-            wish = LoadWish(_options(model).context_length, kept=model.preload)
-            await flavour.load(self._http, served, wish)
-            await self._until(model, lambda now: bool(now.loaded))
-        except asyncio.CancelledError:
-            # Unload it so that no half-loaded copy stays, as far as the server allows.
-            with suppress(BackendError):
-                async with _within(5.0, "the cancelled load goes on"):
-                    await flavour.unload(self._http, served)
-            raise
-
-    async def _until(self, model: ModelSpec, holds: Callable[[Served], bool]) -> None:
-        """Poll a model until a condition holds: these servers send no signals."""
-        pause_s = 0.05
-        while not holds(served := await self._find(model)):
-            if served.failed:
-                raise OutOfMemory(f"{served.id} did not load: {served.failed}")
-            await asyncio.sleep(pause_s)
-            pause_s = min(1.0, pause_s * 1.5)
 
     def _offer(self, name: str, served: Served) -> ModelSpec:
         vram_mb = served.size_mb and round(served.size_mb * WEIGHTS_TO_VRAM) + OVERHEAD_MB
@@ -411,15 +322,6 @@ def _taken_mb(served: Served) -> int:
     return round(served.size_mb * WEIGHTS_TO_VRAM) + OVERHEAD_MB if served.size_mb else 0
 
 
-@asynccontextmanager
-async def _within(seconds: float, otherwise: str) -> AsyncIterator[None]:
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except TimeoutError:
-        raise Unavailable(f"{otherwise} within {seconds:g} s") from None
-
-
 def _mute(model: ModelSpec, served: Served) -> str:
     """Return in words that a model does not chat, and what it does instead."""
     does = ", ".join(sorted(able(served)))
@@ -429,20 +331,6 @@ def _mute(model: ModelSpec, served: Served) -> str:
 
 def _options(model: ModelSpec) -> TextOptions:
     return read_options(TextOptions, model.options, f"models.{model.name}")
-
-
-def _base(url: str) -> str:
-    """Return the address without the "/v1" that people copy from other programs' settings."""
-    return url.rstrip("/").removesuffix("/v1")
-
-
-def _authorization(backend: str, token: SecretStr | None) -> dict[str, str]:
-    if token is None:
-        return {}
-    secret = token.get_secret_value()
-    if not secret.isascii() or not secret.isprintable():
-        raise BadModel(f"backends.{backend}.token: holds characters no token has")
-    return {"Authorization": f"Bearer {secret}"}
 
 
 async def _output(output: Output) -> Output:

@@ -65,7 +65,10 @@ class Backend(Protocol):
 
     capabilities: frozenset[Capability]  # what servers of this kind can do at all
     unloads_together: bool  # one unload frees all models of this server
-    can_unload: bool  # False: a model stays until the server itself drops it
+
+    @property
+    def can_unload(self) -> bool:
+        """Whether the server unloads on request; else a model stays until the server drops it."""
 
     def check(self, model: ModelSpec) -> None:
         """Raise `BadModel` when the model's options cannot work here. No I/O except local files."""

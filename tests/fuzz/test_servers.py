@@ -414,9 +414,9 @@ def test_text_servers_lists(kind: str, data: st.DataObject) -> None:
     backend = _connected(LMStudio if lmstudio else OpenAI, spec.name, json.dumps(options))
 
     async def play() -> None:
-        backend._flavour = None
+        backend._server._flavour = None
         async with answering(good, *spoilt) as http:
-            backend._http = http
+            backend._server._http = backend._http = http
             await tried(
                 backend.probe, lambda: backend.verify(model), lambda: backend.loaded([model])
             )
@@ -438,10 +438,10 @@ async def test_the_good_lists_are_understood(kind: str) -> None:
     backend = _connected(
         LMStudio if lmstudio else OpenAI, "b", json.dumps({} if lmstudio else {"flavour": kind})
     )
-    backend._flavour = None
+    backend._server._flavour = None
     named = {"speaches": "whisper", "kokoro": "kokoro", "whispercpp": "whisper"}.get(kind, "qwen3")
     async with answering(good, "/none", "") as http:
-        backend._http = http
+        backend._server._http = backend._http = http
         assert named in " ".join(found.name for found in await backend.discover())
 
 
