@@ -65,6 +65,8 @@ class Eta:
         """Whether the present forecast covers these jobs."""
         if self._forecast is None or self._world is None or self._stand(asked):
             return False
+        if self._turned(self._world):
+            return False
         now = self._clock.now()
         age_s, far = now - self._world.now, self._forecast.far
         if age_s < FRESH_S and newest_id <= self._newest_id:
@@ -98,7 +100,9 @@ class Eta:
         """Make sure there is a recent forecast, of the router's last snapshot if necessary."""
         world = self._router.world
         if world is not None and (
-            self._world is None or self._stale(self._clock.now() - self._world.now)
+            self._world is None
+            or self._turned(self._world)
+            or self._stale(self._clock.now() - self._world.now)
         ):
             self._look_at(world)
 
@@ -108,6 +112,14 @@ class Eta:
     def _stand(self, asked: Sequence[tuple[Job, int]]) -> bool:
         """Whether the forecast does not cover a line because a job of it was just starting."""
         return self._forecast is not None and any(self._forecast.stands(job) for job, _ in asked)
+
+    def _turned(self, then: World) -> bool:
+        """Whether servers can be used that could not when the forecast was made, or the reverse.
+
+        An older forecast would promise people a card that has just been taken by a game.
+        """
+        now = self._router.world
+        return now is not None and now.now >= then.now and _usable(now) != _usable(then)
 
     def _surprised(self, then: World) -> bool:
         """Whether models wait or are in memory that did not when the forecast was made."""
@@ -238,6 +250,12 @@ class Eta:
 
     def _service(self, job: Job, backend: str) -> Usual:
         return self._times.service(job, backend)
+
+
+def _usable(world: World) -> tuple[set[str], set[str]]:
+    """Return the hosts that may serve and the servers that can; quiet hours are foreseen."""
+    hosts = {n for n, view in world.hosts.items() if view.yields_since is None and not view.paused}
+    return hosts, {n for n, view in world.backends.items() if view.up and not view.paused}
 
 
 def _present(world: World) -> set[tuple[str, str]]:

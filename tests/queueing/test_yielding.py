@@ -177,6 +177,30 @@ def test_a_game_at_the_start_is_seen_before_anything_begins(tmp_path: Path) -> N
     run(scenario())
 
 
+def test_nothing_is_promised_on_a_card_that_has_just_been_taken() -> None:
+    """A forecast of seconds ago still tells of a long line, but knows nothing of the game."""
+
+    async def scenario() -> None:
+        card = WatchedCard()
+        there = installation(card)
+        there.servers["comfy"].service_s = 30.0
+        async with there.queue() as queue:
+            jobs = [await submit(there, queue, name) for name in "abcdefghijklmnopqrstuvwxy"]
+            await ended(queue, jobs[1])
+            card.game_mb = 6000
+            rests = (shown.rest for _ in range(200) for shown in queue.status.snapshot().hosts)
+            while next(rests) is None:
+                await queue.status.standings(jobs[4:])
+                await asyncio.sleep(0.1)
+            late = await submit(there, queue, "z")
+            await queue.status.decided([late])
+            told = (await queue.status.standings([late]))[late.id]
+            assert told.reason is not None
+            assert told.done_at is None
+
+    run(scenario())
+
+
 def test_a_driver_that_fails_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         there = installation(WatchedCard(sick=True))
