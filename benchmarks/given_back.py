@@ -8,71 +8,44 @@ loads, waits, how many left and how many of those were loaded again within the t
 prints which promises were kept: those given in them (`strictly`: the quiet hours do not count as a part of
 the wait), those that reach over them, and the others. It fails where a job begins in quiet hours, or
 fewer than four of five promises are kept.
+
+`python -m benchmarks.given_back game TRACE... [--seed N]` replays each while other programs take its cards
+for a while, drawn by lot for each card, and prints the `stays`, how many were told no moment because all
+their cards were taken (`untold`), and which promises were kept: those between which and the start of the
+job another program came, or went from another card (`unforeseen`: nobody could know), those given while
+other cards were taken (`during`), those told as a card came back to people who had waited for it (`back`),
+those given later (`after`), and the others. It fails where fewer than four of five are kept of any kind but
+the first.
+
+`python -m benchmarks.given_back sleep TRACE... [--after 60] [--seed N]` replays each on machines that are
+put to sleep after so many seconds without work, and prints how often they were, and which promises were
+kept: those for which a machine had to wake, the others, and those of machines that never sleep. It fails
+where fewer than four of five of the first are kept.
 """
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from unittest.mock import patch
 
-from benchmarks.schedule import Replay, rare_collections
+from benchmarks.given_back_games import compare_games
+from benchmarks.given_back_sleep import compare_sleep
+from benchmarks.given_back_world import GivenBack
 from benchmarks.summary import summary
 from benchmarks.trace import JobOutcome, Outcome, Trace
 from benchmarks.trace_file import read, told
-from queueing.core.catalog import Catalog, HostSpec
 from queueing.core.quiet_hours import Quiet, QuietHours, WeeklyWindow
-from queueing.core.world import Leaving, Plan, World
-from queueing.engine import scheduler as router
 from queueing.planning import idle
-from tests.simulation import loop as virtual
 
 AFTER_S = (60.0, 300.0, 1800.0)
 EVERY_DAY = frozenset(range(7))
 MINUTE_S = 60.0
 ENOUGH = 0.8  # of the promises of all traces together
 KINDS = ("in", "strictly", "across", "other")
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """A copy that left because it was idle."""
-
-    at: float
-    model: str
-
-
-class GivenBack(Replay):
-    """A replay on hosts that are given back."""
-
-    def __init__(
-        self, trace: Trace, change: Callable[[HostSpec], HostSpec], *, promises: bool = True
-    ) -> None:
-        super().__init__(trace, "full", promises=promises)
-        self.left: list[Left] = []
-        self._change = change
-        self._decide = self.watch
-
-    def catalog(self) -> Catalog:
-        """Return the trace's installation with hosts that are given back."""
-        known = self.trace.catalog()
-        return Catalog(known.models.values(), map(self._change, known.hosts.values()))
-
-    def plan(self, world: World) -> Plan:
-        """Ask the planner, and note what leaves because it is idle."""
-        answer = self._decide(world)
-        self.left += [
-            Left(world.now, evict.model) for evict in answer.evictions if evict.why is Leaving.IDLE
-        ]
-        return answer
-
-    def played(self) -> Outcome:
-        """Replay the trace to its end in virtual time."""
-        with patch.object(router, "plan", self.plan), rare_collections():
-            return virtual.run(self.run())
 
 
 # ---------------------------------------------------------------- idle models
@@ -202,9 +175,16 @@ def _cells(found: dict[str, list[bool]]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print one of the two tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["idle", "quiet"])
+    parser.add_argument("what", choices=["idle", "quiet", "game", "sleep"])
     parser.add_argument("traces", nargs="+", type=Path)
+    parser.add_argument("--seed", type=int, default=1, help="of what is drawn by lot")
+    parser.add_argument("--after", type=float, default=60.0, help="idle seconds before sleep")
     given = parser.parse_args(arguments)
+    traces = ((path.stem, read(path)) for path in given.traces)
+    if given.what == "game":
+        return 0 if compare_games(traces, given.seed, ENOUGH) else 1
+    if given.what == "sleep":
+        return 0 if compare_sleep(traces, given.after, given.seed, ENOUGH) else 1
     if given.what == "quiet":
         return 0 if compare_quiet(given.traces) else 1
     compare_idle(given.traces)

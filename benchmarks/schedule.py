@@ -30,9 +30,11 @@ from benchmarks.trace_file import read, told
 from queueing.core.catalog import Catalog
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobState, NewJob
+from queueing.core.ports import CardWatch, Machines, MemoryProbe
 from queueing.core.requests import TextToImage
+from queueing.core.standings import Standing
 from queueing.core.storage import Admission
-from queueing.core.world import Plan, Rules, World
+from queueing.core.world import Blocked, Plan, Rules, World
 from queueing.engine import scheduler as router
 from queueing.planning import plan
 from queueing.service.jobqueue import JobQueue
@@ -90,6 +92,10 @@ class Replay:
         self.estimates: dict[int, float | None] = {}
         self.states: dict[int, JobState] = {}
         self.promising_s = 0.0
+        self.cards: CardWatch | None = None
+        self.memory: MemoryProbe | None = None
+        self.machines: Machines | None = None
+        self.servers = self._servers()
         self._ids: dict[int, int] = {}
         self._all_ended: asyncio.Future[None] | None = None
 
@@ -113,9 +119,12 @@ class Replay:
         queue = JobQueue(
             store=store,
             catalog=self.catalog(),
-            backends=self._servers(),
+            backends=self.servers,
             clock=LoopClock(),
             rules=self.rules,
+            cards=self.cards,
+            memory=self.memory,
+            machines=self.machines,
             runner="replay",
         )
         queue.events.subscribe(self._notice)
@@ -172,6 +181,7 @@ class Replay:
         """Return the moments jobs are promised at their acceptance, started already or not.
 
         Nothing is promised while a start of their line is being written down: that is over in no time.
+        Nor is it while another program has all their cards, and asking again would not help.
         """
         told: dict[int, float | None] = {}
         asked = jobs
@@ -182,7 +192,11 @@ class Replay:
             for job in asked:
                 done_at = standings[job.id].done_at
                 told[index_of(job.request)] = job.finished_at if done_at is None else done_at
-            untold = [job for job in asked if told[index_of(job.request)] is None]
+            untold = [
+                job
+                for job in asked
+                if told[index_of(job.request)] is None and not _is_open(standings[job.id])
+            ]
             if not untold:
                 break
             await asyncio.sleep(0)
@@ -240,6 +254,10 @@ def _new(index: int, job: TraceJob) -> NewJob:
         key=f"trace:{index}",
         delay_s=1.0 if over_at_once else 0.0,  # or a model might be loaded for it
     )
+
+
+def _is_open(standing: Standing) -> bool:
+    return standing.reason is not None and standing.reason.why is Blocked.YIELDING
 
 
 async def _first_look(queue: JobQueue) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.trace import LoadOutcome, Trace, TraceModel
 from queueing.core.catalog import ModelSpec
-from queueing.core.errors import NotLoaded
+from queueing.core.errors import NotLoaded, Unavailable
 from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.core.requests import Capability, Output, TextToImage, Work
 
@@ -109,6 +109,7 @@ class TraceServer:
 
     def __init__(self, name: str, ledger: Ledger) -> None:
         self.name = name
+        self.up = True
         self._ledger = ledger
         self._memory: set[str] = set()
 
@@ -117,6 +118,20 @@ class TraceServer:
         self._memory.add(model.name)
         self._ledger.took(model, self.name)
         self._ledger.arrived(model.name, self.name, 0.0)
+
+    def forget(self) -> None:
+        """Lose what is in memory, as in a restart."""
+        for model in tuple(self._memory):
+            self._lose(model)
+
+    def _lose(self, model: str) -> None:
+        self._memory.discard(model)
+        self._ledger.left(model, self.name)
+        self._ledger.gave(model, self.name)
+
+    def _answer(self) -> None:
+        if not self.up:
+            raise Unavailable(f"{self.name} does not answer")
 
     def check(self, model: ModelSpec) -> None:
         """Accept every model."""
@@ -142,7 +157,8 @@ class TraceServer:
         return model.name
 
     async def probe(self) -> ServerInfo:
-        """Answer at once."""
+        """Answer at once, unless it is down. Raises `Unavailable`."""
+        self._answer()
         return ServerInfo(description="trace")
 
     async def verify(self, model: ModelSpec) -> None:
@@ -157,6 +173,7 @@ class TraceServer:
     ) -> Fetch:
         """Take as long as the trace says, or until cancelled; nothing is left to fetch."""
         await recorded()
+        self._answer()
         if model.name not in self._memory:
             raise NotLoaded(f"{model.name} is not loaded on {self.name}")
         index = index_of(work.request)
@@ -185,6 +202,7 @@ class TraceServer:
 
     async def load(self, model: ModelSpec) -> None:
         """Take as long as the trace says."""
+        self._answer()
         if model.name in self._memory:
             return
         spec = self._ledger.models[model.name]
@@ -206,12 +224,12 @@ class TraceServer:
 
     async def unload(self, model: ModelSpec) -> None:
         """Take no time."""
-        self._memory.discard(model.name)
-        self._ledger.left(model.name, self.name)
-        self._ledger.gave(model.name, self.name)
+        self._answer()
+        self._lose(model.name)
 
     async def loaded(self, _models: Sequence[ModelSpec]) -> frozenset[str] | None:
         """Tell what is in memory."""
+        self._answer()
         return frozenset(self._memory)
 
     def leave(self) -> bool:

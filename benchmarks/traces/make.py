@@ -1,7 +1,7 @@
 """Makes the traces beside it, the same ones every time: `python -m benchmarks.traces.make`.
 
 `--dir DIR --variants N` makes N others of each kind elsewhere, and of further kinds whose cards,
-models and load are drawn by lot, to see what is luck; `--crowd JOBS` makes one of so many jobs for
+models and load are drawn by lot, to see what is luck; `--kinds` names some of them; `--crowd JOBS` makes one of so many jobs for
 50 models on 8 hosts, to see what promises cost. Each trace is one situation people are in:
 cards shared by several models, bursts, a model everyone wants beside ones hardly anyone does,
 more work than the cards can do.
@@ -22,6 +22,7 @@ from benchmarks.traces.drawn import DRAWN, crowd
 from benchmarks.traces.flooders import FLOODED
 from benchmarks.traces.shared import SHARED
 from benchmarks.traces.shipped import TRACES
+from benchmarks.traces.sparse import SPARSE
 
 HERE = Path(__file__).resolve().parent
 KINDS = TRACES | CARDS | DRAWN | SHARED | FLOODED
@@ -43,6 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--dir", type=Path, default=HERE)
     parser.add_argument("--variants", type=int, default=0)
+    parser.add_argument("--kinds", nargs="+", choices=sorted(KINDS | SPARSE), default=list(KINDS))
     parser.add_argument("--crowd", type=int, metavar="JOBS")
     options = parser.parse_args()
     if options.crowd:
@@ -53,10 +55,10 @@ def main() -> None:
         for name, make in (TRACES | {"two-cards": two_cards}).items():
             _write(options.dir, name, make(random.Random(name)))
         return
-    for name, make in KINDS.items():
+    for name in options.kinds:
         for number in range(1, options.variants + 1):
             variant = f"{name}-{number}"
-            _write(options.dir, variant, make(random.Random(variant)))
+            _write(options.dir, variant, (KINDS | SPARSE)[name](random.Random(variant)))
 
 
 def _write(folder: Path, name: str, trace: Trace) -> None:
