@@ -8,7 +8,6 @@ import logging
 from collections.abc import Coroutine, Mapping, Sequence
 
 from queueing.core.catalog import ModelSpec
-from queueing.core.divided import whole_mb
 from queueing.core.errors import BackendError, OutOfMemory, Refused, StoreError, Unavailable
 from queueing.core.events import CopyLeft, LoadCause, LoadEnded
 from queueing.core.ports import Backend
@@ -17,15 +16,13 @@ from queueing.engine.checkpoint import Checkpoint
 from queueing.engine.durations import Times
 from queueing.engine.effects import Effects
 from queueing.engine.fleet import Fleet
-from queueing.engine.health_checker import Health
 from queueing.engine.outcomes import Outcomes
+from queueing.engine.sizing import Sizing
 from queueing.planning.retry import given_up
 
 log = logging.getLogger(__name__)
 
 UNLOAD_S = 60.0  # a server that needs longer to unload counts as unreachable
-ROOM_S = 30.0  # how long freed memory may take to appear: drivers report it late
-ROOM_POLL_S = 0.5
 STORE_PAUSE_S = 5.0
 
 
@@ -37,7 +34,7 @@ class Loader:
         *,
         fleet: Fleet,
         backends: Mapping[str, Backend],
-        health: Health,
+        sizing: Sizing,
         outcomes: Outcomes,
         times: Times,
         checkpoint: Checkpoint,
@@ -45,7 +42,7 @@ class Loader:
     ) -> None:
         self._fleet = fleet
         self._backends = backends
-        self._health = health
+        self._sizing = sizing
         self._outcomes = outcomes
         self._times = times
         self._checkpoint = checkpoint
@@ -143,60 +140,15 @@ class Loader:
             await self._attempt(spec, backend)
         except OutOfMemory as error:
             log.warning("loading %s on %s: %s; emptying the card", spec.name, backend, error)
-            for host in self._hosts(spec, backend):
+            for host in self._fleet.catalog.parts_of(spec, backend):
                 await self.relieve(host)
             await self._attempt(spec, backend)
 
     async def _attempt(self, spec: ModelSpec, backend: str) -> None:
-        before_mb = await self._rooms(spec, backend)
+        before = await self._sizing.room(spec, backend)
         async with asyncio.timeout(spec.timeouts.load_s):
             await self._backends[backend].load(self._fleet.spec(spec.name, backend))
-        await self._learn_size(spec, backend, before_mb)
-
-    def _hosts(self, spec: ModelSpec, backend: str) -> Sequence[str]:
-        return tuple(self._fleet.catalog.parts_of(spec, backend))
-
-    async def _rooms(self, spec: ModelSpec, backend: str) -> Mapping[str, int] | None:
-        """Wait until there is room on every host and return how much; None if one is not measured."""
-        shares = dict(self._fleet.shares(spec, backend))
-        found: dict[str, int] = {}
-        for host in self._hosts(spec, backend):
-            needed_mb = shares.get(host, self._fleet.vram_mb(spec))
-            free_mb = await self._room(host, min(needed_mb, self._fleet.usable_mb(host)))
-            if free_mb is not None:
-                found[host] = free_mb
-        return found if len(found) == len(shares or [backend]) else None
-
-    async def _learn_size(
-        self, spec: ModelSpec, backend: str, before_mb: Mapping[str, int] | None
-    ) -> None:
-        """Correct the model's size to what its load took, if nothing else moved meanwhile.
-
-        Of one that spans cards the part that is largest for its share counts, so that none overflows.
-        """
-        if before_mb is None:
-            return
-        if not all(self._fleet.quiet(host, but=spec.name) for host in before_mb):
-            return
-        taken: dict[str, int] = {}
-        for host, before in before_mb.items():
-            after = await self._health.free_mb(host)
-            if after is None:
-                return
-            taken[host] = max(0, before - after)
-        if any(taken.values()):
-            parts = self._fleet.catalog.parts_of(spec, backend)
-            self._fleet.budget.learn(spec.name, whole_mb(taken, parts))
-
-    async def _room(self, host: str, need_mb: int) -> int | None:
-        """Wait until the memory is really free and return it; None if nothing measures it."""
-        loop = asyncio.get_running_loop()
-        give_up_at = loop.time() + ROOM_S
-        while (free_mb := await self._health.free_mb(host)) is not None and free_mb < need_mb:
-            if loop.time() >= give_up_at:
-                raise OutOfMemory(f"{need_mb} MB needed on {host}, {free_mb} MB free")
-            await asyncio.sleep(ROOM_POLL_S)
-        return free_mb
+        await self._sizing.learn(spec, backend, before)
 
     # ------------------------------------------------------------ failed loads
 

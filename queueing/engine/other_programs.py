@@ -43,6 +43,14 @@ class OtherPrograms:
             for host in list(self._fleet.catalog.hosts):
                 await self.look(host)
 
+    async def held_mb(self, host: str) -> int | None:
+        """Return what the largest other program holds on a card now; None if that cannot be told."""
+        spec = self._fleet.catalog.hosts.get(host)
+        if self._cards is None or spec is None:
+            return None
+        use = await self._use(self._cards, spec)
+        return None if use is None else use.others_mb
+
     async def look(self, host: str, *, at_once: bool = False) -> None:
         """Look at one card and note whether its host yields; raises nothing but `CancelledError`."""
         spec = self._fleet.catalog.hosts.get(host)

@@ -25,6 +25,7 @@ from queueing.engine.other_programs import OtherPrograms
 from queueing.engine.outcomes import Outcomes
 from queueing.engine.preloads import Preloads
 from queueing.engine.scheduler import Router
+from queueing.engine.sizing import Sizing
 from queueing.engine.sleepers import Sleepers
 from queueing.engine.snapshots import Snapshots
 from queueing.service.admin import Control
@@ -135,7 +136,7 @@ def _engine(given: Given, known: Knowledge) -> Engine:
     loader = Loader(
         fleet=fleet,
         backends=given.backends,
-        health=known.health,
+        sizing=Sizing(fleet=fleet, health=known.health, others=known.others),
         outcomes=outcomes,
         times=times,
         checkpoint=known.checkpoint,

@@ -45,7 +45,7 @@ class FileProbe:
 @pytest.fixture(autouse=True)
 def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("queueing.engine.health_checker.EVERY_S", 0.3)
-    monkeypatch.setattr("queueing.engine.loader.ROOM_POLL_S", 0.05)
+    monkeypatch.setattr("queueing.engine.sizing.ROOM_POLL_S", 0.05)
 
 
 @pytest.fixture

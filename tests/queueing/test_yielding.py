@@ -16,6 +16,7 @@ from queueing.core.quiet_hours import QuietHours, WeeklyWindow
 from queueing.core.world import Blocked, Rules
 from queueing.planning.yielding import BUSY, GONE_S, SURE, Yielding, after, is_used
 from queueing.service.jobqueue import JobQueue
+from tests.fakes.backend import FakeProbe
 from tests.fakes.clock import START
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
 from tests.simulation.loop import run
@@ -113,9 +114,11 @@ class WatchedCard:
         return CardLook(others_mb=self.game_mb)
 
 
-def installation(card: WatchedCard, quiet: QuietHours | None = None) -> Installation:
+def installation(
+    card: WatchedCard, quiet: QuietHours | None = None, vram_mb: int | None = 8000
+) -> Installation:
     spec = replace(host("gpu", "comfy"), yields_above_mb=LEAST_MB, quiet=quiet)
-    return Installation.of([image_model("flux")], [spec], cards_watch=card)
+    return Installation.of([image_model("flux", vram_mb=vram_mb)], [spec], cards_watch=card)
 
 
 async def submit(there: Installation, queue: JobQueue, prompt: str) -> Job:
@@ -197,6 +200,33 @@ def test_nothing_is_promised_on_a_card_that_has_just_been_taken() -> None:
             told = (await queue.status.standings([late]))[late.id]
             assert told.reason is not None
             assert told.done_at is None
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(("before_mb", "after_mb"), [(0, 6000), (900, 0)], ids=["comes", "goes"])
+def test_a_program_beside_a_load_is_not_taken_for_a_part_of_the_model(
+    before_mb: int, after_mb: int
+) -> None:
+    """The model would be believed to be larger for good, or too small to be loaded safely."""
+
+    async def scenario() -> None:
+        card = WatchedCard(game_mb=before_mb)
+        there = installation(card, vram_mb=None)
+        there.servers["comfy"].sizes["flux"] = 8000
+        there.memory = FakeProbe(there.cards)
+
+        def change(mb: int) -> None:
+            card.game_mb = there.cards["gpu"].other_mb = mb
+
+        change(before_mb)
+        async with there.queue() as queue:
+            await submit(there, queue, "a")
+            asyncio.get_running_loop().call_later(5, change, after_mb)
+            await asyncio.sleep(15)
+            assert len(there.servers["comfy"].loads) == 1
+            (model,) = queue.status.snapshot().models
+            assert model.vram_mb is None
 
     run(scenario())
 
