@@ -9,7 +9,7 @@ from math import inf
 
 from pydantic import JsonValue
 
-from queueing.core.divided import divided, parts
+from queueing.core.divided import Shares, divided, parts
 from queueing.core.errors import NotCapable, UnknownModel
 from queueing.core.near import near
 from queueing.core.quiet_hours import QuietHours
@@ -225,6 +225,10 @@ class Catalog:
             return {hosts[0]: 1.0}
         chosen = None if model.gpus is None else [f"{machine}/{card}" for card in model.gpus]
         return parts(hosts, self.backends[backend].split, chosen, model.split)
+
+    def spread(self, mb: int, backend: str) -> Shares:
+        """Return how much of so many MB lies on each host of a backend, as it divides its models."""
+        return divided(mb, parts(self.hosts_of[backend], self.backends[backend].split))
 
     def cards_of(self, model: str, backend: str) -> tuple[str, ...]:
         """Return the hosts that a model lies on at a backend; none for an unknown backend."""

@@ -136,6 +136,7 @@ class HostView:
     name: str
     usable_mb: int
     budget_mb: int  # with only the margin taken off: what it could offer without other programs
+    machine: str = ""  # of which it is a card; it sleeps and wakes as one
     paused: bool = False
     quiet: tuple[Quiet, ...] = ()
     longest_open_s: float = inf

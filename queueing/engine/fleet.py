@@ -85,7 +85,7 @@ class Fleet:
         self.catalog = catalog
         self.health.know(catalog.backends.values(), moved)
         self.load_failures.forget()
-        self.budget.forget_lent(catalog.host_of)
+        self.budget.forget_lent(catalog.hosts_of)
         self._weightless.clear()
         self.pins = {(m, b) for m, b in self.pins if b in self._backends_of(m)}
         for backend in moved:
@@ -466,9 +466,15 @@ class Fleet:
         if self.budget.measured(host, used_mb=used_mb, ours_mb=ours_mb, quiet=quiet):
             self._changed()
 
-    def lent(self, backend: str, mb: int) -> None:
-        """Take into account what a server holds for other programs, where no card is measured."""
-        if self.budget.lent(self.catalog.host_of[backend], backend, mb):
+    def lent(self, backend: str, mb: int, on: Collection[str]) -> None:
+        """Take into account what a server holds for other programs, on those of its cards.
+
+        They are those that nothing measures. What models of others are divided by is not known: as
+        the server's own are, therefore.
+        """
+        shares = dict(self.catalog.spread(mb, backend))
+        news = [self.budget.lent(host, backend, shares[host]) for host in on]
+        if any(news):
             self._changed()
 
     def _may_sleep(self, backend: str) -> bool:
@@ -481,6 +487,7 @@ class Fleet:
             name=name,
             usable_mb=self.usable_mb(name),
             budget_mb=host.usable_mb,
+            machine=host.machine,
             paused=self.paused.stops_host(name),
             quiet=self._quiet_of(host, now),
             yields_since=None if self.paused.is_awake(name, now) else self._yields.get(name),

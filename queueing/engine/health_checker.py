@@ -158,7 +158,7 @@ class Health:
         if self._clock.now() - self._fleet.health.of(name).since >= FORGET_S:
             # A server that is gone holds nothing: its card's other servers may have the memory.
             self._fleet.forget_idle(name)
-            self._fleet.lent(name, 0)
+            self._fleet.lent(name, 0, self._fleet.catalog.hosts_of[name])
             self._held.pop(name, None)
 
     # ------------------------------------------------------------ copies
@@ -200,18 +200,20 @@ class Health:
     # ------------------------------------------------------------ memory
 
     async def _weigh(self, name: str, server: Backend, info: ServerInfo) -> None:
-        hosts = self._fleet.catalog.hosts_of[name]
+        hosts, unmeasured = self._fleet.catalog.hosts_of[name], []
         for host in hosts:
             measured = await self._card(host)
             if measured is None and len(hosts) == 1:  # of several, it may tell of any
                 measured = _told(info)
-            if measured is not None:
+            if measured is None:
+                unmeasured.append(host)
+            else:
                 self._fleet.measured(host, *measured)
-            elif len(hosts) == 1:
-                await self._ask_for_others(name, server)
+        if unmeasured:
+            await self._ask_for_others(name, server, unmeasured)
 
-    async def _ask_for_others(self, name: str, server: Backend) -> None:
-        """Learn from a server what other programs had it load, as no card tells."""
+    async def _ask_for_others(self, name: str, server: Backend, hosts: Collection[str]) -> None:
+        """Learn from a server what other programs had it load on hosts that nothing measures."""
         fleet = self._fleet
         ours = {spec.name: spec for spec in fleet.catalog.served_by(name)}
         ours |= {c.model: fleet.loaded_as(c.model, name) for c in fleet.copies if c.backend == name}
@@ -225,7 +227,7 @@ class Health:
             told = ", ".join(f"{model} ({mb} MB)" for model, mb in sorted(held.items()))
             log.info("%s holds for other programs: %s", name, told or "nothing any more")
             self._held[name] = dict(held)
-        fleet.lent(name, sum(held.values()))
+        fleet.lent(name, sum(held.values()), hosts)
 
     async def _card(self, host: str) -> tuple[int, int] | None:
         if self._memory is None:

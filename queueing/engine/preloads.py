@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from queueing.core.catalog import ModelSpec
+from queueing.core.divided import together
 from queueing.core.errors import (
     BackendError,
     BadModel,
@@ -77,8 +78,8 @@ class Preloads:
                 raise  # another admin intervened, and it is no longer pinned
             except Exception as error:
                 self._fleet.unpin(spec.name, backend)
-                host = self._fleet.catalog.host_of[backend]
-                raise _failure(spec, backend, host, error) from error
+                cards = together(self._fleet.catalog.cards_of(spec.name, backend))
+                raise _failure(spec, backend, cards, error) from error
         return backend
 
     async def unload(self, model: str, host: str | None) -> Sequence[str]:
@@ -146,7 +147,7 @@ def _refused(what: What, **values: str) -> Refused:
     return Refused(str(why), problem=why)
 
 
-def _failure(spec: ModelSpec, backend: str, host: str, error: Exception) -> BackendError:
+def _failure(spec: ModelSpec, backend: str, cards: str, error: Exception) -> BackendError:
     """Return a failed load with what an admin is shown; the cause is logged already."""
     cause = str(error).partition("\n")[0]
     match error:
@@ -154,7 +155,7 @@ def _failure(spec: ModelSpec, backend: str, host: str, error: Exception) -> Back
             late = problem(What.LOAD_LATE, backend=backend, seconds=f"{spec.timeouts.load_s:g}")
             return Unavailable(f"{backend} did not load it in time", problem=late)
         case OutOfMemory():
-            return OutOfMemory(cause, problem=problem(What.FULL, host=host))
+            return OutOfMemory(cause, problem=problem(What.FULL, host=cards))
         case Unavailable():
             return Unavailable(cause, problem=problem(What.LOAD_STOPPED, backend=backend))
         case BadModel():

@@ -67,7 +67,9 @@ class BackendState:
     @property
     def open(self) -> bool:
         """Whether work may be given to it while its host does not rest."""
-        return self.view.up and not self.view.paused and not self.host.view.paused
+        if not self.view.up or self.view.paused:
+            return False
+        return not any(host.view.paused for host in self.hosts)
 
     @property
     def may_load(self) -> bool:

@@ -159,10 +159,16 @@ def _why_not_usable(board: Board, model: ModelState) -> Reason:
         return Reason(
             why=Blocked.OFFLINE,
             model=name,
-            host=None if last is None else last.view.host,
+            host=None if last is None else _place(last),
             since=None if last is None else last.view.since,
         )
     return _why_resting(board, name, up)
+
+
+def _place(backend: BackendState) -> str:
+    """Return where a server is: its host, or the machine of which it has several cards."""
+    host = backend.host.view
+    return host.machine or host.name if len(backend.hosts) > 1 else host.name
 
 
 def _why_resting(board: Board, name: str, up: Sequence[BackendState]) -> Reason:

@@ -3,7 +3,7 @@
 Memory only; receives measurements, and never measures itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from queueing.core.catalog import HostSpec, ModelSpec
 
@@ -39,10 +39,10 @@ class Budget:
         by_server[backend] = mb
         return news
 
-    def forget_lent(self, host_of: Mapping[str, str]) -> None:
+    def forget_lent(self, hosts_of: Mapping[str, Collection[str]]) -> None:
         """Forget what servers held that are gone, or elsewhere now."""
         self._lent_mb = {
-            host: {name: mb for name, mb in held.items() if host_of.get(name) == host}
+            host: {name: mb for name, mb in held.items() if host in hosts_of.get(name, ())}
             for host, held in self._lent_mb.items()
         }
 

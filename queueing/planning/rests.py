@@ -55,9 +55,10 @@ def why_rests(view: HostView, now: float, model: str = "") -> Reason | None:
     if view.yields_since is not None:
         return Reason(why=Blocked.YIELDING, model=model, host=view.name, since=view.yields_since)
     if wakes(view, now):
-        return Reason(why=Blocked.WAKING, model=model, host=view.name, until=view.waking_until)
+        machine = view.machine or view.name
+        return Reason(why=Blocked.WAKING, model=model, host=machine, until=view.waking_until)
     if view.asleep and not view.overslept:
-        return Reason(why=Blocked.ASLEEP, model=model, host=view.name)
+        return Reason(why=Blocked.ASLEEP, model=model, host=view.machine or view.name)
     if not rests(view, now):
         return None
     quiet = next_quiet(view, now)

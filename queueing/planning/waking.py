@@ -38,11 +38,12 @@ def _for(world: World, model: ModelView) -> str | None:
     asleep: list[tuple[bool, str]] = []
     for name in model.backends:
         backend = world.backends[name]
-        host = world.hosts[backend.host]
-        if backend.paused or host.paused:
+        host, cards = world.hosts[backend.host], [world.hosts[name] for name in hosts_of(backend)]
+        if backend.paused or any(card.paused for card in cards):
             continue
-        if host.waking_until is not None or (backend.up and not rests(host, world.now)):
+        resting = any(rests(card, world.now) for card in cards)
+        if host.waking_until is not None or (backend.up and not resting):
             return None
-        if host.asleep and not rests(host, world.now):
+        if host.asleep and not resting:
             asleep.append((host.overslept, host.name))
     return min(asleep, key=lambda each: each[0])[1] if asleep else None

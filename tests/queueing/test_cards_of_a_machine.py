@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 import pytest
 
 from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec, WakeSpec
-from queueing.core.errors import Refused
+from queueing.core.errors import OutOfMemory, Refused
 from queueing.core.events import CopyLeft, Event, LoadEnded
 from queueing.core.jobs import JobState
 from queueing.core.ports import CardLook
+from queueing.core.problems import What, problem
 from queueing.core.world import Blocked
 from queueing.engine.fleet import Fleet
 from queueing.engine.machine_sleep import MachineSleep
@@ -41,7 +42,7 @@ class Probe:
         self.free = {"box/0": 16000, "box/1": 16000}
 
     async def free_mb(self, host: HostSpec) -> tuple[int, int] | None:
-        return 16000, self.free[host.name]
+        return (16000, self.free[host.name]) if host.name in self.free else None
 
 
 def installation(*models: ModelSpec, **fields: object) -> Installation:
@@ -131,6 +132,69 @@ def test_a_copy_and_its_server_are_told_with_their_cards() -> None:
     }
     assert catalog.place_of("big") == "box"
     assert catalog.host_names == ("box", "box/0", "box/1")
+
+
+def test_models_of_others_on_a_server_over_both_cards_are_taken_memory_of_both() -> None:
+    """A load beside them would fail, or throw out what another program had loaded."""
+
+    async def scenario() -> None:
+        made = installation(QWEN, FLUX)
+        made.servers["big"].others = {"theirs": 20000}
+        async with made.queue() as queue:
+            waits = await queue.submitter.submit(made.new("flux", "a"), limits=NO_LIMITS)
+            await asyncio.sleep(60)
+            assert [host.foreign_mb for host in queue.status.snapshot().hosts] == [10000, 10000]
+            assert made.servers["comfy"].loads == []
+            made.servers["big"].others = {}
+            assert (await ended(queue, waits)).state is JobState.COMPLETED
+            assert [host.foreign_mb for host in queue.status.snapshot().hosts] == [0, 0]
+
+    virtual.run(scenario())
+
+
+def test_models_of_others_count_where_nothing_is_measured() -> None:
+    """A card that is measured would seem to hold them twice."""
+
+    async def scenario() -> None:
+        probe = Probe()
+        probe.free = {"box/0": 6000}
+        made = installation(QWEN, memory=probe)
+        made.servers["big"].others = {"theirs": 20000}
+        async with made.queue() as queue:
+            await asyncio.sleep(30)
+            assert [host.foreign_mb for host in queue.status.snapshot().hosts] == [10000, 10000]
+
+    virtual.run(scenario())
+
+
+def test_a_server_over_both_cards_that_is_down_is_told_with_its_machine() -> None:
+    """People would read that one of its cards is offline."""
+
+    async def scenario() -> None:
+        made = installation(QWEN)
+        made.servers["big"].up = False
+        async with made.queue() as queue:
+            job = await queue.submitter.submit(made.new("qwen", "a"), limits=NO_LIMITS)
+            await asyncio.sleep(30)
+            reason = (await queue.status.standings([job]))[job.id].reason
+            assert reason is not None
+            assert (reason.why, reason.host) == (Blocked.OFFLINE, "box")
+
+    virtual.run(scenario())
+
+
+def test_a_preload_that_finds_no_memory_names_all_its_cards() -> None:
+    """An admin would make room on the card that has it."""
+
+    async def scenario() -> None:
+        made = installation(QWEN)
+        made.servers["big"].load_fates = lambda: OutOfMemory("20000 MB needed")
+        async with made.queue() as queue:
+            with pytest.raises(OutOfMemory) as failed:
+                await queue.preloads.preload("qwen", None)
+            assert failed.value.problem == problem(What.FULL, host="box/0 + box/1")
+
+    virtual.run(scenario())
 
 
 def test_the_cards_of_a_machine_sleep_and_wake_together() -> None:

@@ -18,6 +18,8 @@ from queueing.core.world import (
     Residency,
 )
 from queueing.planning import plan
+from queueing.planning.rests import why_rests
+from queueing.planning.waking import to_wake
 from tests.queueing.replay import Arrival, Trace, TraceModel, simulate
 from tests.queueing.worlds import GB, NOW, copy, jobs, line, model, world
 
@@ -246,12 +248,11 @@ OTHER = HostView(name="box/1", usable_mb=16 * GB, budget_mb=16 * GB)
 
 def why_waits(*others: Copy, second: HostView = OTHER) -> Reason:
     """Return why a model for both cards waits beside these copies."""
-    stopped = replace(SERVERS[2], paused=second.paused)
     here = world(
         waiting("w", on="both", vram_mb=16 * GB),
         copies=others,
         hosts=(*cards("box/0"), second),
-        backends=(*SERVERS[:2], stopped),
+        backends=SERVERS,
         now=NOW,
     )
     return plan(here).reasons["w"]
@@ -273,6 +274,31 @@ def test_the_card_that_keeps_a_model_waiting_is_named(second: HostView, why: Blo
     reason = why_waits(second=second)
 
     assert (reason.why, reason.host) == (why, "box/1")
+
+
+def test_a_machine_that_sleeps_is_told_as_one() -> None:
+    """People would read that one of its cards does."""
+    of_box = {"machine": "box", "usable_mb": 16 * GB, "budget_mb": 16 * GB}
+    asleep = HostView(name="box/0", asleep=True, **of_box)  # type: ignore[arg-type]
+    assert why_rests(asleep, NOW) == Reason(why=Blocked.ASLEEP, model="", host="box")
+    wakes = replace(asleep, asleep=False, waking_until=NOW + 60)
+    reason = why_rests(wakes, NOW)
+    assert reason == Reason(why=Blocked.WAKING, model="", host="box", until=NOW + 60)
+
+
+@pytest.mark.parametrize("taken", ["box/0", "box/1"])
+def test_another_machine_is_woken_while_a_game_has_one_of_two_cards(taken: str) -> None:
+    """The model would wait for the game to end beside a machine that could serve it."""
+    two = tuple(replace(c, yields_since=NOW if c.name == taken else None) for c in cards(*BOTH))
+    far = replace(cards("far")[0], asleep=True)
+    asked = replace(waiting("w", on="both", vram_mb=16 * GB), backends=("both", "spare"))
+    here = world(
+        asked,
+        hosts=(*two, far),
+        backends=(*SERVERS, replace(server("spare", "far"), up=False)),
+        now=NOW,
+    )
+    assert to_wake(here) == ("far",)
 
 
 def test_a_copy_that_stays_is_told_with_the_card_on_which_it_is_in_the_way() -> None:
