@@ -173,7 +173,7 @@ def _later(reason: Reason) -> Words:
 
 def _late(reason: Reason) -> Words:
     until: Words = ("then",) if reason.until is None else (reason.until,)
-    return ("so much waits before it that it may not be done by ", *until)
+    return ("other things come before it, so that it may not be done by ", *until)
 
 
 def _starting(_reason: Reason) -> Words:

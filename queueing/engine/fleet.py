@@ -234,6 +234,12 @@ class Fleet:
         self.ready(spec, backend)
         self._found.add((spec.name, backend))
 
+    def is_unused(self, copy: Copy) -> bool:
+        """Return whether a copy was loaded in this run and nothing has begun on it since."""
+        if copy.residency is not Residency.READY or copy.running:
+            return False
+        return copy.idle_since == copy.ready_at and (copy.model, copy.backend) not in self._found
+
     def leaving(self, model: str, backend: str) -> None:
         """Note that a copy is being unloaded; nothing starts on it, its memory still counts."""
         copy = self._copies.get((model, backend))

@@ -84,6 +84,21 @@ class Snapshots:
         wanted = self._model(model, world.now, waiting, [(model, backend)])
         return replace(world, models={**world.models, model: wanted})
 
+    async def with_later(self, last: Plan, later: Mapping[str, Sequence[Job]]) -> World:
+        """Return the world as it would be if these were the later jobs, each model's in this order."""
+        world = await self.take(last)
+        models = dict(world.models)
+        for name in models.keys() | later.keys():
+            jobs, known = later.get(name, ()), models.get(name)
+            waiting = tuple(w for w in (known.waiting if known else ()) if w.lane != LATER)
+            if jobs:
+                waiting = (*waiting, _line_of(jobs, self._per_line()))
+            if known is None:
+                models[name] = self._model(name, world.now, waiting, ())
+            else:
+                models[name] = replace(known, waiting=waiting)
+        return replace(world, models=models)
+
     def real(self, plan: Plan) -> Plan:
         """Return a plan whose starts are of the jobs as they are: a fair order moves their moments."""
         if self._fair is None or not self._fair.is_on or not plan.starts:
@@ -257,3 +272,12 @@ class Snapshots:
             paused=any(self._fleet.paused.stops_host(each) for each in hosts),
             alone=any(job.suspect for job in running),
         )
+
+
+def _line_of(jobs: Sequence[Job], per_line: int) -> Waiting:
+    return Waiting(
+        lane=LATER,
+        count=len(jobs),
+        heads=tuple(jobs[:per_line]),
+        oldest_at=min(job.queued_at for job in jobs),
+    )

@@ -38,6 +38,7 @@ from queueing.service.models import OfferedModels
 from queueing.service.moments import Moments
 from queueing.service.promises import Promises
 from queueing.service.status import Reports
+from queueing.service.urgency import Urgency
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,7 +155,7 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         runner=given.runner,
     )
     fair = FairLines(store, fleet=fleet, times=times, clock=clock, rules=given.rules)
-    later = Later(fleet, times)
+    later = Later(fleet, times, clock)
     snapshots = Snapshots(
         lines=store,
         fleet=fleet,
@@ -255,6 +256,13 @@ def _answers(given: Given, engine: Engine) -> Answers:
             intake=intake,
             control=control,
             later=engine.later,
+            urgency=Urgency(
+                router=engine.router,
+                snapshots=engine.snapshots,
+                fleet=fleet,
+                times=times,
+                clock=clock,
+            ),
             clock=clock,
         ),
     )

@@ -5,10 +5,12 @@ Both are looked for in the store, so they happen once, also after a restart.
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, JobChanged
+from queueing.core.jobs import Job, JobEvent
 from queueing.core.ports import Clock
 from queueing.core.problems import What, problem
 from queueing.core.storage import DatedJobs
@@ -16,10 +18,14 @@ from queueing.engine.later import Later
 from queueing.planning.retry import pause_s
 from queueing.service.admin import Control
 from queueing.service.intake import Intake
+from queueing.service.urgency import Urgency
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 30.0  # while jobs with a moment wait: loads and times change when they must begin
+LOOK_S = 30.0  # while jobs with a moment wait: what others ask for changes when they must begin
+LOOK_MOST_S = 600.0
+
+_COMING = (None, JobEvent.RETRY, JobEvent.RELEASE)
 
 
 class Moments:
@@ -32,18 +38,21 @@ class Moments:
         intake: Intake,
         control: Control,
         later: Later,
+        urgency: Urgency,
         clock: Clock,
     ) -> None:
         self._jobs = jobs
         self._intake = intake
         self._control = control
         self._later = later
+        self._urgency = urgency
         self._clock = clock
         self._awake = asyncio.Event()
+        self._order: list[int] = []  # in which urged jobs were put first
 
     def on_event(self, event: Event) -> None:
-        """Look again when a job with a moment has come."""
-        if isinstance(event, JobChanged) and event.event is None:
+        """Look again when a job with a moment has come, or has come back to its line."""
+        if isinstance(event, JobChanged) and event.event in _COMING:
             job = event.job
             if job.expires_at is not None or job.due_at is not None:
                 self._awake.set()
@@ -78,18 +87,23 @@ class Moments:
 
     async def _urge(self) -> float | None:
         """Put the jobs first that must begin now; return when to look for the next."""
-        dated = await self._jobs.dated()
-        self._later.urged &= {job.id for job in dated}
-        moments = []
-        for job in dated:
-            if job.id in self._later.urged or job.held:
-                continue
-            at, now = self._later.start_by(job), self._clock.now()
-            if at is None:
-                continue
-            if at <= now:
-                self._later.urged.add(job.id)
-                await self._control.move_first(job.id)
-            else:
-                moments.append(min(at, now + LOOK_S))
-        return min(moments, default=None)
+        dated = [job for job in await self._jobs.dated() if not job.held]
+        urged = self._later.urged
+        urged &= {job.id for job in dated}
+        if all(job.id in urged for job in dated):
+            return None
+        spares = await self._urgency.spares(dated)
+        urged |= {job_id for job_id, spare_s in spares.items() if spare_s <= 0}
+        await self._put_first([job for job in dated if job.id in urged])
+        left_s = [spare_s for job_id, spare_s in spares.items() if job_id not in urged]
+        if not left_s:
+            return None
+        return self._clock.now() + min(LOOK_MOST_S, max(LOOK_S, min(left_s) / 2))
+
+    async def _put_first(self, jobs: Sequence[Job]) -> None:
+        """Put jobs before all others of their lines, in this order."""
+        order = [job.id for job in jobs]
+        if order != [job_id for job_id in self._order if job_id in set(order)]:
+            for job_id in reversed(order):
+                await self._control.move_first(job_id)
+        self._order = order

@@ -15,12 +15,23 @@ from queueing.engine.durations import Times
 from queueing.engine.fleet import Fleet, Slot
 from queueing.engine.later import Later
 from queueing.engine.scheduler import Router
+from queueing.planning.in_time import surely_done_at
 from queueing.planning.lanes import Lane, competing, place
 from queueing.service.calm_eta import Calm, Counts, Expectation
 from queueing.service.eta import Eta
 from queueing.service.promises import Promises
 from queueing.service.standing_times import end, expectation, moments, start
 from queueing.service.statuses import WAITS_FOR_MEMORY, backends, copies, hosts, readiness
+
+_TAKES_TURNS = frozenset(
+    {
+        Blocked.OTHERS_FIRST,
+        Blocked.ROOM_BUSY,
+        Blocked.LOADER_BUSY,
+        Blocked.RESERVED,
+        Blocked.GATED,
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,7 +164,7 @@ class Reports:
         expected = None if in_lane is None else self._eta.of_waiting(job, in_lane)
         begin = self._told_of(job, "start", None if expected is None else start(expected))
         done = self._promised(job, None if expected is None else end(expected))
-        if job.due_at is not None and done is not None and done.at > job.due_at:
+        if job.due_at is not None and done is not None and self._is_late(job, done.at, reason):
             reason = Reason(why=Blocked.LATE, model=job.model, until=job.due_at)
         competes = any(lane.name == job.lane for lane in line.lanes)  # not before the next look
         number = turn.number if turn is not None and competes else None
@@ -167,6 +178,15 @@ class Reports:
             reason=reason if reason is None or begin is None else replace(reason, turn_at=begin.at),
             **moments(begin, done, now),
         )
+
+    def _is_late(self, job: Job, done_at: float, reason: Reason | None) -> bool:
+        """Whether it cannot be promised that a job is done by the moment it is wanted for."""
+        if reason is not None and reason.why in _TAKES_TURNS:
+            fleet, spec = self._fleet, self._fleet.catalog.models[job.model]
+            names = {h for b in fleet.serving(spec) for h in fleet.catalog.parts_of(spec, b)}
+            hosts = [fleet.host_view(name) for name in sorted(names)]
+            done_at = surely_done_at(done_at, self._clock.now(), hosts)
+        return job.due_at is not None and done_at > job.due_at
 
     def _promised(self, job: Job, expected: Expectation | None) -> Expectation | None:
         """Return when a job ends as people are shown it; the first such moment is a promise."""

@@ -156,3 +156,96 @@ def test_a_job_that_has_not_begun_in_time_ends_once(tmp_path: Path) -> None:
         assert world.history(late.id).count(JobEvent.FAIL) == 1
 
     run(scenario())
+
+
+def two_servers() -> Installation:
+    """Return a card shared by two servers, whose models do not fit beside each other."""
+    models = [
+        image_model("flux", "comfy", vram_mb=16000, load_s=40.0),
+        image_model("sdxl", "other", vram_mb=16000, load_s=40.0),
+    ]
+    world = Installation.of(models, [host("gpu", "comfy", "other")])
+    for server in world.servers.values():
+        server.load_s = 40.0
+    return world
+
+
+def test_what_cannot_begin_is_no_reason_to_leave_a_card_idle() -> None:
+    """A night's pictures would wait until somebody starts a server that no one misses."""
+
+    async def scenario() -> None:
+        world = two_servers()
+        async with world.queue() as queue:
+            world.servers["other"].die(restart_s=-1)
+            await asyncio.sleep(60)
+            waits = await submit(queue, world, "waits", model="sdxl")
+            later = await submit(queue, world, "later", lane=LATER)
+            assert (await ended(queue, later, within_s=600)).state is JobState.COMPLETED
+            assert (await queue.jobs.get(waits.id) or waits).state is JobState.PENDING
+
+    run(scenario())
+
+
+async def stream(queue: JobQueue, world: Installation, every_s: float, for_s: float) -> list[float]:
+    """Ask for a model again and again; return how long each request waited."""
+    jobs = []
+    for number in range(int(for_s / every_s)):
+        jobs.append(await submit(queue, world, f"{number}", model="sdxl"))
+        await asyncio.sleep(every_s)
+    done = [await ended(queue, job) for job in jobs]
+    return [(job.started_at or 0.0) - job.queued_at for job in done]
+
+
+@pytest.mark.parametrize("every_s", [30.0, 70.0, 110.0])
+def test_no_one_waits_for_a_load_of_a_later_job(every_s: float) -> None:
+    """In every pause it would put out the model that is asked for, and never run itself."""
+
+    async def scenario() -> None:
+        world = two_servers()
+        async with world.queue() as queue:
+            asking = asyncio.create_task(stream(queue, world, every_s, 3000.0))
+            await asyncio.sleep(300)
+            later = [await submit(queue, world, f"later-{n}", lane=LATER) for n in range(3)]
+            waited_s = await asking
+            assert max(waited_s[2:]) <= 1.0  # the first ones waited for their own load
+            done = [await ended(queue, job) for job in later]
+            assert all(job.state is JobState.COMPLETED for job in done)
+        assert len(world.servers["comfy"].loads) == 1
+
+    run(scenario())
+
+
+def test_a_later_job_does_not_wait_for_ever() -> None:
+    """In a community in which there is always someone it would end after a week without a turn."""
+
+    async def scenario() -> None:
+        world = two_servers()
+        async with world.queue() as queue:
+            asking = asyncio.create_task(stream(queue, world, 70.0, 3 * 3600.0))
+            await asyncio.sleep(300)
+            later = [await submit(queue, world, f"later-{n}", lane=LATER) for n in range(3)]
+            done = [await ended(queue, job, within_s=3 * 3600) for job in later]
+            assert max((job.started_at or 0.0) - job.queued_at for job in done) <= 3600 + 600
+            waited_s = await asking
+            assert sum(seconds > 1.0 for seconds in waited_s[1:]) <= 2 * len(later)
+        assert len(world.servers["comfy"].loads) <= len(later)
+
+    run(scenario())
+
+
+def test_two_models_of_later_jobs_take_turns() -> None:
+    """One of them would be served to its end, however much comes, and the other never."""
+
+    async def scenario() -> None:
+        world = two_servers()
+        async with world.queue() as queue:
+            for number in range(450):
+                await submit(queue, world, f"many-{number}", lane=LATER)
+            other = [
+                await submit(queue, world, f"few-{number}", model="sdxl", lane=LATER)
+                for number in range(3)
+            ]
+            done = [await ended(queue, job) for job in other]
+            assert max((job.started_at or 0.0) - job.queued_at for job in done) <= 1200
+
+    run(scenario())

@@ -77,7 +77,7 @@ def _later(reason: Reason) -> Words:
     if reason.until is None:
         return ("läuft, wenn sonst nichts wartet",)
     if reason.why is Blocked.LATE:
-        return ("davor wartet so viel, dass es bis ", reason.until, " nicht fertig sein könnte")
+        return ("anderes kommt vorher dran, es könnte bis ", reason.until, " nicht fertig sein")
     return (
         "läuft, wenn sonst nichts wartet, und beginnt rechtzeitig, um bis ",
         reason.until,

@@ -1,0 +1,62 @@
+"""In time: how much longer a job may wait that shall be done by a moment; pure.
+
+The forecast says when it would be done if it were let go now. What it cannot know is that a model comes
+in between that holds the card: as long as a gate lets one is added, and the work of one batch once more.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from queueing.core.quiet_hours import Quiet
+from queueing.core.world import HostView, Rules
+from queueing.planning.gates import CLOSED_AFTER_LOADS, CROWD_SHARE, LOADS_IN_LIMIT
+from queueing.planning.rests import LEAD_S, opens_for
+
+SLACK_S = 60.0
+MOST_TURNS = 2  # of rivals: one that has a host reserved, and one that comes before
+
+
+class Rival(NamedTuple):
+    """A model that may hold the card of another: its load, its longest usual job, if it waits now."""
+
+    load_s: float
+    service_s: float
+    waits: bool
+
+
+def kept_s(load_s: float, rivals: Sequence[Rival], rules: Rules) -> float:
+    """Return how long rivals may keep a card from a model of that load, once it must have it."""
+    if not rivals:
+        return 0.0
+    waiting = max(1, sum(rival.waits for rival in rivals))
+    swap_s = load_s + max(rival.load_s for rival in rivals)
+    longest_s = max(rival.service_s for rival in rivals)
+    turn_s = (rules.patience + CLOSED_AFTER_LOADS) * swap_s + longest_s + load_s
+    limit_s = rules.age_limit_s * CROWD_SHARE * waiting + LOADS_IN_LIMIT * load_s
+    return limit_s + min(waiting, MOST_TURNS) * turn_s
+
+
+def open_until(due_at: float, quiet: Iterable[Quiet], needed_s: float) -> float:
+    """Return by when a job must be done on a host: before quiet hours after which there is no time."""
+    for span in sorted(quiet, key=lambda each: each.begins_at, reverse=True):
+        if span.begins_at - LEAD_S < due_at and due_at - span.ends_at < needed_s:
+            due_at = min(due_at, span.begins_at - LEAD_S)
+    return due_at
+
+
+def surely_done_at(done_at: float, now: float, hosts: Iterable[HostView]) -> float:
+    """Return by when a job is done that takes turns with other models, as far as can be promised.
+
+    Their turns may last as long again as the forecast shows, and quiet hours come in between.
+    """
+    at = done_at + max(0.0, done_at - now)
+    opened = (opens_for(host, at, 0.0) for host in hosts)
+    return min((opens_at for opens_at in opened if opens_at is not None), default=at)
+
+
+def spare_s(done_at: float, by_at: float, *, work_s: float, kept_s: float) -> float:
+    """Return how much longer a job may wait that would be done at `done_at`, with others of its batch.
+
+    Those take `work_s`, and twice that beside people who come meanwhile.
+    """
+    return by_at - done_at - work_s - kept_s - SLACK_S
