@@ -99,6 +99,7 @@ async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
         *findings,
         *unwatched(catalog),
         *shared,
+        *_nothing_to_ask(whole, findings),
         *_films(catalog),
         *_missing_defaults(config.defaults, whole),
     ]
@@ -279,8 +280,17 @@ def _found(names: Sequence[str], *, others: bool) -> str:
     rest = f" and {len(names) - 5} more" if len(names) > 5 else ""
     other = " others" if others else ""
     return (
-        f"{len(names)}{other} found: {', '.join(names[:5])}{rest}" if names else f"no{other} found"
+        f"{len(names)}{other} found: {', '.join(names[:5])}{rest}"
+        if names
+        else f"no{other or 'ne'} found"
     )
+
+
+def _nothing_to_ask(whole: Catalog, findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Report that all servers work and none has a model; one that does not work says so itself."""
+    if not whole.models and all(finding.works is not False for finding in findings):
+        text = "no server has a model that can be offered yet: nothing can be asked for"
+        yield Finding(what="model", name="none", works=False, text=text)
 
 
 def _missing_defaults(defaults: DefaultsConfig, catalog: Catalog) -> Iterator[Finding]:

@@ -9,8 +9,11 @@ START = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 class VirtualClock:
     """Tells a fixed date plus the loop's own time; with the virtual loop, virtual time."""
 
+    def __init__(self, start: float = START) -> None:
+        self._start = start
+
     def now(self) -> float:
-        return START + asyncio.get_running_loop().time()
+        return self._start + asyncio.get_running_loop().time()
 
 
 def kept_waiting_s() -> float:

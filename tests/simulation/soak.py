@@ -26,6 +26,7 @@ from bot.runtime.app import App, BotParts
 from bot.runtime.setup import BotSetup
 from queueing.core.catalog import BackendSpec
 from queueing.core.errors import OutOfMemory, StoreError, Unavailable
+from queueing.core.ports import Clock
 from queueing.core.requests import Work
 from tests.fakes.backend import Card, FakeBackend, FakeServer, Fate
 from tests.fakes.chat import FakeChat, Message
@@ -139,6 +140,7 @@ class SoakChat(FakeChat):
             text,
             chat=chat,
             user=person_of(request),
+            user_name=f"person {request % PEOPLE}",
             key=f"fake:{request}",
             request=mine,
             respond=respond,
@@ -252,8 +254,15 @@ class Soak:
     """So many days of a community."""
 
     def __init__(
-        self, folder: Path, *, days: float, seed: int, jobs_a_day: float = JOBS_A_DAY
+        self,
+        folder: Path,
+        *,
+        days: float,
+        seed: int,
+        jobs_a_day: float = JOBS_A_DAY,
+        clock: Clock | None = None,
     ) -> None:
+        self._clock = clock or VirtualClock()
         self._database = folder / "usher.sqlite"
         self._random = Random(seed)
         self._config = configuration.parse(config_text(), {})
@@ -311,7 +320,7 @@ class Soak:
                 BotSetup(
                     self._config,
                     database_url=f"sqlite:///{self._database}",
-                    clock=VirtualClock(),
+                    clock=self._clock,
                     make_platforms=lambda _: (self._chat,),
                     make_backend=connect,
                     inline=True,

@@ -73,7 +73,7 @@ class Found:
     def __str__(self) -> str:
         """Return a sentence for the operator."""
         if self.family is None:
-            return f"{self.file}: unknown family; name a workflow for it."
+            return f"{self.file}: unknown family; name a workflow for it (docs/models.md)."
         told = f"{self.file}: {self.family.title} ({self.why})"
         if not self.family.template:
             return f"{told}; no template is shipped for it: name a workflow."

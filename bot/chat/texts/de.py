@@ -79,7 +79,7 @@ TEXTS: Mapping[str, str] = {
     "queue.job": "{job} · ",
     "queue.more": "… und {count} weitere",
     "queue.embeddings": "· {count} Embeddings für Programme",
-    "models.none": "Es sind keine Modelle eingerichtet.",
+    "models.none": "Noch hat kein Server ein Modell. Ein neues ist nach spätestens einer Minute nutzbar.",
     "models.line": "{model}{also} · {abilities} · {place} · {waiting} wartend · meist {took}",
     "models.in_memory": "geladen auf {hosts}",
     "models.loading": "wird geladen auf {hosts}",

@@ -79,7 +79,7 @@ TEXTS: Mapping[str, str] = {
     "queue.job": "{job} · ",
     "queue.more": "… and {count} more",
     "queue.embeddings": "· {count} embeddings for programs",
-    "models.none": "No models are configured.",
+    "models.none": "No server has a model yet. A new one can be used within a minute.",
     "models.line": "{model}{also} · {abilities} · {place} · {waiting} waiting · usually {took}",
     "models.in_memory": "in memory on {hosts}",
     "models.loading": "loading on {hosts}",

@@ -352,8 +352,29 @@ async def test_what_a_server_has_and_does_not_offer_is_told(tmp_path: Path) -> N
         text = text.replace("]}", "], workflow: sdxl.json}")
         findings = await check.try_everything(configured(tmp_path, text), try_s=PATIENT_S)
     told = [finding.text for finding in findings]
-    assert "mystery.safetensors: unknown family; name a workflow for it." in told
+    assert "mystery.safetensors: unknown family; name a workflow for it (docs/models.md)." in told
     assert [text for text in told if text.startswith("flux1-schnell") and "flux-schnell" in text]
+
+
+async def test_servers_without_a_single_model_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An operator would read that everything works, and every request would be refused."""
+    async with FakeComfyUI() as fake:
+        fake.models["checkpoints"] = {"mystery.safetensors": 1}
+        fake.models["diffusion_models"] = {}
+        text = f"""
+hosts:
+  home:
+    vram: 8GB
+    backends:
+      comfyui: {{kind: comfyui, url: '{fake.url}'}}
+chats: {{web: {{port: 0}}}}
+"""
+        assert await check.report(configured(tmp_path, text), try_s=PATIENT_S) == 2
+    told = capsys.readouterr().out
+    assert "of comfyui    ok      none found" in told, told
+    assert "FAILED  no server has a model that can be offered yet" in told
 
 
 async def test_a_default_that_no_server_offers_fails(tmp_path: Path) -> None:

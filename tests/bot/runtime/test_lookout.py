@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bot.runtime.lookout import AGAIN_S, ModelLookout
+from bot.runtime.lookout import AGAIN_S, EMPTY_AGAIN_S, ModelLookout
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import Unavailable
 from tests.simulation.installation import Installation, host, image_model, until
@@ -75,6 +75,30 @@ def test_servers_that_answer_are_asked_once_a_minute() -> None:
             lookout.ask_again()
             await until(lambda: "wan" in queue.models.offer.catalog.models)
             assert len(listing.asked_at) == 4
+            task.cancel()
+
+    run(scenario())
+
+
+def test_the_first_model_of_an_empty_server_is_offered_within_seconds() -> None:
+    """An operator would download a first model, ask for it, and be told for a minute that there is none."""
+
+    async def scenario() -> None:
+        there, listing = offering(), Listing()
+        (flux,) = listing.offered
+        listing.offered = []
+        async with there.queue() as queue:
+            lookout = ModelLookout(queue.models, {"one": listing})  # type: ignore[dict-item]
+            task = asyncio.create_task(lookout.run())
+            await lookout.looked.wait()
+            await asyncio.sleep(AGAIN_S * 3 + 1)
+            listing.offered = [flux]
+            came_at = asyncio.get_running_loop().time()
+            await until(lambda: "flux" in queue.models.offer.catalog.models)
+            assert asyncio.get_running_loop().time() - came_at <= EMPTY_AGAIN_S + 1
+            asked = len(listing.asked_at)
+            await asyncio.sleep(AGAIN_S * 2)
+            assert len(listing.asked_at) <= asked + 2  # as all others from now on
             task.cancel()
 
     run(scenario())
