@@ -38,9 +38,7 @@ def main() -> int:
     clock = VirtualClock(time.time() - DAY_S - AFTER_S)
 
     async def day() -> Report:
-        soak = Soak(
-            options.folder, days=1, seed=options.seed, jobs_a_day=options.jobs, clock=clock
-        )
+        soak = Soak(options.folder, days=1, seed=options.seed, jobs_a_day=options.jobs, clock=clock)
         return await soak.run()
 
     print(run(day()).as_json())

@@ -5,7 +5,7 @@ before it; the seconds are counted as they were.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -114,10 +114,35 @@ def _bucket(spent: Mapping[Activity, float]) -> HostBucket:
 
 
 def merged(segments: Sequence[Segment], cell_s: float) -> tuple[Segment, ...]:
-    """Return segments in cells of that length, each with what took most of it.
+    """Return segments in cells of that length, each with something that happened in it.
 
-    A cell in which less than a quarter is known stays empty.
+    What a cell does not show counts on in the next ones, so that the whole shows each in its share:
+    by what took most of a cell alone, a host with a load and a short job every minute would only
+    load. A cell in which less than a quarter is known stays empty.
     """
+    owed: defaultdict[_Doing, float] = defaultdict(float)
+    found: list[Segment] = []
+    for cell, spent in _by_cell(segments, cell_s):
+        known_s = sum(spent.values())
+        if known_s < cell_s / 4:
+            continue
+        for each, seconds in spent.items():
+            owed[each] += seconds
+        does = max(spent, key=lambda each: owed[each])
+        owed[does] -= known_s
+        begins, ends = cell * cell_s, (cell + 1) * cell_s
+        last = found[-1] if found else None
+        if last is not None and last.ends == begins and (last.kind, last.models) == does:
+            found[-1] = replace(last, ends=ends)
+        else:
+            found.append(Segment(begins=begins, ends=ends, kind=does[0], models=does[1]))
+    return tuple(found)
+
+
+def _by_cell(
+    segments: Sequence[Segment], cell_s: float
+) -> Iterator[tuple[int, Mapping[_Doing, float]]]:
+    """Yield the seconds of each cell by what was done, cell by cell."""
     spent: defaultdict[int, defaultdict[_Doing, float]] = defaultdict(lambda: defaultdict(float))
     for segment in segments:
         begins = segment.begins
@@ -126,15 +151,5 @@ def merged(segments: Sequence[Segment], cell_s: float) -> tuple[Segment, ...]:
             until = min(segment.ends, (cell + 1) * cell_s)
             spent[cell][segment.kind, segment.models] += until - begins
             begins = until
-    found: list[Segment] = []
     for cell in sorted(spent):
-        does = max(spent[cell], key=lambda each: spent[cell][each])
-        if sum(spent[cell].values()) < cell_s / 4:
-            continue
-        begins, ends = cell * cell_s, (cell + 1) * cell_s
-        last = found[-1] if found else None
-        if last is not None and last.ends == begins and (last.kind, last.models) == does:
-            found[-1] = replace(last, ends=ends)
-        else:
-            found.append(Segment(begins=begins, ends=ends, kind=does[0], models=does[1]))
-    return tuple(found)
+        yield cell, spent[cell]

@@ -292,7 +292,10 @@ def test_a_better_companion_is_preferred() -> None:
 def test_an_unknown_family_is_never_offered() -> None:
     """Anything at all would be taken for SDXL, and draw noise."""
     (found,) = recognised(ServerFiles(names={CHECKPOINTS: ["mystery.safetensors"]}))
-    assert str(found) == "mystery.safetensors: unknown family; name a workflow for it (docs/models.md)."
+    assert (
+        str(found)
+        == "mystery.safetensors: unknown family; name a workflow for it (docs/models.md)."
+    )
     assert not found.offered
     (refiner,) = recognised(ServerFiles(names={CHECKPOINTS: ["sd_xl_refiner_1.0.safetensors"]}))
     assert str(refiner).endswith("no template is shipped for it: name a workflow.")
@@ -334,7 +337,9 @@ async def test_a_server_is_looked_through(fake: FakeComfyUI, comfy: ComfyUI) -> 
     small = {"checkpoint": "sub\\dreams.safetensors", "width": 512, "height": 512, "guidance": 7}
     assert found["dreams"].options == {"workflow": "sdxl.json", "values": small}
     notes = (await comfy.probe()).notes
-    assert notes[0] == "mystery.safetensors: unknown family; name a workflow for it (docs/models.md)."
+    assert (
+        notes[0] == "mystery.safetensors: unknown family; name a workflow for it (docs/models.md)."
+    )
     assert (
         "told.safetensors: Stable Diffusion 1.5 (its metadata: stable-diffusion-v1); "
         "offered with sdxl.json." in notes

@@ -117,3 +117,32 @@ def test_a_day_is_merged_to_minutes() -> None:
     ]
     assert merged(seconds, 60.0) == (Segment(begins=0.0, ends=600.0, kind="run", models=("flux",)),)
     assert merged([Segment(begins=0.0, ends=5.0, kind="idle")], 60.0) == ()
+
+
+def test_a_day_of_short_jobs_shows_loads_and_jobs_in_their_shares() -> None:
+    """A host that loads longer than each of its jobs takes would seem to do nothing but load."""
+    day = []
+    for minute in range(1440):
+        at = 60.0 * minute
+        model = ("flux", "sdxl")[minute % 2]
+        day += [
+            Segment(begins=at, ends=at + 25, kind="load", models=(model,)),
+            Segment(begins=at + 25, ends=at + 39, kind="run", models=(model,)),
+            Segment(begins=at + 39, ends=at + 60, kind="idle"),
+        ]
+    shown = merged(day, 60.0)
+    for kind, seconds in (("load", 25), ("run", 14), ("idle", 21)):
+        drawn_s = sum(each.ends - each.begins for each in shown if each.kind == kind)
+        assert abs(drawn_s / 86400 - seconds / 60) < 0.01, (kind, drawn_s)
+
+
+def test_a_day_shows_in_a_minute_only_what_happened_in_it() -> None:
+    """Its table would say that a model ran at a time at which the server was down."""
+    jobs = [
+        Segment(begins=60.0 * at, ends=60.0 * at + 25, kind="run", models=("flux",))
+        for at in range(9)
+    ]
+    rests = [Segment(begins=60.0 * at + 25, ends=60.0 * at + 60, kind="idle") for at in range(9)]
+    away = Segment(begins=540.0, ends=900.0, kind="down")
+    shown = merged([*jobs, *rests, away], 60.0)
+    assert shown[-1] == away

@@ -86,7 +86,7 @@ export function button(words, label, press, danger = false) {
 
 // ---------------------------------------------------------------- one hue for each model, everywhere
 
-const HUES = 8;
+const HUES = 16;
 let order = [];
 
 /** Say which models there are: each has its hue by its place among them. */

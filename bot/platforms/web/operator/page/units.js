@@ -41,18 +41,23 @@ export function elapsed(at) {
   return seconds < 60 ? `${Math.floor(seconds)}${NARROW}s` : duration(seconds);
 }
 
-/** Return a time as a chart of that span needs it: with the day once there are several. */
+/** Return a time as a chart of that span needs it: with its day where that is not today, or in a week. */
 export function moment(at, span) {
-  return (span === "week" ? weekday : clock).format(new Date(at * 1000));
+  const date = new Date(at * 1000);
+  return (span === "week" || !isToday(date) ? weekday : clock).format(date);
 }
 
 /** Return a past time; with the date where it is not today's. */
 export function when(at) {
   const date = new Date(at * 1000);
-  return (date.toDateString() === new Date().toDateString() ? clock : dayAndTime).format(date);
+  return (isToday(date) ? clock : dayAndTime).format(date);
 }
 
-/** Return a span of time between two moments: "14:32 – 14:33". */
+const isToday = (date) => date.toDateString() === new Date().toDateString();
+
+/** Return a span of time between two moments: "14:32 – 14:33", "Sun 23:45 – 00:00". */
 export function between(begins, ends, span) {
-  return `${moment(begins, span)} – ${moment(ends, span === "week" ? "day" : span)}`;
+  const last = new Date(ends * 1000);
+  const near = ends - begins < 86_400; // its end needs no day of its own
+  return `${moment(begins, span)} – ${(near ? clock : weekday).format(last)}`;
 }

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from bot.chat.api.content import Content
-from bot.history.hours import HourSpan
+from bot.history.hours import HourSpan, Segment
 from bot.people.audit_log import Act
 from bot.platforms.web.operator.picture import OperatorPicture
 from bot.platforms.web.platform import Web
@@ -30,7 +30,7 @@ SMALL = """[...document.querySelectorAll("button, input, select, summary, a")]
   .filter((node) => { const box = node.getBoundingClientRect(); return box.width < 24 || box.height < 24; })
   .map((node) => node.outerHTML)"""
 WIDE = """[...document.querySelectorAll("body *")].filter((node) => node.checkVisibility())
-  .filter((node) => !node.closest(".table-room, .ways, .unseen"))
+  .filter((node) => !node.closest(".table-room, .unseen"))
   .filter((node) => node.getBoundingClientRect().right > innerWidth + 0.5).map((node) => node.outerHTML)"""
 NAMELESS = """[...document.querySelectorAll("button, [role=slider], [role=img], select, [role=region]")]
   .filter((node) => node.checkVisibility() && !(node.ariaLabel || node.labels?.length || node.innerText.trim()))
@@ -250,6 +250,44 @@ async def test_an_hour_a_day_and_a_week_are_each_drawn(room: Room) -> None:
         begins = f"{room.records.spans[span].begins:.0f}"
         await page.wait(f"document.querySelector('#charts').dataset.begins === '{begins}'")
         assert await page.evaluate("document.querySelectorAll('.host-time rect').length") > 40
+
+
+async def test_a_day_says_which_of_its_times_were_yesterday(room: Room) -> None:
+    """A day begins and ends at the same time of day: "09:30" would stand at both ends."""
+    page = room.page
+    await page.click("#spans input[value=day] + span")
+    labels = (
+        "[...document.querySelector('.host-time .axis').children].map((node) => node.innerText)"
+    )
+    begins = f"{room.records.spans[HourSpan.DAY].begins:.0f}"
+    await page.wait(f"document.querySelector('#charts').dataset.begins === '{begins}'")
+    first, *_, last = await page.evaluate(labels)
+    assert first != last
+    assert any(sign.isalpha() for sign in first + last)
+
+
+async def test_ten_models_have_ten_colours(room: Room) -> None:
+    """Two models of a host would look like one in its timeline."""
+    page, records = room.page, room.records
+    names = tuple(f"model-{number}" for number in range(10))
+    hours = records.spans[HourSpan.DAY]
+    ran = tuple(
+        Segment(
+            begins=hours.begins + 60 * at,
+            ends=hours.begins + 60 * at + 60,
+            kind="run",
+            models=(name,),
+        )
+        for at, name in enumerate(names)
+    )
+    records.spans[HourSpan.DAY] = replace(hours, hosts=(replace(hours.hosts[0], segments=ran),))
+    records.now = replace(records.now, lines=(), idle_models=names)
+    await page.wait("document.querySelector('#preload-model').options.length > 9")
+    await page.click("#spans input[value=day] + span")
+    await page.wait_text("model-9", ".legend")
+    colours = """[...document.querySelectorAll(".legend [class*=hue-]")]
+      .map((node) => getComputedStyle(node).backgroundColor)"""
+    assert len(set(await page.evaluate(colours))) == 10
 
 
 async def test_a_history_that_cannot_be_read_is_said(room: Room) -> None:
