@@ -50,6 +50,11 @@ class Board:
             for host in self.hosts.values()
             if host.view.quiet or host.view.waking_until is not None
         ]
+        self.lent = [  # the hosts that their owners may want back
+            host
+            for host in self.hosts.values()
+            if host.view.quiet or host.view.yields_since is not None
+        ]
         self.backends = self._backends(world.backends)
         self.models = {
             name: ModelState(
@@ -60,6 +65,7 @@ class Board:
             for order, (name, view) in enumerate(world.models.items())
         }
         self.copies: dict[tuple[str, str], CopyState] = {}  # by model and backend
+        self.preloads = any(model.view.wanted_by_admin for model in self.models.values())
         self.doubles = 0  # copies on a host that has another one of their model
         for copy in world.copies:
             self._put(copy)
@@ -72,12 +78,13 @@ class Board:
             self._note_rests()
         self.reservations = reservations
         self.waiting = [model for model in self.models.values() if model.lanes]
+        self.asking = self.waiting if not self.preloads else self._asking()
         self.starts: list[Start] = []
         self.loads: list[Load] = []
         self.evictions: list[Evict] = []
         self.look_at: float | None = None
         self.openings: list[Opening] | None = None  # found by `space.openings`
-        self.crowding: float | None = None  # found by `gates.age_limit_s`
+        self.crowded_limit_s: float | None = None  # found by the function of that name in `gates`
         self.giving_way: list[CopyState] = []  # closed by `second_copies.give_way`
         for host in self.quiet:
             self.look(next_change_at(host.view, now))
@@ -85,6 +92,12 @@ class Board:
             for lane in model.lanes:
                 if lane.view.next_start_at is not None:
                     self.look(lane.view.next_start_at)
+
+    def _asking(self) -> list[ModelState]:
+        """Return the models for which jobs wait, or which an admin wants loaded."""
+        return [
+            model for model in self.models.values() if model.lanes or model.view.wanted_by_admin
+        ]
 
     def _note_rests(self) -> None:
         """Note which hosts rest at this moment, and until when the others are open."""

@@ -200,7 +200,7 @@ class ModelState:
     load_work_s: float = 0.0  # what a copy could do in the time of a load
     candidates: "list[BackendState] | None" = None  # found by `space.candidates`
     spans: bool = False  # whether it takes several cards at once anywhere
-    due: float = inf  # found by `placing.wanted`
+    due: float = inf  # found by `placing.place_all`
 
     def __post_init__(self) -> None:
         """Count those who wait, and find the oldest and the usual times."""
@@ -245,6 +245,11 @@ class ModelState:
         if len(backend.hosts) == 1:
             return backend.hosts
         return tuple([host for host, _ in self.needs(backend)])
+
+    @property
+    def has_slot(self) -> bool:
+        """Whether any copy runs fewer jobs than it could."""
+        return bool(self.copies) and min([c.running for c in self.copies]) < self.view.parallel
 
     @property
     def served(self) -> bool:

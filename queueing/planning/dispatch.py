@@ -18,9 +18,7 @@ def dispatch(board: Board) -> None:
     order = [
         (oldest, model.order, model)
         for model in board.waiting
-        if model.copies
-        and (oldest := model.oldest_at) is not None
-        and any(copy.running < model.view.parallel for copy in model.copies)
+        if model.copies and (oldest := model.oldest_at) is not None and model.has_slot
     ]
     heapify(order)
     while order:

@@ -16,7 +16,7 @@ from queueing.planning.board_states import (
     ModelState,
     Space,
 )
-from queueing.planning.space import May, candidates, make_room
+from queueing.planning.space import May, candidates, could_make_room, make_room
 from queueing.planning.time_left import has_time_to_load
 
 CLOSED_AFTER_LOADS = 4.0  # a gate closes for all jobs that many swaps after its moment
@@ -31,20 +31,25 @@ def age_limit_s(board: Board, model: ModelState) -> float:
     in time, and frequent loads only cost time: then a copy may serve for longer. It depends on the
     number of models, however many requests arrive.
     """
-    crowding = _crowding(board) if board.crowding is None else board.crowding
-    return board.rules.age_limit_s * crowding + LOADS_IN_LIMIT * model.usual_load_s
+    return crowded_limit_s(board) + LOADS_IN_LIMIT * model.usual_load_s
 
 
-def _crowding(board: Board) -> float:
-    """Return the factor by which the age limit grows: at least 1, at most as if every model waited."""
+def crowded_limit_s(board: Board) -> float:
+    """Return what the age limits of all models have in common: it grows with those that wait.
+
+    It is at least the limit of the rules, at most as if every model waited.
+    """
+    if board.crowded_limit_s is not None:
+        return board.crowded_limit_s
     hosts = max(1, len(board.hosts))
     lines = 0
     for model in board.waiting:
         is_long = model.waiting * model.usual_service_s >= model.load_work_s
         if is_long and model.oldest_at is not None and not (model.copies and model.served):
             lines += 1
-    board.crowding = max(1.0, CROWD_SHARE * (lines - hosts) / hosts)
-    return board.crowding
+    crowding = max(1.0, CROWD_SHARE * (lines - hosts) / hosts)
+    board.crowded_limit_s = board.rules.age_limit_s * crowding
+    return board.crowded_limit_s
 
 
 def waits_since(model: ModelState) -> float | None:
@@ -81,14 +86,17 @@ def renew(board: Board) -> None:
     for old in board.reservations:
         model = board.models.get(old.model)
         backend = board.backends.get(old.backend)
-        if model is None or backend is None or not _still_due(board, model, backend):
+        if model is None or backend is None:
+            continue
+        due = due_at(board, model)
+        if due is None or due > board.now or not _still_waits(board, model, backend):
             continue
         held = board.hosts[old.host].held
         if held is None or held.reservation is not old or not _holds(held):
             room = _room_among(old, model, backend)
             if room is not None:
                 _reserve(board, model, room)
-        elif old.due == due_at(board, model):
+        elif old.due == due:
             _close(board, model, held)  # unchanged: no copy has come or gone
         else:
             _reserve(board, model, held.space)
@@ -112,15 +120,16 @@ def _room_among(old: Reservation, model: ModelState, backend: BackendState) -> S
     return make_room(model, backend, victims.__contains__)
 
 
-def _still_due(board: Board, model: ModelState, backend: BackendState) -> bool:
-    due = due_at(board, model)
-    if due is None or due > board.now or not backend.usable:
+def _still_waits(board: Board, model: ModelState, backend: BackendState) -> bool:
+    """Return whether a model that is overdue could still be loaded there, and needs to be."""
+    if not backend.usable:
         return False
-    if any(host.reservation is not None for host in model.hosts_at(backend)):
-        return False
+    for host in model.hosts_at(backend):
+        if host.reservation is not None:
+            return False
     if not has_time_to_load(board, model, backend):
         return False
-    return bool(unmet_preloads(board, model)) or not model.served
+    return not model.served or bool(unmet_preloads(board, model))
 
 
 def reserve(board: Board, model: ModelState) -> bool:
@@ -132,9 +141,11 @@ def reserve(board: Board, model: ModelState) -> bool:
     rooms = [
         room
         for backend in targets
-        if backend.usable
+        if (len(backend.hosts) > 1 or backend.host.reservation is None)  # in a crowd most have one
+        and backend.usable
         and _may_be_kept(board, model, backend)
         and has_time_to_load(board, model, backend)
+        and could_make_room(model, backend, may)
         if (room := make_room(model, backend, may)) is not None
     ]
     if not rooms:
@@ -149,7 +160,7 @@ def reserve(board: Board, model: ModelState) -> bool:
 
 def all_reserved(board: Board) -> bool:
     """Return whether no host is left to reserve."""
-    return all(host.reservation is not None for host in board.hosts.values())
+    return None not in [host.reservation for host in board.hosts.values()]
 
 
 def kept_hosts(board: Board, reserved: Reservation) -> list[HostState]:

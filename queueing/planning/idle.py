@@ -18,7 +18,7 @@ LONGEST = 2.0  # as many times as long stays one that will be missed soon
 
 def clear(board: Board) -> None:
     """Unload every idle copy of the hosts that rest, pinned ones as well."""
-    for host in board.hosts.values():
+    for host in board.lent:
         if not rests(host.view, board.now) or wakes(host.view, board.now):
             continue
         why = Leaving.QUIET if host.view.yields_since is None else Leaving.OTHERS

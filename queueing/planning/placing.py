@@ -21,7 +21,6 @@ from queueing.planning.gates import (
     release,
     reserve,
     unmet_preloads,
-    waits_since,
 )
 from queueing.planning.space import (
     candidates,
@@ -29,6 +28,7 @@ from queueing.planning.space import (
     is_awaited,
     is_idle,
     make_room,
+    may_be_placed,
     may_leave_now,
     openings,
     places_for,
@@ -73,13 +73,7 @@ def place_all(board: Board) -> list[ModelState]:
 
     An admin's preloads first, then models past half their age limit, then by oldest head.
     """
-    models = [
-        model
-        for model in board.models.values()
-        if (model.lanes or model.view.wanted_by_admin) and _is_wanted(board, model)
-    ]
-    for model in models:
-        model.due = _due_at(board, model)
+    models = _wanted(board)
     if not _has_place(board, models):
         return models  # the usual case in a crowd: then their order changes nothing
     models.sort(key=lambda model: _urgency(board, model))
@@ -90,37 +84,35 @@ def place_all(board: Board) -> list[ModelState]:
     ]
 
 
-def _is_wanted(board: Board, model: ModelState) -> bool:
-    if model.view.load_after > board.now:
-        board.look(model.view.load_after)
-        return False
-    if model.view.wanted_by_admin and unmet_preloads(board, model):
-        return True
-    return model.oldest_at is not None and not (model.copies and model.served)
+def _wanted(board: Board) -> list[ModelState]:
+    """Return the models that need a load, with when each is overdue."""
+    found, now = [], board.now
+    for model in board.asking:
+        if model.view.load_after > now:
+            board.look(model.view.load_after)
+        elif model.view.wanted_by_admin and unmet_preloads(board, model):
+            model.due = 0.0
+            found.append(model)
+        elif model.oldest_at is not None and not (model.copies and model.served):
+            model.due = max(model.oldest_at, model.left_at) + age_limit_s(board, model)
+            found.append(model)
+    return found
 
 
 def _has_place(board: Board, models: Sequence[ModelState]) -> bool:
     """Return whether any of the wanted models may fit now."""
-    if any(model.reserved is not None and _kept(board, model.reserved, model) for model in models):
-        return True
-    open_to_all = openings(board)
-    return bool(open_to_all) and any(
-        opening.takes(model.view) for model in models for opening in open_to_all
-    )
-
-
-def _due_at(board: Board, model: ModelState) -> float:
-    """Return when a wanted model is overdue."""
-    if model.oldest_at is None or (model.view.wanted_by_admin and unmet_preloads(board, model)):
-        return 0.0
-    return max(model.oldest_at, model.left_at) + age_limit_s(board, model)
+    for model in models:
+        if model.reserved is not None and _kept(board, model.reserved, model):
+            return True
+    return may_be_placed(board, models)
 
 
 def _urgency(board: Board, model: ModelState) -> tuple[bool, bool, float, int]:
-    oldest, since = model.oldest_at, waits_since(model)
-    if oldest is None or since is None:
+    oldest = model.oldest_at
+    if oldest is None:
         return False, False, 0.0, model.order
     preload = bool(model.view.wanted_by_admin) and bool(unmet_preloads(board, model))
+    since = max(oldest, model.left_at)
     half_at = since + age_limit_s(board, model) / 2  # alone it changes nothing: no look then
     return not preload, half_at > board.now, oldest, model.order
 
@@ -175,7 +167,10 @@ def _kept(board: Board, reserved: Reservation, model: ModelState) -> list[Backen
     """Return the backends of the host that is reserved for the model, if they could load now."""
     host, backend = board.hosts[reserved.host], board.backends[reserved.backend]
     hosts = kept_hosts(board, reserved)
-    if any(each.loading is not None for each in hosts) or not could_fit(board, model, backend):
+    for each in hosts:
+        if each.loading is not None:
+            return []
+    if not could_fit(board, model, backend):
         return []
     return [
         backend

@@ -24,6 +24,7 @@ from queueing.planning.space import (
     is_awaited,
     is_idle,
     make_room,
+    may_be_placed,
     openings,
     places_for,
 )
@@ -44,6 +45,8 @@ def replicate(board: Board) -> None:
         and model.served
         and model.view.load_after <= board.now
     ]
+    if not may_be_placed(board, backlogged):
+        return  # the usual case in a crowd: then their order changes nothing
     for model in sorted(backlogged, key=lambda model: (-model.waiting, model.order)):
         while _add_copy(board, model):
             pass

@@ -91,6 +91,17 @@ class SimulatedQueue:
         """Return how many will have arrived by then, started ones included."""
         return self.view.count + int(self.expected(moment) + _ROUNDING)
 
+    def has_waiting(self, moment: float) -> bool:
+        """Return whether any job of it waits at that moment."""
+        done = len(self.starts)
+        return done < self.view.count or done < self.count(moment)
+
+    @property
+    def next_head(self) -> Job | None:
+        """The next job to start, if it is known."""
+        heads, done = self.view.heads, len(self.starts)
+        return heads[done] if done < len(heads) else None
+
     def expected(self, moment: float) -> float:
         """Return how many arrivals are expected by then, in whole ones and parts of one."""
         if self.closed is None:  # as in `_come_in`, which would cost a call

@@ -172,7 +172,8 @@ class Simulation:
         self._spent = spent(board)
         for start in board.starts:
             board.backends[start.backend].alone = False
-            self._note_start(start.job, start.backend, self.now)
+            line = self.lines[start.job.model, start.job.lane]
+            self._note_start(line, start.backend, self.now)
         for load in board.loads:
             self._note_load(load)
         for evict in board.evictions:
@@ -232,16 +233,21 @@ class Simulation:
         lines = self._left_in(model, now)
         if not lines:
             return False
-        gate = copy.gate
-        jobs = [line.job(len(line.starts)) for line in lines]
-        for job in jobs:
-            if job.suspect or (gate is not None and not gate.admits(job, now)):
-                return False
-            if not has_time(self._board, copy, job, now):
+        for line in lines:
+            if not self._lets(now, copy, line):
                 return False
         began(copy)
-        self._note_start(jobs[self._next_lane(model, lines)], view.name, now)
+        self._note_start(lines[self._next_lane(model, lines)], view.name, now)
         return True
+
+    def _lets(self, now: float, copy: CopyState, line: SimulatedQueue) -> bool:
+        """Whether the next job of a line may begin on a copy with a free slot."""
+        if copy.gate is None and line.next_head is None and not self._board.quiet:
+            return True  # nearly all of a long line: nothing is known that could be against it
+        job = line.job(len(line.starts))
+        if job.suspect or (copy.gate is not None and not copy.gate.admits(job, now)):
+            return False
+        return has_time(self._board, copy, job, now)
 
     def _works_on(self, now: float, copy: CopyState) -> bool:
         """Whether a copy only has a spare slot: no job waits for it, and others still run."""
@@ -295,7 +301,7 @@ class Simulation:
         copy = min(free, key=preference)
         self._next_lane(model, lines)
         began(copy)
-        self._note_start(job, copy.backend.view.name, now)
+        self._note_start(lines[0], copy.backend.view.name, now)
         return True
 
     def _is_shut_out(self, now: float, model: str) -> bool:
@@ -318,9 +324,7 @@ class Simulation:
 
     def _left_in(self, model: str, now: float) -> list[SimulatedQueue]:
         """Return the lines of a model with waiting jobs at that moment."""
-        return [
-            line for line in self._lines_of.get(model, ()) if len(line.starts) < line.count(now)
-        ]
+        return [line for line in self._lines_of.get(model, ()) if line.has_waiting(now)]
 
     def _next_lane(self, model: str, lines: Sequence[SimulatedQueue]) -> int:
         """Return the line whose turn it is, and charge its lane."""
@@ -363,19 +367,19 @@ class Simulation:
 
     # ------------------------------------------------------------ what begins
 
-    def _note_start(self, job: Job, backend: str, now: float) -> None:
-        line = self.lines[job.model, job.lane]
-        known = len(line.starts) < len(line.view.heads)
+    def _note_start(self, line: SimulatedQueue, backend: str, now: float) -> None:
+        """Note that the next job of a line has begun."""
+        head, name = line.next_head, line.model
         seconds = (
-            self._service(job, backend).mean_s
-            if known
-            else typical_s(self._board.models[job.model].view, backend)
+            typical_s(self._board.models[name].view, backend)
+            if head is None
+            else self._service(head, backend).mean_s
         )
         line.start(Started(now, backend))
-        heappush(self._events, (now + seconds, _ENDED, job.model, backend))
+        heappush(self._events, (now + seconds, _ENDED, name, backend))
         self._started, self._starts_left = self._started + 1, self._starts_left - 1
-        self._moved.add(job.model)
-        if len(line.starts) >= line.count(now):
+        self._moved.add(name)
+        if not line.has_waiting(now):
             self._expect_in(line)
 
     def _note_load(self, load: Load) -> None:

@@ -62,11 +62,27 @@ def openings(board: Board) -> list[Opening]:
 
 def places_for(board: Board, model: ModelState) -> list[BackendState]:
     """Return the openings that may have space for the model."""
-    return [
-        opening.backend
-        for opening in openings(board)
-        if opening.takes(model.view) and has_time_to_load(board, model, opening.backend)
-    ]
+    found, needed_mb = [], model.view.vram_mb
+    for opening in openings(board):
+        if opening.cards is None and opening.room_mb < needed_mb and not opening.all_may_leave:
+            continue  # nearly all in a crowd: as in `takes`, which would cost a call
+        if opening.takes(model.view) and has_time_to_load(board, model, opening.backend):
+            found.append(opening.backend)
+    return found
+
+
+def may_be_placed(board: Board, models: Sequence[ModelState]) -> bool:
+    """Return whether any of these models may fit at an opening: a bound that saves their order."""
+    found = openings(board)
+    if not found or not models:
+        return False
+    least_mb = min([model.view.vram_mb for model in models])
+    for opening in found:
+        if opening.cards is None and opening.room_mb < least_mb and not opening.all_may_leave:
+            continue
+        if any(opening.takes(model.view) for model in models):
+            return True
+    return False
 
 
 def _opening(board: Board, backend: BackendState) -> Opening:
@@ -94,7 +110,24 @@ def spare_mb(board: Board, host: HostState) -> int:
 
 def could_fit(board: Board, model: ModelState, backend: BackendState) -> bool:
     """Return whether enough could leave at once: a bound that saves a hopeless search."""
-    return all(lacking_mb(host, mb) <= spare_mb(board, host) for host, mb in model.needs(backend))
+    for host, needed_mb in model.needs(backend):
+        if lacking_mb(host, needed_mb) > spare_mb(board, host):
+            return False
+    return True
+
+
+def could_make_room(model: ModelState, backend: BackendState, may: May) -> bool:
+    """Return whether what may leave takes as much as lacks: a bound that saves a hopeless search."""
+    for host, needed_mb in model.needs(backend):
+        missing = lacking_mb(host, needed_mb)
+        for copy in host.copies:
+            if missing <= 0:
+                break
+            if may(copy):
+                missing -= copy.mb_on(host)
+        if missing > 0:
+            return False
+    return True
 
 
 def is_idle(copy: CopyState) -> bool:
