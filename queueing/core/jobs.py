@@ -117,7 +117,8 @@ class Job:
     runs or ran. `suspect` marks a job that was running when its server died: it runs alone next
     time. `remembered_by` names the backend that has read its conversation so far; it may no longer
     exist. `gpu_s` is what it was expected to take of a card, 0 if its owner's time is not limited.
-    `due_at` is when it shall be done, `expires_at` when it ends if it has not begun.
+    `due_at` is when it shall be done, `expires_at` when it ends if it has not begun. `moved` says that
+    it was put first in its line, whoever else would be next.
     """
 
     id: int
@@ -144,6 +145,7 @@ class Job:
     gpu_s: float = 0.0
     due_at: float | None = None
     expires_at: float | None = None
+    moved: bool = False
 
     @property
     def held(self) -> bool:

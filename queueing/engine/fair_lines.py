@@ -63,7 +63,6 @@ class FairLines:
         self._newest: dict[_Key, int] = {}  # the last job of each line that was noted there
         self._restored: set[_Key] = set()  # lines with jobs that an earlier run let go first
         self._per_line = 1
-        self._put_first: set[int] = set()
         self.is_on = False
 
     @property
@@ -96,7 +95,6 @@ class FairLines:
         self._arrived.clear()
         self._newest.clear()
         self._key_of.clear()
-        self._put_first.clear()
 
     def follow(self, rules: Rules) -> None:
         """Order by other rules; what was used until now counts as it did."""
@@ -119,13 +117,8 @@ class FairLines:
             case JobEvent.FAIL | JobEvent.RETRY | JobEvent.RELEASE:
                 self._end(event.job, 0.0)
 
-    def put_first(self, job: Job) -> None:
-        """Let a job go first that an admin has moved to the front; a restart forgets it."""
-        self._put_first.add(job.id)
-
     def began(self, job: Job) -> None:
         """Count a job that has started."""
-        self._put_first.discard(job.id)
         cost_s = self._cost_s(job)
         self.use.began(job, cost_s)
         if job.seq is not None:
@@ -316,7 +309,7 @@ class FairLines:
         spec = self._fleet.catalog.models.get(job.model)
         alone_s = self._cost_s(job) * (1 if spec is None else spec.parallel)
         cost_s = self._cost_s(job)
-        person = None if job.id in self._put_first else person_of(job)
+        person = None if job.moved else person_of(job)
         return Claim(job.seq or 0, person, cost_s, MARGIN * alone_s - cost_s)
 
     def _cost_s(self, job: Job) -> float:

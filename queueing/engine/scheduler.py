@@ -140,12 +140,6 @@ class Router:
         self._moved.add(model)
         self._awake.set()
 
-    def put_first(self, job: Job) -> None:
-        """Announce that an admin has moved a job to the front of its line."""
-        if self._fair is not None and self._fair.is_on:
-            self._fair.put_first(job)
-        self.moved(job.model)
-
     def started(self, model: str) -> None:
         """Include the model in this step's `LinesMoved`; no extra step is needed."""
         self._moved.add(model)

@@ -195,7 +195,7 @@ class Control:
     def _moved(self, job: Job | None) -> None:
         if job is not None:
             log.info("job %d: moved to the front of its line", job.id)
-            self._router.put_first(job)
+            self._router.moved(job.model)
 
 
 def _hosts_named(catalog: Catalog, host: str) -> tuple[str, ...]:

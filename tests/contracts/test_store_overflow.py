@@ -102,6 +102,23 @@ async def test_a_moved_job_is_first_and_those_it_passes_are_one_place_further(
     await reopened.aclose()
 
 
+async def test_that_a_job_was_moved_is_kept(store: Store, reopen: Open) -> None:
+    """A fair order would put it back behind those who used less, at the latest after a restart."""
+    first, second = [await add(store) for _ in range(2)]
+    assert not first.moved
+    moved = [await store.move_first(job.id) for job in (first, second)]  # one was first before
+    assert [job is not None and job.moved for job in moved] == [True, True]
+    assert await heads(store) == [second.id, first.id]
+    running = await start(store, moved[1] or second)
+    back = (await store.apply(running, JobEvent.RETRY, NOW)).job
+    assert back.moved
+    await store.aclose()
+    reopened = await reopen()
+    assert await reopened.get(second.id) == back
+    assert (await reopened.get(first.id) or second).moved
+    await reopened.aclose()
+
+
 async def test_jobs_moved_together_come_in_the_order_they_were_moved(
     store: Store, reopen: Open
 ) -> None:

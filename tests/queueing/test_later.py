@@ -171,7 +171,7 @@ def two_servers() -> Installation:
 
 
 def test_what_cannot_begin_is_no_reason_to_leave_a_card_idle() -> None:
-    """A night's pictures would wait until somebody starts a server that no one misses."""
+    """A night's pictures would wait until a server is started that no one misses."""
 
     async def scenario() -> None:
         world = two_servers()

@@ -169,6 +169,36 @@ def test_an_admin_puts_a_job_first_in_a_fair_order_too() -> None:
     run(scenario())
 
 
+def test_what_an_admin_put_first_stays_first_after_a_restart(tmp_path: Path) -> None:
+    """Their word would hold until the next update of the bot."""
+
+    async def scenario() -> None:
+        world = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+        world.rules = Rules(order="fair")
+        world.url = f"sqlite:///{tmp_path}/usher.db"
+        async with world.queue() as queue:
+            used = await queue.submitter.submit(world.new("flux", "used"), limits=NO_LIMITS)
+            await ended(queue, used)
+            await queue.admin.pause(model="flux")
+            flood = [
+                await queue.submitter.submit(world.new("flux", f"{n}"), limits=NO_LIMITS)
+                for n in range(3)
+            ]
+            new = world.new("flux", "light", owner="web:2")
+            light = await queue.submitter.submit(new, limits=NO_LIMITS)
+            await queue.admin.move_first(flood[2].id)
+        async with world.queue() as queue:
+            await queue.admin.resume(model="flux")
+            await asyncio.sleep(0.5)
+            told = await queue.status.standings([flood[0], light])
+            assert [told[job.id].position for job in (light, flood[0])] == [1, 2]
+            await ended(queue, flood[1])
+        starts = [prompt for _, _, prompt in world.servers["comfy"].starts]
+        assert starts == ["used", "2", "light", "0", "1"]
+
+    run(scenario())
+
+
 def test_a_fair_order_knows_after_a_restart_who_used_the_cards(tmp_path: Path) -> None:
     """A restart would make a flood's owner a newcomer."""
 

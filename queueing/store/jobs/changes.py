@@ -202,18 +202,20 @@ class AdmissionCounters:
                 continue
             line = (job.model, job.lane)
             first, running = firsts[line]
+            seq = first
             if first is None or first != job.seq:
                 # A running job keeps its place and may come back to it: no two may have the same.
-                taken = [seq for seq in (first, running) if seq is not None]
+                taken = [each for each in (first, running) if each is not None]
                 seq = min(taken) - 1 if taken else self._next_place(line)
+            if seq != job.seq or not job.moved:
                 rows.append((seq, job_id))
                 if job.seq is None:
                     self._placed[_account(job)] += 1
                 self._unsettled.append(Move(job_id, _account(job), line, seq))
                 firsts[line] = seq, running
-                job = jobs[job_id] = replace(job, seq=seq, version=job.version + 1)
+                job = jobs[job_id] = replace(job, seq=seq, moved=True, version=job.version + 1)
             moved.append(job)
-        connection.executemany(queries.ENTER_LINE, rows)
+        connection.executemany(queries.PUT_FIRST, rows)
         return moved
 
     # ------------------------------------------------------------ another request

@@ -9,7 +9,7 @@ from queueing.core.jobs import LATER, TRANSITIONS, JobEvent
 JOB_COLUMNS = (
     "id, model, request, owner, lane, parent, reply_to, state, seq, attempt, version, not_before,"
     " queued_at, started_at, finished_at, backend, suspect, error, acknowledged, sendings,"
-    " remembered_by, gpu_s, due_at, expires_at"
+    " remembered_by, gpu_s, due_at, expires_at, moved"
 )
 
 _IS_LATER = f"CASE WHEN lane = '{LATER}' THEN 1 ELSE 0 END"
@@ -106,6 +106,7 @@ REPLACE_REQUEST = (
 )
 COUNT_INPUTS = "SELECT count(*) FROM inputs WHERE job_id = ?"
 ENTER_LINE = "UPDATE jobs SET seq = ?, version = version + 1 WHERE id = ?"
+PUT_FIRST = "UPDATE jobs SET seq = ?, moved = 1, version = version + 1 WHERE id = ?"
 FIRST_WAITING = "SELECT min(seq) FROM jobs WHERE state = 'pending' AND model = ? AND lane = ?"
 FIRST_PROCESSING = "SELECT min(seq) FROM jobs WHERE state = 'processing' AND model = ? AND lane = ?"
 ACKNOWLEDGE = "UPDATE jobs SET acknowledged = 1 WHERE id = ? AND acknowledged = 0"

@@ -53,6 +53,7 @@ def job_from(row: Row) -> Job:
         gpu_s=row[21],
         due_at=row[22],
         expires_at=row[23],
+        moved=bool(row[24]),
     )
 
 
@@ -157,6 +158,7 @@ def changed(
         gpu_s=job.gpu_s,
         due_at=job.due_at,
         expires_at=job.expires_at,
+        moved=job.moved,
     )
 
 
