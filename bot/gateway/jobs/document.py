@@ -1,5 +1,6 @@
 """The OpenAPI document of the API, made from the records it reads and writes."""
 
+import asyncio
 import json
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -66,17 +67,21 @@ class DocumentRoute:
     def __init__(
         self, routes: Iterable[str], *, url: str | None = None, open_: bool = False
     ) -> None:
-        self._body = _body((*routes, DESCRIPTION), url, open_)
+        self._routes = (*routes, DESCRIPTION)
+        self._url = url
+        self._open = open_
 
     async def get(self, _request: web.Request) -> web.Response:
-        """Return the document."""
+        """Return the document, which is made when it is first asked for."""
+        # In a thread: it takes longer than all else of a start together.
+        body = await asyncio.to_thread(_body, self._routes, self._url, self._open)
         headers = {"Cache-Control": "no-cache"}
-        return web.Response(body=self._body, content_type=JSON, headers=headers)
+        return web.Response(body=body, content_type=JSON, headers=headers)
 
 
 @cache
 def _body(routes: tuple[str, ...], url: str | None, open_: bool) -> bytes:
-    """Return the document as it is sent: made once, because it takes longer than a start."""
+    """Return the document as it is sent: made once."""
     return json.dumps(document(routes, url=url, open_=open_), ensure_ascii=False).encode()
 
 

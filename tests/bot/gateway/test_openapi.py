@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 from jsonschema import Draft202012Validator
 
 from bot.gateway.gateway import Gateway
@@ -174,7 +175,9 @@ def _put(api: Api, path: str) -> Any:
     return api.session.put(f"{api.url}{path}", json={})
 
 
-def test_the_document_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_document_is_made_once_and_not_by_a_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Each start of the API would take a tenth of a second longer, nearly all of its start."""
     made: list[str | None] = []
     original = described_by.document
@@ -184,6 +187,10 @@ def test_the_document_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return original(routes, url=url, open_=open_)
 
     monkeypatch.setattr(described_by, "document", counted)
-    for url in ("https://one.example", "https://one.example", "https://two.example"):
-        DocumentRoute(["GET /v1/jobs"], url=url)
+    urls = ("https://one.example", "https://one.example", "https://two.example")
+    routes = [DocumentRoute(["GET /v1/jobs"], url=url) for url in urls]
+    assert made == []
+    asked = make_mocked_request("GET", "/v1/openapi.json")
+    bodies = [(await route.get(asked)).body for route in routes]
+    assert bodies[0] == bodies[1] != bodies[2]
     assert made == ["https://one.example", "https://two.example"]
