@@ -1,5 +1,6 @@
 """What every test finds as the one before it found it."""
 
+import gc
 import logging
 import os
 import sqlite3
@@ -19,6 +20,7 @@ from hypothesis import settings
 from backends.demo import art as demo_art
 from backends.media.helper import process as helper
 from bot.runtime import logs
+from tests.fakes.media_helper import EAGER
 
 # Begun first, so that no worker is left alone with one of them while the others have nothing to do.
 LONG = (
@@ -67,6 +69,15 @@ settings.register_profile(
 settings.load_profile("usher")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Let Python look for garbage in what tests leave, and not in the tests, which stay."""
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the files that take longest first; all others stay in their order."""
     places = {TESTS / name: place for place, name in enumerate(LONG)}
@@ -75,10 +86,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def films_have_their_turn() -> Iterator[None]:
-    """Have the helper for files give its time to no one, or on a busy machine it would get none."""
-    eager = "from backends.media.helper import worker; worker._NICE = 0; worker.main()"
+    """Have the helper for files give its time to no one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(helper, "PROGRAM", ("-P", "-c", eager))
+        patch.setattr(helper, "PROGRAM", EAGER)
         yield
 
 

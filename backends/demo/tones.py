@@ -40,10 +40,12 @@ def played(prompt: str, seed: int, seconds: float) -> bytes:
     """Return a wave file of that length: four chords with a melody, over and over."""
     notes = random.Random(f"{prompt}|{seed}")  # noqa: S311 - art, not security
     round_ = array("h")
+    samples = max(1, round(seconds * RATE))
     for chord in _CHORDS:
+        if len(round_) >= samples:
+            break
         melody = [notes.choice(_SCALE) for _ in range(4)]
         round_ += _bar(chord, melody)
-    samples = max(1, round(seconds * RATE))
     times = -(-samples // len(round_))
     return _wave((round_ * times)[:samples])
 

@@ -21,16 +21,15 @@ from bot.demo.options import DemoOptions
 from queueing.core.errors import StoreError
 from queueing.store.sqlite.ownership import own
 from tests.bot.platforms.web.web_client import opened
+from tests.fakes.media_helper import EAGER
 
 ROOT = Path(__file__).parents[3]
 WAIT_S = 60.0
-# The demo, whose helper for files does not give its time to others: on a busy machine it gets none.
-EAGER = """
+DEMO = f"""
 import sys
 from backends.media.helper import process
 from bot.cli.main import main
-code = "from backends.media.helper import worker; worker._NICE = 0; worker.main()"
-process.PROGRAM = ("-P", "-c", code)
+process.PROGRAM = {EAGER}
 sys.exit(main(["demo", *sys.argv[1:]]))
 """
 
@@ -64,7 +63,7 @@ def said(out: Path, *lines: str) -> subprocess.CompletedProcess[str]:
     """Run the demo with those lines, much faster than real servers."""
     words = [word for line in lines for word in ("--say", line)]
     return subprocess.run(
-        [sys.executable, "-c", EAGER, "--speed", "100", "--out", str(out), *words],
+        [sys.executable, "-c", DEMO, "--speed", "100", "--out", str(out), *words],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -6,6 +6,7 @@ import io
 import struct
 import zlib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -87,26 +88,34 @@ def data_url(data: bytes, mime: str = "image/png") -> str:
 
 
 GOOD = drawn("PNG")
-FILES: dict[str, bytes] = {
-    "nothing": b"",
-    "a text": b"not a picture",
-    "a page": b"<html><script>alert(1)</script></html>",
-    "a drawing of lines": b"<svg xmlns='http://www.w3.org/2000/svg'/>",
-    "a document": b"%PDF-1.7\n",
-    "an archive": b"PK\x03\x04" + bytes(60),
-    "a program for printers": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
-    "GIF": drawn("GIF"),
-    "BMP": drawn("BMP"),
-    "TIFF": drawn("TIFF"),
-    "half a picture": GOOD[: len(GOOD) // 2],
-    "a picture without pixels": png(100, 100),
-    "fifty thousand pixels square": png(50_000, 50_000),
-    "more pixels than there are": png(2**31 - 1, 2**31 - 1),
-    "a text that unpacks to gigabytes": png(
-        10, 10, (b"zTXt", b"k\0\0" + zlib.compress(bytes(50_000_000)))
-    ),
-    "21 MB": GOOD + bytes(21_000_000),
-}
+DRAWING = b"<svg xmlns='http://www.w3.org/2000/svg'/>"
+
+
+@cache
+def files() -> dict[str, bytes]:
+    """Return the files by what they are; made once, and only where they are tried."""
+    return {
+        "nothing": b"",
+        "a text": b"not a picture",
+        "a page": b"<html><script>alert(1)</script></html>",
+        "a drawing of lines": DRAWING,
+        "a document": b"%PDF-1.7\n",
+        "an archive": b"PK\x03\x04" + bytes(60),
+        "a program for printers": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
+        "GIF": drawn("GIF"),
+        "BMP": drawn("BMP"),
+        "TIFF": drawn("TIFF"),
+        "half a picture": GOOD[: len(GOOD) // 2],
+        "a picture without pixels": png(100, 100),
+        "fifty thousand pixels square": png(50_000, 50_000),
+        "more pixels than there are": png(2**31 - 1, 2**31 - 1),
+        "a text that unpacks to gigabytes": png(
+            10, 10, (b"zTXt", b"k\0\0" + zlib.compress(bytes(50_000_000)))
+        ),
+        "21 MB": GOOD + bytes(21_000_000),
+    }
+
+
 URLS: dict[str, str] = {
     "not base64": "data:image/png;base64,@@@",
     "base64 cut short": data_url(GOOD)[:-3],
@@ -119,9 +128,12 @@ URLS: dict[str, str] = {
     "an address in a data URL": data_url(b"https://example.com/a.png"),
     "a data URL in a data URL": data_url(data_url(GOOD).encode()),
     "a thousand parameters": "data:image/png;" + "a=b;" * 1000 + "base64,AA",
-    "a drawing of lines that calls itself a picture": data_url(FILES["a drawing of lines"]),
+    "a drawing of lines that calls itself a picture": data_url(DRAWING),
 }
-PICTURES = URLS | {name: data_url(data) for name, data in FILES.items()}
+
+
+def pictures() -> dict[str, str]:
+    return URLS | {name: data_url(data) for name, data in files().items()}
 
 
 @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")  # the client's
@@ -131,7 +143,7 @@ async def test_a_picture_that_is_none_is_refused_by_name(
 ) -> None:
     """It would reach a server, or end the bot."""
     async with running(tmp_path, SEES) as api:
-        for name, url in PICTURES.items():
+        for name, url in pictures().items():
             if name == "21 MB" and way is not chat:
                 continue  # all ways share one door, and this takes a second each
             path, body = way(url)
@@ -147,7 +159,7 @@ async def test_a_picture_that_is_none_is_refused_by_name(
 async def test_a_file_that_is_no_picture_is_refused_in_a_form(tmp_path: Path) -> None:
     """The form is another door to the same check."""
     async with running(tmp_path, SEES) as api:
-        for name, data in FILES.items():
+        for name, data in files().items():
             form = aiohttp.FormData({"prompt": "red", "model": "flux"})
             kind = "image/png"
             form.add_field("image", io.BytesIO(data), filename="a.png", content_type=kind)

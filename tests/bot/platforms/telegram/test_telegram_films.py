@@ -1,5 +1,6 @@
 """Films, animations and sound on Telegram: played in place, with all that players need to know."""
 
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -44,18 +45,21 @@ async def both_ways(file: File, *, spoiler: bool = False) -> list[FakeMessage]:
 
 
 @pytest.mark.parametrize(
-    ("file", "kind"),
+    ("make", "kind"),
     [
-        (made("mp4"), "video"),
-        (made("mp4", silent=True), "animation"),
-        (made("m4a"), "audio"),
-        (made("mp3"), "audio"),
-        (moving("GIF"), "animation"),
+        (lambda: made("mp4"), "video"),
+        (lambda: made("mp4", silent=True), "animation"),
+        (lambda: made("m4a"), "audio"),
+        (lambda: made("mp3"), "audio"),
+        (lambda: moving("GIF"), "animation"),
     ],
     ids=["film", "silent", "m4a", "mp3", "gif"],
 )
-async def test_it_plays_in_place_with_its_size_and_length(file: File, kind: str) -> None:
+async def test_it_plays_in_place_with_its_size_and_length(
+    make: Callable[[], File], kind: str
+) -> None:
     """A film would be a document without a player, or a square of no length."""
+    file = make()
     for message in await both_ways(file):
         assert message.file is not None
         assert message.file.film == kind
