@@ -13,18 +13,24 @@ setting for it. It is read here and nowhere else.
 import asyncio
 import os
 import signal
+import ssl
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import count
 from typing import Any
 
 import discord.gateway
 import discord.http
+import httpcore  # noqa: F401  imported by the first request, in each run
+import httpx
 import yarl
 
 from backends.comfyui.backend import ComfyUI
 from backends.comfyui.server import ComfyUIServer
+from backends.demo import art, film
+from backends.media.helper import process as helper
 from backends.openai.lmstudio import LMStudio
 from bot.chat.records.stored_records import StoredRecords
 from bot.cli import main as cli
@@ -44,6 +50,7 @@ from queueing.core.jobs import JobEvent
 from queueing.engine.attempts import Sending
 from queueing.store import JobStore
 from queueing.store.sqlite import worker
+from tests.fakes.media_helper import EAGER
 
 DISCORD = "USHER_DISCORD_AT"
 IN_ORDER = "in order"
@@ -166,6 +173,20 @@ def find_discord(url: str) -> None:
     discord.gateway.DiscordWebSocket.DEFAULT_GATEWAY = gateway
 
 
+def lighten() -> None:
+    """Spare each run what shows nothing: reading certificates, and large pictures of stand-ins.
+
+    A film that needs longer than a run would be begun with each, above all where the helper for files
+    gives its time to others.
+    """
+    ssl.create_default_context = cache(ssl.create_default_context)  # type: ignore[assignment]
+    ssl.create_default_context()
+    httpx.create_ssl_context()
+    helper.PROGRAM = EAGER
+    art.CANVAS = 192
+    film.USUAL_SIZE = (96, 64)
+
+
 def live(where: str, arguments: list[str]) -> int:
     """Be the program, with a commit point to die at or none."""
     if where == IN_ORDER:
@@ -179,6 +200,7 @@ def live(where: str, arguments: list[str]) -> int:
 
 def give_birth(arguments: list[str]) -> int:
     """Begin one run for every line, and tell how it ended."""
+    lighten()
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
