@@ -12,8 +12,8 @@ from unicodedata import combining, east_asian_width
 from bot.history.hours import HostHours, ModelHours, OperatorHours
 from bot.history.now import CopyNow, HostNow, LineNow, MemoryNow, OperatorNow, RunningNow, ServerNow
 from bot.history.persons import OperatorPeople
-from queueing.core.reasons import is_far, sentence
-from queueing.core.world import Residency
+from queueing.core.reasons import is_far, words
+from queueing.core.world import Reason, Residency
 
 LEAST_WIDTH = 40
 _PEOPLE_SHOWN = 5
@@ -155,8 +155,12 @@ def _of_line(line: LineNow, now: float) -> str:
     if line.paused:
         said.append("paused")
     elif line.reason is not None:
-        said.append(sentence(line.reason, now=now))
+        said.append(_because(line.reason, now))
     return ", ".join(said)
+
+
+def _because(reason: Reason, now: float) -> str:
+    return "".join(_clock(p, now) if isinstance(p, float) else p for p in words(reason))
 
 
 # ---------------------------------------------------------------- the last hour
@@ -171,6 +175,8 @@ def _hours(hours: OperatorHours, canvas: Canvas) -> Iterator[str]:
         text = f"{_padded(host.name, widest)}  {curve}  busy {host.busy:.0%}, {host.loads} loads"
         yield fit(text, canvas.width)
     for model in hours.models:
+        if model.done + model.failed + model.cancelled == 0:
+            continue  # it was only loaded
         yield fit(_of_model(model), canvas.width)
     given, kept = hours.promises.given, hours.promises.kept
     if given:

@@ -23,7 +23,7 @@ A reason is a `queueing.core.world.Reason`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from queueing.core.host_activity import Rest
@@ -124,8 +124,8 @@ class LineNow:
     """A model in use, with its line.
 
     `oldest_s` is how long the first in line has waited, `next_at` when it is expected to start and
-    `next_done_at` when a job accepted now would be done; None where that is open. `mb` is None until
-    the model has been measured.
+    `next_done_at` when a job accepted now would be done; None where that is open. The reason has no
+    `turn_at`: a line has no turn, jobs have. `mb` is None until the model has been measured.
     """
 
     model: str
@@ -278,7 +278,7 @@ def _line(model: ModelStatus, at: float) -> LineNow:
         oldest_s=max(0.0, at - model.oldest_at) if waits and model.oldest_at is not None else None,
         next_at=model.reason.turn_at if waits and model.reason is not None else None,
         next_done_at=model.next_done_at,
-        reason=model.reason if waits else None,
+        reason=replace(model.reason, turn_at=None) if waits and model.reason else None,
         paused=model.paused,
         mb=model.vram_mb,
         troubles=model.troubles,

@@ -204,6 +204,22 @@ def test_it_says_what_is_there() -> None:
         assert said in shown
 
 
+def test_every_moment_is_told_in_the_same_way() -> None:
+    """A reason would name a time with an offset from UTC beside times without one."""
+    whole = state()
+    loading = Reason(why=Blocked.LOADING, model="flux", host="gpu-1", until=AT + 20)
+    line = replace(whole.now.lines[0], reason=loading)
+    shown = text(replace(whole, now=replace(whole.now, lines=(line,))), width=120)
+    assert re.search(r"loading flux on gpu-1 until about \d\d:\d\d:\d\d$", shown, re.MULTILINE)
+    assert not re.search(r"\d[+-]\d{4}", shown)
+
+
+def test_a_model_without_an_ended_job_is_not_among_those_that_had_some() -> None:
+    """A row of "0 done" says nothing, and takes a line from those that say something."""
+    hours = replace(HOURS, models=(replace(HOURS.models[0], done=0, failed=0, name="idler"),))
+    assert "idler" not in text(replace(state(), hours=hours), width=100)
+
+
 def test_the_bar_is_divided_as_the_memory() -> None:
     """A full card would look half empty."""
     bar = re.search("█+▒+░+·+", text(width=100))

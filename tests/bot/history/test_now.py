@@ -157,6 +157,13 @@ def test_a_server_that_is_up_has_no_error() -> None:
     assert made(replace(SNAPSHOT, backends=(down,))).hosts[0].servers[0].error == "an old one"
 
 
+def test_the_reason_of_a_line_names_the_moment_of_no_ones_turn() -> None:
+    """`usher top` would tell an operator that their turn comes."""
+    (line,) = made().lines
+    assert line.next_at == NOW + 8
+    assert line.reason == Reason(why=Blocked.IN_LINE, model="flux")
+
+
 def test_it_is_written_as_plain_json() -> None:
     """The page would have to know Python's names."""
     written = json.loads(to_json(made()))

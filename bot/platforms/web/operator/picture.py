@@ -72,8 +72,7 @@ def _of_line(line: LineNow, waiting: Sequence[Job], told: OperatorNow, language:
     reason = line.reason if line.reason is not None and status.tells(line.reason) else None
     return {
         "oldest_at": None if line.oldest_s is None else round(told.at - line.oldest_s, 1),
-        # A line has no turn, jobs have: `next_at` says it.
-        "because": _words(reason and replace(reason, turn_at=None), language),
+        "because": _words(reason, language),
         "jobs": [_of_job(job) for job in waiting[:JOBS_SHOWN]],
         "more": max(0, len(waiting) - JOBS_SHOWN),
     }

@@ -213,9 +213,7 @@ def _running(at: float, job: int, model: str, backend: str, fraction: float | No
 
 
 def _lines(at: float) -> tuple[LineNow, ...]:
-    others = Reason(
-        why=Blocked.OTHERS_FIRST, model="wan", host="gpu-1", other="flux", ahead=5, turn_at=at + 95
-    )
+    others = Reason(why=Blocked.OTHERS_FIRST, model="wan", host="gpu-1", other="flux", ahead=5)
     trouble = Trouble(backend="workshop", cause="CUDA error: out of memory", again_at=at + 120)
     return (
         _line("flux", 24, 1, at=at, next_at=at + 14, mb=17408),
