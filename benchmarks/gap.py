@@ -4,8 +4,10 @@
 processor and backend in this process; the server is the loopback fake in a process of its own,
 which times itself: from the end of one job until the next one begins. With `--url` it is a real
 ComfyUI, whose own moments in its history count. Keys of the JSON: `gap_ms_p50`, `gap_ms_p99`,
-`jobs`, `seconds`; for the fake also `plain_gap_ms_p50`, the rival in the same run: a loop that
-sends a prompt, waits for it, fetches the picture and goes on, with the same adapter and no queue.
+`jobs`, `seconds`; beside them, in the same run and with the same adapter, `plain_gap_ms_p50` of a loop
+that sends a prompt, waits for it, fetches the picture and goes on, and `own_gap_ms_p50` of the
+server's own queue, with all prompts sent at once. `flush_ms_p50` is one flush of this disk, which
+comes before each start of a queue that loses nothing.
 """
 
 import argparse
@@ -13,6 +15,7 @@ import asyncio
 import io
 import json
 import logging
+import os
 import random
 import statistics
 import sys
@@ -45,6 +48,7 @@ SHIPPED = "sdxl.json"
 CHECKPOINT = "checkpoint=sd_xl_base_1.0.safetensors"
 SIDE = 1154  # noise of that many pixels a side is a PNG of 4 MB
 PATIENCE_S = 600.0
+RIVALS = {"plain_gap_ms_p50": False, "own_gap_ms_p50": True}  # whether all is sent at once
 
 
 def noise() -> bytes:
@@ -108,16 +112,41 @@ async def drive(queue: JobQueue, model: ModelSpec, request: TextToImage, jobs: i
         await done
 
 
-async def plainly(url: str, model: ModelSpec, request: TextToImage, jobs: int) -> None:
-    """Draw that many pictures one after another, as a bot without a queue does."""
+async def plainly(
+    url: str, model: ModelSpec, request: TextToImage, jobs: int, *, at_once: bool = False
+) -> list[str]:
+    """Draw that many pictures one after another, as a bot without a queue does, and return their ids.
+
+    With `at_once` all are sent, and the server's own queue goes from one to the next.
+    """
     backend = connect(BackendSpec(name="comfy", kind="comfyui", url=url))
-    for number in range(jobs):
-        work = Work(
-            key=str(uuid.uuid4()), request=request.model_copy(update={"seed": 10**6 + number})
-        )
+    keys = [str(uuid.uuid4()) for _ in range(jobs)]
+
+    async def draw(key: str) -> None:
+        seed = int(uuid.UUID(key)) % 2**32
+        work = Work(key=key, request=request.model_copy(update={"seed": seed}))
         fetch = await backend.run(model, work, lambda _: None)
         await fetch()
+
+    if at_once:
+        await asyncio.gather(*map(draw, keys))
+    else:
+        for key in keys:
+            await draw(key)
     await backend.aclose()
+    return keys
+
+
+def flush_ms(folder: Path, times: int = 50) -> float:
+    """Return how long the disk takes to flush a page, at the median."""
+    took = []
+    with (folder / "flushed").open("wb", buffering=0) as file:
+        for _ in range(times):
+            file.write(bytes(4096))
+            began = time.perf_counter()
+            os.fsync(file.fileno())
+            took.append(time.perf_counter() - began)
+    return statistics.median(took) * 1000
 
 
 async def told(url: str) -> list[float]:
@@ -127,12 +156,11 @@ async def told(url: str) -> list[float]:
     return [float(gap) for gap in answer["gaps_s"]]
 
 
-async def in_history(url: str, store: JobStore, jobs: int) -> list[float]:
+async def in_history(url: str, keys: Sequence[str]) -> list[float]:
     """Return the gaps by a real server's own moments, which are whole milliseconds."""
     spans = []
     async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
-        for job in range(1, jobs + 1):
-            key = str(uuid.uuid5(store.database_id, f"{job}:1"))
+        for key in keys:
             answer = (await client.get(f"{url}/history/{key}")).json()
             moments = {name: data["timestamp"] for name, data in answer[key]["status"]["messages"]}
             spans.append((moments["execution_start"], moments["execution_success"]))
@@ -156,12 +184,19 @@ async def measure(options: argparse.Namespace) -> dict[str, float]:
     more: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        more["flush_ms_p50"] = flush_ms(folder)
         if options.url:
             async with queue_on(options.url, model, folder) as (queue, store):
                 began = time.perf_counter()
                 await drive(queue, model, request, options.jobs)
                 seconds = time.perf_counter() - began
-                gaps = await in_history(options.url, store, options.jobs)
+                jobs = range(1, options.jobs + 1)
+                keys = [str(uuid.uuid5(store.database_id, f"{job}:1")) for job in jobs]
+                gaps = await in_history(options.url, keys)
+            rounds = max(2, options.jobs // 4)
+            for rival, at_once in RIVALS.items():
+                keys = await plainly(options.url, model, request, rounds, at_once=at_once)
+                more[rival] = statistics.median(await in_history(options.url, keys)) * 1000
         else:
             picture = folder / "noise.png"
             picture.write_bytes(noise())
@@ -172,9 +207,10 @@ async def measure(options: argparse.Namespace) -> dict[str, float]:
                     seconds = time.perf_counter() - began
                 gaps = (await told(url))[-(options.jobs - 1) :]
                 rounds = max(2, options.jobs // 4)
-                await plainly(url, model, request, rounds)
-                plain = (await told(url))[-(rounds - 1) :]
-                more["plain_gap_ms_p50"] = statistics.median(plain) * 1000
+                for rival, at_once in RIVALS.items():
+                    await plainly(url, model, request, rounds, at_once=at_once)
+                    theirs = (await told(url))[-(rounds - 1) :]
+                    more[rival] = statistics.median(theirs) * 1000
     cuts = statistics.quantiles((gap * 1000 for gap in gaps), n=100, method="inclusive")
     return {
         "gap_ms_p50": cuts[49],

@@ -14,3 +14,5 @@ def test_the_gap_is_measured_beside_a_plain_loop(capsys: pytest.CaptureFixture[s
     assert figures["jobs"] == 6
     assert 0 < figures["gap_ms_p50"] <= figures["gap_ms_p99"]
     assert figures["plain_gap_ms_p50"] > 0
+    assert figures["own_gap_ms_p50"] > 0
+    assert figures["flush_ms_p50"] > 0
