@@ -27,6 +27,9 @@ _ROOT = f"{Path(__file__).resolve().parent.parent}/"
 _OURS = ("bot/", "queueing/", "backends/", "benchmarks/", "tests/")
 # The first that is found anywhere in what a task is doing: part, end of a path, functions or any.
 PARTS = (
+    ("the history of the last hours, beside its writes", "history/recorder.py", ()),
+    ("the history of the last hours, beside its writes", "history/batch.py", ()),
+    ("the history of the last hours, beside its writes", "history/timeline.py", ()),
     ("the changes of a job, and telling of them", "service/event_bus.py", ("both", "publish")),
     ("the result: reading it, showing it, noting that", "delivery/editor.py", ("_finish",)),
     ("the first message: where the job stands", "delivery/editor.py", ("_update",)),
