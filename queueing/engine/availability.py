@@ -28,7 +28,7 @@ def is_at_hand(
     `wanted` ones included. A host has one loader, so if one of those is waiting for it, this load
     must also finish within `within_s` seconds.
     """
-    if fleet.paused.stops_model(spec.name):
+    if fleet.rests.paused.stops_model(spec.name):
         return False
     up = [name for name in fleet.serving(spec) if _is_open(fleet, name)]
     copies = [copy for copy in fleet.copies_of(spec.name) if copy.backend in up]
@@ -46,7 +46,7 @@ def is_at_hand(
 
 def _is_open(fleet: Fleet, backend: str) -> bool:
     hosts = fleet.catalog.hosts_of[backend]
-    stopped = any(fleet.paused.stops_host(h) or fleet.why_rests(h) is not None for h in hosts)
+    stopped = any(fleet.rests.paused.stops_host(h) or fleet.rests.why(h) is not None for h in hosts)
     return fleet.health.of(backend).up and not stopped
 
 
@@ -78,10 +78,10 @@ def _fits_on(
     ]
     if coming and not is_quick:
         return False
-    return fleet.mb_on(host) + sum(coming) + needed_mb <= fleet.usable_mb(host)
+    return fleet.memory.mb_on(host) + sum(coming) + needed_mb <= fleet.memory.usable_mb(host)
 
 
 def _needs(fleet: Fleet, spec: ModelSpec, backend: str) -> dict[str, int]:
     """Return what a copy would take there, by host."""
-    shares = fleet.shares(spec, backend)
-    return dict(shares) or {fleet.catalog.host_of[backend]: fleet.vram_mb(spec)}
+    shares = fleet.memory.shares(spec, backend)
+    return dict(shares) or {fleet.catalog.host_of[backend]: fleet.memory.vram_mb(spec)}

@@ -37,7 +37,7 @@ class Checkpoint:
             if self._learned:
                 await self._state.learn(self._learned)
                 self._learned.clear()
-            self._sizes |= self._fleet.budget.take_unsaved()
+            self._sizes |= self._fleet.memory.budget.take_unsaved()
             if self._sizes:
                 await self._state.note_sizes(self._sizes)
                 self._sizes.clear()
@@ -51,5 +51,5 @@ class Checkpoint:
         ]
         return copies + [
             (host_of[backend], backend, model, Residency.LOADING.value, True)
-            for model, backend in self._fleet.unmet_pins()
+            for model, backend in self._fleet.pins.unmet()
         ]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
 from queueing.core.jobs import Job, JobState
-from queueing.engine.fleet import Slot
+from queueing.engine.running_jobs import Slot
 
 PATIENCE_S = 0.5  # then a job is told to wait, whatever the router is doing
 

@@ -113,7 +113,7 @@ class FairLines:
             case JobEvent.START:
                 self.began(event.job)
             case JobEvent.COMPLETE | JobEvent.CANCEL:
-                self._end(event.job, self._fleet.meter.taken_s(event.job.id))
+                self._end(event.job, self._fleet.jobs.meter.taken_s(event.job.id))
             case JobEvent.FAIL | JobEvent.RETRY | JobEvent.RELEASE:
                 self._end(event.job, 0.0)
 

@@ -158,7 +158,7 @@ class Health:
         if self._clock.now() - self._fleet.health.of(name).since >= FORGET_S:
             # A server that is gone holds nothing: its card's other servers may have the memory.
             self._fleet.forget_idle(name)
-            self._fleet.lent(name, 0, self._fleet.catalog.hosts_of[name])
+            self._fleet.memory.lent(name, 0, self._fleet.catalog.hosts_of[name])
             self._held.pop(name, None)
 
     # ------------------------------------------------------------ copies
@@ -208,7 +208,7 @@ class Health:
             if measured is None:
                 unmeasured.append(host)
             else:
-                self._fleet.measured(host, *measured)
+                self._fleet.memory.measured(host, *measured)
         if unmeasured:
             await self._ask_for_others(name, server, unmeasured)
 
@@ -227,7 +227,7 @@ class Health:
             told = ", ".join(f"{model} ({mb} MB)" for model, mb in sorted(held.items()))
             log.info("%s holds for other programs: %s", name, told or "nothing any more")
             self._held[name] = dict(held)
-        fleet.lent(name, sum(held.values()), hosts)
+        fleet.memory.lent(name, sum(held.values()), hosts)
 
     async def _card(self, host: str) -> tuple[int, int] | None:
         if self._memory is None:

@@ -102,7 +102,7 @@ class Processor:
         carries the `StoreError` when the store failed and the job therefore did not start.
         """
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._fleet.occupy(start.job, start.backend, ends_at)
+        self._fleet.jobs.occupy(start.job, start.backend, ends_at)
         task = self._spawn(start.job, lambda: self._process(start, started), work, start.backend)
         task.add_done_callback(lambda _task: _resolve(started))
         return started
@@ -120,7 +120,7 @@ class Processor:
         now, usual_s = self._clock.now(), self._times.service(job, backend).median_s
         # How long its server worked while the bot was away is unknown: a usual job's time at most.
         taken_s = min(usual_s, max(0.0, now - (job.started_at or now)))
-        self._fleet.occupy(job, backend, now + spec.service_s, taken_s=taken_s)
+        self._fleet.jobs.occupy(job, backend, now + spec.service_s, taken_s=taken_s)
         attempt = partial(self._sending.resume, job, backend)
         self._spawn(job, lambda: self._run(job, backend, attempt), work, backend)
 
@@ -177,8 +177,8 @@ class Processor:
     def _leave(self, job_id: int) -> None:
         attempt = self._attempts.pop(job_id)
         self.attempt_ended()
-        self._fleet.vacate(job_id)
-        self._fleet.meter.forget(job_id)
+        self._fleet.jobs.vacate(job_id)
+        self._fleet.jobs.meter.forget(job_id)
         if not attempt.stored:
             self._effects.fleet_changed()
 
@@ -209,7 +209,7 @@ class Processor:
         def follow(change: JobChanged) -> None:
             _resolve(recorded)
             _resolve(started)
-            self._fleet.begun(change.job)
+            self._fleet.jobs.begun(change.job)
             self._effects.publish(change)
 
         try:
@@ -247,10 +247,10 @@ class Processor:
     async def _run(self, job: Job, backend: str, attempt: Attempted) -> None:
         spec = self._fleet.catalog.spec_of(job.model)
         try:
-            pace = ProgressEta(self._fleet.slots[job.id].ends_at, self._clock.now())
+            pace = ProgressEta(self._fleet.jobs.slots[job.id].ends_at, self._clock.now())
             fetch = await watched(attempt, spec.timeouts, lambda p: self._progressed(job, pace, p))
             # The server has finished: the slot is free, and fetching overlaps the next job.
-            self._fleet.vacate(job.id)
+            self._fleet.jobs.vacate(job.id)
             self._attempts[job.id].finished = True
             self._fleet.health.worked(backend)
             self._times.job_ended(job, backend)
@@ -267,7 +267,7 @@ class Processor:
         except Exception as error:  # noqa: BLE001 - every failure of an attempt is the job's outcome
             await self._failed(job, spec, backend, error)
         else:
-            taken_s = self._fleet.meter.taken_s(job.id)
+            taken_s = self._fleet.jobs.meter.taken_s(job.id)
             await self._outcomes.conclude(job, JobEvent.COMPLETE, output=output, gpu_s=taken_s)
             self._attempts[job.id].stored = True
 
@@ -282,9 +282,9 @@ class Processor:
     def _progressed(self, job: Job, pace: ProgressEta, progress: Progress) -> None:
         ends_at = pace.heard(progress, self._clock.now())
         if progress.ahead:
-            self._fleet.hold(job.id)
+            self._fleet.jobs.hold(job.id)
         elif ends_at:
-            self._fleet.expect(job.id, ends_at)
+            self._fleet.jobs.expect(job.id, ends_at)
         self._effects.publish(Progressed(job_id=job.id, progress=progress))
 
     # ------------------------------------------------------------ outcomes
@@ -299,7 +299,7 @@ class Processor:
             alone=alone,
             lost_in_a_row=self._fleet.load_failures.of(job.model).count,
         )
-        self._fleet.vacate(job.id)
+        self._fleet.jobs.vacate(job.id)
         if isinstance(error, OutOfMemory):
             for host in self._fleet.catalog.hosts_of[backend]:
                 await self._loader.relieve(host)
@@ -322,7 +322,7 @@ class Processor:
         """Record what an error means for its server; return whether the job ran alone."""
         match error:
             case Unavailable():
-                others = [j.id for j in self._fleet.running_on(backend) if j.id != job.id]
+                others = [j.id for j in self._fleet.jobs.running_on(backend) if j.id != job.id]
                 alone = not others and not self._attempts[job.id].crowded
                 # A job that had finished there, and loses its result with the server, did not end
                 # it.

@@ -38,7 +38,9 @@ class Later:
         self._lines = {line.model for line in later}
         taken = set[str]()
         for model, lines in waiting.items():
-            if any(line.heads for line in lines) and not self._fleet.paused.stops_model(model):
+            if any(line.heads for line in lines) and not self._fleet.rests.paused.stops_model(
+                model
+            ):
                 taken |= self._could_begin_on(self._fleet.catalog.models[model])
         self._open = {each.model for each in later if self._is_open(each, taken)}
         seen = [self._seen(line, alone=line.model not in waiting) for line in later]
@@ -83,9 +85,9 @@ class Later:
 
     def _is_usable(self, backend: str, host: str) -> bool:
         fleet = self._fleet
-        if fleet.paused.stops_host(host):
+        if fleet.rests.paused.stops_host(host):
             return False
-        rests = fleet.why_rests(host)
+        rests = fleet.rests.why(host)
         if rests is not None:
             return rests.why in _WAKES
         return fleet.health.of(backend).up
@@ -124,8 +126,8 @@ class Later:
 
     def _fits(self, spec: ModelSpec, backend: str, host: str) -> bool:
         fleet = self._fleet
-        mine_mb = dict(fleet.shares(spec, backend)).get(host, fleet.vram_mb(spec))
-        return mine_mb <= fleet.usable_mb(host) - fleet.mb_on(host)
+        mine_mb = dict(fleet.memory.shares(spec, backend)).get(host, fleet.memory.vram_mb(spec))
+        return mine_mb <= fleet.memory.usable_mb(host) - fleet.memory.mb_on(host)
 
     def _leaver(self, copy: Copy, now: float) -> Leaver:
         return Leaver(  # what serves later jobs itself gives way to others of them

@@ -174,7 +174,7 @@ class Loader:
     async def _clear(self, spec: ModelSpec, backend: str) -> None:
         """Unload what a failed load may have left: the server may even finish it later."""
         copy = self._fleet.copy(spec.name, backend)
-        if copy is not None and self._fleet.may_leave(copy):
+        if copy is not None and self._fleet.departures.may_leave(copy):
             await self.leave(Evict(model=spec.name, backend=backend, why=Leaving.FAILURE))
         else:
             self._fleet.gone(spec.name, backend)
@@ -198,11 +198,11 @@ class Loader:
 
     async def relieve(self, host: str) -> None:
         """Unload every idle copy of a host that is not pinned."""
-        await self._leave_at_once(self._fleet.idle_copies(host), Leaving.MEMORY)
+        await self._leave_at_once(self._fleet.departures.idle(host), Leaving.MEMORY)
 
     async def empty(self, host: str) -> None:
         """Unload every idle copy of a host, pinned ones as well; nothing must start there."""
-        await self._leave_at_once(self._fleet.idle_copies(host, pinned=True), Leaving.ADMIN)
+        await self._leave_at_once(self._fleet.departures.idle(host, pinned=True), Leaving.ADMIN)
 
     async def _leave_at_once(self, idle: Sequence[Copy], why: Leaving) -> None:
         victims = [Evict(model=copy.model, backend=copy.backend, why=why) for copy in idle]
@@ -224,7 +224,7 @@ class Loader:
             return
         self._fleet.leaving(victim.model, victim.backend)
         copy = self._fleet.copy(victim.model, victim.backend)
-        together = () if copy is None else self._fleet.leaving_with(copy)
+        together = () if copy is None else self._fleet.departures.leaving_with(copy)
         for other in together:
             self._fleet.leaving(other.model, other.backend)
         try:

@@ -57,20 +57,20 @@ class OtherPrograms:
         least_mb = None if spec is None else spec.yields_above_mb
         if self._cards is None or spec is None or least_mb is None:
             if self._known.pop(host, Yielding()).since is not None:
-                self._fleet.yields(host, None)  # the operator wants it to work from now on
+                self._fleet.rests.yields(host, None)  # the operator wants it to work from now on
             return
         used = is_used(
             await self._use(self._cards, spec),
-            foreign_mb=self._fleet.budget.foreign_mb(host),
+            foreign_mb=self._fleet.memory.budget.foreign_mb(host),
             least_mb=least_mb,
-            still=self._fleet.quiet(host),
+            still=self._fleet.memory.quiet(host),
         )
         before = self._known.get(host, Yielding())
         now = after(before, self._clock.now(), used=used, at_once=at_once)
         self._known[host] = now
         if now.since == before.since:
             return
-        self._fleet.yields(host, now.since)
+        self._fleet.rests.yields(host, now.since)
         if now.since is not None:
             log.info("another program uses the card of %s: it is left to it", host)
         else:

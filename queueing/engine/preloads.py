@@ -69,7 +69,7 @@ class Preloads:
         if not self._fleet.health.of(backend).up:
             why = problem(What.NO_ANSWER, backend=backend)
             raise Unavailable(f"{backend} does not answer", problem=why)
-        self._fleet.pin(spec.name, backend)
+        self._fleet.pins.add(spec.name, backend)
         copy = self._fleet.copy(spec.name, backend)
         if copy is None or copy.residency is not Residency.READY:
             try:
@@ -77,7 +77,7 @@ class Preloads:
             except Refused:
                 raise  # another admin intervened, and it is no longer pinned
             except Exception as error:
-                self._fleet.unpin(spec.name, backend)
+                self._fleet.pins.discard(spec.name, backend)
                 cards = together(self._fleet.catalog.cards_of(spec.name, backend))
                 raise _failure(spec, backend, cards, error) from error
         return backend
@@ -92,13 +92,13 @@ class Preloads:
         await self._looked.wait()
         leaving = []
         for backend in self._places(spec, host):
-            self._fleet.unpin(spec.name, backend)
+            self._fleet.pins.discard(spec.name, backend)
             self._loader.give_up(spec.name, backend, _refused(What.OTHER_WISH))
             copy = self._fleet.copy(spec.name, backend)
             if copy is None or copy.residency is not Residency.READY:
                 continue
             leaving.append(backend)
-            if self._fleet.may_leave(copy):
+            if self._fleet.departures.may_leave(copy):
                 await self._loader.leave(Evict(model=spec.name, backend=backend, why=Leaving.ADMIN))
             else:
                 self._fleet.drain(spec.name, backend)
@@ -127,7 +127,7 @@ class Preloads:
 
     def _running(self, spec: ModelSpec, places: list[str]) -> list[str]:
         """Return the backends where something may be loaded. Raises `Refused` for none."""
-        paused, hosts_of = self._fleet.paused, self._fleet.catalog.hosts_of
+        paused, hosts_of = self._fleet.rests.paused, self._fleet.catalog.hosts_of
         if paused.stops_model(spec.name):
             if paused.everything:
                 raise _refused(What.ALL_PAUSED)

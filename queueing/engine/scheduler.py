@@ -75,7 +75,7 @@ class Router:
         self._fair = fair
         self._deep_lines = deep_lines
         self._awake = asyncio.Event()
-        self.decided = Decided(lambda: fleet.slots)
+        self.decided = Decided(lambda: fleet.jobs.slots)
         self._moved: set[str] = set()
         self._logged: dict[str, tuple[Blocked, str | None, str | None] | None] = {}
         self.on_step: Callable[[World], None] = lambda _world: None  # told after each step
@@ -228,7 +228,7 @@ class Router:
     def _carry_out_moves(self, work: asyncio.TaskGroup) -> None:
         drained = [
             Evict(model=c.model, backend=c.backend, why=Leaving.DRAINED)
-            for c in self._fleet.take_drained()
+            for c in self._fleet.departures.take_drained()
         ]
         for evict in self.plan.evictions:
             log.info("unloading %s on %s: %s", evict.model, evict.backend, _LEAVES[evict.why])

@@ -40,12 +40,12 @@ class Sizing:
 
         Raises `OutOfMemory` if it does not become free.
         """
-        shares = dict(self._fleet.shares(spec, backend))
+        shares = dict(self._fleet.memory.shares(spec, backend))
         hosts = self._fleet.catalog.parts_of(spec, backend)
         free: dict[str, int] = {}
         for host in hosts:
-            needed_mb = shares.get(host, self._fleet.vram_mb(spec))
-            free_mb = await self._room(host, min(needed_mb, self._fleet.usable_mb(host)))
+            needed_mb = shares.get(host, self._fleet.memory.vram_mb(spec))
+            free_mb = await self._room(host, min(needed_mb, self._fleet.memory.usable_mb(host)))
             if free_mb is not None:
                 free[host] = free_mb
         if len(free) < len(hosts):
@@ -59,7 +59,7 @@ class Sizing:
         """
         if before is None:
             return
-        if not all(self._fleet.quiet(host, but=spec.name) for host in before.free_mb):
+        if not all(self._fleet.memory.quiet(host, but=spec.name) for host in before.free_mb):
             return
         taken: dict[str, int] = {}
         for host, free_mb in before.free_mb.items():
@@ -69,7 +69,7 @@ class Sizing:
             taken[host] = max(0, free_mb - after_mb)
         if any(taken.values()):
             parts = self._fleet.catalog.parts_of(spec, backend)
-            self._fleet.budget.learn(spec.name, whole_mb(taken, parts))
+            self._fleet.memory.budget.learn(spec.name, whole_mb(taken, parts))
 
     async def _stirred(self, host: str, before_mb: int | None) -> bool:
         """Return whether another program took memory meanwhile, or gave it back.

@@ -43,7 +43,7 @@ class Sleepers:
         for host in self._hosts():
             servers = {b.name for card in hosts_of[host.machine_name] for b in card.backends}
             answers = [self._fleet.health.of(name).up for name in servers]
-            self._fleet.sleep.observe(host, answers)
+            self._fleet.rests.sleep.observe(host, answers)
 
     def act(self, world: World, work: asyncio.TaskGroup) -> bool:
         """Wake and put to sleep what should be; return whether the world has changed by it."""
@@ -55,14 +55,14 @@ class Sleepers:
         wanted = {known[name].machine_name for name in to_wake(world)}
         for host in hosts:
             if host.machine_name in wanted:
-                changed = self._fleet.sleep.of(host).woken_at is None or changed
-                self._fleet.sleep.woken(host)
-            called = self._fleet.sleep.of(host).woken_at is not None
+                changed = self._fleet.rests.sleep.of(host).woken_at is None or changed
+                self._fleet.rests.sleep.woken(host)
+            called = self._fleet.rests.sleep.of(host).woken_at is not None
             if called and self._is_due(host):
                 self._called_at[host.machine_name] = world.now
                 self._begin(_call(machines, host), f"waking {host.machine_name}", work)
             elif not called and self._may_sleep(world, host):
-                self._fleet.sleep.put_to_sleep(host)
+                self._fleet.rests.sleep.put_to_sleep(host)
                 steps = self._put_to_sleep(machines, host)
                 self._begin(steps, f"sleep of {host.machine_name}", work)
                 changed = True
@@ -73,7 +73,7 @@ class Sleepers:
         return [cards[0] for cards in self._fleet.catalog.machines.values() if cards[0].wake]
 
     def _is_due(self, host: HostSpec) -> bool:
-        late = self._fleet.sleep.of(host).overslept
+        late = self._fleet.rests.sleep.of(host).overslept
         every_s = CALLED_LATE_S if late else CALLED_AGAIN_S
         return self._clock.now() >= self._called_at.get(host.machine_name, 0.0) + every_s
 
@@ -83,7 +83,7 @@ class Sleepers:
             return False
         name, cards = host.machine_name, self._fleet.catalog.machines[host.machine_name]
         busy = any(is_busy(world, card.name) for card in cards)
-        if busy or self._fleet.sleep.is_asleep(host):
+        if busy or self._fleet.rests.sleep.is_asleep(host):
             self._busy_at[name] = world.now
             return False
         idle_since = self._busy_at.setdefault(name, self._began_at)
@@ -96,7 +96,7 @@ class Sleepers:
         except BackendError as error:
             log.warning("%s could not be put to sleep: %s", host.machine_name, error)
             self._busy_at[host.machine_name] = self._clock.now()
-            self._fleet.sleep.stays_awake(host)
+            self._fleet.rests.sleep.stays_awake(host)
 
     @staticmethod
     def _begin(steps: Coroutine[None, None, None], name: str, work: asyncio.TaskGroup) -> None:

@@ -115,7 +115,7 @@ class Snapshots:
         later = [line for line in known if line.lane == LATER]
         for line in self._later.shown(later, waiting) if later else ():
             waiting.setdefault(line.model, []).append(self._waiting(line))
-        unmet = self._fleet.wanted_pins()
+        unmet = self._fleet.pins.wanted()
         return World(
             now=now,
             models={
@@ -149,11 +149,11 @@ class Snapshots:
         spec = self._fleet.catalog.spec_of(name)
         backends = self._fleet.serving(spec)
         loads_s, services_s = self._times.tables(spec, backends)
-        paused = self._fleet.paused.stops_model(name)
+        paused = self._fleet.rests.paused.stops_model(name)
         flows = self._times.rates.by_lane(name, now)
         return ModelView(
             name=name,
-            vram_mb=self._fleet.vram_mb(spec),
+            vram_mb=self._fleet.memory.vram_mb(spec),
             backends=backends,
             parallel=spec.parallel,
             copies=spec.copies,
@@ -172,7 +172,7 @@ class Snapshots:
     def _shares(self, spec: ModelSpec, backends: Sequence[str]) -> Mapping[str, Shares]:
         if not self._fleet.catalog.has_cards:
             return _ON_ONE
-        found = {name: self._fleet.shares(spec, name) for name in backends}
+        found = {name: self._fleet.memory.shares(spec, name) for name in backends}
         return {name: shares for name, shares in found.items() if shares}
 
     def _waiting(self, line: Line) -> Waiting:
@@ -231,17 +231,17 @@ class Snapshots:
     # ------------------------------------------------------------ hosts and backends
 
     def _hosts(self) -> dict[str, HostView]:
-        return {name: self._fleet.host_view(name) for name in self._fleet.catalog.hosts}
+        return {name: self._fleet.rests.view(name) for name in self._fleet.catalog.hosts}
 
     def _backend_views(self) -> dict[str, BackendView]:
         running: defaultdict[str, list[Job]] = defaultdict(list)
-        for slot in self._fleet.slots.values():
+        for slot in self._fleet.jobs.slots.values():
             running[slot.backend].append(slot.job)
         return {name: self._backend(name, running[name]) for name in self._backends}
 
     def _is_up(self, name: str, host: str) -> bool:
         """Return whether a backend can be planned with: one whose host wakes will be up by then."""
-        spec, sleep = self._fleet.catalog.hosts[host], self._fleet.sleep
+        spec, sleep = self._fleet.catalog.hosts[host], self._fleet.rests.sleep
         if sleep.waking_until(spec) is not None:
             return True
         return self._fleet.health.of(name).up and not sleep.is_asleep(spec)
@@ -269,7 +269,7 @@ class Snapshots:
             max_models=spec.max_models,
             unloads_together=adapter.unloads_together,
             can_unload=adapter.can_unload,
-            paused=any(self._fleet.paused.stops_host(each) for each in hosts),
+            paused=any(self._fleet.rests.paused.stops_host(each) for each in hosts),
             alone=any(job.suspect for job in running),
         )
 

@@ -80,7 +80,7 @@ class Control:
         twelve hours. Returns what is still paused. Raises `Refused`, `StoreError`. Idempotent.
         """
         name, hosts = self._known(model, host)
-        rests = {each: None if each is None else self._fleet.rests_until(each) for each in hosts}
+        rests = {each: None if each is None else self._fleet.rests.until(each) for each in hosts}
 
         def change(paused: Paused) -> Paused:
             for each, until in rests.items():
@@ -93,7 +93,7 @@ class Control:
 
     async def rested(self, host: str) -> None:
         """Let a host rest again at the next reason: the one despite which it works has gone."""
-        if host in self._fleet.paused.awake:
+        if host in self._fleet.rests.paused.awake:
             try:
                 await self._change(lambda paused: paused.asleep(host))
             except StoreError as error:
@@ -111,7 +111,7 @@ class Control:
         async with self._changing:  # as stored, because the fleet knows nothing at first
             paused = change(await self._pauses.paused())
             await self._pauses.note_paused(paused)
-            self._fleet.pause(paused)
+            self._fleet.rests.pause(paused)
         log.info("paused: %s", _words(paused))
         return paused
 
@@ -129,7 +129,7 @@ class Control:
         await self._looked.wait()
         hosts = _hosts_named(self._fleet.catalog, host)
         while not all(self._is_still(each) for each in hosts):
-            if not self._fleet.paused.hosts.issuperset(hosts):
+            if not self._fleet.rests.paused.hosts.issuperset(hosts):
                 why = problem(What.RESUMED, host=host)
                 raise Refused(f"{host} was resumed before it was empty", problem=why)
             self._fleet_changed.clear()
@@ -141,9 +141,9 @@ class Control:
         log.info("%s is drained", host)
 
     def _is_still(self, host: str) -> bool:
-        busy = {slot.backend for slot in self._fleet.slots.values()}
+        busy = {slot.backend for slot in self._fleet.jobs.slots.values()}
         servers = {spec.name for spec in self._fleet.catalog.hosts[host].backends}
-        return self._fleet.quiet(host) and not busy & servers
+        return self._fleet.memory.quiet(host) and not busy & servers
 
     def _check_empty(self, host: str) -> None:
         left = self._fleet.copies_on(host)

@@ -119,7 +119,7 @@ def assemble(given: Given) -> tuple[Engine, Answers]:
 def _knowledge(given: Given) -> Knowledge:
     fleet = Fleet(given.catalog, given.backends, given.clock, changed=given.bus.fleet_changed)
     times = Times(fleet, given.clock)
-    fleet.sleep.usual_s, fleet.sleep.learned = times.wake_s, times.woke
+    fleet.rests.sleep.usual_s, fleet.rests.sleep.learned = times.wake_s, times.woke
     health = Health(fleet=fleet, backends=given.backends, memory=given.memory, clock=given.clock)
     return Knowledge(
         fleet=fleet,

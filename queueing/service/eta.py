@@ -132,7 +132,7 @@ class Eta:
 
     def of_waiting(self, job: Job, position: int) -> Expected | None:
         """Return when a waiting job will be done; None if nothing can honestly be said."""
-        if job.id in self._fleet.slots:
+        if job.id in self._fleet.jobs.slots:
             return self.of_running(job)  # its start is being stored
         if self._forecast is None:
             return None
@@ -163,7 +163,7 @@ class Eta:
 
         None when the server has already finished it, has not begun it, or does not answer.
         """
-        slot = self._fleet.slots.get(job.id)
+        slot = self._fleet.jobs.slots.get(job.id)
         if slot is None or slot.held or not self._fleet.health.of(slot.backend).up:
             return None
         usual, now = self._service(job, slot.backend), self._clock.now()
@@ -224,12 +224,12 @@ class Eta:
             for name in self._fleet.serving(spec)
             if self._fleet.health.of(name).up
             and not copies
-            and all(map(self._fleet.quiet, self._fleet.catalog.parts_of(spec, name)))
+            and all(map(self._fleet.memory.quiet, self._fleet.catalog.parts_of(spec, name)))
         ]
         moments += [
             (name, now + self._times.wake_s(host) + self._times.load_s(spec.name, name))
             for name in self._fleet.serving(spec)
-            if self._fleet.sleep.is_asleep(host := self._fleet.catalog.hosts[host_of[name]])
+            if self._fleet.rests.sleep.is_asleep(host := self._fleet.catalog.hosts[host_of[name]])
         ]
         opened = (self._open_at(spec, name, at) for name, at in moments)
         return min((at for at in opened if at is not None), default=None)
@@ -243,7 +243,7 @@ class Eta:
         opens_at: float | None = at
         for host in self._fleet.catalog.hosts_of[backend]:
             if opens_at is not None:
-                opens_at = opens_for(self._fleet.host_view(host), opens_at, service_s)
+                opens_at = opens_for(self._fleet.rests.view(host), opens_at, service_s)
         if opens_at is None or opens_at == at:
             return opens_at
         return opens_at + self._times.load_s(spec.name, backend)

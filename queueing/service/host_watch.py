@@ -82,7 +82,11 @@ class HostWatch:
         looked_at = [each.up for each in health.values() if each.up or each.error is not None]
         return HostActivity(
             running=frozenset(
-                [m for m, b in fleet.busy if b in backends and fleet.lies_on(m, b, host)]
+                [
+                    m
+                    for m, b in fleet.jobs.busy
+                    if b in backends and host in fleet.catalog.cards_of(m, b)
+                ]
             ),
             copies=self._copies_on(host, sum([fleet.epochs[name] for name in backends])),
             servers=frozenset([name for name, each in health.items() if each.up]),

@@ -92,7 +92,7 @@ class Intake:
                 return job
             try:
                 ran = event is JobEvent.CANCEL and job.state is JobState.PROCESSING
-                taken_s = self._fleet.meter.taken_s(job_id) if ran else 0.0
+                taken_s = self._fleet.jobs.meter.taken_s(job_id) if ran else 0.0
                 ending = self._jobs.apply(job, event, self._clock.now(), error=error, gpu_s=taken_s)
                 return (await self._effects.after(ending, self._cancelled)).job
             except StaleJob:

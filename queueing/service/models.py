@@ -64,7 +64,7 @@ class OfferedModels:
         for model in joined:
             if model != known.models.get(model.name):
                 log.info("%s is offered by %s", model.name, " and ".join(model.backends))
-        self._fleet.catalog = Catalog(joined, known.hosts.values(), known.retired.values())
+        self._fleet.know(Catalog(joined, known.hosts.values(), known.retired.values()))
         self._effects.fleet_changed()
 
     async def loras(self, model: str) -> tuple[str, ...]:

@@ -100,7 +100,7 @@ class Reconfiguration:
             used = await self._store.gpu_quarters(0.0)
         except StoreError as error:
             log.warning("what people used of late is not known; it counts from now: %s", error)
-        running = [slot.job for slot in self._engine.fleet.slots.values()]
+        running = [slot.job for slot in self._engine.fleet.jobs.slots.values()]
         self._engine.fair.begin(used, running)
         self._engine.router.reconsider()
 

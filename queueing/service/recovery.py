@@ -21,9 +21,9 @@ async def recover(store: Store, engine: Engine, work: asyncio.TaskGroup) -> None
     Waiting jobs need nothing: the store has their places. Raises `StoreError`.
     """
     fleet = engine.fleet
-    fleet.pause(await store.paused())
+    fleet.rests.pause(await store.paused())
     engine.times.restore(await store.learned())
-    fleet.budget.restore(await store.sizes())
+    fleet.memory.budget.restore(await store.sizes())
     noted = await _noted_copies(store, fleet)
     pin_configured(fleet)
     running = await store.processing()
@@ -48,7 +48,7 @@ async def _noted_copies(store: Store, fleet: Fleet) -> Mapping[str, frozenset[st
         if spec is not None and backend in fleet.serving(spec):
             noted[backend].add(model)
             if pinned:
-                fleet.pin(model, backend)
+                fleet.pins.add(model, backend)
     return {backend: frozenset(models) for backend, models in noted.items()}
 
 
@@ -67,4 +67,4 @@ def pin_configured(fleet: Fleet) -> None:
     for spec in fleet.catalog.models.values():
         backends = fleet.serving(spec)
         if spec.preload and backends and spec.name not in pinned:
-            fleet.pin(spec.name, backends[0])
+            fleet.pins.add(spec.name, backends[0])

@@ -12,8 +12,9 @@ from queueing.core.standings import ModelStatus, QueueSnapshot, RunningStatus, S
 from queueing.core.storage import JobRecords, Lines, StartOrder
 from queueing.core.world import Blocked, Reason, Residency
 from queueing.engine.durations import Times
-from queueing.engine.fleet import Fleet, Slot
+from queueing.engine.fleet import Fleet
 from queueing.engine.later import Later
+from queueing.engine.running_jobs import Slot
 from queueing.engine.scheduler import Router
 from queueing.planning.in_time import surely_done_at
 from queueing.planning.lanes import Lane, competing, place
@@ -103,7 +104,7 @@ class Reports:
         await self._eta.refresh(in_line)
         # Nothing is awaited from here on: places, reasons and times are of one moment.
         positions = await self._lines.positions(ids)
-        turns = await self._lines.turns(ids, begun=self._fleet.slots.keys())
+        turns = await self._lines.turns(ids, begun=self._fleet.jobs.slots.keys())
         counts = {job.model: turns[job.id].lanes for job in waiting if job.id in turns}
         lines = {name: self._line(name, counts) for name in {job.model for job in waiting}}
         return {
@@ -117,7 +118,9 @@ class Reports:
 
     async def _as_it_is(self, job: Job) -> Job:
         """Return a job that has begun meanwhile, or entered its line, which no event reports."""
-        if (slot := self._fleet.slots.get(job.id)) is not None and slot.job.version > job.version:
+        if (
+            slot := self._fleet.jobs.slots.get(job.id)
+        ) is not None and slot.job.version > job.version:
             return slot.job
         if job.seq is not None or job.state is not JobState.PENDING:
             return job
@@ -152,14 +155,18 @@ class Reports:
         self, job: Job, line: _Line, in_lane: int | None, turn: StartOrder | None
     ) -> Standing:
         reason, now = line.reason, self._clock.now()
-        if job.lane == LATER and job.id not in self._fleet.slots and not self._later.is_shown(job):
+        if (
+            job.lane == LATER
+            and job.id not in self._fleet.jobs.slots
+            and not self._later.is_shown(job)
+        ):
             reason = Reason(why=Blocked.LATER, model=job.model, until=job.due_at)
             return Standing(job=job, shown="pending", reason=reason)
         if job.held:  # when it may start is unknown
             return Standing(
                 job=job, shown="pending", reason=Reason(why=Blocked.HELD, model=job.model)
             )
-        if job.id in self._fleet.slots:  # its start is being stored
+        if job.id in self._fleet.jobs.slots:  # its start is being stored
             reason = Reason(why=Blocked.STARTING, model=job.model)
         expected = None if in_lane is None else self._eta.of_waiting(job, in_lane)
         begin = self._told_of(job, "start", None if expected is None else start(expected))
@@ -184,7 +191,7 @@ class Reports:
         if reason is not None and reason.why in _TAKES_TURNS:
             fleet, spec = self._fleet, self._fleet.catalog.models[job.model]
             names = {h for b in fleet.serving(spec) for h in fleet.catalog.parts_of(spec, b)}
-            hosts = [fleet.host_view(name) for name in sorted(names)]
+            hosts = [fleet.rests.view(name) for name in sorted(names)]
             done_at = surely_done_at(done_at, self._clock.now(), hosts)
         return job.due_at is not None and done_at > job.due_at
 
@@ -223,7 +230,7 @@ class Reports:
         if turn is None:
             return reason
         if turn.other is None:
-            other = self._fleet.last_to_end(turn.host, apart_from=model)
+            other = self._fleet.jobs.last_to_end(turn.host, apart_from=model)
             return replace(
                 reason, host=turn.host, other=other, ahead=turn.ahead, turn_at=turn.turn_at
             )
@@ -251,8 +258,8 @@ class Reports:
             models=self._models(),
             backends=backends(self._fleet),
             hosts=hosts(self._fleet),
-            paused=self._fleet.paused,
-            running=tuple(self._running(slot) for slot in self._fleet.slots.values()),
+            paused=self._fleet.rests.paused,
+            running=tuple(self._running(slot) for slot in self._fleet.jobs.slots.values()),
         )
 
     def _running(self, slot: Slot) -> RunningStatus:
@@ -274,7 +281,7 @@ class Reports:
 
     def _models(self) -> tuple[ModelStatus, ...]:
         self._eta.look()
-        running = Counter(slot.job.model for slot in self._fleet.slots.values())
+        running = Counter(slot.job.model for slot in self._fleet.jobs.slots.values())
         return tuple(self._model(spec, running) for spec in self._fleet.catalog.models.values())
 
     def _why_rests(self, spec: ModelSpec) -> Reason | None:
@@ -282,7 +289,7 @@ class Reports:
         hosts_of = self._fleet.catalog.hosts_of
         up = [name for name in self._fleet.serving(spec) if self._fleet.health.of(name).up]
         found = [
-            next((r for host in hosts_of[name] if (r := self._fleet.why_rests(host))), None)
+            next((r for host in hosts_of[name] if (r := self._fleet.rests.why(host))), None)
             for name in up
         ]
         rests = [reason for reason in found if reason is not None]
@@ -300,8 +307,8 @@ class Reports:
             reason=reason or self._why_rests(spec),
             service_s=self._times.durations.typical_service(spec, "").median_s,
             next_done_at=self._eta.of_next(spec),
-            vram_mb=self._fleet.known_vram_mb(spec),
-            paused=self._fleet.paused.stops_model(spec.name),
+            vram_mb=self._fleet.memory.known_vram_mb(spec),
+            paused=self._fleet.rests.paused.stops_model(spec.name),
             troubles=self._fleet.load_failures.troubles(spec.name),
             oldest_at=self._router.oldest_at(spec.name),
             lanes=self._router.lanes(spec.name),

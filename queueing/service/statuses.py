@@ -72,13 +72,13 @@ def hosts(fleet: Fleet) -> tuple[HostStatus, ...]:
         HostStatus(
             name=host.name,
             vram_mb=host.vram_mb,
-            usable_mb=fleet.usable_mb(host.name),
-            used_mb=fleet.mb_on(host.name),
-            paused=fleet.paused.stops_host(host.name),
-            foreign_mb=fleet.budget.foreign_mb(host.name),
+            usable_mb=fleet.memory.usable_mb(host.name),
+            used_mb=fleet.memory.mb_on(host.name),
+            paused=fleet.rests.paused.stops_host(host.name),
+            foreign_mb=fleet.memory.budget.foreign_mb(host.name),
             budget_mb=host.usable_mb,
-            rest=fleet.why_rests(host.name),
-            awake_until=fleet.awake_until(host.name),
+            rest=fleet.rests.why(host.name),
+            awake_until=fleet.rests.awake_until(host.name),
         )
         for host in fleet.catalog.hosts.values()
     )

@@ -84,7 +84,7 @@ class Urgency:
             for host in fleet.catalog.parts_of(spec, backend):
                 kept = kept_s(load_s, self._rivals(spec, host, world), world.rules)
                 needed_s = load_s + service_s + 2 * work_s + kept
-                by_at = open_until(due_at, fleet.host_view(host).quiet, needed_s)
+                by_at = open_until(due_at, fleet.rests.view(host).quiet, needed_s)
                 spare = spare_s(done_at, by_at, work_s=work_s, kept_s=kept)
                 best = spare if best is None else max(best, spare)
         return due_at - done_at if best is None else best
@@ -98,7 +98,7 @@ class Urgency:
             if any(host in fleet.catalog.parts_of(other, name) for name in fleet.serving(other))
         ]
         serial = any(each.serial for each in fleet.catalog.hosts[host].backends)
-        if not serial and sum(map(fleet.vram_mb, there)) <= fleet.usable_mb(host):
+        if not serial and sum(map(fleet.memory.vram_mb, there)) <= fleet.memory.usable_mb(host):
             return ()
         return [
             Rival(
@@ -107,7 +107,7 @@ class Urgency:
                 waits=bool((view := world.models.get(other.name)) and view.waiting),
             )
             for other in there
-            if other is not spec and not fleet.paused.stops_model(other.name)
+            if other is not spec and not fleet.rests.paused.stops_model(other.name)
         ]
 
 

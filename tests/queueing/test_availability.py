@@ -107,7 +107,7 @@ def test_what_leaves_pauses_or_is_away_is_not_at_hand() -> None:
         assert not away.answers()
         for paused in ({"model": "qwen", "host": None}, {"model": None, "host": "gpu"}):
             stopped = Scene().holds(QWEN)
-            stopped.fleet.paused = stopped.fleet.paused.adding(**paused)
+            stopped.fleet.rests.paused = stopped.fleet.rests.paused.adding(**paused)
             assert not stopped.answers()
 
     run(scenario())

@@ -53,7 +53,7 @@ def test_a_hosts_memory_is_told_by_what_holds_it(fleet: Fleet) -> None:
     """An operator could not see whether a model or a game fills the card."""
     fleet.loading(FLUX, "comfy", expected_s=10.0)
     fleet.ready(FLUX, "comfy")
-    fleet.measured("gpu", 24000, 24000 - 8000 - 3000)
+    fleet.memory.measured("gpu", 24000, 24000 - 8000 - 3000)
     (card,) = statuses.hosts(fleet)
     assert (card.vram_mb, card.used_mb, card.foreign_mb) == (24000, 8000, 3000)
     assert [copy.vram_mb for copy in statuses.copies(fleet, "flux")] == [8000]
@@ -82,16 +82,16 @@ def test_an_eviction_is_dated_and_a_failed_load_is_none(fleet: Fleet, clock: Han
 
 def test_a_desktop_fits_into_the_margin(fleet: Fleet) -> None:
     """A model that just fits would never be loaded because a browser is open."""
-    fleet.measured("gpu", 24000, 24000 - 2000)
-    assert fleet.usable_mb("gpu") == 19200
+    fleet.memory.measured("gpu", 24000, 24000 - 2000)
+    assert fleet.memory.usable_mb("gpu") == 19200
 
 
 def test_a_game_shrinks_the_budget_and_its_end_restores_it(fleet: Fleet) -> None:
     """Loads would collide with what other programs hold."""
-    fleet.measured("gpu", 24000, 24000 - 12400)
-    assert fleet.usable_mb("gpu") == 19200 - 10000
-    fleet.measured("gpu", 24000, 24000)
-    assert fleet.usable_mb("gpu") == 19200
+    fleet.memory.measured("gpu", 24000, 24000 - 12400)
+    assert fleet.memory.usable_mb("gpu") == 19200 - 10000
+    fleet.memory.measured("gpu", 24000, 24000)
+    assert fleet.memory.usable_mb("gpu") == 19200
 
 
 @pytest.mark.parametrize(
@@ -109,56 +109,56 @@ def test_a_part_of_a_card_is_compared_with_that_part(
     """Nothing would ever run for a person who gives Usher 8 of 24 GB."""
     part = HostSpec(name="gpu", vram_mb=8_000, backends=CARD.backends, margin=1.0)
     fleet = Fleet(Catalog([FLUX], [part]), {}, clock)
-    fleet.measured("gpu", total_mb, free_mb)
-    assert fleet.usable_mb("gpu") == usable_mb
+    fleet.memory.measured("gpu", total_mb, free_mb)
+    assert fleet.memory.usable_mb("gpu") == usable_mb
 
 
 def test_what_our_own_models_take_is_not_counted_twice(fleet: Fleet) -> None:
     """Every load would shrink the budget for the next one."""
     fleet.ready(FLUX, "comfy")
-    fleet.measured("gpu", 24000, 24000 - 8000)
-    assert fleet.usable_mb("gpu") == 19200
+    fleet.memory.measured("gpu", 24000, 24000 - 8000)
+    assert fleet.memory.usable_mb("gpu") == 19200
 
 
 def test_a_running_jobs_own_needs_are_not_taken_for_another_program(fleet: Fleet) -> None:
     """A large picture would get its neighbours evicted."""
     fleet.loading(FLUX, "comfy", expected_s=10.0)
-    fleet.measured("gpu", 24000, 0)
-    assert fleet.usable_mb("gpu") == 19200
+    fleet.memory.measured("gpu", 24000, 0)
+    assert fleet.memory.usable_mb("gpu") == 19200
 
 
 @given(free_mb=st.integers(min_value=0, max_value=30000))
 def test_the_usable_memory_never_exceeds_the_budget(free_mb: int) -> None:
     """A wrong measurement would overfill a card."""
     fleet = make(HandClock())
-    fleet.measured("gpu", 24000, free_mb)
-    assert 0 <= fleet.usable_mb("gpu") <= CARD.usable_mb
+    fleet.memory.measured("gpu", 24000, free_mb)
+    assert 0 <= fleet.memory.usable_mb("gpu") <= CARD.usable_mb
 
 
 def test_a_learned_size_only_grows(fleet: Fleet) -> None:
     """A lucky measurement would overfill the card the next time."""
-    fleet.budget.learn("flux", 9000)
-    fleet.budget.learn("flux", 5000)
-    assert fleet.vram_mb(FLUX) == 9000
+    fleet.memory.budget.learn("flux", 9000)
+    fleet.memory.budget.learn("flux", 5000)
+    assert fleet.memory.vram_mb(FLUX) == 9000
 
 
 def test_a_model_that_takes_nothing_is_not_one_of_unknown_size(fleet: Fleet) -> None:
     """A model on the processor would empty the card for itself."""
-    assert fleet.vram_mb(replace(FLUX, vram_mb=0)) == 0
-    assert fleet.vram_mb(replace(FLUX, vram_mb=None)) == CARD.usable_mb
+    assert fleet.memory.vram_mb(replace(FLUX, vram_mb=0)) == 0
+    assert fleet.memory.vram_mb(replace(FLUX, vram_mb=None)) == CARD.usable_mb
 
 
 def test_a_model_of_unknown_size_takes_what_can_become_free(fleet: Fleet) -> None:
     """It would wait for ever for what never leaves, or be loaded into memory of another program."""
     unknown = replace(FLUX, name="sdxl", vram_mb=None)
     fleet.ready(FLUX, "comfy")
-    assert fleet.vram_mb(unknown) == CARD.usable_mb
-    fleet.pin("flux", "comfy")
-    assert fleet.vram_mb(unknown) == CARD.usable_mb - 8000
-    fleet.measured("gpu", 24000, 24000 - 8000 - 6000)
-    assert fleet.vram_mb(unknown) == fleet.usable_mb("gpu") - 8000
-    fleet.measured("gpu", 24000, 0)  # nothing is left: it needs the whole card
-    assert fleet.vram_mb(unknown) == CARD.usable_mb
+    assert fleet.memory.vram_mb(unknown) == CARD.usable_mb
+    fleet.pins.add("flux", "comfy")
+    assert fleet.memory.vram_mb(unknown) == CARD.usable_mb - 8000
+    fleet.memory.measured("gpu", 24000, 24000 - 8000 - 6000)
+    assert fleet.memory.vram_mb(unknown) == fleet.memory.usable_mb("gpu") - 8000
+    fleet.memory.measured("gpu", 24000, 0)  # nothing is left: it needs the whole card
+    assert fleet.memory.vram_mb(unknown) == CARD.usable_mb
 
 
 def test_failed_loads_in_a_row_pause_ever_longer(fleet: Fleet, clock: HandClock) -> None:
@@ -235,11 +235,11 @@ def test_every_change_wakes_the_router(clock: HandClock) -> None:
         lambda: fleet.health.up("comfy", ANSWER),
         lambda: fleet.loading(FLUX, "comfy", expected_s=1.0),
         lambda: fleet.ready(FLUX, "comfy"),
-        lambda: fleet.pin("flux", "comfy"),
+        lambda: fleet.pins.add("flux", "comfy"),
         lambda: fleet.leaving("flux", "comfy"),
         lambda: fleet.gone("flux", "comfy"),
         lambda: fleet.load_failures.failed("flux"),
-        lambda: fleet.measured("gpu", 24000, 1000),
+        lambda: fleet.memory.measured("gpu", 24000, 1000),
         lambda: fleet.health.down("comfy", "refused"),
     ]
     for change in changes:
