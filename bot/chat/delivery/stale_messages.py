@@ -2,12 +2,13 @@
 
 While jobs wait it looks at the first of every line, whether or not the line moved: what holds them
 back, and until when, is decided elsewhere. Whole lines are looked at when their reason changes and
-every few seconds, each message when a moment it names has passed. It never sends.
+every few seconds, each message when a moment it names has passed. It never sends, and looks at few
+messages at a time: a call that comes meanwhile waits for no line, however long.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from bot.chat.api.content import Content
 from bot.chat.delivery.rate_limit import HEAD
@@ -26,6 +27,7 @@ _HEADS_S = 2.0
 _WHOLE_S = 8.0
 _WHOLE_EACH_S = 0.004  # per message: long lines are read less often
 _NEAR = 2 * HEAD  # may have become one of the first since the last look
+_AT_ONCE = 100  # messages, which takes some ten milliseconds
 
 
 class StaleMessages:
@@ -85,16 +87,19 @@ class StaleMessages:
             line = whole or message.current.model in turned
             return line or (heads and _near(message)) or message.expires <= now
 
-        await self._look(
-            [message for message in self._messages if _watched(message) and asked(message)]
-        )
+        found = [message for message in self._messages if _watched(message) and asked(message)]
+        if len(found) > _AT_ONCE:
+            found.sort(key=_near, reverse=True)
+        for first in range(0, len(found), _AT_ONCE):
+            if first:
+                await asyncio.sleep(0)  # all else that is ready comes first
+            several = found[first : first + _AT_ONCE]
+            await self._look([message for message in several if _watched(message)])
 
-    async def _look(self, messages: Collection[StatusMessage]) -> None:
-        standings = (
-            await self._status.standings([message.current for message in messages])
-            if messages
-            else {}
-        )
+    async def _look(self, messages: Sequence[StatusMessage]) -> None:
+        if not messages:
+            return
+        standings = await self._status.standings([message.current for message in messages])
         for message in messages:
             standing = standings.get(message.current.id)
             if standing is None or standing.job.version < message.current.version:
@@ -114,7 +119,7 @@ class StaleMessages:
 
 def _open(message: StatusMessage) -> bool:
     """Return whether its place is being shown, even in an edit that is on its way."""
-    return not (message.muted or message.current.state.final)
+    return not (message.muted or message.dropped or message.current.state.final)
 
 
 def _watched(message: StatusMessage) -> bool:
