@@ -20,7 +20,7 @@ from hypothesis import settings
 from backends.demo import art as demo_art
 from backends.media.helper import process as helper
 from bot.runtime import logs
-from tests.fakes.media_helper import EAGER
+from tests.fakes.media_helper import CANVAS, EAGER
 
 # Begun first, so that no worker is left alone with one of them while the others have nothing to do.
 LONG = (
@@ -96,7 +96,7 @@ def films_have_their_turn() -> Iterator[None]:
 def demo_paints_on_small_canvases() -> Iterator[None]:
     """Let a picture of the demo take a hundredth of a second and not one: there are hundreds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo_art, "CANVAS", 192)
+        patch.setattr(demo_art, "CANVAS", CANVAS)
         yield
 
 

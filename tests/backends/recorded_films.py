@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import av
@@ -44,6 +45,7 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
+@cache
 def film(
     kind: str,
     *,

@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 from uuid import uuid4
 
@@ -43,6 +44,7 @@ def model(name: str = "alpha", **options: JsonValue) -> ModelSpec:
     )
 
 
+@cache
 def photo(width: int = 640, height: int = 320, colour: str = "red", *, noise: bool = False) -> File:
     buffer = io.BytesIO()
     image = Image.new("RGB", (width, height), colour)

@@ -29,8 +29,6 @@ import yarl
 
 from backends.comfyui.backend import ComfyUI
 from backends.comfyui.server import ComfyUIServer
-from backends.demo import art, film
-from backends.media.helper import process as helper
 from backends.openai.lmstudio import LMStudio
 from bot.chat.records.stored_records import StoredRecords
 from bot.cli import main as cli
@@ -50,7 +48,7 @@ from queueing.core.jobs import JobEvent
 from queueing.engine.attempts import Sending
 from queueing.store import JobStore
 from queueing.store.sqlite import worker
-from tests.fakes.media_helper import EAGER
+from tests.fakes import media_helper
 
 DISCORD = "USHER_DISCORD_AT"
 IN_ORDER = "in order"
@@ -176,15 +174,12 @@ def find_discord(url: str) -> None:
 def lighten() -> None:
     """Spare each run what shows nothing: reading certificates, and large pictures of stand-ins.
 
-    A film that needs longer than a run would be begun with each, above all where the helper for files
-    gives its time to others.
+    A film that needs longer than a run would be begun with each.
     """
+    media_helper.lighten()
     ssl.create_default_context = cache(ssl.create_default_context)  # type: ignore[assignment]
     ssl.create_default_context()
     httpx.create_ssl_context()
-    helper.PROGRAM = EAGER
-    art.CANVAS = 192
-    film.USUAL_SIZE = (96, 64)
 
 
 def live(where: str, arguments: list[str]) -> int:

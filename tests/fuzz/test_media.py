@@ -67,7 +67,7 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the process have little processor time, so that the longest file takes a test seconds."""
     less = (
         "from backends.media.helper import worker as w; w._NICE = 0;"
-        "w._SOONER = {task: (w.MEMORY // 2, 3) for task in w.MediaTask}; w.main()"
+        "w._SOONER = {task: (w.MEMORY // 2, 2) for task in w.MediaTask}; w.main()"
     )
     monkeypatch.setattr(process, "PROGRAM", ("-P", "-c", less))
 

@@ -21,15 +21,14 @@ from bot.demo.options import DemoOptions
 from queueing.core.errors import StoreError
 from queueing.store.sqlite.ownership import own
 from tests.bot.platforms.web.web_client import opened
-from tests.fakes.media_helper import EAGER
 
 ROOT = Path(__file__).parents[3]
 WAIT_S = 60.0
-DEMO = f"""
+DEMO = """
 import sys
-from backends.media.helper import process
 from bot.cli.main import main
-process.PROGRAM = {EAGER}
+from tests.fakes.media_helper import lighten
+lighten()
 sys.exit(main(["demo", *sys.argv[1:]]))
 """
 

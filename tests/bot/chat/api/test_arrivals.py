@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.chat.api.arrivals import PATIENCE_S, Arrivals
@@ -43,6 +43,7 @@ LINES = st.lists(
 )
 
 
+@settings(max_examples=40)  # a bot of its own for each
 @given(LINES)
 def test_requests_are_accepted_in_the_order_they_were_sent(
     lines: list[tuple[tuple[str, str], float, float]],

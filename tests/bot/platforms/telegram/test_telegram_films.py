@@ -23,7 +23,7 @@ from tests.backends.recorded_films import KINDS, film
 
 
 def made(kind: str, **how: object) -> File:
-    data = film(kind, **how)  # type: ignore[arg-type]
+    data = film(kind, **how)
     return File(name=f"wan-1.{kind}", mime=KINDS[kind].mime, data=data)
 
 
