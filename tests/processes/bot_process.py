@@ -1,12 +1,11 @@
 """`usher run` as a process, which can be killed and started again."""
 
 import asyncio
-import sys
 from contextlib import suppress
 from pathlib import Path
 
+from tests.fakes.mother import Child, bear
 from tests.fakes.ports import port_of
-from tests.fakes.process import ROOT
 from tests.processes.installation import until
 
 
@@ -17,20 +16,13 @@ class BotProcess:
         self.port = port_of(self)
         self._config = folder / "config.yaml"
         self._log = folder / "log"
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Child | None = None
 
     def configure(self, text: str) -> None:
         self._config.write_text(text)
 
     async def start(self) -> None:
-        with self._log.open("a") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-m", "bot", "run", "-c", str(self._config)),
-                cwd=ROOT,
-                stdout=log,
-                stderr=log,
-            )
+        self._process = await bear(["run", "-c", str(self._config)], self._log)
         await until(self._answers)
 
     async def kill(self) -> None:

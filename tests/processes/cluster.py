@@ -10,6 +10,7 @@ from pathlib import Path
 
 import aiohttp
 
+from tests.fakes.mother import Child, bear
 from tests.fakes.ports import port_of
 from tests.fakes.postgres_server import PostgresServer
 from tests.fakes.process import ROOT
@@ -61,13 +62,16 @@ class Usher:
         self._config.write_text(config, encoding="utf-8")
         self._options = options
         self._log = folder / "log.txt"
-        self.process: asyncio.subprocess.Process | None = None
+        self.process: asyncio.subprocess.Process | Child | None = None
 
     async def start(self) -> None:
+        arguments = ("run", "-c", str(self._config), *self._options)
+        if not self._within:
+            self.process = await bear(arguments, self._log)
+            return
         with self._log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
-                *(*self._within, sys.executable, "-m", "bot", "run"),
-                *("-c", str(self._config), *self._options),
+                *(*self._within, sys.executable, "-m", "bot", *arguments),
                 cwd=ROOT,
                 stdout=log,
                 stderr=log,
