@@ -188,6 +188,7 @@ def prepare(level: str) -> bool:
 def install(level: str) -> None:
     """Install a lock file, and the extras: together, or one by one where a wheel is missing."""
     pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
+    pip += ["--no-deps"]  # a lock file names all of them
     # Most modules of the checks' tools are never imported; those that are get compiled then. What
     # people run is compiled here: the helper for files keeps nothing it compiles.
     lazily = ["--no-compile"] if level == "dev" else []
