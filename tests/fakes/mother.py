@@ -74,7 +74,7 @@ class Mother:
         with self._one_by_one:
             self._process.stdin.write(f"{json.dumps(order)}\n")
             self._process.stdin.flush()
-            return self._born.get(timeout=60)
+            return self._born.get(timeout=120)
 
     def end(self) -> None:
         """End it; it waits for no run."""

@@ -69,7 +69,7 @@ async def _started(kind: str, *arguments: str) -> tuple[asyncio.subprocess.Proce
         stdout=subprocess.PIPE,
     )
     assert process.stdout is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         return process, (await process.stdout.readline()).decode().strip()
 
 

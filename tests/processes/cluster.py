@@ -196,9 +196,12 @@ async def processes(
     server: PostgresServer,
     *options: Sequence[str],
     more: str = "",
-    lease_s: float = 3.0,
+    lease_s: float = 15.0,
 ) -> AsyncIterator[Processes]:
-    """Start one process for each list of further options; kill those that are left at the end."""
+    """Start one process for each list of further options; kill those that are left at the end.
+
+    With a short lease, a process that a busy machine holds up loses its posts.
+    """
     database, loop = server.database(), asyncio.get_running_loop()
     ushers = []
     for number, each in enumerate(options):

@@ -23,7 +23,7 @@ from queueing.store import JobStore, open_database
 
 CHECKPOINT = "sd_xl_base_1.0.safetensors"
 NO_LIMITS = Admission()
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 def backend(kind: str, name: str, url: str) -> BackendSpec:

@@ -49,7 +49,7 @@ async def test_a_process_that_was_frozen_writes_nothing_more(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
     """Two schedulers would start the same jobs, and overwrite each other's results."""
-    async with processes(tmp_path, postgres, (), ()) as both:
+    async with processes(tmp_path, postgres, (), (), lease_s=5.0) as both:
         jobs = await both.ask(10)
         first = await both.holder()
         first.send(signal.SIGSTOP)
@@ -72,9 +72,7 @@ async def test_chats_and_programs_go_on_while_the_queue_moves(
     async with FakeTelegram() as fake:
         chats = ON_TELEGRAM.format(token=fake.token, url=fake.url)
         queue, front = ("--posts", "queue"), ("--posts", "telegram")
-        async with processes(
-            tmp_path, postgres, queue, queue, front, more=chats, lease_s=15
-        ) as all_of_them:
+        async with processes(tmp_path, postgres, queue, queue, front, more=chats) as all_of_them:
             ada = fake.person(7)
             for number in range(3):
                 ada.says(f"/ask llama question {number}")

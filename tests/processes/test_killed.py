@@ -104,7 +104,7 @@ async def ask(bot: Bot, words: str) -> None:
 
 async def shown(bot: Bot, words: str) -> dict[str, Any]:
     """Return the entry of the web chat that ends up with those words and nothing pending."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while True:
             with suppress(TimeoutError):
                 async with bot.page() as page:

@@ -28,7 +28,7 @@ async def test_lines_are_shown_once_and_what_is_done_by_each(
 ) -> None:
     """A sum over the processes would count each line as often as there are processes."""
     more = "metrics: {port: 0}\n"
-    async with processes(tmp_path, postgres, (), (), more=more, lease_s=15) as both:
+    async with processes(tmp_path, postgres, (), (), more=more) as both:
         jobs = await both.ask(5)
         await both.all_done(jobs)
         holder = await both.holder()

@@ -38,7 +38,7 @@ async def test_a_page_beside_the_queue_shows_steers_and_remembers_it(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
     """An admin of a cluster would see an empty page, or press buttons that do nothing."""
-    async with processes(tmp_path, postgres, QUEUE, QUEUE, FRONT, more=PAGE, lease_s=15) as three:
+    async with processes(tmp_path, postgres, QUEUE, QUEUE, FRONT, more=PAGE) as three:
         front = three.ushers[2]
         url = await address(front)
         holder = await three.holder()
