@@ -12,7 +12,7 @@ fewer than four of five promises are kept.
 `python -m benchmarks.given_back game TRACE... [--seed N]` replays each while other programs take its cards
 for a while, drawn by lot for each card, and prints the `stays`, how many were told no moment because all
 their cards were taken (`untold`), and which promises were kept: those between which and the start of the
-job another program came, or went from another card (`unforeseen`: nobody could know), those given while
+job another program came, or went from another card (`unforeseen`: no one could know), those given while
 other cards were taken (`during`), those told as a card came back to people who had waited for it (`back`),
 those given later (`after`), and the others. It fails where fewer than four of five are kept of any kind but
 the first.

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import settings
 
 from backends.demo import art as demo_art
+from backends.media import films
 from backends.media.helper import process as helper
 from bot.runtime import logs
 from tests.fakes.media_helper import CANVAS, EAGER
@@ -125,6 +126,25 @@ def log_as_before() -> Iterator[None]:
     logging.captureWarnings(capture=False)
     for name, before in levels.items():
         logging.getLogger(name).setLevel(before)
+
+
+@pytest.fixture(autouse=True)
+def files_are_new() -> None:
+    """Forget what was found about films and sounds: tests share them."""
+    films._looks.clear()
+    films._fits.clear()
+
+
+@pytest.fixture(autouse=True)
+def as_eager_as_before() -> Iterator[None]:
+    """Fail the test that takes its worker's turns: on a busy machine all after it would starve."""
+    before = _niceness()
+    yield
+    assert _niceness() == before
+
+
+def _niceness() -> int:
+    return os.getpriority(os.PRIO_PROCESS, 0) if hasattr(os, "getpriority") else 0
 
 
 @pytest.fixture(autouse=True)

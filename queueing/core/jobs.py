@@ -118,7 +118,7 @@ class Job:
     time. `remembered_by` names the backend that has read its conversation so far; it may no longer
     exist. `gpu_s` is what it was expected to take of a card, 0 if its owner's time is not limited.
     `due_at` is when it shall be done, `expires_at` when it ends if it has not begun. `moved` says that
-    it was put first in its line, whoever else would be next.
+    it was put first in its line, before all that would be next.
     """
 
     id: int

@@ -24,7 +24,7 @@ class Before:
     """What was free on each host before a load, and what the largest other program held there."""
 
     free_mb: Mapping[str, int]
-    others_mb: Mapping[str, int | None]  # None where processes cannot be told apart
+    others_mb: Mapping[str, int | None]  # None where processes are not told one from another
 
 
 class Sizing:

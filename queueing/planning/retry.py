@@ -76,7 +76,7 @@ def after_loss(job: Job, now: float) -> Retry | Fail:
 
     A restart is not the job's fault, so it is not charged. After many, the job may be what ends
     every run: growing pauses then let the others be done between two of its starts, and leave
-    somebody the time to look before it is given up.
+    the operator time to look before it is given up.
     """
     if job.sendings >= LOST_MOST:
         return Fail(problem=LOST)
