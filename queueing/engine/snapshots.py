@@ -88,7 +88,7 @@ class Snapshots:
         """Return the world as it would be if these were the later jobs, each model's in this order."""
         world = await self.take(last)
         models = dict(world.models)
-        for name in models.keys() | later.keys():
+        for name in dict.fromkeys((*models, *later)):  # a set's order differs from run to run
             jobs, known = later.get(name, ()), models.get(name)
             waiting = tuple(w for w in (known.waiting if known else ()) if w.lane != LATER)
             if jobs:

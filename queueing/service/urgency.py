@@ -53,7 +53,11 @@ class Urgency:
         forecast = Forecast(world, self._times.service)
         found = dict[int, float]()
         for model, jobs in by_model.items():
-            found.update(self._of_model(model, jobs, forecast, world))
+            try:
+                found.update(self._of_model(model, jobs, forecast, world))
+            except Exception:  # a fault in an estimate must not end the queue, or make a job late
+                log.exception("%s: its jobs with a moment may begin now", model)
+                found.update(dict.fromkeys((job.id for job in jobs), 0.0))
         return found
 
     def _of_model(

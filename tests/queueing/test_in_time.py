@@ -13,6 +13,7 @@ from queueing.core.jobs import LATER, Job, JobState
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
 from queueing.core.requests import Work
 from queueing.core.world import Blocked, Rules
+from queueing.service import urgency
 from queueing.service.jobqueue import JobQueue
 from tests.fakes.backend import Fate, prompt_of
 from tests.fakes.clock import START
@@ -138,6 +139,19 @@ def test_many_for_one_moment_begin_one_after_the_other(*, fair: bool) -> None:
         fair=fair,
     )
     kept(there, {"flux": 15, "sdxl": 10}, {"flux": 2, "sdxl": 4}, START + 90 * MINUTE)
+
+
+def test_a_fault_in_the_estimate_neither_ends_the_queue_nor_makes_a_job_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One odd job would stop all others."""
+
+    def fail(*_: object, **__: object) -> float:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(urgency, "kept_s", fail)
+    there = installation(image_model("flux", vram_mb=16000, load_s=2.0))
+    kept(there, {"flux": 1}, {"flux": 2}, START + HOUR)
 
 
 def test_on_several_machines() -> None:

@@ -285,9 +285,9 @@ async def test_ten_models_have_ten_colours(room: Room) -> None:
     await page.wait("document.querySelector('#preload-model').options.length > 9")
     await page.click("#spans input[value=day] + span")
     await page.wait_text("model-9", ".legend")
-    colours = """[...document.querySelectorAll(".legend [class*=hue-]")]
-      .map((node) => getComputedStyle(node).backgroundColor)"""
-    assert len(set(await page.evaluate(colours))) == 10
+    colours = """new Set([...document.querySelectorAll(".legend [class*=hue-]")]
+      .map((node) => getComputedStyle(node).backgroundColor)).size"""
+    await page.wait(f"{colours} === 10")  # a busy browser paints later than it lays out
 
 
 async def test_a_history_that_cannot_be_read_is_said(room: Room) -> None:
