@@ -54,7 +54,7 @@ class Later:
         if line.model in self._open:
             return line
         heads = tuple(job for job in line.heads if job.id in self.urged)
-        if not heads and alone and self._was_loaded_in_vain(line.model):
+        if not heads and alone and self._has_unused_copy(line.model):
             heads = line.heads[:1]
         return replace(line, waiting=len(heads), heads=heads)
 
@@ -136,7 +136,7 @@ class Later:
             load_s=self._times.load_s(copy.model, copy.backend),
         )
 
-    def _was_loaded_in_vain(self, model: str) -> bool:
+    def _has_unused_copy(self, model: str) -> bool:
         """Whether a model was loaded and has run nothing: others have come while it was.
 
         One later job runs then, or a load would follow every pause, and no job ever.

@@ -1,6 +1,6 @@
 """Sizing: waits for the room of a load, and learns from it how much memory the model takes.
 
-Loads nothing itself. What cannot be measured is neither waited for nor learned.
+Loads nothing itself. On a card that nothing measures, it neither waits nor learns.
 """
 
 import asyncio
