@@ -9,20 +9,17 @@ is not halved, where a job of such a trace waits longer than by arrival and the 
 mean wait is more than 2 % worse.
 """
 
-import argparse
 import logging
-import os
 import random
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from itertools import product
 from pathlib import Path
 from statistics import fmean as mean_of
 from statistics import geometric_mean
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plain script, too
 
+from benchmarks.families import asked
 from benchmarks.schedule import RULES, replay
 from benchmarks.summary import summary
 from benchmarks.trace import Outcome, Trace
@@ -100,19 +97,10 @@ def _print_row(kind: str, runs: Sequence[Figures]) -> bool:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; return 1 where the order does not keep what it promises."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=10, help="traces of each kind")
-    parser.add_argument("--first", type=int, default=1, help="the first seed")
-    parser.add_argument("--families", nargs="+", choices=sorted(KINDS), default=list(KINDS))
-    options = parser.parse_args(arguments)
+    given = asked(__doc__, KINDS, arguments, seeds=10)
     logging.basicConfig(level=logging.WARNING)
     print(f"{'fair over arrival':<20}" + "".join(f"{each:>8}" for each in HEADINGS))
-    seeds = range(options.first, options.first + options.seeds)
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        replayed = pool.map(figures, product(options.families, seeds))
-        failed = [
-            kind for kind in options.families if _print_row(kind, [next(replayed) for _ in seeds])
-        ]
+    failed = [kind for kind, runs in given.by_kind(figures) if _print_row(kind, runs)]
     if failed:
         print(f"not as promised: {', '.join(failed)}")
     return 1 if failed else 0

@@ -9,17 +9,13 @@ those of the rules as they are (geometric means), loads over theirs, and `others
 while a load was going on that was foreseen for another model, as a share of all.
 """
 
-import argparse
 import logging
-import os
 import random
 import sys
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from statistics import geometric_mean, mean, quantiles
 
@@ -27,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a plai
 
 from unittest.mock import patch
 
+from benchmarks.families import asked
 from benchmarks.schedule import Replay, rare_collections
 from benchmarks.trace import Outcome, Trace
 from benchmarks.traces.make import KINDS
@@ -223,21 +220,14 @@ def _over_today(runs: Sequence[Mapping[str, Figures]], way: str, figure: str) ->
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=5, help="traces of each kind")
-    parser.add_argument("--first", type=int, default=1, help="the first seed")
-    parser.add_argument("--families", nargs="+", choices=sorted(FAMILIES), default=list(FAMILIES))
-    options = parser.parse_args(arguments)
+    given = asked(__doc__, FAMILIES, arguments, seeds=5)
     logging.basicConfig(level=logging.ERROR)
     headings = "".join(
         f"{way:>8}{'p95':>8}{'worst':>8}{'loads':>8}{'others':>8}" for way in WAYS[1:]
     )
     print(f"{'over today':<20}{'n':>4}{'wait s':>8}{headings}")
-    seeds = range(options.first, options.first + options.seeds)
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        replayed = pool.map(figures, product(options.families, seeds))
-        for kind in options.families:
-            _print_row(kind, [next(replayed) for _ in seeds])
+    for kind, runs in given.by_kind(figures):
+        _print_row(kind, runs)
     return 0
 
 
