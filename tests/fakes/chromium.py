@@ -57,8 +57,14 @@ AIM = """(() => {
   const hit = at && document.elementFromPoint(...at);
   const still = at && String(at) === window.aimedBefore;
   window.aimedBefore = String(at);
-  return still && hit && (node.contains(hit) || hit.contains(node)) ? at : null;
+  if (!still || !hit || !(node.contains(hit) || hit.contains(node))) return null;
+  window.clicked = false;
+  const seen = ({ target }) => (window.clicked ||= target === hit || node.contains(target));
+  addEventListener("click", seen, { capture: true, once: true });
+  return at;
 })()"""
+HIT = "window.clicked !== false"  # a page that was left knows nothing of a click
+CLICKS = 5
 
 
 def find_chromium() -> str:
@@ -219,13 +225,24 @@ class Page:
         await self.call("Input.dispatchKeyEvent", type="keyUp", **event)
 
     async def click(self, selector: str) -> None:
-        """Click the middle of an element with the mouse, once it stands still and is not covered."""
+        """Click the middle of an element with the mouse, once it stands still and is not covered.
+
+        The element may move between the look and the click, for whatever the page is told just
+        then; a click that missed it is made again, as a person would.
+        """
         aim = AIM.replace("SELECTOR", json.dumps(selector))
-        x, y = await self._patiently(aim, f"{selector} is there to be clicked")
-        for kind in ("mousePressed", "mouseReleased"):
-            await self.call(
-                "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1
-            )
+        for _ in range(CLICKS):
+            x, y = await self._patiently(aim, f"{selector} is there to be clicked")
+            for kind in ("mousePressed", "mouseReleased"):
+                await self.call(
+                    "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1
+                )
+            try:
+                if await self.evaluate(HIT):
+                    return
+            except PageLeft:
+                return
+        raise AssertionError(f"{selector} moved away before each of {CLICKS} clicks")
 
     async def set_files(self, selector: str, *paths: Path) -> None:
         """Choose files in a file input, as its dialog would."""
