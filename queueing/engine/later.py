@@ -15,7 +15,7 @@ from queueing.core.storage import Line
 from queueing.core.world import Blocked, Copy, Waiting
 from queueing.engine.durations import Times
 from queueing.engine.fleet import Fleet
-from queueing.planning.calm import Leaver, may_leave
+from queueing.planning.calm import Leaver, may_leave, takes_any_pause
 
 _WAKES = (Blocked.ASLEEP, Blocked.WAKING)
 
@@ -30,11 +30,14 @@ class Later:
         self.urged: set[int] = set()
         self._lines: set[str] = set()  # models of which later jobs wait
         self._open: set[str] = set()  # those of which all were shown last
+        self._impatient: set[str] = set()  # those shown because they had waited for so long
+        self._took_at: dict[str, float] = {}  # by model: when such a load last began in this run
 
     def shown(
         self, later: Sequence[Line], waiting: Mapping[str, Sequence[Waiting]]
     ) -> Sequence[Line]:
         """Return the lines of later jobs that the planner may see, perhaps with fewer jobs."""
+        self._note_pauses()
         self._lines = {line.model for line in later}
         taken = set[str]()
         for model, lines in waiting.items():
@@ -46,9 +49,23 @@ class Later:
         seen = [self._seen(line, alone=line.model not in waiting) for line in later]
         return [each for each in seen if each.heads or each.model in self._open]
 
+    def _note_pauses(self) -> None:
+        """Note the loads that have begun since lines were last shown that had waited for so long."""
+        for model in self._impatient:
+            if self._fleet.copies_of(model):
+                self._took_at[model] = self._clock.now()
+        self._impatient.clear()
+
     def _is_open(self, line: Line, taken: set[str]) -> bool:
         spec = self._fleet.catalog.models[line.model]
-        return taken.isdisjoint(self._hosts(spec)) and self._disturbs_no_one(spec, line)
+        if not taken.isdisjoint(self._hosts(spec)):
+            return False
+        if self._fleet.copies_of(spec.name) or self._disturbs_no_one(spec):
+            return True
+        took_at = self._took_at.get(spec.name, 0.0)
+        if takes_any_pause(line.first_queued_at, took_at, self._clock.now()):
+            self._impatient.add(spec.name)
+        return spec.name in self._impatient
 
     def _seen(self, line: Line, *, alone: bool) -> Line:
         if line.model in self._open:
@@ -94,18 +111,15 @@ class Later:
 
     # ------------------------------------------------------------ what a load would put out
 
-    def _disturbs_no_one(self, spec: ModelSpec, line: Line) -> bool:
-        """Whether later jobs of a model need no load, or one for which no one will wait."""
-        if self._fleet.copies_of(spec.name):
-            return True
+    def _disturbs_no_one(self, spec: ModelSpec) -> bool:
+        """Whether later jobs of a model need a load for which no one will probably wait."""
         now, durations = self._clock.now(), self._times.durations
-        waited_s = now - line.first_queued_at
         in_the_way_s = (
             durations.load(spec, "").median_s + durations.typical_service(spec, "").median_s
         )
         return any(
             all(
-                may_leave(self._leaver(copy, now), in_the_way_s, waited_s)
+                may_leave(self._leaver(copy, now), in_the_way_s)
                 for copy in self._would_leave(spec, backend)
             )
             for backend in self._fleet.serving(spec)
