@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 
-import psycopg
 import pytest
 
 from queueing.core.posts import Posts
 from queueing.store.postgres.posts import PostgresPosts
+from tests.fakes.postgres_server import end_leases
 from tests.fakes.posts import FakePosts, PostTable
 
 LEASE_S = 600.0
@@ -40,12 +40,6 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Open, 
             return posts
 
         yield open_real, partial(asyncio.to_thread, end_leases, url)
-
-
-def end_leases(url: str) -> None:
-    """End all leases now: one so short that it soon ends would be the longest a statement may take."""
-    with psycopg.connect(url, autocommit=True) as session:
-        session.execute("UPDATE posts SET until = extract(epoch FROM clock_timestamp())")
 
 
 @pytest.fixture

@@ -35,6 +35,10 @@ host all excluded 127.0.0.1/32 reject
 host all all      127.0.0.0/8  trust
 host all all      10.213.7.0/30 trust
 """
+_END_FROZEN = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND state = 'idle in transaction'"
+)
 _TRIES = 5  # of starting: the free port may be taken meanwhile
 
 
@@ -151,6 +155,26 @@ class PostgresServer:
             **ordinary(),  # type: ignore[call-overload]  # user and group, or neither
         )
         return done
+
+
+def end_leases(url: str) -> None:
+    """End every lease of a post now, as time would.
+
+    A session that was frozen within a transaction holds the row of its post, and is ended: the
+    server itself waits for as long as a lease. One so short that it soon ends would also be the
+    longest a statement may take.
+    """
+    import psycopg  # noqa: PLC0415  # an extra: the tests of SQLite need none
+
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute("SET lock_timeout = '1s'")
+        while True:
+            try:
+                admin.execute("UPDATE posts SET until = 0")
+            except psycopg.errors.LockNotAvailable:
+                admin.execute(_END_FROZEN)
+            else:
+                return
 
 
 def free_port() -> int:

@@ -12,7 +12,7 @@ import aiohttp
 
 from tests.fakes.mother import Child, bear
 from tests.fakes.ports import port_of
-from tests.fakes.postgres_server import PostgresServer
+from tests.fakes.postgres_server import PostgresServer, end_leases
 from tests.fakes.process import ROOT
 
 CONFIG = """
@@ -32,8 +32,6 @@ models:
     parallel: 1
 limits:
   open_per_person: 1000
-cluster:
-  lease_s: {lease_s}
 api:
   port: {port}
   open: true
@@ -186,6 +184,10 @@ class Processes:
         await asyncio.sleep(0.05)
         return ""
 
+    def end_leases(self) -> None:
+        """End the lease of every post, as time would."""
+        end_leases(self.server.url(self.database))
+
     def sql(self, query: str) -> list[tuple[object, ...]]:
         return self.server.sql(query, database=self.database)
 
@@ -196,17 +198,13 @@ async def processes(
     server: PostgresServer,
     *options: Sequence[str],
     more: str = "",
-    lease_s: float = 15.0,
 ) -> AsyncIterator[Processes]:
-    """Start one process for each list of further options; kill those that are left at the end.
-
-    With a short lease, a process that a busy machine holds up loses its posts.
-    """
+    """Start one process for each list of further options; kill those that are left at the end."""
     database, loop = server.database(), asyncio.get_running_loop()
     ushers = []
     for number, each in enumerate(options):
         port = port_of(loop)
-        config = CONFIG.format(database=server.url(database), port=port, lease_s=lease_s) + more
+        config = CONFIG.format(database=server.url(database), port=port) + more
         ushers.append(Usher(folder / f"process-{number}", config, port, each))
     async with AsyncExitStack() as stack:
         timeout = aiohttp.ClientTimeout(total=TRY_S)

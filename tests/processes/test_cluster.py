@@ -49,10 +49,11 @@ async def test_a_process_that_was_frozen_writes_nothing_more(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
     """Two schedulers would start the same jobs, and overwrite each other's results."""
-    async with processes(tmp_path, postgres, (), (), lease_s=5.0) as both:
+    async with processes(tmp_path, postgres, (), ()) as both:
         jobs = await both.ask(10)
         first = await both.holder()
         first.send(signal.SIGSTOP)
+        both.end_leases()
         jobs += await both.ask(10)
         second = await both.holder()
         assert second is not first

@@ -21,7 +21,6 @@ database: {database}
 hosts: {{gpu: {{vram: 24GB, backends: {{studio: {{kind: demo}}}}}}}}
 models: {{flux: {{backends: [studio], vram: 8GB}}, sdxl: {{backends: [studio]}}}}
 chats: {{web: {{port: 0}}}}
-cluster: {{lease_s: 3}}
 """
 ENDS_S = 180.0
 

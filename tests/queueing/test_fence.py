@@ -13,7 +13,7 @@ from queueing.core.posts import Tenure
 from queueing.store import Database, JobStore, open_database
 from queueing.store.database import Connection
 from tests.contracts.store_harness import add, new, start
-from tests.fakes.postgres_server import PostgresServer
+from tests.fakes.postgres_server import PostgresServer, end_leases
 
 pytest.importorskip("psycopg")
 
@@ -48,12 +48,6 @@ async def posts_of(
         for each in made:
             stack.push_async_callback(each.aclose)
         yield made
-
-
-def end_lease(url: str, name: str = "queue") -> None:
-    """Let a lease be over; on a busy machine one that is short would be over too soon."""
-    with psycopg.connect(url, autocommit=True) as admin:
-        admin.execute("UPDATE posts SET until = 0 WHERE name = %s", [name])
 
 
 async def opened(url: str, tenure: Tenure) -> Database:
@@ -122,7 +116,7 @@ async def test_a_post_is_not_taken_between_the_fence_and_the_commit(clean: str) 
         first = await ada.take("queue", address="")
         assert first is not None
         database = await opened(clean, first)
-        end_lease(clean)
+        end_leases(clean)
         inside, looked = asyncio.Event(), threading.Event()
         loop = asyncio.get_running_loop()
 
@@ -151,7 +145,7 @@ async def test_a_holder_frozen_within_a_transaction_keeps_the_next_one_out_no_lo
         first = await ada.take("queue", address="")
         assert first is not None
         database = await opened(clean, first)
-        end_lease(clean)
+        end_leases(clean)
         inside, thawed = asyncio.Event(), threading.Event()
         loop = asyncio.get_running_loop()
         settings = list[str]()
@@ -258,7 +252,7 @@ async def test_a_thawed_holder_does_not_rob_its_successor(
     monkeypatch.setattr(post_session, "COMES_BACK_S", 0.0)
     async with posts_of(clean, "ada", "eve", "eve") as (ada, eve, successor):
         assert await ada.take("queue", address="") is not None
-        end_lease(clean)
+        end_leases(clean)
         second = await successor.take("queue", address="")
         assert second is not None
         for _ in range(5):
@@ -318,7 +312,7 @@ async def test_a_frozen_holder_delays_no_other_post(postgres_url: str) -> None:
         assert await ada.take("queue", address="") is not None
         web = await eve.take("web", address="")
         assert web is not None
-        end_lease(postgres_url, "queue")
+        end_leases(postgres_url)
         with hold_row(postgres_url, "queue"):
             taken = asyncio.create_task(eve.take("queue", address=""))
             assert await eve.renew(web)

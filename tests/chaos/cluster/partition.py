@@ -49,7 +49,7 @@ def machine_away() -> Iterator[None]:
             _ip("netns", "delete", _AWAY)  # and the cable with it
 
 
-def pull(folder: Path, cuts: int) -> list[float]:
+def pull(folder: Path, cuts: int, *, lease_s: float = LEASE_S) -> list[float]:
     """Return how long each of so many failovers took, with a server of its own.
 
     Raises `NotAllowedHere` where there are no namespaces, or no PostgreSQL.
@@ -58,13 +58,15 @@ def pull(folder: Path, cuts: int) -> list[float]:
     if programs is None:
         raise NotAllowedHere(NOT_INSTALLED)
     with machine_away(), running_server(programs, _LISTENS) as server:
-        return asyncio.run(_failovers_s(folder, server, cuts))
+        return asyncio.run(_failovers_s(folder, server, cuts, lease_s))
 
 
-async def _failovers_s(folder: Path, server: PostgresServer, cuts: int) -> list[float]:
+async def _failovers_s(
+    folder: Path, server: PostgresServer, cuts: int, lease_s: float
+) -> list[float]:
     """Return how long each time nothing was accepted, from the cut to the next process's first job."""
     taken = []
-    async with _two(folder, server) as both:
+    async with _two(folder, server, lease_s) as both:
         there, here = both.ushers
         jobs: list[int] = []
         for _ in range(cuts):
@@ -85,14 +87,14 @@ async def _failovers_s(folder: Path, server: PostgresServer, cuts: int) -> list[
 
 
 @asynccontextmanager
-async def _two(folder: Path, server: PostgresServer) -> AsyncIterator[Processes]:
+async def _two(folder: Path, server: PostgresServer, lease_s: float) -> AsyncIterator[Processes]:
     """Start the process there; only that here is asked, once it is started."""
     database, loop = server.database(), asyncio.get_running_loop()
     url = server.url(database).replace("127.0.0.1", _HERE)
     ushers = []
     for name, within in (("there", ("ip", "netns", "exec", _AWAY)), ("here", ())):
         port = port_of(loop)
-        config = CONFIG.format(database=url, port=port, lease_s=LEASE_S)
+        config = CONFIG.format(database=url, port=port) + f"cluster: {{lease_s: {lease_s}}}\n"
         ushers.append(Usher(folder / name, config, port, within=within))
     timeout = aiohttp.ClientTimeout(total=TRY_S)
     async with aiohttp.ClientSession(timeout=timeout) as session:
