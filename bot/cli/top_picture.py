@@ -17,6 +17,7 @@ from queueing.core.world import Reason, Residency
 
 LEAST_WIDTH = 40
 _PEOPLE_SHOWN = 5
+_WHOLE = 0.95  # of an hour: the minute that has just begun is not recorded yet
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
@@ -172,7 +173,9 @@ def _hours(hours: OperatorHours, canvas: Canvas) -> Iterator[str]:
     widest = max((_wide(host.name) for host in hours.hosts), default=0)
     for host in hours.hosts:
         curve = _curve(host, hours, canvas, max(10, min(60, canvas.width - widest - 32)))
-        text = f"{_padded(host.name, widest)}  {curve}  busy {host.busy:.0%}, {host.loads} loads"
+        short = host.recorded_s < _WHOLE * (hours.ends - hours.begins)
+        share = f"busy {host.busy:.0%}" + f" of {duration(host.recorded_s)}" * short
+        text = f"{_padded(host.name, widest)}  {curve}  {share}, {host.loads} loads"
         yield fit(text, canvas.width)
     for model in hours.models:
         if model.done + model.failed + model.cancelled == 0:
@@ -195,7 +198,7 @@ def _curve(host: HostHours, hours: OperatorHours, canvas: Canvas, width: int) ->
     for share in host.shares:
         at = min(width - 1, int((share.at - hours.begins) / whole_s * width))
         sums[at] += share.run
-        seen[at] += share.run + share.load + share.idle + share.down
+        seen[at] += share.recorded
     top = len(canvas.steps) - 1
     parts = (
         run / all_of_it if all_of_it else 0.0 for run, all_of_it in zip(sums, seen, strict=True)

@@ -7,7 +7,8 @@
                      "models": ["flux"]}],
        "shares": [{"at": 1795313700.0, "run": 0.62, "load": 0.1, "idle": 0.2, "quiet": 0.0,
                    "yielding": 0.0, "paused": 0.0, "asleep": 0.0, "down": 0.0}],
-       "busy": 0.41, "loads": 12, "failed_loads": 0, "evictions": 9, "load_s": 122.0}],
+       "busy": 0.41, "recorded_s": 3600.0, "loads": 12, "failed_loads": 0,
+       "evictions": 9, "load_s": 122.0}],
      "models": [{"name": "flux", "done": 90, "failed": 2, "cancelled": 1, "wait_median_s": 4.1,
        "wait_p95_s": 31.0, "service_median_s": 12.0, "service_p95_s": 14.0, "service_s": 1103.0,
        "loads": 4, "failed_loads": 0, "evictions": 3,
@@ -72,6 +73,12 @@ class Shares:
     asleep: float
     down: float
 
+    @property
+    def recorded(self) -> float:
+        """The part of the step in which the bot ran."""
+        worked = self.run + self.load + self.idle
+        return worked + self.quiet + self.yielding + self.paused + self.asleep + self.down
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostHours:
@@ -79,13 +86,14 @@ class HostHours:
 
     `segments` are in order and never overlap; where there is none, the bot did not run. Those of an
     hour are exact, those of a day are merged to minutes, and a week has none: its `shares` say it.
-    `busy` is the part of the recorded time in which a job ran.
+    `busy` is the part of the recorded time in which a job ran, and `recorded_s` that time.
     """
 
     name: str
     segments: tuple[Segment, ...]
     shares: tuple[Shares, ...]
     busy: float
+    recorded_s: float
     loads: int
     failed_loads: int
     evictions: int

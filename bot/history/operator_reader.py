@@ -1,7 +1,9 @@
 """OperatorReader: what an operator is shown, put together from the queue, the history and people."""
 
 import logging
+import math
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -36,10 +38,10 @@ class GpuTimes(Protocol):
 
 @dataclass(kw_only=True, slots=True)
 class _Names:
-    """What people are called, and when that was read."""
+    """What people are called, "" where no one knows, and when all of it was last read."""
 
-    by_user: Mapping[str, str] = field(default_factory=dict)
-    read_at: float | None = None
+    by_user: dict[str, str] = field(default_factory=dict)
+    read_at: float = -math.inf
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,9 +61,9 @@ class OperatorReader:
 
     async def read_now(self) -> OperatorNow:
         """Return how everything stands. Raises `StoreError` while the queue cannot be reached."""
-        names = await self._known_names()
-        now = self.clock.now()
-        return now_of(self.status.snapshot(), now, self.fractions.by_job, names)
+        snapshot, now = self.status.snapshot(), self.clock.now()
+        names = await self._known_names({job.owner for job in snapshot.running})
+        return now_of(snapshot, now, self.fractions.by_job, names)
 
     async def read_hours(self, span: HourSpan) -> OperatorHours:
         """Return how it has been. Raises `StoreError`."""
@@ -83,8 +85,8 @@ class OperatorReader:
         gpu_s = await self.gpu.gpu_used(since)
         usage = await self.usage.since(since)
         users = sorted(usage.users | gpu_s.keys(), key=lambda user: (-gpu_s.get(user, 0.0), user))
-        names = await self._known_names()
         persons = await self.people.known(users[:PEOPLE_MOST])
+        names = await self._known_names({person.user for person in persons})
         shown = [
             self._use(person, gpu_s.get(person.user, 0.0), usage, names, now) for person in persons
         ]
@@ -115,13 +117,18 @@ class OperatorReader:
             admin=self.access.is_admin(user),
         )
 
-    async def _known_names(self) -> Mapping[str, str]:
+    async def _known_names(self, users: AbstractSet[str]) -> Mapping[str, str]:
         """Return what people are called, as of the last minute; without a database, as of before."""
         now, known = self.clock.now(), self._names
-        if known.read_at is None or now >= known.read_at + _NAMES_EVERY_S:
-            known.read_at = now
+        old = now >= known.read_at + _NAMES_EVERY_S
+        wanted = users if old else users - known.by_user.keys()
+        if wanted:
             try:
-                known.by_user = await self.usage.names()
+                names = await self.usage.names(wanted)
             except StoreError as error:
                 log.warning("the names of people cannot be read: %s", error)
-        return known.by_user
+                names = known.by_user
+            told = {user: names.get(user, "") for user in wanted}
+            known.by_user = told if old else known.by_user | told
+            known.read_at = now if old else known.read_at
+        return {user: name for user, name in known.by_user.items() if name}

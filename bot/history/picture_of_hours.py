@@ -108,6 +108,7 @@ def _host(
         segments=segments,
         shares=tuple(_shares(at, steps[at], step_s) for at in sorted(steps)),
         busy=total.run_s / recorded_s if recorded_s else 0.0,
+        recorded_s=recorded_s,
         loads=total.loads,
         failed_loads=total.failed_loads,
         evictions=total.evictions,

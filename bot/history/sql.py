@@ -99,5 +99,9 @@ UNDELIVERED_BY_OWNER = ENDED_BY_OWNER.replace("acknowledged = 1", "acknowledged 
 
 # ---------------------------------------------------------------- names
 
+NEWEST_ORIGIN = (
+    "SELECT reply_to FROM jobs WHERE owner = ? AND bulk = 0 AND parent IS NULL"
+    " ORDER BY id DESC LIMIT 1"
+)
 WEB_NAMES = "SELECT id, name FROM web_people"
 KEY_NAMES = 'SELECT "user", user_name FROM api_keys'

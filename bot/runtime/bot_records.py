@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from bot.chat.api.origin import name_in
 from bot.chat.delivery.links import Links, key_of
 from bot.chat.records.stored_link_ends import StoredLinkEnds
 from bot.chat.records.stored_log import StoredLog
@@ -63,7 +64,7 @@ async def read_records(database: Database, in_force: InForce, clock: Clock) -> B
         attendance=StoredAttendance(database),
         received=StoredReceived(database, lambda: in_force.config.limits.files_per_hour_mb, clock),
         history=StoredHistory(database),
-        usage=StoredUsage(database),
+        usage=StoredUsage(database, name_in),
     )
 
 

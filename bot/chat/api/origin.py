@@ -85,3 +85,9 @@ def origin_in(reply_to: str) -> Origin | None:
         return Origin.model_validate_json(reply_to)
     except ValidationError:
         return None
+
+
+def name_in(reply_to: str) -> str:
+    """Return how the person of a job was shown where it came from; "" for one without a chat."""
+    origin = origin_in(reply_to)
+    return origin.user_name if origin is not None else ""

@@ -122,6 +122,7 @@ HOURS = OperatorHours(
                 for n in range(60)
             ),
             busy=0.41,
+            recorded_s=3600.0,
             loads=12,
             failed_loads=0,
             evictions=9,
@@ -284,3 +285,19 @@ def test_everything_paused_is_said_first() -> None:
 def test_times_are_short(seconds: float, told: str) -> None:
     """A table of seconds with six digits cannot be read at a glance."""
     assert duration(seconds) == told
+
+
+def with_host(**host: Any) -> str:
+    hours = replace(HOURS, hosts=(replace(HOURS.hosts[0], **host),))
+    return text(replace(state(), hours=hours), width=100)
+
+
+def test_a_share_of_a_few_minutes_says_so() -> None:
+    """Two minutes of work after a start would be read as a busy hour."""
+    assert "busy 86% of 2 min" in with_host(busy=0.86, recorded_s=120.0)
+
+
+def test_a_minute_that_was_mostly_paused_was_not_busy() -> None:
+    """A card that was given back would seem to be in full use."""
+    minute = replace(HOURS.hosts[0].shares[0], run=0.1, idle=0.0, paused=0.9)
+    assert "█" not in with_host(shares=(minute,)).partition("the last hour")[2]

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from bot.chat.api.origin import name_in
 from bot.chat.records.stored_records import MIGRATIONS
 from bot.history.operator_reader import OperatorReader
 from bot.history.progress import RunningFractions
@@ -55,7 +56,7 @@ class Recording:
                 status=queue.status,
                 fractions=fractions,
                 history=history,
-                usage=StoredUsage(database),
+                usage=StoredUsage(database, name_in),
                 gpu=queue.jobs,
                 people=people,
                 access=Access(["web:1"], PersonLimits()),

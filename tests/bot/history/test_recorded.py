@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.chat.api.origin import Origin
 from bot.history.hours import HostHours, HourSpan, ModelHours, OperatorHours
 from bot.history.recorder import EVERY_S
 from bot.history.written import to_json
@@ -23,6 +24,9 @@ from tests.simulation.installation import NO_LIMITS, Installation, ended, host, 
 from tests.simulation.loop import run
 
 DAY_S = 86400.0
+NAMED = Origin(
+    platform="discord", chat="1", group=True, user="discord:2", user_name="", language="en", key="k"
+)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -65,6 +69,7 @@ def test_an_hour_shows_what_happened(there: Recording) -> None:
         ]
         assert [each.kind for each in hosts(hours)["gpu-2"].segments] == ["idle"]
         assert 0.2 < card.busy < 0.6
+        assert 0.0 < card.recorded_s <= hours.at - hours.begins
         assert hours.promises.given == 4
         assert hours.promises.kept == 4
 
@@ -280,5 +285,35 @@ def test_now_shows_a_running_job_with_its_progress(there: Recording) -> None:
             assert (running.job, running.fraction) == (job.id, bot.reader.fractions.by_job[job.id])
             await ended(bot.queue, job)
             assert not bot.reader.fractions.by_job
+
+    run(scenario())
+
+
+def test_people_are_called_as_their_chat_calls_them(there: Recording) -> None:
+    """An operator would have to look up who discord:2 is before banning anyone."""
+
+    async def scenario() -> None:
+        async with there.opened() as bot:
+            for name in ("Ada", "Ada L."):
+                origin = NAMED.model_copy(update={"user_name": name}).model_dump_json()
+                await there.draw(bot, "turbo", owner="discord:2", reply_to=origin)
+            await there.draw(bot, "turbo", owner="web:9")
+            people = await bot.reader.read_people()
+            assert {each.user: each.name for each in people.people} == {
+                "discord:2": "Ada L.",
+                "web:9": "web:9",
+            }
+            origin = NAMED.model_copy(update={"user_name": "Bo"}).model_dump_json()
+            asked = there.installation.new("turbo", "cat", owner="discord:3", reply_to=origin)
+            job = await bot.queue.submitter.submit(asked, limits=NO_LIMITS)
+            while not (await bot.reader.read_now()).hosts[1].running:  # noqa: ASYNC110 - virtual
+                await asyncio.sleep(0.5)
+            (running,) = (await bot.reader.read_now()).hosts[1].running
+            assert (running.user, running.name) == ("discord:3", "Bo")
+            await ended(bot.queue, job)
+            await bot.queue.erasure.forget("discord:2")
+            await asyncio.sleep(61.0)
+            people = await bot.reader.read_people()
+            assert "Ada L." not in {each.name for each in people.people}
 
     run(scenario())

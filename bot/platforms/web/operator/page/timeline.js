@@ -3,10 +3,11 @@
 import { make } from "/static/dom.js";
 import { Explorer, axis, table } from "./explore.js";
 import { draw, hueOf, swatch, write } from "./nodes.js";
-import { between, moment, number, share } from "./units.js";
+import { between, duration, moment, number, share } from "./units.js";
 import { tell } from "./words.js";
 
 const HEIGHT = 44;
+const WHOLE = 0.95; // of a span: what is recorded of now ends with the last minute
 export const KINDS = ["run", "load", "idle", "quiet", "yielding", "paused", "asleep", "down"];
 // What they take of the row, from its foot: what happens can be told apart without colours.
 const TALL = { run: 44, load: 26, idle: 5, quiet: 9, yielding: 18, paused: 14, asleep: 9, down: 12 };
@@ -29,6 +30,8 @@ export class HostTime {
     const { hours } = host;
     write(this.busy, tell("busy", { share: share(host.busy) }));
     const facts = [tell("hostFacts", { loads: number(host.loads), evictions: number(host.evictions) })];
+    // Two minutes of work after a start are not a busy hour.
+    if (host.recorded_s < WHOLE * (hours.ends - hours.begins)) facts.unshift(tell("recorded", { time: duration(host.recorded_s) }));
     if (host.failed_loads) facts.push(tell("failedLoads", { count: number(host.failed_loads) }));
     write(this.facts, facts.join(" · "));
     this.axis.replaceChildren(axis(hours.begins, hours.ends, (at) => moment(at, hours.span)));

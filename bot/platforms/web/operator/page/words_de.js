@@ -86,6 +86,7 @@ export const GERMAN = {
   offline: "weg",
   unrecorded: "nicht aufgezeichnet",
   busy: "{share} ausgelastet",
+  recorded: "{time} aufgezeichnet",
   hostFacts: "{loads}× geladen, {evictions}× verdrängt",
   failedLoads: "{count}× Laden gescheitert",
   models: "Wartezeiten und Durchsatz",

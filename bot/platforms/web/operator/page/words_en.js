@@ -86,6 +86,7 @@ export const ENGLISH = {
   offline: "down",
   unrecorded: "not recorded",
   busy: "{share} busy",
+  recorded: "{time} recorded",
   hostFacts: "loads: {loads}, evictions: {evictions}",
   failedLoads: "failed loads: {count}",
   models: "Waits and throughput",

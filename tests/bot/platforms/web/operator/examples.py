@@ -342,6 +342,7 @@ def _host(
         segments=() if span is HourSpan.WEEK else tuple(_segments(shares, step_s, chance)),
         shares=tuple(shares),
         busy=sum(each.run for each in shares) / len(shares),
+        recorded_s=len(shares) * step_s,
         loads=61,
         failed_loads=2 if name == "gpu-2" else 0,
         evictions=40,

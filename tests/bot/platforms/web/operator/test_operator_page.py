@@ -290,6 +290,20 @@ async def test_ten_models_have_ten_colours(room: Room) -> None:
     await page.wait(f"{colours} === 10")  # a busy browser paints later than it lays out
 
 
+async def test_a_share_of_a_few_minutes_says_so(room: Room) -> None:
+    """Two minutes of work after a start would be read as a busy day."""
+    page, records = room.page, room.records
+    hours = records.spans[HourSpan.DAY]
+    first, second, *rest = hours.hosts
+    short = replace(first, busy=0.86, recorded_s=120.0)
+    whole = replace(second, recorded_s=23.9 * 3600.0)
+    records.spans[HourSpan.DAY] = replace(hours, hosts=(short, whole, *rest))
+    await page.click("#spans input[value=day] + span")
+    await page.wait_text("86%", ".host-time")
+    await page.wait_text("2\u00a0min recorded", ".host-time")
+    assert "recorded" not in await page.text(".host-time:nth-child(2) .facts")
+
+
 async def test_a_history_that_cannot_be_read_is_said(room: Room) -> None:
     """An empty or an old chart would be taken for a quiet bot."""
     page = room.page
