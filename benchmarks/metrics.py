@@ -27,6 +27,7 @@ from bot.metrics.delivery_counts import DeliveryCounts
 from bot.metrics.instruments import Instruments
 from bot.metrics.job_counts import JobCounts
 from bot.metrics.load_counts import LoadCounts
+from bot.runtime import process
 from bot.runtime.app import App, BotParts
 from bot.runtime.metering import Meters
 from bot.runtime.setup import BotSetup
@@ -237,6 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--scrapes", type=int, default=SCRAPES)
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING)
+    process.settle()
     figures = asyncio.run(measured(options))
     if options.json:
         print(json.dumps(figures))

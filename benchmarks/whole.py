@@ -3,7 +3,7 @@
 `python -m benchmarks.whole --json` lets 1, 50 and 200 callers ask, each again as soon as the result
 before is shown, while 0, 1,000 and 10,000 others wait in a line that does not move. Everything
 between is real, the database on a disk included; the chat has no limits and the server answers at
-once. Each pair runs in a process of its own. Times are milliseconds: `ack_ms` until a call is
+once. Each pair runs in a process of its own, prepared like that of `usher run`. Times are milliseconds: `ack_ms` until a call is
 accepted, `first_ms` until its person sees anything. `--kind ask` asks for texts instead of pictures.
 `--profile` shows for 50 callers what each part of the bot takes of a job, beside a bare loop that
 only writes as many changes and shows as many messages.
@@ -28,6 +28,7 @@ from benchmarks.whole_limit import Cost, limit_ms
 from benchmarks.whole_profile import Profile, table
 from benchmarks.whole_world import Asked, Chat, Instant
 from bot.config.load import parse
+from bot.runtime import process
 from bot.runtime.app import App
 from bot.runtime.setup import BotSetup
 
@@ -187,6 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--alone", action="store_true", help="measure one pair in this process")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING)
+    process.settle()
     if options.alone:
         print(json.dumps(asdict(asyncio.run(_run(options)))))
         return

@@ -79,3 +79,22 @@ def test_as_many_files_as_the_system_allows_may_be_open(
     with caplog.at_level(logging.WARNING):
         process.allow_open_files()
     assert "only 64 files" in caplog.text
+
+
+COLLECTING = """
+import gc
+from bot.runtime import process
+process.settle()
+looks = [0, 0, 0]
+gc.callbacks.append(lambda phase, info: looks.__setitem__(info["generation"], 1))
+waiting = [[{}] for _ in range(500_000)]
+print(*looks, gc.get_freeze_count() > 10_000)
+"""
+
+
+def test_a_line_that_grows_stops_no_one_to_look_for_garbage() -> None:
+    """The bot stood still for half a second, again and again, the longer the line the longer."""
+    done = subprocess.run(
+        [sys.executable, "-c", COLLECTING], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == ["1", "1", "0", "True"]
