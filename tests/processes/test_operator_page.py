@@ -1,5 +1,6 @@
 """The operator's page where one process serves it and another one holds the queue."""
 
+import asyncio
 import re
 import signal
 from collections.abc import Callable
@@ -9,6 +10,11 @@ from typing import Any
 import aiohttp
 import pytest
 
+from bot.cli.top import TopReader
+from bot.cli.top_picture import TopState
+from bot.config.load import sign_at
+from bot.runtime import control
+from bot.runtime.control import NotRunning
 from tests.bot.platforms.web.operator.operator_client import operator_tab_at
 from tests.fakes.postgres_server import PostgresServer
 from tests.processes.cluster import Usher, processes
@@ -53,7 +59,11 @@ async def test_a_page_beside_the_queue_shows_steers_and_remembers_it(
             await page.until("now", waiting(3))
             await page.answer("resume", model="llama")
             await three.all_done(jobs[1:])
+            for usher in (holder, front):
+                await until(lambda: _shown_by(usher, done=3))  # noqa: B023
             await holder.end(signal.SIGKILL)
+            during = await _top(front)
+            assert during is None or during.now.hosts  # a sentence, or the last picture
             other = await three.holder()
             await page.until("now", lambda now: other.is_named(now["cluster"]["queue"]))
             await page.answer("preload", model="llama")
@@ -71,3 +81,21 @@ async def test_a_page_beside_the_queue_shows_steers_and_remembers_it(
                 return [(each["done"], each["cancelled"]) for each in models] == [(5, 1)]
 
             await until(all_recorded)
+            for usher in (other, front):
+                await until(lambda: _shown_by(usher, done=5))  # noqa: B023
+
+
+async def _top(usher: Usher) -> TopState | None:
+    """Return what `usher top` reads of a process, None where that knows nothing."""
+    reader = TopReader(lambda call: control.ask(sign_at(usher.config), call))
+    try:
+        return await asyncio.to_thread(reader.read)
+    except NotRunning:
+        return None
+
+
+async def _shown_by(usher: Usher, *, done: int) -> bool:
+    seen = await _top(usher)
+    if seen is None or seen.hours is None:
+        return False
+    return sum(each.done for each in seen.hours.models) == done
