@@ -13,6 +13,7 @@ from bot.config.sections import ClusterConfig
 TESTS = Path(__file__).parent
 FILES = sorted(TESTS.rglob("*.py"))
 GENEROUS_S = 60.0
+TEST_S = 300.0  # as pyproject.toml has it
 VIRTUAL = {
     "tests.simulation.loop",
     "tests.simulation.installation",
@@ -103,6 +104,8 @@ def named(call: ast.Call) -> str:
 def short(call: ast.Call) -> str | None:
     """Return what a call waits too briefly for, None where it does not."""
     name = named(call)
+    if name == "pytest.mark.timeout" and (seconds(call.args[0]) or TEST_S) < TEST_S:
+        return f"{ast.unparse(call)}: a test may take {TEST_S:g} s"
     given = {keyword.arg: keyword.value for keyword in call.keywords}
     if name == "asyncio.timeout" and call.args:
         given["timeout_s"] = call.args[0]
@@ -214,6 +217,7 @@ def test_a_short_lease_is_seen(line: str, tmp_path: Path) -> None:
         ("fake.wait_for(done, timeout_s=3)", short),
         ('monkeypatch.setattr(discord, "REQUEST_TIMEOUT_S", 0.05)', patched),
         ('patch("backends.comfyui.attempts.GRACE_S", 0.2)', patched),
+        ("pytest.mark.timeout(120)", short),
         ("Timeouts(first_s=0.05)", patched),
         ("FileSender(piece_s=0.5)", patched),
         ("asyncio.sleep(0.2)", sleeps),

@@ -6,14 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import pytest
 from PIL import Image
 
 from tests.backends.test_images import mask, photo
 from tests.fakes.painters import painting, plain
 from tests.processes.bot_process import BotProcess
-
-pytestmark = pytest.mark.timeout(120)  # a start of the bot, on a busy machine
 
 
 def configuration(port: int, url: str, database: Path) -> str:

@@ -29,6 +29,7 @@ from bot.platforms.discord.render import filled_in, pressed
 from bot.platforms.discord.shards import Shards
 from bot.platforms.discord.starts import Starts
 
+GOODBYE_S = 2.0  # a stop would keep the next process from the post for longer
 LONGEST_SLEEP_S = 30.0  # discord.py accepts no less; `refuse_to_wait` is the stricter guard
 
 _log = logging.getLogger(__name__)
@@ -128,6 +129,16 @@ class Client(discord.AutoShardedClient):
             return
         if self._notes is not None:
             await self._notes.note(name, wanted)
+
+    async def close(self) -> None:
+        """Say goodbye on every connection and close it; a mute one is given up after a moment.
+
+        discord.py waits half a minute for its answer, unless it happens to be reading from it.
+        """
+        closing = asyncio.ensure_future(super().close())
+        if not (await asyncio.wait({closing}, timeout=GOODBYE_S))[0]:
+            await self.http.close()  # the connections, on which it waits
+        await closing
 
     async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:
         """Wait until a session may begin; Discord takes so many in five seconds.
