@@ -2,6 +2,7 @@
 
 The forecast says when it would be done if it were let go now. What it cannot know is that a model comes
 in between that holds the card: as long as a gate lets one is added, and the work of one batch once more.
+Nor does it know that a machine goes to sleep until then: waking is added wherever it can be woken.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,6 +12,7 @@ from queueing.core.quiet_hours import Quiet
 from queueing.core.world import HostView, Rules
 from queueing.planning.gates import CLOSED_AFTER_LOADS, CROWD_SHARE, LOADS_IN_LIMIT
 from queueing.planning.rests import LEAD_S, opens_for
+from queueing.planning.sites import Site
 
 SLACK_S = 60.0
 MOST_TURNS = 2  # of rivals: one that has a host reserved, and one that comes before
@@ -22,6 +24,19 @@ class Rival(NamedTuple):
     load_s: float
     service_s: float
     waits: bool
+
+
+class Way(NamedTuple):
+    """How a job can begin on a server: the quiet hours of all cards it takes, and what it waits for.
+
+    `kept_s` is how long others may keep those cards: rivals, and a job of its own model that begins just
+    before it is let go. `wake_s` is how long their machine takes to wake.
+    """
+
+    quiet: tuple[Quiet, ...]
+    load_s: float
+    kept_s: float
+    wake_s: float
 
 
 def kept_s(load_s: float, rivals: Sequence[Rival], rules: Rules) -> float:
@@ -37,26 +52,38 @@ def kept_s(load_s: float, rivals: Sequence[Rival], rules: Rules) -> float:
 
 
 def open_until(due_at: float, quiet: Iterable[Quiet], needed_s: float) -> float:
-    """Return by when a job must be done on a host: before quiet hours after which there is no time."""
+    """Return by when a job must be done on hosts: before quiet hours after which there is no time."""
     for span in sorted(quiet, key=lambda each: each.begins_at, reverse=True):
         if span.begins_at - LEAD_S < due_at and due_at - span.ends_at < needed_s:
             due_at = min(due_at, span.begins_at - LEAD_S)
     return due_at
 
 
-def surely_done_at(done_at: float, now: float, hosts: Iterable[HostView]) -> float:
+def surely_done_at(done_at: float, now: float, sites: Iterable[Site]) -> float:
     """Return by when a job is done that takes turns with other models, as far as can be promised.
 
     Their turns may last as long again as the forecast shows, and quiet hours come in between.
     """
     at = done_at + max(0.0, done_at - now)
-    opened = (opens_for(host, at, 0.0) for host in hosts)
+    opened = (_open_at(site.hosts, at) for site in sites)
     return min((opens_at for opens_at in opened if opens_at is not None), default=at)
 
 
-def spare_s(done_at: float, by_at: float, *, work_s: float, kept_s: float) -> float:
+def _open_at(hosts: Iterable[HostView], at: float) -> float | None:
+    """Return from when on all of these hosts are open, None while another program has one."""
+    for host in hosts:
+        opens_at = opens_for(host, at, 0.0)
+        if opens_at is None:
+            return None
+        at = opens_at
+    return at
+
+
+def spare_s(done_at: float, due_at: float, way: Way, *, service_s: float, work_s: float) -> float:
     """Return how much longer a job may wait that would be done at `done_at`, with others of its batch.
 
     Those take `work_s`, and twice that beside people who come meanwhile.
     """
-    return by_at - done_at - work_s - kept_s - SLACK_S
+    needed_s = way.wake_s + way.load_s + service_s + 2 * work_s + way.kept_s
+    by_at = open_until(due_at, way.quiet, needed_s)
+    return by_at - done_at - work_s - way.kept_s - way.wake_s - SLACK_S

@@ -3,6 +3,7 @@
 from queueing.core.world import ModelView, Residency, World
 from queueing.planning.lying_on import hosts_of
 from queueing.planning.rests import rests
+from queueing.planning.sites import fitting
 
 
 def to_wake(world: World) -> tuple[str, ...]:
@@ -36,9 +37,9 @@ def is_busy(world: World, host: str) -> bool:
 
 def _for(world: World, model: ModelView) -> str | None:
     asleep: list[tuple[bool, str]] = []
-    for name in model.backends:
+    for name, cards in fitting(world, model):
         backend = world.backends[name]
-        host, cards = world.hosts[backend.host], [world.hosts[name] for name in hosts_of(backend)]
+        host = world.hosts[backend.host]
         if backend.paused or any(card.paused for card in cards):
             continue
         resting = any(rests(card, world.now) for card in cards)

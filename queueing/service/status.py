@@ -18,6 +18,7 @@ from queueing.engine.running_jobs import Slot
 from queueing.engine.scheduler import Router
 from queueing.planning.in_time import surely_done_at
 from queueing.planning.lanes import Lane, competing, place
+from queueing.planning.sites import sites
 from queueing.service.calm_eta import Calm, Counts, Expectation
 from queueing.service.eta import Eta
 from queueing.service.promises import Promises
@@ -188,11 +189,11 @@ class Reports:
 
     def _is_late(self, job: Job, done_at: float, reason: Reason | None) -> bool:
         """Whether it cannot be promised that a job is done by the moment it is wanted for."""
-        if reason is not None and reason.why in _TAKES_TURNS:
-            fleet, spec = self._fleet, self._fleet.catalog.models[job.model]
-            names = {h for b in fleet.serving(spec) for h in fleet.catalog.parts_of(spec, b)}
-            hosts = [fleet.rests.view(name) for name in sorted(names)]
-            done_at = surely_done_at(done_at, self._clock.now(), hosts)
+        world = self._router.world
+        if reason is not None and reason.why in _TAKES_TURNS and world is not None:
+            model = world.models.get(job.model)
+            known = () if model is None else sites(world, model)
+            done_at = surely_done_at(done_at, self._clock.now(), known)
         return job.due_at is not None and done_at > job.due_at
 
     def _promised(self, job: Job, expected: Expectation | None) -> Expectation | None:

@@ -1,13 +1,14 @@
 """Jobs asked for by a moment (`--by`) are done by then, whatever else wants their card."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from queueing.core.catalog import HostSpec, ModelSpec, Timeouts
+from queueing.core.catalog import BackendSpec, HostSpec, ModelSpec, SleepSpec, Timeouts, WakeSpec
 from queueing.core.errors import Unavailable
 from queueing.core.jobs import LATER, Job, JobState
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
@@ -15,10 +16,11 @@ from queueing.core.requests import Work
 from queueing.core.world import Blocked, Rules
 from queueing.service import urgency
 from queueing.service.jobqueue import JobQueue
-from tests.fakes.backend import Fate, prompt_of
+from tests.fakes.backend import Card, Fate, prompt_of
 from tests.fakes.clock import START
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model
 from tests.simulation.loop import run
+from tests.simulation.machines import FakeMachines
 
 MINUTE = 60.0
 HOUR = 60 * MINUTE
@@ -269,14 +271,67 @@ def drawn(chance: Random) -> tuple[Installation, dict[str, int]]:
     return there, {model.name: chance.randint(0, 3) for model in models}
 
 
+def far(chance: Random) -> HostSpec:
+    """Return a machine of its own, which perhaps sleeps when no one needs it."""
+    sleeps = chance.random() < 0.6
+    takes_s = chance.uniform(60, 200)
+    return replace(
+        host("far", "far", vram_mb=16000),
+        wake=WakeSpec(mac="001a2b3c4d5e", takes_s=takes_s) if sleeps else None,
+        sleep=SleepSpec(after_s=120.0, command=("suspend",)) if sleeps else None,
+    )
+
+
+def several_kinds(chance: Random) -> tuple[Installation, dict[str, int], list[str]]:
+    """Return two cards in one machine, another machine, crowds, and the servers that are away."""
+    both, left, right = (BackendSpec(name=name, kind="fake") for name in ("both", "left", "right"))
+    card = HostSpec(name="box/0", machine="box", vram_mb=16000, margin=1.0, backends=(both, left))
+    away = chance.sample(["left", "right", "far"], chance.randint(0, 2))
+    hosts = (card, replace(card, name="box/1", backends=(both, right)), far(chance))
+    models = [
+        image_model(
+            f"m{number}",
+            *dict.fromkeys([chance.choice([each for each in served if each not in away]), *served]),
+            vram_mb=chance.choice([9000, 14000]) * (2 if served == ["both"] else 1),
+            load_s=chance.uniform(1, 60),
+            service_s=chance.uniform(5, 100),
+        )
+        for number in range(chance.randint(2, 5))
+        for served in [chance.choice([["both"], chance.sample(["left", "right", "far"], 3)])]
+    ]
+    there = installation(*models, hosts=hosts)
+    room = Card(total_mb=96000, budget_mb=96000)
+    for name in ("both", "left", "right"):
+        there.servers[name].card = room
+    there.machines = FakeMachines(there.servers, takes_s=chance.uniform(20, 100))
+    return there, {model.name: chance.choice([0, 0, 2, 3]) for model in models}, away
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_not_said_to_be_late_is_in_time(seed: int) -> None:
     """A person relies on the sentence they read when they asked."""
     print(f"seed {seed}")
     chance = Random(seed)
-    there, waiting = drawn(chance)
+    promised(*drawn(chance), chance)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_servers_over_cards_and_those_away_or_asleep_make_nothing_late(seed: int) -> None:
+    """A job would wait for the card that is free, of two it needs, or for a server that is not there."""
+    print(f"seed {seed}")
+    chance = Random(seed)
+    there, waiting, away = several_kinds(chance)
+    promised(there, waiting, chance, away)
+
+
+def promised(
+    there: Installation, waiting: dict[str, int], chance: Random, away: Sequence[str] = ()
+) -> None:
+    """Ask for jobs by a moment beside crowds; those that are not said to be late must not be."""
 
     async def scenario() -> None:
+        for name in away:
+            there.servers[name].die(restart_s=-1)
         async with there.queue() as queue:
             crowds = await beside(there, queue, waiting)
             warned: list[tuple[Job, bool]] = []

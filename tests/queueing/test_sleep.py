@@ -2,16 +2,14 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
 import pytest
 
-from queueing.core.catalog import HostSpec, SleepSpec, Timeouts, WakeSpec
-from queueing.core.errors import Unavailable
+from queueing.core.catalog import SleepSpec, Timeouts, WakeSpec
 from queueing.core.jobs import Job, JobState
-from queueing.core.ports import Machines
 from queueing.core.reasons import sentence
 from queueing.core.standings import Standing
 from queueing.core.world import Blocked
@@ -19,40 +17,10 @@ from queueing.service.jobqueue import JobQueue
 from queueing.store import JobStore, open_database
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
 from tests.simulation.loop import run
+from tests.simulation.machines import TAKES_S, FakeMachines
 
 WAKE = WakeSpec(mac="001a2b3c4d5e", takes_s=60.0)
 SLEEP = SleepSpec(after_s=1200.0, command=("suspend",))
-TAKES_S = 40.0
-
-
-@dataclass
-class FakeMachines(Machines):
-    """Machines whose servers go with them; `takes_s` until a call has an effect, None for never."""
-
-    installation: Installation
-    takes_s: float | None = TAKES_S
-    deaf: int = 0  # calls that get lost
-    refuses: bool = False
-    sinks_s: float = 5.0
-    calls: list[float] = field(default_factory=list)
-    asleep: list[float] = field(default_factory=list)
-
-    async def wake(self, host: HostSpec) -> None:
-        loop = asyncio.get_running_loop()
-        self.calls.append(loop.time())
-        if self.takes_s is not None and len(self.calls) > self.deaf:
-            loop.call_later(self.takes_s, self._set, host, True)
-
-    async def sleep(self, host: HostSpec) -> None:
-        if self.refuses:
-            raise Unavailable("suspend ended with status 1")
-        loop = asyncio.get_running_loop()
-        self.asleep.append(loop.time())
-        loop.call_later(self.sinks_s, self._set, host, False)
-
-    def _set(self, host: HostSpec, up: bool) -> None:  # a callback
-        for backend in host.backends:
-            self.installation.servers[backend.name].up = up
 
 
 def machine(*, asleep: bool = True, sleeps: bool = False) -> tuple[Installation, FakeMachines]:
@@ -61,7 +29,7 @@ def machine(*, asleep: bool = True, sleeps: bool = False) -> tuple[Installation,
     flux = image_model("flux", "far", load_s=10.0, timeouts=endless)
     installation = Installation.of([flux], [far])
     installation.servers["far"].up = not asleep
-    return installation, FakeMachines(installation)
+    return installation, FakeMachines(installation.servers)
 
 
 async def queue_of(installation: Installation, machines: FakeMachines) -> JobQueue:

@@ -11,7 +11,7 @@ from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent, NewJob
-from queueing.core.ports import CardWatch, Clock, MemoryProbe
+from queueing.core.ports import CardWatch, Clock, Machines, MemoryProbe
 from queueing.core.requests import Capability, TextToImage
 from queueing.core.storage import Admission
 from queueing.core.world import Rules
@@ -52,6 +52,7 @@ class Installation:
     rules: Rules | None = None
     memory: MemoryProbe | None = None
     cards_watch: CardWatch | None = None
+    machines: Machines | None = None
     clock: Clock = field(default_factory=VirtualClock)
     grace_s: float = 8.0
     deep_line: int = 50
@@ -116,6 +117,7 @@ class Installation:
             rules=self.rules,
             memory=self.memory,
             cards=self.cards_watch,
+            machines=self.machines,
             runner="test",
             grace_s=self.grace_s,
             deep_line=lambda: self.deep_line,
