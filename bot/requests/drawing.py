@@ -6,6 +6,7 @@ A picture, a film or music; pure but for seeds.
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from bot.requests.refusals import Declined, NoText, OptionNotTaken, TextTooLong, UnknownStyle
@@ -151,10 +152,15 @@ def edits(drawing: Drawing, catalog: Catalog, named: str | None) -> bool:
 
 def needs_of(drawing: Drawing, *, edit: bool) -> Capability:
     """Return what a model must be able to do for a drawing."""
-    request = drawing.makes(prompt="")
+    return _needs(drawing.makes, edit, bool(drawing.files))
+
+
+@lru_cache(maxsize=32)  # more than there are kinds of requests, with and without both
+def _needs(makes: type[Made], edit: bool, has_files: bool) -> Capability:
+    request = makes(prompt="")
     if isinstance(request, TextToImage):
         request = request.model_copy(update={"edit": edit})
-    return needed(request, has_files=bool(drawing.files))
+    return needed(request, has_files=has_files)
 
 
 def drawn(
@@ -173,13 +179,12 @@ def drawn(
     usual = {"seed": new_seed(), **_sides(usual_size), **style.options, **_sides(style.size)}
     honoured = {n: v for n, v in usual.items() if takes is None or n in takes or n == "seed"}
     request = drawing.makes(prompt=style.apply(drawing.prompt), source=drawing.source)
-    request = changed(changed(request, honoured), drawing.options.given)
+    wanted: dict[str, object] = {**honoured, **drawing.options.given}
     if edit:
-        request = request.model_copy(update={"edit": True, "mask": drawing.mask})
+        wanted |= {"edit": True, "mask": drawing.mask}
     if takes is None or "negative" in takes:
-        negative = style.without(drawing.options.negative)
-        request = request.model_copy(update={"negative": negative})
-    return request
+        wanted["negative"] = style.without(drawing.options.negative)
+    return changed(request, wanted)
 
 
 def _sides(named: str | None) -> dict[str, int | float | str]:

@@ -17,7 +17,8 @@ class SystemClock:
 
     def now(self) -> float:
         """Return UNIX seconds."""
-        steady = time.monotonic()
-        passed_s, self._steady = steady - self._steady, steady
-        self._now = max(time.time(), self._now + passed_s * _CATCHING_UP)
-        return self._now
+        real, steady = time.time(), time.monotonic()
+        least = self._now + (steady - self._steady) * _CATCHING_UP
+        self._steady = steady
+        self._now = now = max(least, real)  # a job asks for it forty times
+        return now

@@ -6,7 +6,6 @@ It never decides what runs where; the router decides, or recovery after a restar
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, KeysView
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -218,8 +217,9 @@ class Processor:
                 await self._run(begun.job, start.backend, lambda report: heard.by(report, sent))
         finally:
             recorded.cancel()
-            sent.cancel()
-            await asyncio.wait([sent])
+            if not sent.done():
+                sent.cancel()
+                await asyncio.wait([sent])
             if not sent.cancelled():
                 sent.exception()  # reported already, or of no further use
 
@@ -273,11 +273,14 @@ class Processor:
 
     async def _give_way(self) -> None:
         """Let the next start in the free slot go first: its server idles until that is sent."""
-        written = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        written = loop.create_future()
         self._ended_now.append(written)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(GIVE_WAY_S):
-                await written
+        enough = loop.call_later(GIVE_WAY_S, _resolve, written)
+        try:
+            await written
+        finally:
+            enough.cancel()
 
     def _progressed(self, job: Job, pace: ProgressEta, progress: Progress) -> None:
         ends_at = pace.heard(progress, self._clock.now())

@@ -20,6 +20,9 @@ class ChatSettings:
     spoiler: bool = False
 
 
+_NONE = ChatSettings()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatSettingsTable:
     """Finds a chat's settings: those of the nearest place that has any.
@@ -34,8 +37,10 @@ class ChatSettingsTable:
 
     def of(self, platform: str, places: Iterable[str]) -> ChatSettings:
         """Return the settings that hold at the first of these places; see `places_of`."""
+        if not self.by_key:
+            return _NONE
         keys = (*(f"{platform}:{place}" for place in places), platform, "*")
-        return next((self.by_key[key] for key in keys if key in self.by_key), ChatSettings())
+        return next((self.by_key[key] for key in keys if key in self.by_key), _NONE)
 
 
 def places_of(chat: str, within: Sequence[str]) -> tuple[str, ...]:

@@ -47,7 +47,15 @@ class Origin(Record):
     cut: tuple[str, ...] = ()  # the documents of which only the beginning was asked about
 
     @classmethod
-    def of(cls, call: Invocation, language: str, near: NearModel | None = None) -> "Origin":
+    def of(
+        cls,
+        call: Invocation,
+        language: str,
+        near: NearModel | None = None,
+        *,
+        aloud: bool = False,
+        cut: tuple[str, ...] = (),
+    ) -> "Origin":
         """Return the origin of a call's request."""
         return cls(
             platform=call.platform,
@@ -61,6 +69,8 @@ class Origin(Record):
             request=call.request.message if call.request else None,
             near=near,
             parts=tuple(file.part for file in call.files if file.part),
+            aloud=aloud,
+            cut=cut,
         )
 
     @property

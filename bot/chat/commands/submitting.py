@@ -38,9 +38,8 @@ async def asking(
     invocation = call.invocation
     settings = context.chat_settings.of(invocation.platform, invocation.places)
     near = await _near_model(context, call, needs)
-    origin = Origin.of(invocation, call.language, near)
     aloud = bool(call.person.aloud) and any(file.kind in SPOKEN for file in invocation.files)
-    origin = origin.model_copy(update={"aloud": aloud, "cut": tuple(cut)})
+    origin = Origin.of(invocation, call.language, near, aloud=aloud, cut=tuple(cut))
     return Asking(
         person=call.person,
         rights=frozenset(invocation.rights),

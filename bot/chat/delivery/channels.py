@@ -4,8 +4,7 @@ It decides which message of a chat is served next, and when; nothing here sends.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from bot.chat.api.base import ChatPlatform
@@ -154,32 +153,19 @@ class Channels:
         }
         self._most = max(_MOST, 2 * len(self._channels))
 
-    @asynccontextmanager
-    async def turn(
+    def turn(
         self, platform: str, chat: str, *, burst: bool = False, upload: bool = False
-    ) -> AsyncIterator[Taken]:
-        """Wait for the right to send one request to a chat, which is then sent in the block.
+    ) -> "Turn":
+        """Return the right to send one request to a chat, which is waited for and used as a block.
 
         Turns are taken in the order they were requested, by answers and updates alike. An unused
         turn costs no budget. With `burst` it follows others at once, as far as the chat allows; the
         next turn does not wait for an `upload`. Turns do not nest.
         """
         channel, whole = self.at(platform, chat), self._wholes[platform]
-        waited = channel.line.locked()
-        async with channel.line:
-            began_at, held = await self._begin(channel, whole, burst=burst, upload=upload)
-        taken = Taken(waited=waited or held)
-        try:
-            yield taken
-        finally:
-            now, upload_from = self.now(), began_at if upload else None
-            channel.rate_limit.end(now, upload_from=upload_from, sent=taken.used)
-            whole.budget.end(now, upload_from=upload_from, sent=taken.used)
-            channel.answered.set()
-            whole.answered.set()
-            channel.wake.set()
+        return Turn(self, channel, whole, burst=burst, upload=upload)
 
-    async def _begin(
+    async def begin(
         self, channel: Channel, whole: Whole, *, burst: bool, upload: bool
     ) -> tuple[float, bool]:
         """Reserve a request's place in both budgets at the moment it is sent.
@@ -191,14 +177,17 @@ class Channels:
             return channel.rate_limit.earliest(now, urgent=True, burst=burst)
 
         waited = False
+        now = self.now()
+        if not whole.line.locked() and max(earliest(now), whole.budget.earliest(now)) <= now:
+            _count(channel, whole, now, upload=upload)
+            return now, waited
         while True:
             waited |= await self._until(earliest, channel.answered) or whole.line.locked()
             async with whole.line:
                 waited |= await self._until(whole.budget.earliest, whole.answered)
                 now = self.now()
                 if earliest(now) <= now:  # no penalty came meanwhile
-                    channel.rate_limit.begin(now, upload=upload)
-                    whole.budget.begin(now, upload=upload)
+                    _count(channel, whole, now, upload=upload)
                     return now, waited
 
     async def _until(self, earliest: Callable[[float], float], answered: asyncio.Event) -> bool:
@@ -209,6 +198,45 @@ class Channels:
             await wait(answered, at - now)
             waited = True
         return waited
+
+
+def _count(channel: Channel, whole: Whole, now: float, *, upload: bool) -> None:
+    channel.rate_limit.begin(now, upload=upload)
+    whole.budget.begin(now, upload=upload)
+
+
+class Turn:
+    """The block in which one request is sent; get one from `Channels.turn`."""
+
+    def __init__(
+        self, channels: Channels, channel: Channel, whole: Whole, *, burst: bool, upload: bool
+    ) -> None:
+        self._channels = channels
+        self._channel = channel
+        self._whole = whole
+        self._burst = burst
+        self._upload = upload
+
+    async def __aenter__(self) -> Taken:
+        """Wait for it."""
+        channel = self._channel
+        waited = channel.line.locked()
+        async with channel.line:
+            self._began_at, held = await self._channels.begin(
+                channel, self._whole, burst=self._burst, upload=self._upload
+            )
+        self._taken = Taken(waited=waited or held)
+        return self._taken
+
+    async def __aexit__(self, *_: object) -> None:
+        """Count the request, and let the next one go."""
+        now, upload_from = self._channels.now(), self._began_at if self._upload else None
+        used = self._taken.used
+        for budget in (self._channel.rate_limit, self._whole.budget):
+            budget.end(now, upload_from=upload_from, sent=used)
+        self._channel.answered.set()
+        self._whole.answered.set()
+        self._channel.wake.set()
 
 
 async def wait(event: asyncio.Event, timeout_s: float) -> None:

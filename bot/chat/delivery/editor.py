@@ -98,8 +98,8 @@ class Editor:
             language = message.origin.language
             hint = status.near_model(message.origin.near, language)
             told = spoken.cut(message.origin.cut, language)
-            body = (*content.body, *hint, *(("\n", *told) if told else ()))
-            content = replace(content, body=join(body))
+            body = join((*content.body, *hint, *(("\n", *told) if told else ())))
+            content = content if body == content.body else replace(content, body=body)
         return self._renderer.hidden(message.job, message.origin, last_page(content, limits))
 
     async def refresh(self, message: StatusMessage) -> bool:
@@ -155,7 +155,8 @@ class Editor:
         message.stand(standing)
         content = self.draw(message, standing)
         if message.ref is None and message.sent_at is None:
-            content = replace(content, body=join((*self._busy(message, standing), *content.body)))
+            busy = self._busy(message, standing)
+            content = replace(content, body=join((*busy, *content.body))) if busy else content
         return content
 
     async def _find_step(self, message: StatusMessage) -> None:
@@ -340,7 +341,7 @@ class Editor:
 def _beginning(message: StatusMessage, content: Content) -> Content:
     """Return what a message begins with; a result then follows as an edit, which may be repeated."""
     first = _announced(content) if message.job.state is JobState.COMPLETED else content
-    return replace(first, files=())
+    return replace(first, files=()) if first.files else first
 
 
 def _announced(content: Content) -> Content:

@@ -6,6 +6,7 @@ through.
 """
 
 import math
+from bisect import bisect_left
 from collections import deque
 
 from bot.chat.api.base import ChatLimits
@@ -71,8 +72,10 @@ class Sent:
         """
         if upload_from is None:
             self.under_way -= 1
-        elif upload_from in self.answered:
-            self.answered.remove(upload_from)
+        else:
+            begun = bisect_left(self.answered, upload_from)  # in order: the clock never goes back
+            if begun < len(self.answered) and self.answered[begun] == upload_from:
+                del self.answered[begun]
         if sent:
             self.answered.append(now)
 

@@ -92,7 +92,8 @@ class ResultRenderer:
         language = origin.language
         if fallback is Fallback.NOTE:
             return RenderedResult(content=Content(body=say(language, "result.refused", job=job.id)))
-        limits = replace(limits, upload=int(limits.upload * _SHARE.get(fallback, 1.0)))
+        if fallback in _SHARE:
+            limits = replace(limits, upload=int(limits.upload * _SHARE[fallback]))
         hint = status.near_model(origin.near, language)
         aloud = await _fitting(aloud, limits, language)
         notes = _in_lines(spoken.cut(origin.cut, language), aloud.note)
@@ -221,7 +222,7 @@ class ResultRenderer:
         if not content.files or not is_seen(job.request):
             return content
         settings = self._chat_settings.of(origin.platform, origin.places)
-        return replace(content, spoiler=settings.spoiler)
+        return replace(content, spoiler=True) if settings.spoiler else content
 
 
 async def measured(file: File) -> Measures:

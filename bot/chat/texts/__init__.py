@@ -5,9 +5,10 @@ shows them in its own way, and no value is ever read as a template.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from bot.chat.api.content import Bar, Body, Markdown, Moment, Part, Strong, Typed
 from bot.chat.texts import (
@@ -78,18 +79,26 @@ def say(language: str, key: str, **values: Value) -> Body:
     `{moment:at }` puts "at " before a moment shown as a time of day, not before a countdown. Raises
     `KeyError` for an unknown key or a missing value: both are bugs that tests find.
     """
-    template = CATALOGUES[language][key]
+    slots, last = _cut(CATALOGUES[language][key])
     parts: list[Part] = []
-    end = 0
-    for slot in _SLOT.finditer(template):
-        parts.append(template[end : slot.start()])
-        value = values[slot[1]]
-        if isinstance(value, Moment) and slot[2]:
-            value = replace(value, before=slot[2])
+    for words, name, before in slots:
+        parts.append(words)
+        value = values[name]
+        if isinstance(value, Moment) and before:
+            value = replace(value, before=before)
         parts.append(str(value) if isinstance(value, str | int | float) else value)
-        end = slot.end()
-    parts.append(template[end:])
+    parts.append(last)
     return join(parts)
+
+
+@lru_cache(maxsize=4096)  # more than there are texts
+def _cut(template: str) -> tuple[Sequence[tuple[str, str, str]], str]:
+    """Return each slot of a text with the words before it, and the words after the last one."""
+    slots, end = [], 0
+    for slot in _SLOT.finditer(template):
+        slots.append((template[end : slot.start()], slot[1], slot[2] or ""))
+        end = slot.end()
+    return slots, template[end:]
 
 
 def word(language: str, key: str, **values: str | float) -> str:
@@ -110,7 +119,9 @@ def join(parts: list[Part] | Body) -> Body:
 
 def plain(body: Body, *, local: bool = False) -> str:
     """Return a body as bare text; moments as clock times, UTC or `local` to this machine."""
-    return "".join(_bare(part, local=local) for part in body)
+    return "".join(
+        [part if isinstance(part, str) else _bare(part, local=local) for part in body]
+    )
 
 
 def dated(body: Body, now: float) -> Body:
@@ -152,7 +163,7 @@ def _bare(part: Part, *, local: bool) -> str:
             return bar_text(share)
         case Markdown(text) | Strong(text) | Typed(text):
             return text
-        case _:
+        case str():
             return part
 
 
