@@ -27,7 +27,8 @@ _HEADS_S = 2.0
 _WHOLE_S = 8.0
 _WHOLE_EACH_S = 0.004  # per message: long lines are read less often
 _NEAR = 2 * HEAD  # may have become one of the first since the last look
-_AT_ONCE = 100  # messages, which takes some ten milliseconds
+_AT_ONCE = 50  # messages looked at, which takes some five milliseconds
+_SCANNED = 1000  # messages asked whether they are to be looked at, which takes two
 
 
 class StaleMessages:
@@ -87,12 +88,18 @@ class StaleMessages:
             line = whole or message.current.model in turned
             return line or (heads and _near(message)) or message.expires <= now
 
-        found = [message for message in self._messages if _watched(message) and asked(message)]
+        found: list[StatusMessage] = []
+        everyone = list(self._messages)
+        for first in range(0, len(everyone), _SCANNED):
+            if first:
+                await asyncio.sleep(0)  # all else that is ready comes first
+            scanned = everyone[first : first + _SCANNED]
+            found += [message for message in scanned if _watched(message) and asked(message)]
         if len(found) > _AT_ONCE:
             found.sort(key=_near, reverse=True)
         for first in range(0, len(found), _AT_ONCE):
-            if first:
-                await asyncio.sleep(0)  # all else that is ready comes first
+            if first or len(everyone) > _SCANNED:
+                await asyncio.sleep(0)
             several = found[first : first + _AT_ONCE]
             await self._look([message for message in several if _watched(message)])
 

@@ -1,19 +1,31 @@
 """`Records`: what the bot remembers of messages, in the jobs' database, through the same writer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
 from bot.chat.api.base import MessageRef
 from bot.chat.records import sql
 from bot.chat.records.message_records import ReplyPrompt, SentMessage, Unreachable
 from bot.chat.records.stored_debts import StoredDebts
-from queueing.store import Connection, Database, MigrationSet
+from queueing.store import ChangeKind, Connection, Database, MigrationSet
 
 MIGRATIONS = MigrationSet(
     name="bot",
     directory=files("bot") / "migrations",
     postgres=files("bot") / "migrations" / "postgres",
 )
+
+
+_Message = tuple[int, str, str, str, float]
+"""The values of `PUT_MESSAGE`."""
+
+
+def _note(connection: Connection, messages: Sequence[_Message]) -> Sequence[None]:
+    connection.executemany(sql.PUT_MESSAGE, messages)
+    return [None] * len(messages)
+
+
+_NOTING: ChangeKind[_Message, None] = ChangeKind(run=_note)  # there is one for each job
 
 
 class StoredRecords:
@@ -25,11 +37,8 @@ class StoredRecords:
 
     async def note_message(self, job_id: int, ref: MessageRef, now: float) -> None:
         """Remember a job's status message, replacing an earlier one."""
-
-        def change(connection: Connection) -> None:
-            connection.execute(sql.PUT_MESSAGE, (job_id, ref.platform, ref.chat, ref.message, now))
-
-        await self._database.write(change)
+        row = (job_id, ref.platform, ref.chat, ref.message, now)
+        await self._database.submit(_NOTING, row)
 
     async def note_again(self, job_id: int, ref: MessageRef, now: float) -> None:
         """Remember a further message that shows a job, so that replies to it are understood.

@@ -119,9 +119,7 @@ def join(parts: list[Part] | Body) -> Body:
 
 def plain(body: Body, *, local: bool = False) -> str:
     """Return a body as bare text; moments as clock times, UTC or `local` to this machine."""
-    return "".join(
-        [part if isinstance(part, str) else _bare(part, local=local) for part in body]
-    )
+    return "".join([part if isinstance(part, str) else _bare(part, local=local) for part in body])
 
 
 def dated(body: Body, now: float) -> Body:

@@ -1,13 +1,21 @@
 """Reading jobs: by number, key or owner, and those that are to be delivered or were interrupted."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from queueing.core.jobs import Job
 from queueing.core.requests import File, Output
 from queueing.core.storage import GpuTime, QuarterUse
-from queueing.store.database import Connection, Database
+from queueing.store.database import ChangeKind, Connection, Database
 from queueing.store.jobs import queries
 from queueing.store.jobs.rows import files_from, job_from, jobs_of, output_from
+
+
+def _acknowledge(connection: Connection, job_ids: Sequence[int]) -> Sequence[None]:
+    connection.executemany(queries.ACKNOWLEDGE, [(job_id,) for job_id in job_ids])
+    return [None] * len(job_ids)
+
+
+_ACKNOWLEDGING: ChangeKind[int, None] = ChangeKind(run=_acknowledge)  # there is one for each job
 
 
 class StoredJobs:
@@ -137,9 +145,7 @@ class StoredJobs:
 
     async def acknowledge(self, job: Job) -> None:
         """Note that the person has seen the job's end. Idempotent."""
-        await self._database.write(
-            lambda connection: connection.execute(queries.ACKNOWLEDGE, (job.id,))
-        )
+        await self._database.submit(_ACKNOWLEDGING, job.id)
 
     async def _one(self, query: str, parameter: int | str) -> Job | None:
         def first(connection: Connection) -> Job | None:

@@ -3,9 +3,13 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pytest
 
 from bot.chat.api.content import Content
 from bot.chat.api.origin import Origin
+from bot.chat.delivery import stale_messages
 from bot.chat.delivery.stale_messages import StaleMessages
 from bot.chat.delivery.status_message import StatusMessage
 from queueing.core.jobs import Job, stand_in
@@ -13,7 +17,8 @@ from queueing.core.standings import Standing
 from tests.simulation.loop import run
 
 WAITING = 1000
-A_FEW = 100
+A_FEW = 50
+SEVERAL = 1000  # only asked whether they are to be looked at
 
 
 class Time:
@@ -85,6 +90,32 @@ def test_other_work_goes_on_while_a_long_line_is_looked_at() -> None:
     assert run(look(queue, messages)) == messages
     assert max(map(len, queue.asked)) <= A_FEW
     assert called == list(range(1, len(queue.asked) + 1))
+
+
+def test_other_work_goes_on_while_it_is_found_out_what_to_look_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every call would wait until ten thousand messages had been passed over, again and again."""
+    queue, messages = Queue(), line() * 5
+    is_watched, passed, turns = stale_messages._watched, list[StatusMessage](), list[int]()
+
+    def watched(message: StatusMessage) -> bool:
+        passed.append(message)
+        return is_watched(message)
+
+    def turn() -> None:
+        turns.append(len(passed))
+        if not queue.asked:
+            asyncio.get_running_loop().call_soon(turn)
+
+    async def looked() -> None:
+        asyncio.get_running_loop().call_soon(turn)
+        await look(queue, messages)
+
+    monkeypatch.setattr(stale_messages, "_watched", watched)
+    run(looked())
+    assert max(turns) >= len(messages)
+    assert max(after - before for before, after in pairwise(turns)) <= SEVERAL + A_FEW
 
 
 def test_the_first_of_a_long_line_are_looked_at_first() -> None:
