@@ -16,18 +16,19 @@ from backends.common.loras import lora_name, lora_named
 from backends.common.named_models import NamedModels, served_name
 from backends.common.naming import ENDINGS, catalog_names
 from backends.common.options import read_options
+from backends.common.recognition import Recognition
 from backends.images.errors import NO_MODEL, classified
 from backends.images.flavour import ListedPainter, PictureFlavour, able
 from backends.images.flavours import PICTURE_FLAVOURS
 from backends.images.order import PictureOrder, prepared, size_of
-from backends.images.replies import PictureTokenRefused
 from backends.images.results import collected
 from queueing.core.catalog import BackendSpec, ModelSpec
-from queueing.core.errors import BackendError, BadModel, NotLoaded, Rejected, Unavailable
+from queueing.core.errors import BackendError, BadModel, NotLoaded, Rejected
 from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.core.problems import What, problem
 from queueing.core.requests import Capability, Progress, Record, TextToImage, Work
 
+STRANGER = "nothing at this url answers like a picture server"
 NAMES_TOLD = 10  # model names listed in an error about a wrong name
 CHECKED = ("negative", "steps", "guidance", "strength", "lora", "mask", "edit")
 
@@ -82,8 +83,9 @@ class Images(NamedModels):
         address = spec.url.rstrip("/").removesuffix("/v1")
         self._http = Http(address, headers=_signed(spec.name, options.token))
         names = PICTURE_FLAVOURS if options.flavour == "auto" else (options.flavour,)
-        self._flavours = [PICTURE_FLAVOURS[name]() for name in names]
-        self._flavour: PictureFlavour | None = None
+        self._recognition = Recognition(
+            self._http, [PICTURE_FLAVOURS[name]() for name in names], stranger=STRANGER
+        )
         self.can_unload = False  # until the server has been identified
         self.unloads_together = False
         self._locks: dict[str, asyncio.Lock] = {}
@@ -98,8 +100,8 @@ class Images(NamedModels):
 
     def options(self, model: ModelSpec) -> frozenset[str] | None:  # noqa: ARG002 - the port's signature
         """Return what the server takes; before it has been identified, what any of its kind takes."""
-        known = self._flavours if self._flavour is None else [self._flavour]
-        return frozenset[str]().union(*(flavour.takes for flavour in known))
+        possible = self._recognition.possible()
+        return frozenset[str]().union(*(flavour.takes for flavour in possible))
 
     async def probe(self) -> ServerInfo:
         """Identify the server, which may have changed since the last call."""
@@ -247,22 +249,12 @@ class Images(NamedModels):
 
     async def _recognise(self) -> tuple[PictureFlavour, str]:
         """Detect the flavour, trying the known one first; return it and the server's description."""
-        known = [] if self._flavour is None else [self._flavour]
-        verdict = Unavailable("nothing at this url answers like a picture server")
-        for flavour in [*known, *self._flavours]:
-            try:
-                description = await flavour.describe(self._http)
-            except PictureTokenRefused as error:  # some gateways refuse unknown paths this way
-                verdict = error
-                continue
-            if description:
-                self._flavour = flavour
-                self.can_unload, self.unloads_together = flavour.can_unload, flavour.frees_all
-                return flavour, description
-        raise verdict
+        flavour, description = await self._recognition.recognise()
+        self.can_unload, self.unloads_together = flavour.can_unload, flavour.frees_all
+        return flavour, description
 
     async def _known(self) -> PictureFlavour:
-        return self._flavour or (await self._recognise())[0]
+        return self._recognition.flavour or (await self._recognise())[0]
 
     def _lock(self, model: ModelSpec) -> asyncio.Lock:
         return self._locks.setdefault(served_name(model), asyncio.Lock())

@@ -12,6 +12,7 @@ from yarl import URL
 
 from backends.common.http import Http
 from backends.common.http_answers import JSON_LIMIT, HttpFailed, HttpRefused
+from backends.common.recognition import TokenRefused
 from backends.common.replies import Answer, ServerReply, validated
 from backends.images.errors import classify
 from queueing.core.errors import Unavailable
@@ -25,10 +26,6 @@ class ListedName(ServerReply):
 
     id: str
     owned_by: str | None = None
-
-
-class PictureTokenRefused(Unavailable):
-    """The server refuses this call without another token."""
 
 
 class NameListing(ServerReply):
@@ -78,7 +75,7 @@ async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
         text, _ = await http.get_bytes(path, limit=JSON_LIMIT)
     except (HttpRefused, HttpFailed) as error:
         if error.status in {401, 403}:
-            raise PictureTokenRefused(
+            raise TokenRefused(
                 "the server refuses the token, or wants one (setting `token`)"
             ) from error
         if error.status in BUSY:

@@ -8,6 +8,7 @@ from pydantic import JsonValue, ValidationError
 
 from backends.common.http import Http
 from backends.common.http_answers import ERROR_LIMIT, JSON_LIMIT, HttpFailed, HttpRefused
+from backends.common.recognition import TokenRefused
 from backends.common.replies import Answer, ServerReply, validated
 from backends.openai.errors import classify, wants_token
 from queueing.core.errors import Unavailable
@@ -50,10 +51,6 @@ class Listing(ServerReply):
     """GET /v1/models."""
 
     data: tuple[Listed, ...]
-
-
-class TokenRefused(Unavailable):
-    """The server refuses this call without another token; jobs wait until an admin fixes it."""
 
 
 def read(record: type[Answer], body: JsonValue) -> Answer:

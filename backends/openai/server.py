@@ -11,9 +11,9 @@ from pydantic import SecretStr
 
 from backends.common.http import Http
 from backends.common.named_models import served_name
+from backends.common.recognition import Recognition
 from backends.openai.errors import NO_MODEL
 from backends.openai.flavour import Flavour, LoadWish, ModelNames, Served
-from backends.openai.replies import TokenRefused
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BackendError, BadModel, OutOfMemory, Rejected, Unavailable
 from queueing.core.problems import What, problem
@@ -36,32 +36,20 @@ class TextServer:
         self.can_unload = False
         self._http = http
         self._backend = backend
-        self._flavours = tuple(flavours)
-        self._stranger = stranger
-        self._flavour: Flavour | None = None
+        self._recognition = Recognition(http, flavours, stranger=stranger)
         self._stays = False  # whether it has refused to unload
         self._locks: dict[str, asyncio.Lock] = {}
         self._contexts: dict[str, int] = {}  # as listed last, in tokens
 
     async def recognise(self) -> tuple[Flavour, str]:
         """Detect the flavour, trying the known one first; return it and the server's description."""
-        flavours = self._flavours if self._flavour is None else (self._flavour, *self._flavours)
-        verdict = Unavailable(self._stranger)
-        for flavour in flavours:
-            try:
-                description = await flavour.describe(self._http)
-            except TokenRefused as error:  # some gateways refuse unknown paths this way
-                verdict = error
-                continue
-            if description:
-                self._flavour = flavour
-                self.can_unload = flavour.can_unload and not self._stays
-                return flavour, description
-        raise verdict
+        flavour, description = await self._recognition.recognise()
+        self.can_unload = flavour.can_unload and not self._stays
+        return flavour, description
 
     async def known(self) -> Flavour:
         """Return the flavour; the server is asked only the first time."""
-        return self._flavour or (await self.recognise())[0]
+        return self._recognition.flavour or (await self.recognise())[0]
 
     async def listed(self) -> tuple[Served, ...]:
         """Return the server's models."""

@@ -383,6 +383,12 @@ def _connected(kind: type[OpenAI], name: str, options: str) -> OpenAI:
     return kind(BackendSpec(name=name, kind="", url=URL, options=json.loads(options)))
 
 
+def _connect(backend: OpenAI, http: Http) -> None:
+    """Have a server asked through another client."""
+    server = backend._server
+    server._recognition._http = server._http = backend._http = http
+
+
 NAMED_BY = {"id", "key", "name", "model"}
 
 
@@ -414,9 +420,9 @@ def test_text_servers_lists(kind: str, data: st.DataObject) -> None:
     backend = _connected(LMStudio if lmstudio else OpenAI, spec.name, json.dumps(options))
 
     async def play() -> None:
-        backend._server._flavour = None
+        backend._server._recognition.flavour = None
         async with answering(good, *spoilt) as http:
-            backend._server._http = backend._http = http
+            _connect(backend, http)
             await tried(
                 backend.probe, lambda: backend.verify(model), lambda: backend.loaded([model])
             )
@@ -438,10 +444,10 @@ async def test_the_good_lists_are_understood(kind: str) -> None:
     backend = _connected(
         LMStudio if lmstudio else OpenAI, "b", json.dumps({} if lmstudio else {"flavour": kind})
     )
-    backend._server._flavour = None
+    backend._server._recognition.flavour = None
     named = {"speaches": "whisper", "kokoro": "kokoro", "whispercpp": "whisper"}.get(kind, "qwen3")
     async with answering(good, "/none", "") as http:
-        backend._server._http = backend._http = http
+        _connect(backend, http)
         assert named in " ".join(found.name for found in await backend.discover())
 
 

@@ -12,8 +12,7 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from backends.common.http_answers import HttpRefused
-from backends.images.replies import PictureTokenRefused
-from backends.openai.replies import TokenRefused
+from backends.common.recognition import TokenRefused
 from backends.registry import KINDS, connect
 from bot.cli.init.places import HERE, is_here, likely_kind
 from bot.cli.init.terminal import in_a_line
@@ -105,7 +104,7 @@ async def _ask(url: str, kind: str, token: str) -> FoundServer:
 def _wants_token(error: BackendError) -> bool:
     if isinstance(error, HttpRefused):
         return error.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
-    return isinstance(error, TokenRefused | PictureTokenRefused)
+    return isinstance(error, TokenRefused)
 
 
 def _told(server: FoundServer, info: ServerInfo) -> FoundServer:
