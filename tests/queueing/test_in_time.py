@@ -10,6 +10,7 @@ import pytest
 
 from queueing.core.catalog import BackendSpec, HostSpec, ModelSpec, SleepSpec, Timeouts, WakeSpec
 from queueing.core.errors import Unavailable
+from queueing.core.events import JobChanged
 from queueing.core.jobs import LATER, Job, JobState
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
 from queueing.core.requests import Work
@@ -57,12 +58,16 @@ async def ask(
 
 async def crowd(queue: JobQueue, there: Installation, model: str, *, waiting: int) -> None:
     """Keep so many jobs of a model waiting, for ever."""
-    asked: list[Job] = []
+    open_: set[int] = set()
+
+    def told(event: object) -> None:
+        if isinstance(event, JobChanged) and event.job.state.final:
+            open_.discard(event.job.id)
+
+    queue.events.subscribe(told)
     while True:
-        open_ = [job for job in await queue.jobs.open_jobs() if job.id in {j.id for j in asked}]
-        asked = open_
         for _ in range(waiting + 1 - len(open_)):
-            asked.append(await ask(queue, there, model, owner=f"web:{there.keys % 7 + 2}"))
+            open_.add((await ask(queue, there, model, owner=f"web:{there.keys % 7 + 2}")).id)
         await asyncio.sleep(5)
 
 
