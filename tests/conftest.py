@@ -3,9 +3,11 @@
 import gc
 import logging
 import os
+import shutil
 import sqlite3
 import ssl
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,7 +23,9 @@ from backends.demo import art as demo_art
 from backends.media import films
 from backends.media.helper import process as helper
 from bot.runtime import logs
+from queueing.store.sqlite import database as sqlite_database
 from tests.fakes.media_helper import CANVAS, EAGER
+from tests.tables import migrate_at_once
 
 # Begun first, so that no worker is left alone with one of them while the others have nothing to do.
 LONG = (
@@ -51,6 +55,8 @@ LONG = (
     "bot/chat/delivery/test_edits.py",
 )
 TESTS = Path(__file__).parent
+MEMORY = Path("/dev/shm")  # the machine's, as a folder
+ROOM_BYTES = 4 * 2**30  # databases and files of a run are a tenth of that
 pytest_plugins = ["tests.postgres"]
 # An extra, which has no build for every machine; its tests cannot even be read without it.
 NEED_PSYCOPG = (
@@ -68,6 +74,21 @@ settings.register_profile(
     "usher", deadline=None, print_blob=True, derandomize="USHER_RANDOM" not in os.environ
 )
 settings.load_profile("usher")
+
+
+def pytest_configure() -> None:
+    """Keep files of tests in memory where there is room: many tests wait for nothing but a disk."""
+    if "TMPDIR" not in os.environ and _has_room(MEMORY):
+        os.environ["TMPDIR"] = str(MEMORY)
+        tempfile.tempdir = None  # it is looked up again
+
+
+def _has_room(folder: Path) -> bool:
+    """Return whether files may be written there, and those that are programs be run."""
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        return False
+    may_run = not os.statvfs(folder).f_flag & os.ST_NOEXEC
+    return may_run and shutil.disk_usage(folder).free >= ROOM_BYTES
 
 
 @pytest.hookimpl(wrapper=True)
@@ -98,6 +119,14 @@ def demo_paints_on_small_canvases() -> Iterator[None]:
     """Let a picture of the demo take a hundredth of a second and not one: there are hundreds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo_art, "CANVAS", CANVAS)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def new_files_have_their_tables() -> Iterator[None]:
+    """Spare each new SQLite file the history of its tables, which is tried on old files."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite_database, "migrate", migrate_at_once)
         yield
 
 
