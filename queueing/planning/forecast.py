@@ -15,17 +15,19 @@ from queueing.core.world import World
 from queueing.planning.estimates import Usual
 from queueing.planning.extrapolation import Key, Share, shares
 from queueing.planning.likeliest import FEW, shift
-from queueing.planning.lying_on import backends_on, lies_on
 from queueing.planning.newcomers import Newcomers
 from queueing.planning.overtaking import Overtaking, overtaking, spread
 from queueing.planning.precedence import Precedence, precedence
 from queueing.planning.simulated_fleet import typical_s
 from queueing.planning.simulated_queue import SimulatedQueue, Started
 from queueing.planning.simulation import Service, Simulation
+from queueing.planning.turn_spread import delay_s, turn_spread_s
 
 MOST_STARTS = 3000
 MORE_SHARE = 0.1  # of a line: how many more may have joined it than such a forecast expected
+ONE_MORE = 1  # may always have joined, if it looks far ahead
 AGE_SHARE = 0.05  # of the remaining wait: how old a forecast of its end may be
+JOINED_SHARE = 0.03  # the same of one that let in a job which it did not expect
 NEWS_SHARE = 0.01  # the same after an event that it did not expect
 
 
@@ -63,19 +65,41 @@ class Forecast:
     def still_tells(self, job: Job, position: int, now: float, *, news: bool) -> bool:
         """Return whether it is recent enough for a job at that position now.
 
-        Distant moments move little within a twentieth of the time to them. After `news`, or when
-        many more jobs have joined the line than expected, only a forecast that looks far ahead
-        remains valid, for a hundredth of the time.
+        Distant moments move little within a twentieth of the time to them. One more job than
+        expected joins its line, if that changes nothing before it. After `news`, or if more have
+        come than could join, only a forecast that looks far ahead remains valid, for a hundredth.
         """
         line = self._simulation.lines.get((job.model, job.lane))
         if line is None:
             return False
-        news = news or line.begun(now) + position > line.count(now) * (1 + MORE_SHARE)
+        share = NEWS_SHARE if news else AGE_SHARE
+        if not self._expects(line, position, now):
+            joined = not news and self._lets_in(job, line, position, now)
+            news = not joined
+            share = JOINED_SHARE if joined else NEWS_SHARE
         if news and not self.far:
             return False
         started = self._start_of(line, position, now)
-        share = NEWS_SHARE if news else AGE_SHARE
         return started is not None and now - self._origin.now <= share * (started.at - now)
+
+    def _expects(self, line: SimulatedQueue, position: int, now: float) -> bool:
+        """Return whether about so many were expected to have come to a line by now."""
+        count = line.count(now)
+        most = max(ONE_MORE if self.far else 0, MORE_SHARE * count)
+        return line.begun(now) + position - count <= most
+
+    def _lets_in(self, job: Job, line: SimulatedQueue, position: int, now: float) -> bool:
+        """Let in a job that was not expected; return whether that was possible.
+
+        One that begins too soon for a forecast of that age, as it seems, is not worth the steps.
+        """
+        begins_at = self._simulation.now
+        if line.starts:
+            begins_at = line.starts[-1].at + self._pace_s(line)
+        if now - self._origin.now > JOINED_SHARE * (begins_at - now):
+            return False
+        place = line.begun(now) + position
+        return self._simulation.join(line, job, place - 1, place - line.count(now))
 
     def of(
         self,
@@ -98,11 +122,13 @@ class Forecast:
             return None
         begun = 0 if now is None else line.begun(now)
         come = self._overtaking(line, position + begun, started)
-        each_s = self._each_s(line, started)
+        each_s = delay_s(self._simulation, self._origin, line.model, started)
         usual = self._service(job, started.backend)
         at = self._likeliest(started.at, come, each_s, usual)
         ahead = self._ahead(at, usual)
-        unknown_s = hypot(spread(come.number) * each_s, self._turn_spread_s(line, started))
+        unknown_s = hypot(
+            spread(come.number) * each_s, self._turn_spread_s(line.model, started.backend)
+        )
         if newcomers is not None:
             wait_s = at - (self._origin.now if now is None else now)
             at += newcomers.delay_s(wait_s, each_s)
@@ -195,35 +221,13 @@ class Forecast:
             weights=self._origin.rules.lane_weights,
         )
 
-    def _each_s(self, line: SimulatedQueue, started: Started) -> float:
-        """Return by how much one that goes first delays a start."""
-        usual_s = typical_s(self._origin.models[line.model], started.backend)
-        return usual_s / max(1, self._simulation.slots(line.model))
-
-    def _turn_spread_s(self, line: SimulatedQueue, started: Started) -> float:
+    def _turn_spread_s(self, model: str, backend: str) -> float:
         """Return how far off a model's turn may be by those yet to come to models before it there."""
-        key = line.model, started.backend
-        known = self._turn_spreads.get(key)
+        known = self._turn_spreads.get((model, backend))
         if known is None:
-            here = any((copy.model, copy.backend) == key for copy in self._origin.copies)
-            known = 0.0 if here else self._arrivals_s(line.model, started.backend)
-            self._turn_spreads[key] = known
+            known = turn_spread_s(self._simulation, self._origin, model, backend)
+            self._turn_spreads[model, backend] = known
         return known
-
-    def _arrivals_s(self, model: str, backend: str) -> float:
-        """Return how far off the first start there may be by arrivals of models served before."""
-        own = self._simulation.of_model(model)
-        at = [start.at for line in own for start in line.starts if start.backend == backend]
-        hosts = lies_on(self._origin, model, backend)
-        first_at, found_s = min(at, default=inf), 0.0
-        for line in self._simulation.lines.values():
-            before = line.starts[: line.begun(first_at)] if line.model != model else []
-            near = backends_on(self._origin, line.model, hosts) if before else ()
-            there = [start for start in before if start.backend in near]
-            if there:
-                number = spread(line.expected(there[-1].at))
-                found_s = hypot(found_s, number * self._each_s(line, there[-1]))
-        return found_s
 
     @cached_property
     def _tail(self) -> Mapping[Key, Share]:

@@ -4,7 +4,7 @@ Pure bookkeeping; decides nothing.
 """
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import expm1, inf, log1p
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ LEAST_RUSH_S = 1.0
 RUSH_SHARE = 4.0  # of the time arrivals have been watched: a recent beginning says little
 STEADY = 2.0  # this many simultaneous arrivals are a rush; a stream of fewer is expected to last
 LASTING_RUSHES = 5.0  # as many times as long as a rush
-HEADS = 3  # heads shown to the planner; more start only at the same moment
+HEADS = 3  # known heads shown to the planner: any may be the oldest of its line
 LASTING_SHARE = 0.5  # of the time for which a line has not been served to its end
 
 NO_ARRIVALS = Flow(0.0)
@@ -61,14 +61,18 @@ class SimulatedQueue:
     closed: Closed | None = None
     starts: list[Started] = field(default_factory=list)
     shown: dict[int, Job] = field(default_factory=dict)  # stand-ins, by place
+    joined: dict[int, Job] = field(default_factory=dict)  # those who came since, by place
 
     def start(self, started: Started) -> None:
         """Note that its next job starts."""
         self.shown.pop(len(self.starts), None)
         self.starts.append(started)
 
-    def waiting(self, moment: float) -> Waiting | None:
-        """Return the line in the planner's terms at that moment, None if it is empty."""
+    def waiting(self, moment: float, slots: int = 0) -> Waiting | None:
+        """Return the line in the planner's terms at that moment, None if it is empty.
+
+        It shows what may start in as many slots, and one that goes on waiting.
+        """
         view, done, count = self.view, len(self.starts), self.count(moment)
         if done >= count:
             return None
@@ -77,7 +81,8 @@ class SimulatedQueue:
             and not view.heads
             and (view.next_start_at is None or view.next_start_at > moment)
         )
-        last = done if pausing else min(done + HEADS, count)
+        known = min(done + HEADS, len(view.heads))
+        last = done if pausing else min(max(done + slots + 1, known), count)
         return _waiting(
             lane=view.lane,
             count=count - done,
@@ -100,7 +105,16 @@ class SimulatedQueue:
     def next_head(self) -> Job | None:
         """The next job to start, if it is known."""
         heads, done = self.view.heads, len(self.starts)
-        return heads[done] if done < len(heads) else None
+        return heads[done] if done < len(heads) else self.joined.get(done)
+
+    def join(self, job: Job, place: int, more: int) -> None:
+        """Let a job in at a place behind all others; with it, so many more than expected wait."""
+        heads = self.view.heads
+        if place == len(heads):
+            heads = (*heads, job)
+        else:
+            self.joined[place] = self.shown[place] = job
+        self.view = replace(self.view, count=self.view.count + more, heads=heads)
 
     def expected(self, moment: float) -> float:
         """Return how many arrivals are expected by then, in whole ones and parts of one."""

@@ -3,7 +3,6 @@
 Pure. Assumes that requests keep arriving at their present rates and that nothing fails.
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -34,7 +33,7 @@ from queueing.planning.simulated_fleet import (
     usual_load_s,
     world_of,
 )
-from queueing.planning.simulated_queue import HEADS, Closed, SimulatedQueue, Started, lines_of
+from queueing.planning.simulated_queue import Closed, SimulatedQueue, Started, lines_of
 from queueing.planning.space import candidates, could_fit, places_for, surplus
 from queueing.planning.time_left import has_time
 
@@ -93,6 +92,8 @@ class Simulation:
         self._spent = dict(world.lane_spent)
         self._joined = False  # whether the first to ask for a model has been left to wait
         self._coming: set[tuple[str, str]] = set()  # the lines whose next arrival is an event
+        # Since when one more job of a model would have begun, or asked for a load.
+        self._rested = {name: world.now for name in world.models if self._may_rest(name, world.now)}
         self._events = self._first_events()
 
     @property
@@ -113,6 +114,29 @@ class Simulation:
         """Return how many jobs of a model can run at once at that moment."""
         state = self._board.models[model]
         return len(state.copies) * state.view.parallel
+
+    def join(self, line: SimulatedQueue, job: Job, place: int, more: int) -> bool:
+        """Let a job that has come since into its line, behind all that were expected by now.
+
+        `more` jobs than expected wait then. Returns False if it would have begun, or asked for a
+        load, before the moment that has been reached: then what was found out is no longer true.
+        """
+        rested_at, first = self._rested.get(line.model, inf), place == 0 or bool(line.view.heads)
+        if self.over or rested_at < self.now or line.model in self._pausing or not first:
+            return False
+        self._rested.pop(line.model, None)
+        line.join(job, place, more)
+        self._show_lines(self._board.models[line.model], self.now)
+        self._board.renew()
+        return True
+
+    def _may_rest(self, model: str, now: float) -> bool:
+        """Whether another job of a model would begin at once, or ask for a load."""
+        waits = [line.has_waiting(now) for line in self._lines_of[model]]
+        if all(waits):
+            return False
+        copies = self._board.models[model].copies
+        return len(waits) > 1 or not copies or any(has_slot(copy) for copy in copies)
 
     # ------------------------------------------------------------ one step
 
@@ -178,10 +202,12 @@ class Simulation:
             self._note_load(load)
         for evict in board.evictions:
             evicted(board, evict.model)
-        if len(board.starts) < HEADS:
-            return False
-        shown = Counter((start.job.model, start.job.lane) for start in board.starts)
-        return max(shown.values()) >= HEADS
+        return any(
+            lane.left > 0 and lane.taken >= len(lane.heads)
+            for name in {start.job.model for start in board.starts}
+            for lane in board.models[name].lanes
+            if lane.taken
+        )
 
     def _pass_time(self) -> None:
         """Let time pass until a decision is needed.
@@ -200,8 +226,11 @@ class Simulation:
             obvious = now < look_at
             while events and events[0][0] <= now:
                 _, what, model, where = heappop(events)
-                self._happen(what, model, where)
-                obvious = obvious and self._is_plain(now, what, model, where)
+                self._happen(now, what, model, where)
+                if obvious:
+                    obvious = self._is_plain(now, what, model, where)
+                elif what == _ENDED and not self._left_in(model, now):
+                    self._rested.setdefault(model, now)
             if self._joined:  # none of them may be overdue before anything else happens
                 self._joined = False
                 look_at = min(look_at, now + self._origin.rules.age_limit_s)
@@ -225,20 +254,26 @@ class Simulation:
 
     def _goes_on(self, now: float, copy: CopyState) -> bool:
         """Start the next job of a line on the copy that has just ended one, if that is plain."""
-        model, view = copy.model.view.name, copy.backend.view
-        if model in self._pausing or not copy.backend.usable or self._board.giving_way:
-            return False
-        if view.serial and len(copy.backend.copies) > 1:
-            return False
+        model = copy.model.view.name
         lines = self._left_in(model, now)
         if not lines:
+            self._rested.setdefault(model, now)
+            return False
+        if not self._takes_next(copy):
             return False
         for line in lines:
             if not self._lets(now, copy, line):
                 return False
         began(copy)
-        self._note_start(lines[self._next_lane(model, lines)], view.name, now)
+        self._note_start(lines[self._next_lane(model, lines)], copy.backend.view.name, now)
         return True
+
+    def _takes_next(self, copy: CopyState) -> bool:
+        """Whether nothing but a gate keeps a copy from the next job of its line."""
+        if copy.model.view.name in self._pausing or self._board.giving_way:
+            return False
+        backend = copy.backend
+        return backend.usable and not (backend.view.serial and len(backend.copies) > 1)
 
     def _lets(self, now: float, copy: CopyState, line: SimulatedQueue) -> bool:
         """Whether the next job of a line may begin on a copy with a free slot."""
@@ -348,7 +383,7 @@ class Simulation:
             return False
         return len(self._left_in(model, now)) > 1
 
-    def _happen(self, what: int, model: str, where: str) -> None:
+    def _happen(self, now: float, what: int, model: str, where: str) -> None:
         if what == _CAME:
             self._moved.add(model)
             self._coming.discard((model, where))
@@ -356,6 +391,7 @@ class Simulation:
         copy = self._board.copies.get((model, where))
         if copy is None:
             return
+        self._note_free(now, copy)
         if what == _LEFT:
             left(self._board, copy)
         elif what == _LOADED:
@@ -364,6 +400,14 @@ class Simulation:
                 self._moved.add(model)  # more may have joined its line while it was loaded
         else:
             ended(copy)
+
+    def _note_free(self, now: float, copy: CopyState) -> None:
+        """Note that other copies of its server have room if they wait for no more than that."""
+        backend = copy.backend
+        full = backend.view.serial or backend.busy >= backend.view.parallel
+        if full and len(backend.copies) > 1:
+            for other in backend.copies:
+                self._rested.setdefault(other.model.view.name, now)
 
     # ------------------------------------------------------------ what begins
 
@@ -381,6 +425,8 @@ class Simulation:
         self._moved.add(name)
         if not line.has_waiting(now):
             self._expect_in(line)
+            if self._may_rest(name, now):
+                self._rested.setdefault(name, now)
 
     def _note_load(self, load: Load) -> None:
         for evict in load.evict:
@@ -399,8 +445,9 @@ class Simulation:
 
     def _show_lines(self, model: ModelState, now: float) -> None:
         waiting = []
+        slots = sum([model.view.parallel - copy.running for copy in model.copies])
         for line in self._lines_of[model.view.name]:
-            view = line.waiting(now)
+            view = line.waiting(now, slots)
             if view is None:
                 self._expect_in(line)
             else:
