@@ -11,7 +11,7 @@ from typing import NamedTuple
 from queueing.core.quiet_hours import Quiet
 from queueing.core.world import HostView, Rules
 from queueing.planning.gates import CLOSED_AFTER_LOADS, CROWD_SHARE, LOADS_IN_LIMIT
-from queueing.planning.rests import LEAD_S, opens_for
+from queueing.planning.rests import LEAD_S
 from queueing.planning.sites import Site
 
 SLACK_S = 60.0
@@ -62,21 +62,27 @@ def open_until(due_at: float, quiet: Iterable[Quiet], needed_s: float) -> float:
 def surely_done_at(done_at: float, now: float, sites: Iterable[Site]) -> float:
     """Return by when a job is done that takes turns with other models, as far as can be promised.
 
-    Their turns may last as long again as the forecast shows, and quiet hours come in between.
+    Their turns may last as long again as the forecast shows, and stand still in quiet hours.
     """
-    at = done_at + max(0.0, done_at - now)
-    opened = (_open_at(site.hosts, at) for site in sites)
-    return min((opens_at for opens_at in opened if opens_at is not None), default=at)
+    wait_s = max(0.0, done_at - now)
+    ends = [_after(done_at, wait_s, site.hosts) for site in sites if not _is_lent(site)]
+    return min(ends, default=done_at + wait_s)
 
 
-def _open_at(hosts: Iterable[HostView], at: float) -> float | None:
-    """Return from when on all of these hosts are open, None while another program has one."""
-    for host in hosts:
-        opens_at = opens_for(host, at, 0.0)
-        if opens_at is None:
-            return None
-        at = opens_at
-    return at
+def _after(at: float, wait_s: float, hosts: Iterable[HostView]) -> float:
+    """Return when so much time has passed in which all of these hosts were open."""
+    coming = (quiet for host in hosts for quiet in host.quiet if quiet.ends_at > at)
+    for quiet in sorted(coming, key=lambda each: each.begins_at):
+        open_s = max(0.0, quiet.begins_at - LEAD_S - at)
+        if wait_s <= open_s:
+            break
+        wait_s -= open_s
+        at = max(at, quiet.ends_at)
+    return at + wait_s
+
+
+def _is_lent(site: Site) -> bool:
+    return any(host.yields_since is not None for host in site.hosts)
 
 
 def spare_s(done_at: float, due_at: float, way: Way, *, service_s: float, work_s: float) -> float:

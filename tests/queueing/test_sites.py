@@ -100,7 +100,8 @@ def test_a_job_on_two_cards_is_done_before_the_quiet_hours_of_either() -> None:
     spare = spare_s(NOW + 100, NOW + 8 * HOUR, way, service_s=20.0, work_s=0.0)
     assert spare == HOUR - LEAD_S - 100 - SLACK_S
     both = Site("both", (replace(CARD, quiet=(late,)), replace(CARD, quiet=(early,))))
-    assert surely_done_at(NOW + HOUR, NOW, [both]) == NOW + 9 * HOUR
+    assert surely_done_at(NOW + HOUR / 2, NOW, [both]) == NOW + 9 * HOUR + LEAD_S
+    assert surely_done_at(NOW + HOUR / 3, NOW, [both]) == NOW + 2 * HOUR / 3
 
 
 def test_a_machine_that_may_sleep_is_given_the_time_to_wake() -> None:
