@@ -48,8 +48,8 @@ class Child:
         self.send_signal(signal.SIGKILL)
 
     async def wait(self) -> int:
-        """Wait for its end and return its status."""
-        return await asyncio.wrap_future(self.ended)
+        """Wait for its end and return its status; it ends for others who wait, too."""
+        return await asyncio.shield(asyncio.wrap_future(self.ended))
 
 
 class Mother:

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bot.runtime.heartbeat import is_alive
+from tests.fakes.mother import Child, bear
 from tests.fakes.postgres_server import PostgresServer
-from tests.fakes.process import ROOT
 from tests.processes.installation import until
 
 pytest.importorskip("psycopg")
@@ -33,29 +32,30 @@ def configured(folder: Path, text: str) -> Path:
 
 
 @asynccontextmanager
-async def started(folder: Path, text: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def started(folder: Path, text: str) -> AsyncIterator[Child]:
     """Start `usher run`; end it if it still runs."""
     file = configured(folder, text)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "bot", "run", "-c", str(file)),
-        cwd=ROOT,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    process = await bear(("run", "-c", str(file)), folder / "log.txt")
     try:
         yield process
     finally:
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
-        await process.communicate()
+        await process.wait()
+
+
+def told(folder: Path) -> list[str]:
+    """Return what processes of a folder have printed."""
+    log = folder / "log.txt"
+    return log.read_text(encoding="utf-8").splitlines() if log.exists() else []
 
 
 async def refused(folder: Path, text: str) -> str:
     """Return the one sentence with which a process ends, which must be for its configuration."""
+    before = len(told(folder))
     async with started(folder, text) as process, asyncio.timeout(ENDS_S):
-        output, errors = await process.communicate()
-    assert (process.returncode, output) == (1, b"")
-    (sentence,) = errors.decode().splitlines()
+        assert await process.wait() == 1
+    (sentence,) = told(folder)[before:]
     return sentence
 
 
@@ -130,13 +130,11 @@ async def test_of_two_that_start_at_once_one_ends(tmp_path: Path, postgres: Post
         started(tmp_path / "two", text.replace("8GB", "9GB")) as two,
         asyncio.timeout(ENDS_S),
     ):
-        waits = {asyncio.ensure_future(each.wait()): each for each in (one, two)}
+        waits = {asyncio.ensure_future(one.wait()): "one", asyncio.ensure_future(two.wait()): "two"}
         (ended, *_), (goes_on, *_) = await asyncio.wait(waits, return_when="FIRST_COMPLETED")
-        _, errors = await waits[ended].communicate()
-        assert waits[goes_on].returncode is None
         goes_on.cancel()
-        assert waits[ended].returncode == 1
-        assert "models.flux.vram differs" in errors.decode().splitlines()[-1]
+        assert {one.returncode, two.returncode} == {1, None}
+        assert "models.flux.vram differs" in told(tmp_path / waits[ended])[-1]
 
 
 async def test_as_many_sessions_are_opened_as_the_manual_says(
