@@ -10,7 +10,7 @@ import pytest
 from bot.people.api_keys import looks_like_key
 from bot.platforms.web.platform import Web
 from tests.bot.gateway.whole_api import CONFIG, Api, running
-from tests.bot.platforms.web.web_client import Tab
+from tests.bot.platforms.web.web_client import Tab, opened
 
 CLOSED = CONFIG.replace("open: true", "open: false").replace(
     "chats: {}", "chats: {web: {port: 0}}\nadmins: [web:local]"
@@ -39,8 +39,7 @@ async def page_of(api: Api) -> Page:
     (web,) = api.parts.platforms
     assert isinstance(web, Web)
     await web.connected.wait()
-    socket = await api.session.ws_connect(f"{web.url}socket", origin=web.url.rstrip("/"))
-    tab = Tab(socket)
+    tab = await api.until_the_end.enter_async_context(opened(web.url))
     await tab.hello()
     return Page(tab)
 

@@ -75,7 +75,7 @@ async def two_apis(url: str, text: str = CONFIG) -> AsyncIterator[TwoApis]:
             assert gateway is not None
             async with asyncio.timeout(WAIT_S):
                 await gateway.connected.wait()
-            return Api(replace(parts, gateway=gateway), session)
+            return Api(replace(parts, gateway=gateway), session, stack)
 
         async def start(database: Database) -> Api:
             given = await setup.groundwork(database, parts.queue)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +48,14 @@ api:
 
 
 class Api:
-    """A client of the API of a running bot."""
+    """A client of the API of a running bot; `until_the_end` closes what it has opened."""
 
-    def __init__(self, parts: BotParts, session: aiohttp.ClientSession) -> None:
+    def __init__(
+        self, parts: BotParts, session: aiohttp.ClientSession, until_the_end: AsyncExitStack
+    ) -> None:
         self.parts = parts
         self.session = session
+        self.until_the_end = until_the_end
         self._changed = asyncio.Event()
         parts.queue.events.subscribe(lambda _event: self._changed.set())
 
@@ -155,6 +158,9 @@ async def running(
         async with asyncio.timeout(WAIT_S):
             await parts.gateway.connected.wait()
         timeout = aiohttp.ClientTimeout(total=WAIT_S)
-        async with aiohttp.ClientSession(timeout=timeout) as session:
-            yield Api(parts, session)
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            AsyncExitStack() as until_the_end,
+        ):
+            yield Api(parts, session, until_the_end)
         working.cancel()
