@@ -5,9 +5,10 @@ processor and backend in this process; the server is the loopback fake in a proc
 which times itself: from the end of one job until the next one begins. With `--url` it is a real
 ComfyUI, whose own moments in its history count. Keys of the JSON: `gap_ms_p50`, `gap_ms_p99`,
 `jobs`, `seconds`; beside them, in the same run and with the same adapter, `plain_gap_ms_p50` of a loop
-that sends a prompt, waits for it, fetches the picture and goes on, and `own_gap_ms_p50` of the
-server's own queue, with all prompts sent at once. `flush_ms_p50` is one flush of this disk, which
-comes before each start of a queue that loses nothing.
+that sends a prompt, waits for it, fetches the picture and goes on, `bare_gap_ms_p50` of one that
+fetches nothing, and `own_gap_ms_p50` of the server's own queue, with all prompts sent at once. `flush_ms_p50` is one flush of this disk, which
+comes before each start of a queue that loses nothing. A workflow that cannot be run ends it with a
+sentence, and status 1.
 """
 
 import argparse
@@ -22,7 +23,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -36,7 +37,8 @@ from PIL import Image
 from backends.registry import connect
 from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
 from queueing.core.clock import SystemClock
-from queueing.core.events import Event, JobChanged
+from queueing.core.errors import BadModel, Refused
+from queueing.core.events import Event, JobChanged, LoadEnded
 from queueing.core.jobs import NewJob
 from queueing.core.requests import Capability, TextToImage, Work
 from queueing.core.storage import Admission
@@ -48,7 +50,11 @@ SHIPPED = "sdxl.json"
 CHECKPOINT = "checkpoint=sd_xl_base_1.0.safetensors"
 SIDE = 1154  # noise of that many pixels a side is a PNG of 4 MB
 PATIENCE_S = 600.0
-RIVALS = {"plain_gap_ms_p50": False, "own_gap_ms_p50": True}  # whether all is sent at once
+RIVALS: Mapping[str, Mapping[str, bool]] = {
+    "plain_gap_ms_p50": {},
+    "bare_gap_ms_p50": {"fetches": False},
+    "own_gap_ms_p50": {"at_once": True},
+}
 
 
 def noise() -> bytes:
@@ -62,12 +68,17 @@ def noise() -> bytes:
 @asynccontextmanager
 async def queue_on(
     url: str, model: ModelSpec, folder: Path
-) -> AsyncIterator[tuple[JobQueue, JobStore]]:
-    """Run a real queue for one server until the block ends."""
+) -> AsyncIterator[tuple[JobQueue, JobStore, asyncio.Task[None]]]:
+    """Run a real queue for one server until the block ends. Raises `BadModel`."""
     spec = BackendSpec(name="comfy", kind="comfyui", url=url, serial=True, max_models=1, parallel=1)
     catalog = Catalog([model], [HostSpec(name="gpu", vram_mb=24_000, backends=(spec,))])
-    store = JobStore(await open_database(f"sqlite:///{folder}/gap.sqlite"))
     backend = connect(spec)
+    try:
+        backend.check(model)
+    except BadModel:
+        await backend.aclose()
+        raise
+    store = JobStore(await open_database(f"sqlite:///{folder}/gap.sqlite"))
     queue = JobQueue(
         store=store,
         catalog=catalog,
@@ -77,7 +88,7 @@ async def queue_on(
     )
     running = asyncio.create_task(queue.run())
     try:
-        yield queue, store
+        yield queue, store, running
     finally:
         running.cancel()
         await asyncio.wait([running])
@@ -85,18 +96,32 @@ async def queue_on(
         await store.aclose()
 
 
-async def drive(queue: JobQueue, model: ModelSpec, request: TextToImage, jobs: int) -> None:
-    """Ask for that many pictures at once and wait until all are stored."""
+class NotDrawn(Exception):
+    """The workflow cannot be measured: why is its text."""
+
+
+async def drive(
+    queue: JobQueue,
+    running: asyncio.Task[None],
+    model: ModelSpec,
+    request: TextToImage,
+    jobs: int,
+) -> None:
+    """Ask for that many pictures at once and wait until all are stored. Raises `NotDrawn`."""
     left = jobs
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def on_event(event: Event) -> None:
         nonlocal left
+        if done.done():
+            return
+        if isinstance(event, LoadEnded) and event.failed:
+            done.set_exception(NotDrawn("the workflow was refused when it was loaded: see above"))
         if isinstance(event, JobChanged) and event.job.state.final:
             left -= 1
-            if event.job.error is not None and not done.done():
-                done.set_exception(RuntimeError(event.job.error))
-            if not left and not done.done():
+            if event.job.error is not None:
+                done.set_exception(NotDrawn(f"a job failed: {event.job.error}"))
+            elif not left:
                 done.set_result(None)
 
     queue.events.subscribe(on_event)
@@ -107,17 +132,30 @@ async def drive(queue: JobQueue, model: ModelSpec, request: TextToImage, jobs: i
             owner="bench:1",
             key=f"bench:{number}",
         )
-        await queue.submitter.submit(new, limits=Admission())
-    async with asyncio.timeout(PATIENCE_S):
-        await done
+        try:
+            await queue.submitter.submit(new, limits=Admission())
+        except Refused as refused:
+            raise NotDrawn(f"a job was refused: {refused}") from refused
+    await asyncio.wait({done, running}, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+    if not done.done():
+        why = running.exception() if running.done() else f"not done after {PATIENCE_S:.0f} s"
+        raise NotDrawn(f"the queue did not draw: {why}")
+    done.result()
 
 
 async def plainly(
-    url: str, model: ModelSpec, request: TextToImage, jobs: int, *, at_once: bool = False
+    url: str,
+    model: ModelSpec,
+    request: TextToImage,
+    jobs: int,
+    *,
+    at_once: bool = False,
+    fetches: bool = True,
 ) -> list[str]:
     """Draw that many pictures one after another, as a bot without a queue does, and return their ids.
 
-    With `at_once` all are sent, and the server's own queue goes from one to the next.
+    With `at_once` all are sent, and the server's own queue goes from one to the next. What is drawn
+    is left with the server unless the loop `fetches`.
     """
     backend = connect(BackendSpec(name="comfy", kind="comfyui", url=url))
     keys = [str(uuid.uuid4()) for _ in range(jobs)]
@@ -126,7 +164,8 @@ async def plainly(
         seed = int(uuid.UUID(key)) % 2**32
         work = Work(key=key, request=request.model_copy(update={"seed": seed}))
         fetch = await backend.run(model, work, lambda _: None)
-        await fetch()
+        if fetches:
+            await fetch()
 
     if at_once:
         await asyncio.gather(*map(draw, keys))
@@ -186,29 +225,29 @@ async def measure(options: argparse.Namespace) -> dict[str, float]:
         folder = Path(name)
         more["flush_ms_p50"] = flush_ms(folder)
         if options.url:
-            async with queue_on(options.url, model, folder) as (queue, store):
+            async with queue_on(options.url, model, folder) as (queue, store, running):
                 began = time.perf_counter()
-                await drive(queue, model, request, options.jobs)
+                await drive(queue, running, model, request, options.jobs)
                 seconds = time.perf_counter() - began
                 jobs = range(1, options.jobs + 1)
                 keys = [str(uuid.uuid5(store.database_id, f"{job}:1")) for job in jobs]
                 gaps = await in_history(options.url, keys)
             rounds = max(2, options.jobs // 4)
-            for rival, at_once in RIVALS.items():
-                keys = await plainly(options.url, model, request, rounds, at_once=at_once)
+            for rival, manner in RIVALS.items():
+                keys = await plainly(options.url, model, request, rounds, **manner)
                 more[rival] = statistics.median(await in_history(options.url, keys)) * 1000
         else:
             picture = folder / "noise.png"
             picture.write_bytes(noise())
             async with serving("comfyui", "--picture", str(picture), "--step-s", "0.025") as url:
-                async with queue_on(url, model, folder) as (queue, store):
+                async with queue_on(url, model, folder) as (queue, store, running):
                     began = time.perf_counter()
-                    await drive(queue, model, request, options.jobs)
+                    await drive(queue, running, model, request, options.jobs)
                     seconds = time.perf_counter() - began
                 gaps = (await told(url))[-(options.jobs - 1) :]
                 rounds = max(2, options.jobs // 4)
-                for rival, at_once in RIVALS.items():
-                    await plainly(url, model, request, rounds, at_once=at_once)
+                for rival, manner in RIVALS.items():
+                    await plainly(url, model, request, rounds, **manner)
                     theirs = (await told(url))[-(rounds - 1) :]
                     more[rival] = statistics.median(theirs) * 1000
     cuts = statistics.quantiles((gap * 1000 for gap in gaps), n=100, method="inclusive")
@@ -233,7 +272,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING)
-    figures = {name: round(value, 3) for name, value in asyncio.run(measure(options)).items()}
+    try:
+        measured = asyncio.run(measure(options))
+    except (NotDrawn, BadModel) as error:
+        sys.exit(f"gap: {error}")
+    figures = {name: round(value, 3) for name, value in measured.items()}
     print(
         json.dumps(figures) if options.json else "\n".join(f"{k} {v}" for k, v in figures.items())
     )
