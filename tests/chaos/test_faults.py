@@ -103,7 +103,7 @@ TROUBLES = {
     "its worker is wedged though it answers": Trouble(script=_wedge, logged="comfy"),
     "there is a bug": Trouble(
         script=attempts(Fate(error=ZeroDivisionError("division by zero"))),
-        ends_with="❌ Something went wrong on our side, and the operator has been notified.",
+        ends_with="❌ Something went wrong on our side; the operator can find it in the log.",
         logged="division by zero",
     ),
 }

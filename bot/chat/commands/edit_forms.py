@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 
 from bot.chat.api.content import FormField
 from bot.chat.commands.jobs import shown_request
-from bot.chat.texts import word
+from bot.chat.texts import decimal, word
 from bot.requests.typed import typed
 from queueing.core.jobs import Job
 from queueing.core.requests import (
@@ -73,7 +73,7 @@ def fields(
     shown = [name for name in named if takes is None or _field(name) in takes]
     return (
         _line("prompt", _LABELS[type(request)], typed(request), language, required=True),
-        *(_line(n, f"form.{n}", _value(request, n, drawn), language) for n in shown),
+        *(_line(n, f"form.{n}", _value(request, n, drawn, language), language) for n in shown),
     )
 
 
@@ -91,7 +91,7 @@ def _field(name: str) -> str:
     return "width" if name == "size" else name
 
 
-def _value(request: AnyRequest, name: str, drawn: tuple[int, int] | None) -> str:
+def _value(request: AnyRequest, name: str, drawn: tuple[int, int] | None, language: str) -> str:
     """Return an option as people type it, "" where the model's own is in force."""
     if name == "size":
         sides: Sides = drawn or (getattr(request, "width", None), getattr(request, "height", None))
@@ -99,4 +99,4 @@ def _value(request: AnyRequest, name: str, drawn: tuple[int, int] | None) -> str
     value = getattr(request, name)
     if value is None:
         return ""
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return decimal(language, value) if isinstance(value, float) else str(value)

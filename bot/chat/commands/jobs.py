@@ -83,6 +83,18 @@ async def drawn_pictures(context: Context, job: Job) -> tuple[File, ...]:
     return tuple(file for file in files if file.mime.startswith("image/"))
 
 
+def without(job: Job, *, kept: bool, gone: str, never: str) -> CallRefused:
+    """Return why a job has not what a call wants of its result.
+
+    It is still open, its result was `kept` and is `gone`, or it is a job that `never` had any of
+    it; the last two are the keys of sentences.
+    """
+    if not job.state.final:
+        return CallRefused("refused.unfinished", job=job.id)
+    was_there = kept and job.state is JobState.COMPLETED
+    return CallRefused(gone if was_there else never, job=job.id)
+
+
 async def _pointed_at(context: Context, call: Call) -> Job | None:
     job_id = call.whole("id")
     if job_id is None and call.invocation.replied_to is not None:

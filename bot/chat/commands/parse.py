@@ -224,12 +224,8 @@ def _within(param: Param, number: float) -> int | float:
     least = -math.inf if param.least is None else param.least
     most = math.inf if param.most is None else param.most
     if not least <= number <= most:  # false for "nan" too
-        raise BadCall("problem.range", name=param.name, least=_shown(least), most=_shown(most))
+        raise BadCall("problem.range", name=param.name, least=least, most=most)
     return number
-
-
-def _shown(bound: float) -> str:
-    return str(bound) if isinstance(bound, int) else f"{bound:g}"
 
 
 _TYPES: Mapping[ParamKind, Callable[[Param, Value], Value]] = {

@@ -3,8 +3,8 @@
 from backends.media.metadata.kinds import is_film, is_sound, mime_of
 from bot.chat.api.attachment_kinds import SPOKEN, AttachmentKind
 from bot.chat.commands.attachments import shown_name, whole
-from bot.chat.commands.context import Call, CallRefused, Context
-from bot.chat.commands.jobs import own_job, replied_job
+from bot.chat.commands.context import Call, Context
+from bot.chat.commands.jobs import own_job, replied_job, without
 from bot.requests.kinds import gives_files
 from bot.requests.refusals import Declined, NoRecording
 from bot.requests.sounds import checked_sound, require_sound_weight
@@ -49,4 +49,4 @@ async def _of(context: Context, job: Job) -> File:
             return await checked_sound(file.name, file.data)
     if files or not gives_files(job.request):
         raise Declined(NoRecording())
-    raise CallRefused("refused.recording_gone", job=job.id)
+    raise without(job, kept=True, gone="refused.recording_gone", never="refused.no_recording")

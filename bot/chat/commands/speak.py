@@ -2,8 +2,8 @@
 
 from bot.chat.api.answers import Answer
 from bot.chat.api.table import Command, Param, ParamKind, Topic
-from bot.chat.commands.context import Call, Context
-from bot.chat.commands.jobs import own_job, replied_job
+from bot.chat.commands.context import Call, CallRefused, Context
+from bot.chat.commands.jobs import own_job, replied_job, without
 from bot.chat.commands.options import SPEECH_OPTIONS, given_in
 from bot.chat.commands.submitting import submitted
 from bot.chat.commands.when import WHEN
@@ -40,6 +40,8 @@ async def handle(context: Context, call: Call) -> Answer:
     own = call.text("text")
     job = await _answer(context, call)
     said = own or await _said(context, job) or spoken(call.invocation.quoted)
+    if not said and job is not None:
+        raise await _without_text(context, job)
     options = given_in(call)
     mine = not own and job is not None and job.owner == call.invocation.user
     request = TextToSpeech(
@@ -51,12 +53,21 @@ async def handle(context: Context, call: Call) -> Answer:
 
 
 async def _answer(context: Context, call: Call) -> Job | None:
-    """Return the job named or replied to whose result is a text. Raises `CallRefused`."""
+    """Return the job named, or the one replied to if its result is a text. Raises `CallRefused`."""
     job_id = call.whole("id")
-    job = await (replied_job(context, call) if job_id is None else own_job(context, call, job_id))
+    if job_id is not None:
+        return await own_job(context, call, job_id)
+    job = await replied_job(context, call)
     return None if job is None or gives_files(job.request) else job
 
 
 async def _said(context: Context, job: Job | None) -> str:
-    output = await context.queue.jobs.output(job) if job is not None else None
+    if job is None or gives_files(job.request):
+        return ""
+    output = await context.queue.jobs.output(job)
     return spoken(output.text) if output is not None else ""
+
+
+async def _without_text(context: Context, job: Job) -> CallRefused:
+    kept = not gives_files(job.request) and await context.queue.jobs.output(job) is None
+    return without(job, kept=kept, gone="status.gone", never="refused.no_text")

@@ -86,9 +86,16 @@ def say(language: str, key: str, **values: Value) -> Body:
         value = values[name]
         if isinstance(value, Moment) and before:
             value = replace(value, before=before)
-        parts.append(str(value) if isinstance(value, str | int | float) else value)
+        if isinstance(value, float):
+            value = decimal(language, value)
+        parts.append(str(value) if isinstance(value, str | int) else value)
     parts.append(last)
     return join(parts)
+
+
+def decimal(language: str, number: float) -> str:
+    """Return a number as that language writes it, with no needless decimals."""
+    return f"{number:g}".replace(".", word(language, "number.point"))
 
 
 @lru_cache(maxsize=4096)  # more than there are texts

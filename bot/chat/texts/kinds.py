@@ -94,7 +94,7 @@ def _form(request: Request, language: str, measures: Measures) -> Sequence[str]:
     plays = length(measures.seconds)
     pixels = _pixels(measures.size) if measures.size else ""
     fps = request.fps if isinstance(request, TextToVideo) else None
-    rate = word(language, "fact.fps", fps=f"{fps:g}") if fps else ""
+    rate = word(language, "fact.fps", fps=fps) if fps else ""
     return [each for each in (plays, pixels, rate) if each]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 TEXTS: Mapping[str, str] = {
     "failure.told": "{text}",
-    "failure.bug": "Bei uns ist etwas schiefgegangen; der Betreiber weiß Bescheid.",
+    "failure.bug": "Bei uns ist etwas schiefgegangen; der Betreiber findet es im Log.",
     "failure.away": "Der Server ist währenddessen ausgefallen.",
     "failure.stopped": "Der Auftrag wurde auf dem Server abgebrochen.",
     "failure.memory": "Der Speicher der Grafikkarte reicht dafür nicht; vielleicht klappt es eine Nummer kleiner.",

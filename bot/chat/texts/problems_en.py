@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 TEXTS: Mapping[str, str] = {
     "failure.told": "{text}",
-    "failure.bug": "Something went wrong on our side, and the operator has been notified.",
+    "failure.bug": "Something went wrong on our side; the operator can find it in the log.",
     "failure.away": "The server went down while working on this.",
     "failure.stopped": "The request was stopped on the server.",
     "failure.memory": "The card ran out of memory for this request; a smaller one may work.",

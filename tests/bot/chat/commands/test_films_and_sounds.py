@@ -27,6 +27,7 @@ from queueing.core.requests import (
 )
 from tests.bot.results import (
     FLUX,
+    LENS,
     QWEN,
     ask,
     attachment,
@@ -41,6 +42,7 @@ from tests.bot.results import (
 from tests.fakes.backend import PICTURE
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import Bot
+from tests.simulation.installation import ended
 
 WAN = model("wan", Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO)
 STILL = model("still", Capability.IMAGE_TO_VIDEO)
@@ -172,6 +174,54 @@ def test_styles_and_sizes_are_for_pictures_alone() -> None:
         assert (request(job).prompt, request(job).width) == ("a cat", None)
 
     in_bot(scenario, *ALL)
+
+
+WITHOUT = {
+    "en": (
+        "Job {} hasn't finished yet.",
+        "Job {} has no text to read aloud.",
+        "Job {} has no pictures.",
+        "Job {} has no recording and no film.",
+    ),
+    "de": (
+        "Auftrag {} ist noch nicht fertig.",
+        "Auftrag {} hat keinen Text zum Vorlesen.",
+        "Auftrag {} hat keine Bilder.",
+        "Auftrag {} hat weder eine Aufnahme noch einen Film.",
+    ),
+}
+
+
+@pytest.mark.parametrize("language", WITHOUT)
+def test_why_a_job_has_nothing_to_build_on_is_told_as_it_is(language: str) -> None:
+    """A picture that is being drawn, or a film, was said to be kept no longer."""
+    calls = ("/upscale", "/vary", "/film it jumps", "/transcribe", "/speak")
+
+    async def scenario(running: Bot) -> None:
+        await ask(running, f"/settings --language {language}")
+        drawing = await ask(running, "/image flux a cat")
+        assert drawing is not None
+        for call in calls:
+            await ask(running, f"{call} --id {drawing.id}")
+        await ended(running.queue, drawing)
+        await ask(running, f"/speak --id {drawing.id}")
+        text = await done(running, "/ask qwen why")
+        await ask(running, f"/vary --id {text.id}")
+        film = await done(running, "/film a cat")
+        await ask(running, f"/speak --id {film.id}")
+        stopped = await ask(running, "/film a dog")
+        assert stopped is not None
+        await running.queue.submitter.cancel(stopped.id)
+        await ask(running, f"/transcribe --id {stopped.id}")
+
+    unfinished, no_text, no_pictures, no_recording = WITHOUT[language]
+    assert told(in_bot(scenario, *ALL, LENS))[1:] == [
+        *[unfinished.format(1)] * 5,
+        no_text.format(1),
+        no_pictures.format(2),
+        no_text.format(3),
+        no_recording.format(4),
+    ]
 
 
 # ---------------------------------------------------------------- music and speech

@@ -35,6 +35,20 @@ def test_a_wrong_value_is_told_in_one_sentence(text: str, answer: str) -> None:
     assert answers(in_bot(scenario)) == [answer]
 
 
+def test_a_bound_is_written_as_its_reader_writes_numbers() -> None:
+    """In German, a point parts thousands: 0.25 would be no number."""
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        await say(running, "/settings --language de", "fake:1")
+        await say(running, "/speak --speed 9 Hallo", "fake:1")
+        await say(running, "/image Katze --strength 2", "fake:1")
+
+    assert answers(in_bot(scenario))[1:] == [
+        "--speed muss zwischen 0,25 und 4 liegen.",
+        "--strength muss zwischen 0 und 1 liegen.",
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
