@@ -227,10 +227,9 @@ class Simulation:
             while events and events[0][0] <= now:
                 _, what, model, where = heappop(events)
                 self._happen(now, what, model, where)
-                if obvious:
-                    obvious = self._is_plain(now, what, model, where)
-                elif what == _ENDED and not self._left_in(model, now):
-                    self._rested.setdefault(model, now)
+                obvious = obvious and self._is_plain(now, what, model, where)
+                if what == _ENDED and not obvious:
+                    self._note_slot(now, model)
             if self._joined:  # none of them may be overdue before anything else happens
                 self._joined = False
                 look_at = min(look_at, now + self._origin.rules.age_limit_s)
@@ -400,6 +399,13 @@ class Simulation:
                 self._moved.add(model)  # more may have joined its line while it was loaded
         else:
             ended(copy)
+
+    def _note_slot(self, now: float, model: str) -> None:
+        """Note that a slot is free for the next decision, whose lines must show who may start."""
+        if self._left_in(model, now):
+            self._moved.add(model)
+        else:
+            self._rested.setdefault(model, now)
 
     def _note_free(self, now: float, copy: CopyState) -> None:
         """Note that other copies of its server have room if they wait for no more than that."""

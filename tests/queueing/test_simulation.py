@@ -15,6 +15,7 @@ from queueing.planning.dispatch import spent
 from queueing.planning.estimates import Usual
 from queueing.planning.rests import LEAD_S, rests
 from queueing.planning.simulation import Simulation
+from tests.queueing.several_servers import on_shared_cards
 from tests.queueing.worlds import GB, NOW, copy, host, jobs, line, model, world
 
 NAMES = ("b0", "b1", "b2")
@@ -173,6 +174,17 @@ def test_what_is_plain_needs_no_decision(seed: int) -> None:
     """Forecasts would save decisions and promise something else than the planner will do."""
     snapshot = drawn(random.Random(seed))
     assert saved_decisions(snapshot, Asking) > 0
+
+
+def test_servers_that_share_a_card_need_no_decision_about_what_is_plain() -> None:
+    """A slot that became free would not show who may start there, and their model be displaced."""
+    saved = 0
+    for seed in range(40):
+        rng = random.Random(seed)
+        shared = on_shared_cards(rng, in_lanes(rng, drawn(rng)), serial=True)
+        crowded = replace(shared, rules=Rules(replicate=False))
+        saved += saved_decisions(crowded, AskingWhoCanOnlyWait)
+    assert saved > 40
 
 
 def test_nobody_is_asked_about_what_can_only_wait() -> None:
