@@ -17,7 +17,7 @@ def summary(trace: Trace, outcome: Outcome) -> dict[str, float]:
     waits = [job.started_s - jobs[job.index].at for job in done if job.started_s is not None]
     ends = [job.finished_s - jobs[job.index].at for job in done if job.finished_s is not None]
     completed = [job for job in done if job.state == "completed"]
-    kept = [_kept(jobs[job.index], job) for job in completed]
+    kept = [is_kept(jobs[job.index], job) for job in completed]
     by_lane: defaultdict[str, list[bool]] = defaultdict(list)
     for job, right in zip(completed, kept, strict=True):
         by_lane[jobs[job.index].lane].append(right)
@@ -34,8 +34,8 @@ def summary(trace: Trace, outcome: Outcome) -> dict[str, float]:
     }
 
 
-def _kept(asked: TraceJob, job: JobOutcome) -> bool:
-    """Tell whether the promise was right within 20 % of the wait for the result, or 5 s."""
+def is_kept(asked: TraceJob, job: JobOutcome) -> bool:
+    """Return whether the promise was right within 20 % of the wait for the result, or 5 s."""
     if job.estimate_s is None or job.finished_s is None:
         return False
     return abs(job.estimate_s - job.finished_s) <= max(5.0, 0.2 * (job.finished_s - asked.at))
