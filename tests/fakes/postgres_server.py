@@ -39,6 +39,16 @@ _END_FROZEN = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
     " WHERE datname = current_database() AND state = 'idle in transaction'"
 )
+_EMPTY = """
+DO $$ DECLARE filled text; BEGIN
+    SET LOCAL session_replication_role = replica;  -- no trigger sees it
+    FOR filled IN SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = 'public'
+        AND tablename NOT IN ('meta', 'deleted_jobs')
+    LOOP EXECUTE 'DELETE FROM ' || filled; END LOOP;
+    DELETE FROM meta WHERE key = 'database_id';
+    UPDATE deleted_jobs SET highest = 0;
+END $$
+"""
 _TRIES = 5  # of starting: the free port may be taken meanwhile
 
 
@@ -113,18 +123,7 @@ class PostgresServer:
 
     def empty(self, database: str) -> None:
         """Delete every row and leave the tables as they were made; each use gets an id of its own."""
-        tables = self.sql(
-            "SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = 'public'"
-            " AND tablename NOT IN ('meta', 'deleted_jobs')",
-            database=database,
-        )
-        self.sql(
-            "SET session_replication_role = replica",  # no trigger sees it
-            *(f"DELETE FROM {table}" for (table,) in tables),
-            "DELETE FROM meta WHERE key = 'database_id'",
-            "UPDATE deleted_jobs SET highest = 0",
-            database=database,
-        )
+        self.sql(_EMPTY, database=database)
 
     def connect(self, database: str) -> "psycopg.Connection[tuple[Any, ...]]":
         """Return a connection of the superuser."""
