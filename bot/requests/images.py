@@ -5,6 +5,8 @@ Pillow runs in threads: it releases the interpreter lock, so the event loop cont
 
 import asyncio
 import io
+import struct
+import zlib
 
 from PIL import Image
 
@@ -27,6 +29,10 @@ _QUALITIES = (92, 85, 75, 60)
 _SHRINK = 0.75
 _SMALLEST_SIDE = 64
 _UPLOAD_S = 20.0  # for a person's film; results wait for the same processes
+
+_PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
+_PNG_SIZE = struct.Struct(">II5xI")  # width, height, how they are coded, checksum
+_PNG_HEADER = len(_PNG) + _PNG_SIZE.size
 
 # The warning is an error only where warnings are errors; the check here is stricter.
 _BOMB = (Image.DecompressionBombError, Image.DecompressionBombWarning)
@@ -81,7 +87,7 @@ async def fitted(file: File, limit: int) -> File | None:
 
 async def dimensions(file: File) -> tuple[int, int] | None:
     """Return a picture's width and height in pixels, None for anything else."""
-    return await asyncio.to_thread(_dimensions, file)
+    return _png_size(file.data) or await asyncio.to_thread(_dimensions, file)
 
 
 async def require_upscalable(file: File) -> None:
@@ -89,6 +95,15 @@ async def require_upscalable(file: File) -> None:
     size = await dimensions(file)
     if size is not None and size[0] * size[1] > UPSCALED_MEGAPIXELS * 1_000_000:
         raise Declined(LargeEnough(limit=UPSCALED_MEGAPIXELS))
+
+
+def _png_size(data: bytes) -> tuple[int, int] | None:
+    """Return the size in the header of a PNG, which most servers draw; None for anything else."""
+    if not data.startswith(_PNG) or len(data) < _PNG_HEADER:
+        return None
+    width, height, check = _PNG_SIZE.unpack_from(data, len(_PNG))
+    intact = zlib.crc32(data[12 : _PNG_HEADER - 4]) == check  # its name and its values
+    return (width, height) if intact and width and height else None
 
 
 def _dimensions(file: File) -> tuple[int, int] | None:

@@ -133,3 +133,28 @@ async def test_what_cannot_fit_is_left_out() -> None:
     assert await fitted(file, 10) is None
     broken = File(name="a.png", mime="image/png", data=bytes(1000))
     assert await fitted(broken, 10) is None
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA", "I;16"])
+async def test_the_size_of_a_drawn_picture_needs_no_thread(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each result would wait for a thread, and the event loop for each thread."""
+    out = io.BytesIO()
+    Image.new(mode, (33, 7)).save(out, "PNG")
+    file = File(name="a.png", mime="image/png", data=out.getvalue())
+
+    def no_thread(*_: object) -> None:
+        raise AssertionError("a thread was asked")
+
+    monkeypatch.setattr("asyncio.to_thread", no_thread)
+    assert await dimensions(file) == (33, 7)
+
+
+@pytest.mark.parametrize("at", [0, 8, 13, 17, 22, 24, 30])
+async def test_a_broken_header_names_no_size(at: int) -> None:
+    """A result would be told to have millions of pixels that no one can see."""
+    data = bytearray(encoded("PNG"))
+    data[at] ^= 0x40
+    for broken in (bytes(data), encoded("PNG")[: at + 1]):
+        assert await dimensions(File(name="a.png", mime="image/png", data=broken)) is None
