@@ -65,6 +65,14 @@ class Calm:
             told.off_since = None
         return told.value
 
+    def renewed(
+        self, key: Hashable, expected: Expectation | None, now: float
+    ) -> Expectation | None:
+        """Return what to show for this expectation, whatever was shown before."""
+        told = self._told[key]
+        _tell(told, expected if expected is not None and expected.at > now else None)
+        return told.value
+
     def shown(self, key: Hashable, expected: Expectation | None, now: float) -> Expectation | None:
         """Return what those concerned were last shown, else this expectation; changes nothing."""
         told = self._told.get(key)

@@ -16,6 +16,7 @@ from queueing.engine.fleet import Fleet
 from queueing.engine.later import Later
 from queueing.engine.running_jobs import Slot
 from queueing.engine.scheduler import Router
+from queueing.planning.forecast import Expected
 from queueing.planning.in_time import surely_done_at
 from queueing.planning.lanes import Lane, competing, place
 from queueing.planning.sites import sites
@@ -172,6 +173,8 @@ class Reports:
         expected = None if in_lane is None else self._eta.of_waiting(job, in_lane)
         begin = self._told_of(job, "start", None if expected is None else start(expected))
         done = self._promised(job, None if expected is None else end(expected))
+        if begin is not None and done is not None and begin.at >= done.at:
+            begin, done = self._put_right(job, expected)
         if job.due_at is not None and done is not None and self._is_late(job, done.at, reason):
             reason = Reason(why=Blocked.LATE, model=job.model, until=job.due_at)
         competes = any(lane.name == job.lane for lane in line.lanes)  # not before the next look
@@ -202,6 +205,17 @@ class Reports:
         if done is not None and expected is not None:  # otherwise it is what was told before
             self._promises.tell(job.id, done.at, self._clock.now())
         return done
+
+    def _put_right(
+        self, job: Job, expected: Expected | None
+    ) -> tuple[Expectation | None, Expectation | None]:
+        """Return the start and the end of one forecast: each had been kept from another one."""
+        now = self._clock.now()
+        begin, done = (None, None) if expected is None else (start(expected), end(expected))
+        return (
+            self._calm.renewed((job.id, job.state, "start"), begin, now),
+            self._calm.renewed((job.id, job.state, "done"), done, now),
+        )
 
     def _told_of(self, job: Job, what: str, expected: Expectation | None) -> Expectation | None:
         """Return when a job starts or ends as people are shown it: only moments still to come."""

@@ -1,0 +1,52 @@
+"""What people are told while they wait, held against what else they are told: moments."""
+
+import asyncio
+import random
+
+import pytest
+
+from queueing.core.standings import Standing
+from queueing.service.jobqueue import JobQueue
+from tests.queueing.test_places_shown import installation, submit
+from tests.simulation.loop import run
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_job_is_done_before_its_turn(seed: int) -> None:
+    """A message would say "ready at 01:24; your turn comes at about 01:25": each is corrected when it is off."""
+    told = 0
+
+    async def scenario() -> None:
+        nonlocal told
+        rng = random.Random(seed)
+        world = installation(rng)
+        async with world.queue() as queue:
+            for server in world.servers.values():
+                server.service_s = rng.choice((3.0, 12.0, 25.0))  # not as configured
+            await submit(world, queue, rng, 20)
+            looks = 0
+            while await queue.jobs.open_jobs():
+                told += await check_all(queue)
+                if rng.random() < 0.1 and looks < 200:
+                    await submit(world, queue, rng, 1)
+                looks += 1
+                await asyncio.sleep(1.0)
+
+    run(scenario())
+    assert told > 20
+
+
+async def check_all(queue: JobQueue) -> int:
+    """Check the moments of every open job; return how many were told both."""
+    standings = await queue.status.standings(await queue.jobs.open_jobs())
+    return sum(check(standing) for standing in standings.values())
+
+
+def check(standing: Standing) -> bool:
+    """Check that a job's turn comes before its end; return whether it was told both."""
+    turn_at = standing.reason.turn_at if standing.reason is not None else None
+    begins = [at for at in (standing.starts_at, turn_at) if at is not None]
+    if standing.done_at is None or not begins:
+        return False
+    assert max(begins) < standing.done_at
+    return True
