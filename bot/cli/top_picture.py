@@ -109,6 +109,8 @@ def _server(server: ServerNow, now: float, canvas: Canvas) -> str:
     if server.up:
         about = server.description or server.kind
         return canvas.ink("dim", fit(f"  {server.name}  up, {about}", canvas.width))
+    if server.error is None:
+        return canvas.ink("dim", fit(f"  {server.name}  not asked yet", canvas.width))
     cause = f": {server.error}" if server.error else ""
     text = f"  {server.name}  down since {_clock(server.since, now)}{cause}"
     return canvas.ink("red", fit(text, canvas.width))

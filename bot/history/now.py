@@ -73,7 +73,10 @@ class CopyNow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerNow:
-    """A server: up or down since a moment, and its last failure's text while it is down."""
+    """A server: up or down since a moment, and its last failure's text while it is down.
+
+    Until it was first asked it is neither, and has no `error`.
+    """
 
     name: str
     kind: str

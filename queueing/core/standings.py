@@ -170,6 +170,11 @@ class BackendStatus:
     error: str | None
     hosts: tuple[str, ...] = ()
 
+    @property
+    def is_known(self) -> bool:
+        """Whether it was asked yet: until then it is neither up nor down."""
+        return self.up or self.error is not None
+
     def is_on(self, host: str) -> bool:
         """Return whether it uses a host's memory."""
         return host in (self.hosts or (self.host,))

@@ -72,7 +72,7 @@ def _backend(
     context: Context, call: Call, backend: BackendStatus, host: str, models: Sequence[ModelStatus]
 ) -> Body:
     admin = is_admin(context, call)
-    key = "status.up" if backend.up else "status.down"
+    key = "status.up" if backend.up else "status.down" if backend.is_known else "status.unasked"
     name = backend.description or backend.kind
     body = call.say(key, backend=Strong(backend.name), server=name, moment=Moment(backend.since))
     if not backend.up and backend.error and admin:

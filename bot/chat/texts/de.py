@@ -185,6 +185,7 @@ TEXTS: Mapping[str, str] = {
     "status.host_paused": "{host} · {used} von {vram} GB belegt · ⏸️ angehalten",
     "status.up": "  🟢 {backend} · {server} · erreichbar seit {moment}",
     "status.down": "  🔴 {backend} · {server} · ausgefallen seit {moment}",
+    "status.unasked": "  ⚪ {backend} · {server} · noch nicht gefragt",
     "status.models": "Modelle: {ready} bereit, {needed} noch zu laden",
     "status.posts": "📌 Posten",
     "status.post": "  {post} · {process}",

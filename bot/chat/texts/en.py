@@ -185,6 +185,7 @@ TEXTS: Mapping[str, str] = {
     "status.host_paused": "{host} · {used} of {vram} GB in use · ⏸️ paused",
     "status.up": "  🟢 {backend} · {server} · up since {moment}",
     "status.down": "  🔴 {backend} · {server} · down since {moment}",
+    "status.unasked": "  ⚪ {backend} · {server} · not asked yet",
     "status.models": "Models: {ready} ready, {needed} waiting to be loaded",
     "status.posts": "📌 Posts",
     "status.post": "  {post} · {process}",

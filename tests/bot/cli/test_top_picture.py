@@ -183,6 +183,14 @@ def test_a_moment_of_another_day_is_shown_with_its_day() -> None:
     assert re.search(r"down since \d\d:", text(width=100))
 
 
+def test_a_server_that_was_not_asked_yet_is_not_called_down() -> None:
+    """Every start would look like a failure."""
+    unasked = replace(state().now.hosts[0].servers[0], up=False, error=None)
+    shown = text(state(servers=(unasked,)), width=100)
+    assert "not asked yet" in shown
+    assert "down since" not in shown
+
+
 def test_it_says_what_is_there() -> None:
     """An operator would have to open the page after all."""
     shown = text(width=100)

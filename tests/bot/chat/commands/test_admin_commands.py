@@ -10,8 +10,10 @@ import pytest
 
 from bot.people.access import Access, PersonLimits, Role
 from bot.people.users import Person
-from queueing.core.errors import StoreError
+from queueing.core.errors import StoreError, Unavailable
+from queueing.core.ports import ServerInfo
 from queueing.core.posts import PostHolder
+from tests.fakes.backend import FakeBackend
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import ADMIN, Bot, bot
 from tests.simulation.installation import Installation, host, image_model
@@ -236,6 +238,32 @@ def test_status_tells_what_is_up_and_what_runs() -> None:
     (text,) = in_bot(scenario)
     assert text.startswith("gpu-1 · 16 of 23 GB in use\n  🟢 comfy")
     assert "flux in memory, 1 running" in text
+
+
+def test_a_server_that_was_not_asked_yet_is_not_called_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Right after a start, people would be told of a failure of every server."""
+    silent = asyncio.Event()
+
+    async def probe(_server: FakeBackend) -> ServerInfo:
+        await silent.wait()
+        raise Unavailable("no answer")
+
+    async def scenario(running: Bot) -> None:
+        await say(running, "/status", "fake:1")
+        await say(running, "/settings --language de", "fake:1")
+        await say(running, "/status", "fake:1")
+        silent.set()
+        await asyncio.sleep(1)
+        await say(running, "/status", "fake:1")
+
+    monkeypatch.setattr(FakeBackend, "probe", probe)
+    english, _settings, german, away = in_bot(scenario)
+    assert "⚪ comfy · " in english
+    assert "not asked yet" in english
+    assert "noch nicht gefragt" in german
+    assert "🔴 comfy" in away
 
 
 @dataclass

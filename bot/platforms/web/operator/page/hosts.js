@@ -168,9 +168,10 @@ class ServerRow {
   }
 
   draw(server) {
-    const state = server.sleeps ? "asleep" : server.up ? "up" : "down";
+    const away = server.error === null ? "unasked" : "down";
+    const state = server.sleeps ? "asleep" : server.up ? "up" : away;
     this.node.dataset.state = state;
-    const since = state === "asleep" ? tell("asleep") : tell(state) + when(server.since);
+    const since = tell(state) + (state === "up" || state === "down" ? when(server.since) : "");
     const told = [server.description || server.kind, since];
     if (state === "down" && server.error) told.push(server.error);
     write(this.state, told.join(" · "));

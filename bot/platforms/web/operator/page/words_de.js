@@ -48,6 +48,7 @@ export const GERMAN = {
   readyAt: "bereit ",
   up: "läuft seit ",
   down: "weg seit ",
+  unasked: "noch nicht gefragt",
   servers: "Server",
   copies: "Im Speicher",
   runningJobs: "In Arbeit",

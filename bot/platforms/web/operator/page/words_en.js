@@ -48,6 +48,7 @@ export const ENGLISH = {
   readyAt: "ready ",
   up: "up since ",
   down: "down since ",
+  unasked: "not asked yet",
   servers: "Servers",
   copies: "In memory",
   runningJobs: "Running",

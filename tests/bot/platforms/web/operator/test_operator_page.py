@@ -131,6 +131,10 @@ async def test_a_machine_that_sleeps_is_no_fault(room: Room) -> None:
     await page.wait("document.querySelector(`[aria-label='Pause: gpu-1']`) !== null")
     records.now = replace(records.now, hosts=(replace(asleep, mode="open", rest=None), *others))
     await page.wait_text("No route to host", ".host .servers")
+    unasked = tuple(replace(each, error=None) for each in down)
+    records.now = replace(records.now, hosts=(replace(first, servers=unasked), *others))
+    await page.wait_text("not asked yet", ".host .servers")
+    assert "down since" not in await page.text(".host .servers")
 
 
 async def test_what_is_gone_from_the_bot_is_said_where_it_was(room: Room) -> None:
