@@ -250,7 +250,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--scrapes", type=int, default=SCRAPES)
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING)
-    process.settle()
     figures = asyncio.run(measured(options))
     if options.json:
         print(json.dumps(figures))
@@ -260,4 +259,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    process.settle()  # as `usher run` does
     main()

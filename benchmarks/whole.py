@@ -6,7 +6,8 @@ between is real, the database on a disk included; the chat has no limits and the
 once. Each pair runs in a process of its own, prepared like that of `usher run`. Times are milliseconds: `ack_ms` until a call is
 accepted, `first_ms` until its person sees anything. `--kind ask` asks for texts instead of pictures.
 `--profile` shows for 50 callers what each part of the bot takes of a job, beside a bare loop that
-only writes as many changes and shows as many messages.
+only writes as many changes and shows as many messages; which steps of the event loop took longer
+than ten milliseconds, and what the search for garbage took.
 """
 
 import argparse
@@ -18,14 +19,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import quantiles
 
 from benchmarks.whole_limit import Cost, limit_ms
 from benchmarks.whole_profile import Profile, table
+from benchmarks.whole_steps import Steps
 from benchmarks.whole_world import Asked, Chat, Instant
 from bot.config.load import parse
 from bot.runtime import process
@@ -153,15 +155,22 @@ async def _run(
 
 
 async def _profiled(options: argparse.Namespace) -> Sequence[str]:
-    profile = Profile()
-    figures = await _run(options, profile)
+    profile, steps = Profile(), Steps()
+    figures = await _run(options, _both(profile, steps))
     tasks, changes = (round(n / figures.jobs) for n in (profile.tasks, profile.changes))
     messages = round(figures.requests_per_job)
     with tempfile.TemporaryDirectory(dir=options.dir) as folder:
         cost = Cost(tasks=tasks, changes=changes, messages=messages)
         bare_ms = await limit_ms(folder, cost, callers=figures.callers, jobs=figures.jobs)
     limit = f"a bare loop: {tasks} tasks, {changes} writes, {messages} messages a job, ms"
-    return table(profile.seconds, figures.cpu_ms_per_job, (limit, bare_ms))
+    parts = table(profile.seconds, figures.cpu_ms_per_job, (limit, bare_ms))
+    return [*parts, *steps.lines(figures.jobs)]
+
+
+@contextmanager
+def _both(profile: Profile, steps: Steps) -> Iterator[None]:
+    with steps, profile:
+        yield
 
 
 def _in_a_process(options: argparse.Namespace, callers: int, waiting: int) -> dict[str, float]:
@@ -188,7 +197,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--alone", action="store_true", help="measure one pair in this process")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING)
-    process.settle()
     if options.alone:
         print(json.dumps(asdict(asyncio.run(_run(options)))))
         return
@@ -206,4 +214,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    process.settle()  # as `usher run` does
     main()

@@ -1,11 +1,14 @@
 """The benchmark of the whole bot, for a few jobs: every call is answered and delivered."""
 
+import asyncio
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from benchmarks import whole, whole_profile
+from benchmarks.whole_steps import LONG_S, Steps
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -31,11 +34,26 @@ def test_the_profile_shows_each_part_beside_a_bare_loop(
     whole.main(["--profile", "--callers", "5", "--waiting", "0", "--calls", "60"])
     lines = capsys.readouterr().out.splitlines()
     parts = [line for line in lines if "%" in line]
-    whole_ms, bare_ms = (float(line.split()[-1]) for line in lines[-2:])
+    ends = [line for line in lines if line.startswith(("a job in the whole bot", "a bare loop"))]
+    whole_ms, bare_ms = (float(line.split()[-1]) for line in ends)
+    assert any(line.startswith("the search for garbage") for line in lines)
     assert 0 < bare_ms < whole_ms
     assert sum(float(line.split()[-1]) for line in parts) == pytest.approx(whole_ms, abs=0.02), (
         "all of it is shown"
     )
+
+
+async def test_a_step_that_lets_all_else_wait_is_named() -> None:
+    """What keeps a call from being acknowledged could not be found."""
+
+    async def long() -> None:
+        until = time.thread_time() + 2 * LONG_S
+        while time.thread_time() < until:
+            pass
+
+    with Steps() as steps:
+        await asyncio.create_task(long())
+    assert any("1 of" in line and long.__qualname__ in line for line in steps.lines(1))
 
 
 def test_each_part_of_the_profile_is_where_it_says() -> None:
