@@ -4,7 +4,8 @@ It decides which message of a chat is served next, and when; nothing here sends.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from bot.chat.api.base import ChatPlatform
@@ -88,11 +89,22 @@ class Channel:
 
 @dataclass(eq=False, slots=True)
 class Whole:
-    """The common budget of all chats of a platform."""
+    """The common budget of all chats of a platform; `waiting` is how many stand in its `line`."""
 
     budget: Overall
     line: asyncio.Lock = field(default_factory=asyncio.Lock)
+    waiting: int = 0
     answered: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @asynccontextmanager
+    async def in_line(self) -> AsyncIterator[None]:
+        """Stand in line until it is one's turn, and keep it in the block."""
+        self.waiting += 1
+        try:
+            async with self.line:
+                yield
+        finally:
+            self.waiting -= 1
 
 
 @dataclass(eq=False, slots=True)
@@ -176,14 +188,16 @@ class Channels:
         def earliest(now: float) -> float:
             return channel.rate_limit.earliest(now, urgent=True, burst=burst)
 
-        waited = False
         now = self.now()
-        if not whole.line.locked() and max(earliest(now), whole.budget.earliest(now)) <= now:
-            _count(channel, whole, now, upload=upload)
-            return now, waited
+        if not whole.waiting and max(earliest(now), whole.budget.earliest(now)) <= now:
+            _count(
+                channel, whole, now, upload=upload
+            )  # as most do: there is no one to stand behind
+            return now, False
+        waited = False
         while True:
             waited |= await self._until(earliest, channel.answered) or whole.line.locked()
-            async with whole.line:
+            async with whole.in_line():
                 waited |= await self._until(whole.budget.earliest, whole.answered)
                 now = self.now()
                 if earliest(now) <= now:  # no penalty came meanwhile
