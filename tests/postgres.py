@@ -44,6 +44,8 @@ def postgres_url(postgres: PostgresServer, postgres_template: str) -> str:
 
 
 @pytest.fixture
-def empty_postgres_url(postgres: PostgresServer) -> str:
-    """Return the address of a new database without any table."""
-    return postgres.url(postgres.database())
+def empty_postgres_url(postgres: PostgresServer) -> Iterator[str]:
+    """Provide a new database without any table; each takes eight megabytes for as long as it is."""
+    name = postgres.database()
+    yield postgres.url(name)
+    postgres.sql(f"DROP DATABASE {name} WITH (FORCE)")
