@@ -377,10 +377,13 @@ class Simulation:
         return picked
 
     def _joins(self, now: float, model: str) -> bool:
-        """Whether an arrival in an empty line only joins jobs waiting in other lines already."""
+        """Whether an arrival in an empty line only joins jobs waiting in other lines already.
+
+        One that comes to another empty line in the same moment does not wait already.
+        """
         if model in self._pausing or not self._board.models[model].lanes:
             return False
-        return len(self._left_in(model, now)) > 1
+        return any(line.job(len(line.starts)).queued_at < now for line in self._left_in(model, now))
 
     def _happen(self, now: float, what: int, model: str, where: str) -> None:
         if what == _CAME:

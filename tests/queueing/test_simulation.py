@@ -187,6 +187,22 @@ def test_servers_that_share_a_card_need_no_decision_about_what_is_plain() -> Non
     assert saved > 40
 
 
+@pytest.mark.parametrize("asking", [Asking, AskingWhoCanOnlyWait])
+def test_two_who_come_at_once_begin_where_servers_share_a_card(asking: type[Simulation]) -> None:
+    """Each would be taken to join the other, and both wait in the forecast beside a free slot.
+
+    Without preloads: those are overdue at once, so that any decision may reserve a host for one.
+    """
+    saved = 0
+    for seed in range(40):
+        rng = random.Random(seed)
+        shared = on_shared_cards(rng, in_lanes(rng, drawn(rng)), serial=False)
+        models = {name: replace(view, wanted_by_admin=()) for name, view in shared.models.items()}
+        crowded = replace(shared, models=models, rules=Rules(replicate=False))
+        saved += saved_decisions(crowded, asking)
+    assert saved > 40
+
+
 def test_nobody_is_asked_about_what_can_only_wait() -> None:
     """Forecasts of crowded cards would ask at each arrival and end, or promise something else."""
     saved = 0
