@@ -6,9 +6,10 @@ from bot.chat.api.attachment_kinds import AttachmentKind
 from bot.chat.api.base import Attachment
 from bot.chat.api.errors import ChatError
 from bot.chat.commands.context import Call, Context
-from bot.chat.commands.jobs import drawn_pictures, replied_job
+from bot.chat.commands.jobs import drawn_pictures, replied_job, without_pictures
 from bot.chat.commands.parse import BadCall, clean
 from bot.requests.images import checked, require_weight
+from bot.requests.kinds import is_drawn
 from bot.requests.refusals import Declined, NoPicture
 from bot.requests.text_files import decoded, require_short, together
 from queueing.core.requests import File
@@ -32,11 +33,13 @@ async def pictures(call: Call, of: Sequence[Attachment] | None = None) -> tuple[
 async def meant_pictures(context: Context, call: Call, *, most: int) -> tuple[File, ...]:
     """Return the attached pictures, or else those of the result that is replied to.
 
-    Raises `BadCall` and `Declined`: for unusable ones and where there is none.
+    Raises `BadCall`, `CallRefused` and `Declined`: for unusable ones and where there is none.
     """
     files = await pictures(call)
     if not files and (job := await replied_job(context, call)) is not None:
         files = (await drawn_pictures(context, job))[:most]
+        if not files and is_drawn(job.request):
+            raise await without_pictures(context, job)
     if not files:
         raise Declined(NoPicture())
     return files

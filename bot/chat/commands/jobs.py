@@ -2,6 +2,7 @@
 
 from bot.chat.commands.context import Call, CallRefused, Context, is_admin
 from bot.requests.drawing import Made
+from bot.requests.kinds import is_drawn
 from bot.requests.recordings import speech_key
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Chat, Embed, File, SpeechToText, TextToSpeech
@@ -93,6 +94,12 @@ def without(job: Job, *, kept: bool, gone: str, never: str) -> CallRefused:
         return CallRefused("refused.unfinished", job=job.id)
     was_there = kept and job.state is JobState.COMPLETED
     return CallRefused(gone if was_there else never, job=job.id)
+
+
+async def without_pictures(context: Context, job: Job) -> CallRefused:
+    """Return why a job has no pictures to build on."""
+    kept = is_drawn(job.request) and await context.queue.jobs.output(job) is None
+    return without(job, kept=kept, gone="refused.result_gone", never="refused.no_pictures")
 
 
 async def _pointed_at(context: Context, call: Call) -> Job | None:

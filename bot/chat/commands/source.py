@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from bot.chat.commands.attachments import pictures
 from bot.chat.commands.context import Call, CallRefused, Context
-from bot.chat.commands.jobs import drawn_pictures, own_job, replied_job, without
+from bot.chat.commands.jobs import drawn_pictures, own_job, replied_job, without_pictures
 from bot.requests.kinds import is_drawn
 from bot.requests.refusals import Declined, NoPicture
 from queueing.core.jobs import Job
@@ -81,13 +81,8 @@ async def _attached(call: Call) -> Source:
 async def _of(context: Context, call: Call, job: Job) -> Source:
     drawn = await drawn_pictures(context, job)
     if not drawn:
-        raise await _without_pictures(context, job)
+        raise await without_pictures(context, job)
     number = call.whole("number") or 1
     if number > len(drawn):
         raise CallRefused("refused.no_such_picture", job=job.id, count=len(drawn))
     return Source(file=drawn[number - 1], job=job)
-
-
-async def _without_pictures(context: Context, job: Job) -> CallRefused:
-    kept = is_drawn(job.request) and await context.queue.jobs.output(job) is None
-    return without(job, kept=kept, gone="refused.result_gone", never="refused.no_pictures")

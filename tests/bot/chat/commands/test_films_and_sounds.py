@@ -224,6 +224,19 @@ def test_why_a_job_has_nothing_to_build_on_is_told_as_it_is(language: str) -> No
     ]
 
 
+def test_a_reply_to_a_drawing_that_is_not_done_is_told_as_that() -> None:
+    """People who replied to a picture were told to reply to one."""
+
+    async def scenario(running: Bot) -> None:
+        drawing = await ask(running, "/image flux a cat")
+        await asyncio.sleep(30)
+        assert drawing is not None
+        for call in ("/describe", "/vary in winter", "/film it jumps"):
+            await ask(running, call, replied_to=await of(running, drawing))
+
+    assert told(in_bot(scenario, *ALL, service_s=300.0)) == ["Job 1 hasn't finished yet."] * 3
+
+
 # ---------------------------------------------------------------- music and speech
 
 
