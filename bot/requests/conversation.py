@@ -50,7 +50,7 @@ def continued(earlier: Talk, asked: Talk, *, system: str, room: int, sees: bool)
 
     The oldest turns are dropped first, in pairs of question and answer; the system prompt and the
     question always stay. Pictures of earlier turns are included for a vision model, the newest
-    ones.
+    ones, unless they are no longer kept.
     """
     room -= len(system) + sum(len(turn.told) for turn in asked.turns)
     kept: list[ChatMessage] = []
@@ -62,6 +62,7 @@ def continued(earlier: Talk, asked: Talk, *, system: str, room: int, sees: bool)
     while kept and kept[0].role == "assistant":
         del kept[0]
     before = Talk(turns=tuple(kept), files=earlier.files)
+    sees = sees and all(at < len(before.files) for turn in kept for at in turn.pictures)
     whole = _joined(before if sees else _blind(before), asked)
     front = (ChatMessage(role="system", text=system),) if system else ()
     return Talk(turns=(*front, *whole.turns), files=whole.files)

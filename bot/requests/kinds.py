@@ -1,6 +1,14 @@
 """What kind of result a request has; pure."""
 
-from queueing.core.requests import Generation, Request, TextToImage, TextToSpeech, TextToVideo
+from queueing.core.requests import (
+    Chat,
+    Generation,
+    Request,
+    SpeechToText,
+    TextToImage,
+    TextToSpeech,
+    TextToVideo,
+)
 
 
 def gives_files(request: Request) -> bool:
@@ -16,3 +24,14 @@ def is_seen(request: Request) -> bool:
 def is_drawn(request: Request) -> bool:
     """Return whether the result of a request is pictures."""
     return isinstance(request, TextToImage)
+
+
+def needs_files(request: Request) -> bool:
+    """Return whether a request means something else, or nothing, without the files it came with."""
+    match request:
+        case Chat(messages=turns):
+            return any(turn.pictures or (turn.sounds and turn.heard is None) for turn in turns)
+        case TextToImage(upscale=upscale, edit=edit, strength=strength):
+            return upscale or edit or strength is not None
+        case _:
+            return isinstance(request, SpeechToText)

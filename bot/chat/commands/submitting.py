@@ -10,9 +10,10 @@ from bot.chat.api.answers import Placed
 from bot.chat.api.attachment_kinds import SPOKEN
 from bot.chat.api.origin import NearModel, Origin
 from bot.chat.api.table import ParamKind
-from bot.chat.commands.context import Call, Context
+from bot.chat.commands.context import Call, CallRefused, Context
 from bot.chat.commands.when import due_at, is_later
 from bot.requests.drawing import require_taken
+from bot.requests.kinds import needs_files
 from bot.requests.limits import Asking
 from bot.requests.refusals import Declined, Refusal
 from bot.requests.typed import typed
@@ -54,9 +55,12 @@ async def asking(
 async def repeated(context: Context, call: Call, job: Job, request: Request) -> Placed:
     """Submit again with a job's files, for `request` in place of its own.
 
-    It goes to the job's model unless the call names another. Raises `Declined` and `Refused`.
+    It goes to the job's model unless the call names another. Raises `CallRefused`, `Declined`
+    and `Refused`.
     """
     files = await context.queue.jobs.inputs(job)
+    if not files and needs_files(job.request):
+        raise CallRefused("refused.recording_gone", job=job.id)
     able = needed(request, has_files=bool(files))
     named = call.text("model")
     model = job.model if named is None else context.catalog.require(named, able).name

@@ -180,3 +180,31 @@ def test_quoted_words_go_with_a_question_about_them() -> None:
         assert said(job) == [("user", "> first\n> second\n\nwhat is meant?")]
 
     in_bot(scenario)
+
+
+def test_what_is_no_longer_kept_is_said_and_not_left_out() -> None:
+    """Where files were dropped for room, a repeat went without its picture and a follow-up failed."""
+
+    async def scenario(running: Bot) -> None:
+        seen = await done(running, "/describe", files=(picture(),))
+        winter = await done(running, "/image in winter --strength 0.5", files=(picture(),))
+        larger = await done(running, "/upscale", files=(picture(),))
+        words = await done(running, "/image a cat")
+        await running.queue.erasure._upkeep.purge(0, keep_mb=0)
+        for job in (seen, winter, larger):
+            assert await ask(running, f"/again {job.id}") is None
+        assert await ask(running, f"/edit {winter.id} in summer") is None
+        assert await ask(running, f"/again {words.id}") is not None
+        behind = await ask(running, "/ask and behind it?", replied_to=await of(running, seen))
+        assert behind is not None
+        assert said(behind)[-1] == ("user", "and behind it?")
+        assert await running.queue.jobs.inputs(behind) == ()
+        other = await ask(
+            running, "/ask and here?", replied_to=await of(running, seen), files=(picture(),)
+        )
+        assert other is not None
+        assert isinstance(other.request, Chat)
+        assert [turn.pictures for turn in other.request.messages] == [(), (0,)]
+
+    told = [text for _, text in in_bot(scenario).private]
+    assert told == [f"The files of job {job} are no longer kept." for job in (1, 2, 3, 2)]
