@@ -165,7 +165,7 @@ class FairLines:
         order = fair_order(late, used_s, overtakers, bound_s)
         jobs = tuple(line.heads[index] for index in order)
         self._coming.note(line, now)
-        moments = sorted(job.queued_at for job in line.heads)
+        moments = self._late.moments(line)
         shown = [
             job if job.queued_at == at else replace(job, queued_at=at)
             for job, at in zip(jobs[:per_line], moments, strict=False)

@@ -35,7 +35,7 @@ class Lateness:
 
     def _goes_before(self, job: Job, cost_s: float) -> None:
         overtakers = self._overtakers.setdefault((job.model, job.lane), {})
-        overtakers[job.id] = Overtaker(job.seq or 0, cost_s)
+        overtakers[job.id] = Overtaker(job.seq or 0, cost_s, job.queued_at)
 
     def ended(self, job: Job, taken_s: float) -> None:
         """Count what a job has taken in place of what was expected; 0 leaves that."""
@@ -63,6 +63,17 @@ class Lateness:
         }
         self._overtakers[key] = kept
         return kept.values()
+
+    def moments(self, line: Line) -> Sequence[float]:
+        """Return when the jobs came that would wait now by arrival, in that order.
+
+        Each that went first leaves its own moment to those it passed: with the moment of who was passed
+        a line would seem to wait longer than by arrival, and get turns from other models.
+        """
+        waiting = {job.id: job.queued_at for job in line.heads}
+        overtakers = self._overtakers.get((line.model, line.lane), {})
+        begun = [each.came_at for job_id, each in overtakers.items() if job_id not in waiting]
+        return sorted((*waiting.values(), *begun))[len(begun) :]
 
     def _let_come(self, line: Line) -> None:
         """Let what went before by an earlier run go before those who wait now, and no one to come.

@@ -31,10 +31,11 @@ class Claim(NamedTuple):
 
 
 class Overtaker(NamedTuple):
-    """A job that has started: its place by arrival, and what it took or will take of a card."""
+    """A job that has started: its place by arrival, what it took or will take of a card, when it came."""
 
     seq: int
     cost_s: float
+    came_at: float
 
 
 def remaining(seconds: float, age_s: float) -> float:

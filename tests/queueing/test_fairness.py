@@ -6,6 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queueing.core.jobs import Job, stand_in
+from queueing.core.storage import Line
+from queueing.engine.lateness import Lateness
 from queueing.planning.fairness import HALF_LIFE_S, Claim, Overtaker, fair_order, remaining
 
 PEOPLE = ("ada", "bob", "eve", None)
@@ -14,7 +17,7 @@ CLAIMS = st.lists(st.tuples(st.sampled_from(PEOPLE), COSTS), max_size=30).map(
     lambda rows: [Claim(10 * seq, who, cost) for seq, (who, cost) in enumerate(rows)]
 )
 USED = st.dictionaries(st.sampled_from(["ada", "bob", "eve"]), st.floats(0.0, 1000.0))
-OVERTAKERS = st.lists(st.builds(Overtaker, st.integers(1, 400), COSTS), max_size=10)
+OVERTAKERS = st.lists(st.builds(Overtaker, st.integers(1, 400), COSTS, st.just(0.0)), max_size=10)
 BOUNDS = st.floats(0.0, 500.0)
 
 
@@ -96,7 +99,7 @@ def test_a_start_changes_nothing_for_those_behind_it(
         if person is not None:
             spent[person] = spent.get(person, 0.0) + claims[index].cost_s
     left = sorted(rest)
-    begun = [Overtaker(claims[index].seq, claims[index].cost_s) for index in started]
+    begun = [Overtaker(claims[index].seq, claims[index].cost_s, 0.0) for index in started]
     again = fair_order([claims[index] for index in left], spent, begun, bound)
     assert [left[index] for index in again] == rest
 
@@ -108,7 +111,7 @@ def test_a_light_user_goes_before_a_flood_and_the_flood_is_not_forgotten() -> No
     claims = [*flood, *light]
     assert fair_order(claims, {"eve": 50.0}, (), 600.0)[:3] == [6, 7, 0]
     assert fair_order(claims, {"eve": 50.0}, (), 15.0)[:3] == [6, 0, 1]
-    assert fair_order(claims, {"eve": 50.0}, [Overtaker(9, 20.0)], 15.0)[0] == 0
+    assert fair_order(claims, {"eve": 50.0}, [Overtaker(9, 20.0, 0.0)], 15.0)[0] == 0
 
 
 def test_what_was_used_long_ago_counts_little() -> None:
@@ -116,3 +119,20 @@ def test_what_was_used_long_ago_counts_little() -> None:
     assert remaining(100.0, 0.0) == 100.0
     assert remaining(100.0, HALF_LIFE_S) == pytest.approx(50.0)
     assert remaining(100.0, -5.0) == 100.0  # a clock that was set back
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=40))
+def test_a_line_is_shown_with_the_moments_it_would_have_by_arrival(steps: list[int | None]) -> None:
+    """With the moments of those who were passed it would get turns from other models."""
+    late, waiting, by_arrival = Lateness(), list[Job](), list[float]()
+    for number, step in enumerate(steps, start=1):
+        if step is None or not waiting:
+            waiting.append(stand_in(number, "flux", 10.0 * number))
+            by_arrival.append(10.0 * number)
+        else:
+            late.began(waiting.pop(step % len(waiting)), 5.0, 10.0 * number)
+            by_arrival.pop(0)
+        heads, count = tuple(waiting), len(waiting)
+        line = Line(model="flux", lane="normal", waiting=count, heads=heads, first_queued_at=0.0)
+        late.overtakers_of(line)
+        assert late.moments(line) == by_arrival
