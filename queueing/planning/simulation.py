@@ -383,7 +383,8 @@ class Simulation:
         """
         if model in self._pausing or not self._board.models[model].lanes:
             return False
-        return any(line.job(len(line.starts)).queued_at < now for line in self._left_in(model, now))
+        lines = self._left_in(model, now)
+        return len(lines) > 1 and any(line.job(len(line.starts)).queued_at < now for line in lines)
 
     def _happen(self, now: float, what: int, model: str, where: str) -> None:
         if what == _CAME:
@@ -434,8 +435,8 @@ class Simulation:
         self._moved.add(name)
         if not line.has_waiting(now):
             self._expect_in(line)
-            if self._may_rest(name, now):
-                self._rested.setdefault(name, now)
+            if name not in self._rested and self._may_rest(name, now):
+                self._rested[name] = now
 
     def _note_load(self, load: Load) -> None:
         for evict in load.evict:
