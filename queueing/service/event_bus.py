@@ -38,34 +38,26 @@ class EventBus:
 
     async def after(self, change: Coroutine[Any, Any, T], follow: Callable[[T], None]) -> T:
         """Make a change, and at once what follows, in a task of their own; return its result."""
-        made: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
-        async def both() -> None:
-            try:
-                result = await change
-                follow(result)  # here, not in a callback: another caller could look in between
-            except Exception as error:  # noqa: BLE001  # it is raised for the caller
-                if made.done():
-                    log.debug("a change failed: %s", error)  # its caller has gone
-                else:
-                    made.set_exception(error)
-            else:
-                if not made.done():
-                    made.set_result(result)
-            finally:
-                made.cancel()  # unless it is done: the event loop is being closed
-                self._changes.discard(task)
+        async def both() -> T:
+            result = await change
+            follow(result)  # here, not in a callback: another caller could look in between
+            return result
 
         task = asyncio.create_task(both())
         self._changes.add(task)
-        return (
-            await made
-        )  # unlike a shield around the task, it takes the event loop no further turn
+        task.add_done_callback(self._made)
+        return await asyncio.shield(task)
 
     async def settle(self) -> None:
         """Wait until what follows from every change under way has been made."""
         if self._changes:
             await asyncio.wait(self._changes)
+
+    def _made(self, change: asyncio.Task[Any]) -> None:
+        self._changes.discard(change)
+        if not change.cancelled() and (error := change.exception()) is not None:
+            log.debug("a change failed: %s", error)  # its caller may have gone, and hears nothing
 
     def fleet_changed(self) -> None:
         """Call everyone who watches the fleet."""

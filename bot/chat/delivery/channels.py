@@ -190,9 +190,8 @@ class Channels:
 
         now = self.now()
         if not whole.waiting and max(earliest(now), whole.budget.earliest(now)) <= now:
-            _count(
-                channel, whole, now, upload=upload
-            )  # as most do: there is no one to stand behind
+            # As most do: there is no one to stand behind.
+            _count(channel, whole, now, upload=upload)
             return now, False
         waited = False
         while True:
