@@ -9,7 +9,6 @@ import gc
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, Self
 from unittest.mock import patch
 
@@ -40,12 +39,7 @@ class Steps:
         gc.callbacks.append(self._look)
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Watch no longer."""
         gc.callbacks.remove(self._look)
         self._timing.stop()

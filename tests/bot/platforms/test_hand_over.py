@@ -87,14 +87,19 @@ async def test_a_stop_does_not_wait_for_a_mute_telegram(monkeypatch: pytest.Monk
         assert await stopping_s(platform, task) < SOON_S
 
 
-async def test_a_stop_does_not_wait_for_a_mute_discord() -> None:
-    """A session whose network is gone would hold the post for half a minute."""
+async def stopping_mute_s() -> float:
+    """Return how long a session takes to stop whose Discord no longer answers."""
     async with FakeDiscord() as fake:
         platform = Discord(fake.token)
         fake.gateway.deaf = True
         async with begun(platform) as task:
             await fake.connected()
-            assert await stopping_s(platform, task) < SOON_S
+            return await stopping_s(platform, task)
+
+
+async def test_a_stop_does_not_wait_for_a_mute_discord() -> None:
+    """A session whose network is gone would hold the post for half a minute."""
+    assert await stopping_mute_s() < SOON_S
 
 
 async def test_a_stop_does_not_wait_for_a_discord_that_is_mute_from_its_first_moment(
@@ -102,12 +107,7 @@ async def test_a_stop_does_not_wait_for_a_discord_that_is_mute_from_its_first_mo
 ) -> None:
     """discord.py notices only while it reads, and a session that has just begun is not read yet."""
     monkeypatch.setattr(discord.shard.Shard, "launch", lambda _shard: None)
-    async with FakeDiscord() as fake:
-        platform = Discord(fake.token)
-        fake.gateway.deaf = True
-        async with begun(platform) as task:
-            await fake.connected()
-            assert await stopping_s(platform, task) < SOON_S
+    assert await stopping_mute_s() < SOON_S
 
 
 async def test_discord_is_told_that_a_session_ends() -> None:
