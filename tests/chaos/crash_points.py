@@ -10,7 +10,7 @@ The environment variable `USHER_DISCORD_AT` is the address of a Discord, for dis
 setting for it. It is read here and nowhere else.
 """
 
-import asyncio
+import inspect
 import os
 import signal
 import ssl
@@ -116,7 +116,7 @@ def arm(where: str) -> None:
     point = POINTS[label]
     original = getattr(point.owner, point.name)
     dies = _countdown(point, int(number))
-    crashing = (_crashing_async if asyncio.iscoroutinefunction(original) else _crashing)(
+    crashing = (_crashing_async if inspect.iscoroutinefunction(original) else _crashing)(
         original, dies, after=when == "after"
     )
     setattr(point.owner, point.name, crashing)

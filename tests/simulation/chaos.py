@@ -1,6 +1,7 @@
 """A random world with random people, faults and kills, all from one seed; and what must hold."""
 
 import asyncio
+import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -56,7 +57,7 @@ class CrashPointStore:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._store, name)
-        if not asyncio.iscoroutinefunction(value):
+        if not inspect.iscoroutinefunction(value):
             return value
 
         async def call(*args: Any, **kwargs: Any) -> Any:

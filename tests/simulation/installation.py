@@ -1,6 +1,7 @@
 """Builds a queue with fake servers and a real SQLite store for tests in virtual time."""
 
 import asyncio
+import inspect
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -166,7 +167,7 @@ class FlakyStore:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._store, name)
-        if not asyncio.iscoroutinefunction(value):
+        if not inspect.iscoroutinefunction(value):
             return value
 
         async def call(*args: Any, **kwargs: Any) -> Any:
