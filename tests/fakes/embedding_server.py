@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import wordllama  # type: ignore[import-untyped]
+import wordllama
 from aiohttp import web
 
 from tests.fakes.ports import port_of

@@ -9,6 +9,8 @@ import pytest
 from openai import AsyncOpenAI
 
 from tests.bot.gateway.whole_api import Api, running
+
+pytest.importorskip("wordllama", reason="the embedding model has no wheel for this Python")
 from tests.fakes.embedding_server import DIMENSIONS, MODEL, serving_sentences, vectors
 
 CONFIG = """
