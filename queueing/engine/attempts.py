@@ -77,6 +77,16 @@ class Sending:
                     raise Lost
                 return fetch
 
+    async def find(self, job: Job, backend: str, report: Report) -> Fetch:
+        """Resume an attempt that may have been sent before a crash, as `resume` does.
+
+        Raises `Lost` as well if the server is away: nothing says that the job had to do with that.
+        """
+        try:
+            return await self.resume(job, backend, report)
+        except Unavailable as error:
+            raise Lost from error
+
     async def _found_before(
         self, job: Job, files: tuple[File, ...], backend: str, report: Report
     ) -> Fetch | None:

@@ -6,6 +6,7 @@ It never decides what runs where; the router decides, or recovery after a restar
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, KeysView
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -106,8 +107,19 @@ class Processor:
         task.add_done_callback(lambda _task: _resolve(started))
         return started
 
-    def recover(self, job: Job, work: asyncio.TaskGroup) -> None:
-        """Resume a job that was running when the last run ended.
+    async def adopt(self, job: Job, backend: str) -> None:
+        """Store the announced start of a job that the last run may have sent. Raises `StoreError`.
+
+        The job is then one of those to `recover`.
+        """
+        with suppress(StaleJob):
+            now = self._clock.now()
+            await self._jobs.apply(
+                job, JobEvent.START, now, runner=self._runner, backend=backend, suspect=job.suspect
+            )
+
+    def recover(self, job: Job, work: asyncio.TaskGroup, *, sent: bool = True) -> None:
+        """Resume a job that was running when the last run ended, or may have been just `sent`.
 
         It occupies its slot while the server is asked and watched.
         """
@@ -120,7 +132,8 @@ class Processor:
         # How long its server worked while the bot was away is unknown: a usual job's time at most.
         taken_s = min(usual_s, max(0.0, now - (job.started_at or now)))
         self._fleet.jobs.occupy(job, backend, now + spec.service_s, taken_s=taken_s)
-        attempt = partial(self._sending.resume, job, backend)
+        resume = self._sending.resume if sent else self._sending.find
+        attempt = partial(resume, job, backend)
         self._spawn(job, lambda: self._run(job, backend, attempt), work, backend)
 
     def cancel(self, job_id: int) -> None:
@@ -211,20 +224,28 @@ class Processor:
             self._fleet.jobs.begun(change.job)
             self._effects.publish(change)
 
+        begun: JobChanged | None = None
         try:
-            begun = await self._start(start, started, follow)
+            begun = await self._start(start, started, follow, partial(_resolve, recorded))
             if begun is not None:
                 await self._run(begun.job, start.backend, lambda report: heard.by(report, sent))
         finally:
-            recorded.cancel()
+            went = not recorded.cancel()
             if not sent.done():
                 sent.cancel()
                 await asyncio.wait([sent])
             if not sent.cancelled():
                 sent.exception()  # reported already, or of no further use
+        if begun is None and went:
+            _resolve(started)
+            await self._outcomes.count_sending(start.job.id, start.backend, self._runner)
 
     async def _start(
-        self, start: Start, started: asyncio.Future[None], follow: Callable[[JobChanged], None]
+        self,
+        start: Start,
+        started: asyncio.Future[None],
+        follow: Callable[[JobChanged], None],
+        certain: Callable[[], None],
     ) -> JobChanged | None:
         """Store a start; return None when another change was faster or the store failed."""
         try:
@@ -235,6 +256,7 @@ class Processor:
                 runner=self._runner,
                 backend=start.backend,
                 suspect=start.job.suspect,
+                certain=certain,
             )
             return await self._effects.after(starting, follow)
         except StaleJob:

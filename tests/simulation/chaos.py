@@ -45,7 +45,10 @@ class Killed(BaseException):
 
 
 class CrashPointStore:
-    """A store that dies at its n-th call, before or after that call took effect."""
+    """A store that dies at its n-th call, before or after that call took effect.
+
+    A start that may be sent before it is stored is, as long as the process lives to send it.
+    """
 
     def __init__(self, store: JobStore, dies_at: int | None, *, after: bool, died: Any) -> None:
         self._store = store
@@ -69,11 +72,21 @@ class CrashPointStore:
             with suppress(Exception):
                 if self._after:
                     await value(*args, **kwargs)
+                else:
+                    await self._send(*args, **kwargs)
             self.dead = True
             self._died()
             raise Killed
 
         return call
+
+    async def _send(
+        self, job: Any = None, _event: object = None, _now: float = 0.0, **fields: Any
+    ) -> None:
+        certain = fields.get("certain")
+        if certain is not None and self._store._announced.is_certain(job, fields["backend"]):
+            certain()
+            await asyncio.sleep(0.01)
 
 
 @dataclass
@@ -293,8 +306,10 @@ class Chaos:
                 over.set_result(False)
 
         store = CrashPointStore(real, dies_at, after=self.random.random() < 0.5, died=died)
-        # What a killed queue did last may never have been told.
-        self.witness.jobs = {job.id: job for job in await real.open_jobs()}
+        # What a killed queue did last may never have been told, nor which announced start it made.
+        announced = {job.id for job, _ in await real.announced()}
+        known = [job for job in await real.open_jobs() if job.id not in announced]
+        self.witness.jobs = {job.id: job for job in known}
         self.queue = self.installation.build(store, backends)
         self.queue.events.subscribe(self.witness.on_event)
         task = asyncio.create_task(self.queue.run())

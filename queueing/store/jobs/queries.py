@@ -111,6 +111,19 @@ FIRST_WAITING = "SELECT min(seq) FROM jobs WHERE state = 'pending' AND model = ?
 FIRST_PROCESSING = "SELECT min(seq) FROM jobs WHERE state = 'processing' AND model = ? AND lane = ?"
 ACKNOWLEDGE = "UPDATE jobs SET acknowledged = 1 WHERE id = ? AND acknowledged = 0"
 
+# ---------------------------------------------------------------- starts sent before they are stored
+
+ANNOUNCE = (
+    "INSERT INTO announced (server, job_id, sending) SELECT CAST(? AS text), id, sendings + 1 FROM jobs"
+    " WHERE id = ? AND state = 'pending' AND sendings + 1 = ?"
+    " ON CONFLICT (server) DO UPDATE SET job_id = excluded.job_id, sending = excluded.sending"
+)
+ANNOUNCED = (
+    f"SELECT server, {JOB_COLUMNS} FROM announced JOIN jobs ON id = job_id"
+    " WHERE sending > sendings ORDER BY server"
+)
+TAKE_BACK = "DELETE FROM announced WHERE server = ?"
+
 # ---------------------------------------------------------------- rebuilding the counters
 
 LAST_WAITING = (
