@@ -91,7 +91,7 @@ def _named_wrongly(
 
 def _split_wrongly(base: Path, split: Sequence[float], cards: int) -> Iterator[ConfigProblem]:
     if split and len(split) != cards:
-        text = f"has {len(split)} parts for {cards} cards"
+        text = f"must have a part for each card ({cards}), not {len(split)}"
         yield ConfigProblem(path=(*base, "split"), text=text)
 
 

@@ -42,12 +42,14 @@ class DiscordConfig(ChatConfig):
     """
 
     naming = NameForms(
-        person=IdForm(pattern=r"discord:[0-9]{1,20}", example="discord:80351110224678912"),
+        person=IdForm(pattern=r"discord:[1-9][0-9]{0,19}", example="discord:80351110224678912"),
         rights=(
-            IdForm(pattern=r"discord-role:[0-9]{1,20}", example="discord-role:165511591545143296"),
+            IdForm(
+                pattern=r"discord-role:[1-9][0-9]{0,19}", example="discord-role:165511591545143296"
+            ),
             IdForm(
                 pattern=r"discord:(administrator|manage-guild|kick-members|ban-members"
-                r"|moderate-members)@[0-9]{1,20}",
+                r"|moderate-members)@[1-9][0-9]{0,19}",
                 example="discord:manage-guild@41771983423143937",
             ),
         ),
@@ -71,15 +73,15 @@ class TelegramConfig(ChatConfig):
     """
 
     naming = NameForms(
-        person=IdForm(pattern=r"telegram:[0-9]{1,16}", example="telegram:42"),
+        person=IdForm(pattern=r"telegram:[1-9][0-9]{0,15}", example="telegram:42"),
         rights=(
             IdForm(
-                pattern=r"telegram:group-admins@-[0-9]{1,20}",
+                pattern=r"telegram:group-admins@-[1-9][0-9]{0,19}",
                 example="telegram:group-admins@-1001234567890",
             ),
         ),
         shared=IdForm(
-            pattern=r"telegram:anonymous-?[0-9]{1,20}", example="telegram:anonymous-1001"
+            pattern=r"telegram:anonymous-?[1-9][0-9]{0,19}", example="telegram:anonymous-1001"
         ),
     )
 

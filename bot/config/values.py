@@ -98,7 +98,7 @@ def person(value: object) -> object:
 
 
 def _chat_id(value: object) -> object:
-    if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,25}", str(value)):
+    if isinstance(value, bool) or not re.fullmatch(r"-?[1-9][0-9]{0,24}", str(value)):
         raise ValueError("must be a chat's id, such as -1001234567890")
     return str(value)
 

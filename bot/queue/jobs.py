@@ -52,5 +52,5 @@ class JobReader(OutputReader, OpenJobReader, Protocol):
     async def gpu_used(self, since: float) -> Mapping[str, float]:
         """Return how many seconds of the cards each owner's jobs took since a moment."""
 
-    async def inputs(self, job: Job) -> tuple[File, ...]:
-        """Return the files the job was accepted with."""
+    async def inputs(self, job: Job) -> tuple[File, ...] | None:
+        """Return the files the job was accepted with; None after retention removed them."""

@@ -241,7 +241,7 @@ class AdmissionService:
             raise Declined(TooManyPictures(count=count, limit=PICTURES))
         if new.pictures:
             self.models.offer.catalog.require(job.model, Capability.VISION)
-        there = len(await self.jobs.inputs(job))
+        there = len(await self.jobs.inputs(job) or ())
         asked = last.model_copy(
             update={
                 "text": "\n".join(filter(None, (last.text, new.text))),
@@ -260,7 +260,7 @@ class AdmissionService:
         said = job.request.messages
         if output is not None:
             said = (*said, ChatMessage(role="assistant", text=output.text))
-        return Talk(turns=said, files=await self.jobs.inputs(job))
+        return Talk(turns=said, files=await self.jobs.inputs(job) or ())
 
     def _going_on(
         self,

@@ -27,7 +27,10 @@ def is_drawn(request: Request) -> bool:
 
 
 def needs_files(request: Request) -> bool:
-    """Return whether a request means something else, or nothing, without the files it came with."""
+    """Return whether a request certainly means something else without the files it came with.
+
+    A film or a picture without a strength may have begun from a picture or from words alone.
+    """
     match request:
         case Chat(messages=turns):
             return any(turn.pictures or (turn.sounds and turn.heard is None) for turn in turns)

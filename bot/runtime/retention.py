@@ -48,5 +48,5 @@ async def delete_expired(
     page_mb = await chat_log.shrink(kept.size_mb // 2)
     gone = await jobs.purge(before, keep_mb=kept.size_mb - page_mb)
     if gone:
-        log.info("retention: %d jobs deleted", gone)
+        log.info("retention: jobs deleted: %d", gone)
     await chat_log.expire(before)

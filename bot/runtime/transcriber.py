@@ -174,7 +174,7 @@ class Transcriber:
 
     async def _accepted(self, question: Job, place: int) -> Job | None:
         """Accept the job for a recording; None while there is no place for it. Raises `Unheard`."""
-        sound = (await self._jobs.inputs(question))[place]
+        sound = (await self._jobs.inputs(question) or ())[place]
         person = await self._people.get(question.owner)
         outcome = await self._admission.write_down(person, question, place, sound)
         if isinstance(outcome, Job):

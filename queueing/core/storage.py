@@ -179,8 +179,8 @@ class JobRecords(Protocol):
         for a job, and bulk, are left out unless `made_for_jobs`.
         """
 
-    async def inputs(self, job: Job) -> tuple[File, ...]:
-        """Return the files the job was accepted with."""
+    async def inputs(self, job: Job) -> tuple[File, ...] | None:
+        """Return the files the job was accepted with; None after retention removed them."""
 
     async def output(self, job: Job) -> Output | None:
         """Return what a completed job produced; None after retention removed it."""

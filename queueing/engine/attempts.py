@@ -48,7 +48,7 @@ class Sending:
         stored.
         """
         spec, server = self._fleet.spec(job.model, backend), self._backends[backend]
-        files = await self._jobs.inputs(job)
+        files = await self._jobs.inputs(job) or ()
         if job.suspect:
             await recorded()
         fetch = await self._found_before(job, files, backend, report)
@@ -61,7 +61,7 @@ class Sending:
         is asked again for `RESUME_PATIENCE_S`.
         """
         spec, server = self._fleet.spec(job.model, backend), self._backends[backend]
-        files = await self._jobs.inputs(job)
+        files = await self._jobs.inputs(job) or ()
         give_up_at = self._clock.now() + RESUME_PATIENCE_S
         while True:
             try:
@@ -123,7 +123,7 @@ class Sending:
         if spec is None or job.backend is None or job.backend not in self._fleet.serving(spec):
             return
         try:
-            work = self._work(job, await self._jobs.inputs(job))
+            work = self._work(job, await self._jobs.inputs(job) or ())
             async with asyncio.timeout(ABANDON_S):  # giving up on an attempt stops it
                 await self._backends[job.backend].resume(spec, work, _unheard)
         except TimeoutError:

@@ -50,7 +50,7 @@ class Erasure:
         self._effects.publish(Forgotten(job_ids=frozenset(ids)))
         erased = await self._upkeep.erase(ids)
         self._effects.publish(Erased(job_ids=frozenset(ids)))
-        log.info("%d jobs were deleted for good at their owner's request", erased)
+        log.info("jobs deleted for good at their owner's request: %d", erased)
         return erased
 
     async def _all_of(self, owner: str) -> list[Job]:

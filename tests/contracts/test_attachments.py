@@ -332,7 +332,7 @@ def test_pictures_without_a_word_are_described_and_a_text_file_is_asked_about() 
         job = await ask(running, "/ask", files=(picture(), picture()))
         assert said(job) == [("user", "Describe this picture.")]
         assert job is not None
-        assert len(await running.queue.jobs.inputs(job)) == 2
+        assert len(await running.queue.jobs.inputs(job) or ()) == 2
         file = attachment(b"words", "notes.txt", "text/plain")
         assert await ask(running, "/ask", files=(file, picture())) is None
 
@@ -360,7 +360,7 @@ def test_the_menu_of_a_message_with_words_and_a_picture_asks_about_both() -> Non
         job = await ask(running, "/ask-about", files=(shown,), quoted="Is it a cat?")
         assert said(job) == [("user", "> Is it a cat?\n\nWhat is this about?")]
         assert job is not None
-        assert len(await running.queue.jobs.inputs(job)) == 1
+        assert len(await running.queue.jobs.inputs(job) or ()) == 1
 
     in_bot(scenario)
 
@@ -374,7 +374,7 @@ def test_an_attached_picture_comes_before_the_result_that_is_replied_to() -> Non
         mine = picture(32)
         varied = await ask(running, "/vary", files=(mine,), replied_to=ref)
         assert varied is not None
-        assert [file.data for file in await running.queue.jobs.inputs(varied)] == [
+        assert [file.data for file in (await running.queue.jobs.inputs(varied) or ())] == [
             await mine.read()
         ]
         options = {"id": first.id}

@@ -77,6 +77,18 @@ async def test_purge_keeps_the_newest_bytes_within_the_size(store: Store) -> Non
     assert await store.get(jobs[1].id) is not None
 
 
+async def test_files_that_purge_removed_differ_from_none(store: Store) -> None:
+    """A picture to begin from would be forgotten, and the words alone drawn as if it were meant."""
+    big = File(name="p", mime="image/png", data=bytes(600 * 1024))
+    jobs = [await add(store, replace(new(), files=files)) for files in ((big, big), (), (big,))]
+    for job in jobs:
+        await store.acknowledge(await end(store, job))
+    assert await store.purge(0, keep_mb=1) == 0
+    assert await store.purge(0, keep_mb=1) == 0
+    kept = [await store.inputs(job) for job in jobs]
+    assert kept == [None, (), (big,)]
+
+
 async def test_only_ended_jobs_are_erased_and_all_of_them(store: Store) -> None:
     """A person would stay remembered, or a job that runs would vanish under its server."""
     jobs = [await end(store, await add(store)) for _ in range(45)]

@@ -59,7 +59,7 @@ async def repeated(context: Context, call: Call, job: Job, request: Request) -> 
     and `Refused`.
     """
     files = await context.queue.jobs.inputs(job)
-    if not files and needs_files(job.request):
+    if files is None or (not files and needs_files(job.request)):
         raise CallRefused("refused.recording_gone", job=job.id)
     able = needed(request, has_files=bool(files))
     named = call.text("model")

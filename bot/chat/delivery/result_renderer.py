@@ -244,7 +244,9 @@ async def _fitting(aloud: Aloud | None, limits: ChatLimits, language: str) -> Al
         return aloud or Aloud()
     made = [await fitted(file, limits) for file in aloud.sound]
     sound = tuple(file for file in made if file is not None)
-    note = aloud.note if len(sound) == len(made) else say(language, "result.file_left_out", count=1)
+    note = (
+        aloud.note if len(sound) == len(made) else say(language, "result.files_left_out", count=1)
+    )
     return replace(aloud, sound=sound, note=note)
 
 
@@ -260,8 +262,7 @@ def _said_of(files: Sequence[File], made: Sequence[File | None], language: str) 
     """Return the sentence about files that were left out, or otherwise made smaller."""
     lost = made.count(None)
     if lost:
-        key = "result.file_left_out" if lost == 1 else "result.files_left_out"
-        return say(language, key, count=lost)
+        return say(language, "result.files_left_out", count=lost)
     pairs = zip(files, made, strict=True)
     changed = [small for file, small in pairs if small is not None and small is not file]
     if not all(is_picture(mime_of(file.data)) for file in changed):  # some animations became films

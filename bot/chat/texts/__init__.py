@@ -76,21 +76,27 @@ def language_of(locale: str | None) -> str:
 def say(language: str, key: str, **values: Value) -> Body:
     """Return the text of that key with its values filled in.
 
-    `{moment:at }` puts "at " before a moment shown as a time of day, not before a countdown. Raises
-    `KeyError` for an unknown key or a missing value: both are bugs that tests find.
+    `{moment:at }` puts "at " before a moment shown as a time of day, not before a countdown;
+    `{count:job|jobs}` puts one of the two words behind a number. Raises `KeyError` for an unknown
+    key or a missing value: both are bugs that tests find.
     """
     slots, last = _cut(CATALOGUES[language][key])
     parts: list[Part] = []
-    for words, name, before in slots:
-        parts.append(words)
-        value = values[name]
-        if isinstance(value, Moment) and before:
-            value = replace(value, before=before)
-        if isinstance(value, float):
-            value = decimal(language, value)
-        parts.append(str(value) if isinstance(value, str | int) else value)
+    for words, name, option in slots:
+        parts += (words, _filled(language, values[name], option))
     parts.append(last)
     return join(parts)
+
+
+def _filled(language: str, value: Value, option: str) -> Part:
+    """Return what stands in a slot for that value."""
+    if isinstance(value, Moment):
+        return replace(value, before=option) if option else value
+    if not isinstance(value, str | int | float):
+        return value
+    written = decimal(language, value) if isinstance(value, float) else str(value)
+    one, is_counted, many = option.partition("|")
+    return f"{written} {one if value == 1 else many}" if is_counted else written
 
 
 def decimal(language: str, number: float) -> str:
@@ -100,7 +106,7 @@ def decimal(language: str, number: float) -> str:
 
 @lru_cache(maxsize=4096)  # more than there are texts
 def _cut(template: str) -> tuple[Sequence[tuple[str, str, str]], str]:
-    """Return each slot of a text with the words before it, and the words after the last one."""
+    """Return each slot of a text with its words before and its option, and the words after all."""
     slots, end = [], 0
     for slot in _SLOT.finditer(template):
         slots.append((template[end : slot.start()], slot[1], slot[2] or ""))

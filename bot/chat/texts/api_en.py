@@ -11,7 +11,7 @@ TEXTS: Mapping[str, str] = {
     "param.key_style": "the program the key is for, if it needs special handling",
     "refused.no_api": "The API isn't set up here: the configuration has no “api” section.",
     "refused.key_in_group": "A key works like a password, and others can read this chat. Ask me in a private chat.",
-    "refused.too_many_keys": "You already have {limit} keys. /key list shows them; /key revoke revokes one.",
+    "refused.too_many_keys": "You already have {limit:key|keys}. /key list shows them; /key revoke revokes one.",
     "refused.which_key": "Which key? /key list shows their numbers.",
     "refused.no_such_key": "You have no key #{number}. /key list shows yours.",
     "refused.which_service": "A service needs a name: /key new n8n --service.",

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 TEXTS: Mapping[str, str] = {
     "problem.attached": "{told}",
     "problem.file_alone": "Was möchtest du über {names} wissen? Antworte darauf mit deiner Frage.",
-    "problem.too_many_pictures": "Du hast {count} Bilder angehängt; /{command} nimmt höchstens {most}.",
-    "problem.too_many_texts": "Du hast {count} Textdateien angehängt; /{command} nimmt höchstens {most}.",
+    "problem.too_many_pictures": "Du hast {count:Bild|Bilder} angehängt; /{command} nimmt höchstens {most}.",
+    "problem.too_many_texts": "Du hast {count:Textdatei|Textdateien} angehängt; /{command} nimmt höchstens {most}.",
     "refused.picture_or_job": "Meinst du dein angehängtes Bild oder Auftrag {job}? Bitte wähle eins von beiden.",
     "refused.cannot_see": "Kein Modell hier kann Bilder sehen. /models zeigt, was die einzelnen Modelle können.",
     "album.too_late": (

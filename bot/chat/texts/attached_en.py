@@ -5,8 +5,8 @@ from collections.abc import Mapping
 TEXTS: Mapping[str, str] = {
     "problem.attached": "{told}",
     "problem.file_alone": "What would you like to know about {names}? Reply to it with your question.",
-    "problem.too_many_pictures": "You attached {count} pictures; /{command} takes at most {most}.",
-    "problem.too_many_texts": "You attached {count} text files; /{command} takes at most {most}.",
+    "problem.too_many_pictures": "You attached {count:picture|pictures}; /{command} takes at most {most}.",
+    "problem.too_many_texts": "You attached {count:text file|text files}; /{command} takes at most {most}.",
     "refused.picture_or_job": "Do you mean the picture you attached or job {job}? Please choose one.",
     "refused.cannot_see": "No model here can see pictures. /models lists what each of them can do.",
     "album.too_late": (

@@ -63,7 +63,7 @@ TEXTS: Mapping[str, str] = {
     "failure.nothing_said": "Nothing is said in this recording.",
     "failure.bad_sound": "The recording can't be read. Please send it in another format.",
     "failure.long_sound": "The recording is too long for this model's server. Please send a shorter one.",
-    "failure.tried": "{problem} It was tried {count} times.",
+    "failure.tried": "{problem} It was tried {count:time|times}.",
     "failure.unloadable": "{model} couldn't be loaded. {problem}",
     "failure.stays": "This server can't unload models on request.",
     "failure.no_answer": "{backend} doesn't answer.",

@@ -21,20 +21,20 @@ TEXTS: Mapping[str, str] = {
     ),
     "refused.cannot_speak": "Kein Modell hier kann Texte vorlesen.",
     "problem.too_many_sounds": (
-        "Du hast {count} Aufnahmen angehängt; /{command} nimmt höchstens {most}."
+        "Du hast {count:Aufnahme|Aufnahmen} angehängt; /{command} nimmt höchstens {most}."
     ),
     "failure.unheard": "Ich konnte deine Aufnahme nicht aufschreiben. {cause}",
     "failure.no_listener": "Kein Modell hier kann deine Aufnahme noch aufschreiben.",
     "failure.unwanted": "Du hast ein Wort gesagt, das hier nicht erwünscht ist: {word}.",
-    "problem.too_many_films": "Du hast {count} Videos angehängt; /{command} nimmt höchstens {most}.",
-    "problem.too_many_papers": "Du hast {count} Dokumente angehängt; /{command} nimmt höchstens {most}.",
+    "problem.too_many_films": "Du hast {count:Video|Videos} angehängt; /{command} nimmt höchstens {most}.",
+    "problem.too_many_papers": "Du hast {count:Dokument|Dokumente} angehängt; /{command} nimmt höchstens {most}.",
     "problem.file_bytes": "{name} ist zu groß ({size} MB); ich nehme Dateien bis {limit} MB.",
     "problem.sound_unreadable": (
         "{name} kann ich nicht abspielen. Ich nehme Sprach- und Videonachrichten sowie MP3-,"
         " M4A-, Ogg-, WAV- und FLAC-Dateien."
     ),
     "problem.sound_silent": "{name} hat keinen Ton.",
-    "problem.sound_too_long": "{name} ist zu lang; ich nehme Aufnahmen bis {minutes} Minuten.",
+    "problem.sound_too_long": "{name} ist zu lang; ich nehme Aufnahmen bis {minutes:Minute|Minuten}.",
     "problem.sound_no_library": (
         "{name} lässt sich hier nicht abspielen; der Betreiber müsste usher-bot[media]"
         " installieren."

@@ -21,20 +21,20 @@ TEXTS: Mapping[str, str] = {
     ),
     "refused.cannot_speak": "No model here can read texts aloud.",
     "problem.too_many_sounds": (
-        "You attached {count} recordings; /{command} takes at most {most}."
+        "You attached {count:recording|recordings}; /{command} takes at most {most}."
     ),
     "failure.unheard": "I couldn't write down your recording. {cause}",
     "failure.no_listener": "No model here can write down your recording any more.",
     "failure.unwanted": "What you said contains a word that isn't wanted here: {word}.",
-    "problem.too_many_films": "You attached {count} videos; /{command} takes at most {most}.",
-    "problem.too_many_papers": "You attached {count} documents; /{command} takes at most {most}.",
+    "problem.too_many_films": "You attached {count:video|videos}; /{command} takes at most {most}.",
+    "problem.too_many_papers": "You attached {count:document|documents}; /{command} takes at most {most}.",
     "problem.file_bytes": "{name} is too large ({size} MB); I take files of up to {limit} MB.",
     "problem.sound_unreadable": (
         "I can't play {name}. I take voice messages, video messages, and MP3, M4A, Ogg, WAV"
         " and FLAC files."
     ),
     "problem.sound_silent": "{name} has no sound.",
-    "problem.sound_too_long": "{name} is too long; I take recordings of up to {minutes} minutes.",
+    "problem.sound_too_long": "{name} is too long; I take recordings of up to {minutes:minute|minutes}.",
     "problem.sound_no_library": (
         "{name} can't be played here; the operator would have to install usher-bot[media]."
     ),

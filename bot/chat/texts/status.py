@@ -64,8 +64,7 @@ def waiting(standing: Standing, language: str) -> Body:
     if reason is not None and not already_said:
         body += ("\n", *because(reason, language))
     if standing.overtaken:
-        key = "status.overtaken_by_one" if standing.overtaken == 1 else "status.overtaken"
-        body += ("\n", *say(language, key, count=standing.overtaken))
+        body += ("\n", *say(language, "status.overtaken", count=standing.overtaken))
     return join((*body, *cost(job, language)))
 
 

@@ -197,7 +197,7 @@ class Discord:
             with chat_errors():
                 known = await app_commands.CommandTree(client).fetch_commands()
                 recommended, *_ = await client.http.get_bot_gateway()
-            told = f"logged in as {client.user}, in {servers} servers"
+            told = f"logged in as {client.user}, in {servers} server{'' if servers == 1 else 's'}"
             if self._shards.count is not None and self._shards.count < recommended:
                 told += f"; Discord recommends at least {recommended} shards"
             missing = missing_commands(self._commands, self._describe, known)

@@ -93,11 +93,12 @@ class StoredJobs:
 
         return await self._database.read(query)
 
-    async def inputs(self, job: Job) -> tuple[File, ...]:
-        """Return the files the job was accepted with."""
-        return await self._database.read(
+    async def inputs(self, job: Job) -> tuple[File, ...] | None:
+        """Return the files the job was accepted with; None after retention removed them."""
+        files = await self._database.read(
             lambda connection: files_from(connection.execute(queries.INPUTS, (job.id,)).fetchall())
         )
+        return None if any(file.mime == queries.REMOVED for file in files) else files
 
     async def output(self, job: Job) -> Output | None:
         """Return what a completed job produced; None after retention removed it."""

@@ -200,6 +200,8 @@ _BULK = _USUAL.replace("bulk = 0", "bulk = 1")
 _NEWEST_FIRST = " ORDER BY id DESC LIMIT ?"
 WHOLE_HISTORY = f"{_USUAL} UNION ALL {_BULK}{_NEWEST_FIRST}"  # two seeks, no sorting
 HISTORY = f"{_USUAL} AND parent IS NULL{_NEWEST_FIRST}"
+REMOVED = "removed"
+"""The kind of a file whose bytes retention removed."""
 INPUTS = "SELECT name, mime, data FROM inputs WHERE job_id = ? ORDER BY number"
 OUTPUTS = "SELECT number, name, mime, data FROM outputs WHERE job_id = ? ORDER BY number"
 RESULT_HEAD = (  # number 0 is the text
@@ -249,10 +251,12 @@ ERASE_MADE_FOR = (
 )
 BYTES_NEWEST_FIRST = (
     "SELECT job_id, sum(size) FROM (SELECT job_id, length(data) AS size FROM outputs"
-    " UNION ALL SELECT job_id, length(data) FROM inputs) AS files GROUP BY job_id ORDER BY job_id DESC"
+    " UNION ALL SELECT job_id, length(data) FROM inputs) AS files GROUP BY job_id"
+    " HAVING sum(size) > 0 ORDER BY job_id DESC"
 )
 DROPPABLE = (  # the sum hides the column from PostgreSQL's planner, as in `CHANGE`
     "SELECT 1 FROM jobs WHERE id = ? AND finished_at IS NOT NULL AND acknowledged + 0 = 1"
 )
-DROP_INPUTS = "DELETE FROM inputs WHERE job_id = ?"
+# The empty rows tell that there were files: without them the request means something else.
+DROP_INPUTS = f"UPDATE inputs SET name = '', mime = '{REMOVED}', data = ? WHERE job_id = ?"
 DROP_OUTPUTS = "DELETE FROM outputs WHERE job_id = ?"

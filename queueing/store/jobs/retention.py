@@ -64,7 +64,8 @@ def _drop_some_bytes(connection: Connection, keep_mb: int) -> int:
         droppable = [key for key, rows in zip(some, found, strict=True) if rows]
         if droppable:
             droppable = droppable[: queries.DELETED_AT_ONCE]
-            connection.executemany(queries.DROP_INPUTS, droppable)
+            emptied = [(b"", *key) for key in droppable]
+            connection.executemany(queries.DROP_INPUTS, emptied)
             connection.executemany(queries.DROP_OUTPUTS, droppable)
             return len(droppable)
     return 0

@@ -79,7 +79,7 @@ async def test_an_address_is_fetched_where_that_is_allowed(way: Any, tmp_path: P
         path, body = way(URL)
         await api.post(path, body, status=202 if path == "/jobs" else 200)
         (made,) = await api.parts.queue.jobs.history("api:local", limit=2, made_for_jobs=True)
-        (stored,) = await api.parts.queue.jobs.inputs(made)
+        (stored,) = await api.parts.queue.jobs.inputs(made) or ()
     assert stored.mime == "image/png"
     assert b"at home" not in stored.data
     assert len(server.asked) == 1

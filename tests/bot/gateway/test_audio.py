@@ -221,7 +221,7 @@ async def test_every_wish_for_a_transcript_reaches_the_model(tmp_path: Path) -> 
         )
         job = (await api.parts.queue.jobs.history("api:local", limit=1))[0]
         assert job.request == SpeechToText(language="de", temperature=0.2, timestamps=True)
-        (stored,) = await api.parts.queue.jobs.inputs(job)
+        (stored,) = await api.parts.queue.jobs.inputs(job) or ()
     assert stored.name == "recording.ogg"
 
 
@@ -280,7 +280,7 @@ async def test_what_a_program_wrote_beside_the_sound_is_not_kept(tmp_path: Path)
     async with sounding(tmp_path) as (api, _):
         await sent(api, "/audio/transcriptions", form(file=planted))
         job = (await api.parts.queue.jobs.history("api:local", limit=1))[0]
-        (stored,) = await api.parts.queue.jobs.inputs(job)
+        (stored,) = await api.parts.queue.jobs.inputs(job) or ()
     assert secret in planted
     assert secret not in stored.data
 

@@ -47,7 +47,7 @@ async def pictures_of(api: Api, job: Any) -> tuple[bytes, ...]:
     """Return the pictures that a job was accepted with."""
     stored = await api.parts.queue.jobs.get(job["id"])
     assert stored is not None
-    return tuple(file.data for file in await api.parts.queue.jobs.inputs(stored))
+    return tuple(file.data for file in (await api.parts.queue.jobs.inputs(stored) or ()))
 
 
 async def test_a_form_brings_its_picture(tmp_path: Path) -> None:

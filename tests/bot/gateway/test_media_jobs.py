@@ -51,7 +51,7 @@ async def stored(api: Api, job: Any) -> tuple[str, Request, tuple[bytes, ...]]:
     """Return the model, the request and the files that a job was accepted with."""
     found = await api.parts.queue.jobs.get(job["id"])
     assert found is not None
-    files = await api.parts.queue.jobs.inputs(found)
+    files = await api.parts.queue.jobs.inputs(found) or ()
     return found.model, found.request, tuple(file.data for file in files)
 
 

@@ -90,7 +90,7 @@ async def test_the_fields_of_discord_are_told_apart(tmp_path: Path) -> None:
         job = await parts.queue.jobs.get(2)
         assert job is not None
         colors = []
-        for file in await parts.queue.jobs.inputs(job):
+        for file in await parts.queue.jobs.inputs(job) or ():
             with Image.open(BytesIO(file.data)) as opened:
                 colors.append(opened.convert("RGB").getpixel((0, 0)))
         assert colors == [(255, 0, 0), (0, 0, 255)]

@@ -75,7 +75,7 @@ def test_a_question_is_asked_about_its_files() -> None:
         ((_, text),) = said(job)
         assert text == ("> notes.txt\n> hello\n> \n> ../../main.py[1m\n> x = 1\n\nwhat is it?")
         assert job is not None
-        assert len(await running.queue.jobs.inputs(job)) == 1
+        assert len(await running.queue.jobs.inputs(job) or ()) == 1
         await ask(running, "/history")
         await asyncio.sleep(2)
         assert "what is it? · " in running.chat.private[-1][1]

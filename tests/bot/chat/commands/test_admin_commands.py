@@ -327,6 +327,8 @@ def test_roles_give_limits_and_admins_override_them() -> None:
             "“telegram:abc” isn't a valid id for a person. Ids look like telegram:42.",
         ),
         ("discord:xyz", "“discord:xyz” isn't a valid id for a person."),
+        ("discord:0", "“discord:0” isn't a valid id for a person."),
+        ("telegram:042", "“telegram:042” isn't a valid id for a person."),
         ("discord-role:5", "Who?"),
         ("discord:manage-guild@5", "“discord:manage-guild@5” isn't a valid id for a person."),
         ("web:A%20B", "“web:A%20B” isn't a valid id for a person."),

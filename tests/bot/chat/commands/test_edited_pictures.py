@@ -52,7 +52,7 @@ def sent(data: bytes, **fields: Any) -> Any:
 
 async def files_of(running: Bot, job: Job | None) -> tuple[File, ...]:
     assert job is not None
-    return await running.queue.jobs.inputs(job)
+    return await running.queue.jobs.inputs(job) or ()
 
 
 # ---------------------------------------------------------------- which request it is

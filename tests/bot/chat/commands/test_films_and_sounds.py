@@ -108,7 +108,7 @@ def test_a_film_begins_and_ends_with_the_pictures_that_are_attached() -> None:
     async def scenario(running: Bot) -> None:
         first, last = picture(64), picture(128)
         job = await ask(running, "/film a cat", files=(first, last))
-        files = await running.queue.jobs.inputs(job) if job else ()
+        files = (await running.queue.jobs.inputs(job) or ()) if job else ()
         assert [len(file.data) for file in files] == [first.size, last.size]
         assert job is not None
         assert job.model == "wan"
@@ -129,7 +129,7 @@ def test_the_button_under_a_picture_films_it_with_its_words() -> None:
         other = await ask(running, "/film it jumps", replied_to=ref, files=(picture(),))
         assert other is not None
         assert request(other).prompt == "it jumps"
-        first, _ = await running.queue.jobs.inputs(other)
+        first, _ = await running.queue.jobs.inputs(other) or ()
         assert first == PICTURE
 
     in_bot(scenario, *ALL)
@@ -312,7 +312,7 @@ def test_a_recording_is_transcribed_attached_or_replied_to() -> None:
             job = await ask(running, line, files=(sound,))
             assert request(job) == SpeechToText(language="de", translate=True)
             assert job is not None
-            (file,) = await running.queue.jobs.inputs(job)
+            (file,) = await running.queue.jobs.inputs(job) or ()
             assert (file.mime, file.data) == ("audio/ogg", VOICE)
         ear = await ask(running, "/transcribe ear", files=(voice(),))
         assert ear is not None

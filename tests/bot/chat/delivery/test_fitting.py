@@ -11,7 +11,7 @@ from backends.media.metadata.kinds import mime_of
 from bot.chat.api.base import ChatLimits
 from bot.chat.api.chat_settings import ChatSettings, ChatSettingsTable
 from bot.chat.delivery.fitting import fitted
-from bot.chat.texts import CATALOGUES, buttons, plain
+from bot.chat.texts import buttons, plain, say
 from bot.chat.texts.buttons import Abilities
 from queueing.core.requests import File, Output
 from tests.backends.planted import MOVING, PLANTED
@@ -125,7 +125,7 @@ async def test_what_was_left_out_is_counted_in_good_grammar() -> None:
             completed(), origin(), limits
         )
         assert said in plain(rendered.content.body)
-    assert "1 Datei ist" in CATALOGUES["de"]["result.file_left_out"]
+    assert "1 Datei ist" in plain(say("de", "result.files_left_out", count=1))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,6 +39,43 @@ def test_a_translation_has_the_same_values(language: str) -> None:
     """A number or a name would be missing in one language."""
     for key, template in CATALOGUES[language].items():
         assert set(SLOT.findall(template)) == set(SLOT.findall(REFERENCE[key])), key
+
+
+def test_a_number_that_may_be_one_has_a_word_for_one() -> None:
+    """A person would read of "1 embeddings" or "(1 jobs)"."""
+    names = {"model", "host", "command", "job", "name", "number", "person"}  # "{model} was"
+    always_more = {"all", "fps", "length"}
+    sizes = {("limit", "megapixels")}
+    for key, template in REFERENCE.items():
+        behind = set(re.findall(r"\{(\w+)\} ([a-z]+s)\b", template)) - sizes
+        assert {slot for slot, _ in behind} <= names | always_more, key
+
+
+def test_a_translation_counts_what_the_reference_counts() -> None:
+    """A person would read "1 Bilder" where the English text says "1 picture"."""
+    same_for_all = {("refused.too_many_keys", "limit"), ("failure.tried", "count")}
+    for language, texts in CATALOGUES.items():
+        for key, name in _counted(REFERENCE) - same_for_all:
+            assert (key, name) in _counted(texts), (language, key)
+
+
+@pytest.mark.parametrize(
+    ("count", "english", "german"),
+    [(1, "1 embedding for", "1 Embedding für"), (3, "3 embeddings for", "3 Embeddings für")],
+)
+def test_a_number_chooses_the_word_behind_it(count: int, english: str, german: str) -> None:
+    """A person would read of "1 embeddings for programs"."""
+    assert english in plain(say("en", "queue.embeddings", count=count))
+    assert german in plain(say("de", "queue.embeddings", count=count))
+
+
+def _counted(texts: Mapping[str, str]) -> set[tuple[str, str]]:
+    """Return the slots that choose a word by their number, each with its text's key."""
+    return {
+        (key, name)
+        for key, template in texts.items()
+        for name in re.findall(r"\{(\w+):[^}]*\|[^}]*\}", template)
+    }
 
 
 def test_every_ability_and_command_has_its_text() -> None:

@@ -187,7 +187,7 @@ async def test_check_says_as_whom_without_opening_the_gateway() -> None:
         with pytest.raises(ChatRefused, match="endpoint"):
             await Discord(fake.token).check()
         assert fake.gateway.identified == []
-    assert said == "logged in as usher, in 1 servers"
+    assert said == "logged in as usher, in 1 server"
 
 
 async def test_a_wrong_token_ends_the_platform_with_a_clear_error() -> None:

@@ -172,7 +172,7 @@ async def test_a_photo_with_a_caption_is_the_picture_to_look_at(tmp_path: Path) 
         job = await parts.queue.jobs.get(1)
         told = person.chat.from_bot[0].shown
         assert job is not None, told
-        [file] = await parts.queue.jobs.inputs(job)
+        [file] = await parts.queue.jobs.inputs(job) or ()
         assert file.mime == "image/jpeg"
 
 
