@@ -39,7 +39,8 @@ def copy(arguments: argparse.Namespace) -> bool:
     """Copy one database into another, empty one, and say how much it was."""
     target = _address(arguments.target) if arguments.target else load(arguments.config).database_url
     counts = tools.copy_database(_address(arguments.source), target, (MIGRATIONS,))
-    print(f"copied: {counts['jobs']} rows of jobs, {sum(counts.values()) - counts['jobs']} others")
+    others = sum(counts.values()) - counts["jobs"]
+    print(f"jobs copied: {counts['jobs']}, further rows: {others}")
     return True
 
 

@@ -75,19 +75,42 @@ def read(text: str, environ: Mapping[str, str]) -> Document:
 
 
 _INDENTED = "the indentation of this line or the one above does not match"
-_IN_PLAIN_WORDS = {
-    "expected <block end>, but found '<block mapping start>'": _INDENTED,
-    "expected <block end>, but found '<block sequence start>'": _INDENTED,
-    "expected <block end>, but found '-'": _INDENTED,
-    "expected <block end>, but found '?'": _INDENTED,
-    "mapping values are not allowed here": f'a name and its ":" cannot stand here; {_INDENTED}, or a text with ":" needs quotes',
-}
-"""What the library reports for the most common slips, in words for an operator."""
+_IN_PLAIN_WORDS = (
+    (r"expected <block end>, but found '(?:<block .*>|-|\?)'", _INDENTED),
+    (r"expected '<document start>', but found '<.*>'", _INDENTED),
+    (r"expected the node content, but found '<stream end>'", "a value is missing here"),
+    (r"expected (?:URI|' '),.*|.*'<tag>'", "a text that begins with ! needs quotes"),
+    (
+        r"expected <block end>, but found '<scalar>'",
+        "this text cannot stand here; a quote or a bracket before it is missing or one too many",
+    ),
+    (
+        r"mapping values are not allowed here",
+        (
+            'a name and its ":" cannot stand here: the line above lacks its ":", the indentation of one'
+            ' of them does not match, or a text with ":" needs quotes'
+        ),
+    ),
+    (r"expected ',' or '.', but got .*", "a comma or a bracket is missing"),
+    (r"could not find expected ':'", 'a name needs a ":" and a space behind it'),
+    (r"found character '\\t' .*", "a tab cannot stand here"),
+    (
+        (
+            r"(?:found character|expected <block end>, but found|expected the node content, but found)"
+            r" '(.)'.*"
+        ),
+        "{} cannot stand here; a text that begins with it needs quotes",
+    ),
+    (r"expected alphabetic or numeric character.*", "a text that begins with & or * needs quotes"),
+    (r"expected (?:a comment|chomping).*", "a text that begins with | or > needs quotes"),
+)
+"""What the library reports for slips, in words for an operator."""
 
 _NEVER_CLOSED = {
     "while parsing a flow sequence": "this list begins with [ but has no matching ]",
     "while parsing a flow mapping": "this group begins with { but has no matching }",
     "while scanning a quoted scalar": "this text begins with a quote that is never closed",
+    "while scanning a simple key": 'a name needs a ":" and a space behind it',
 }
 """The same for slips that are found long after the line they are in."""
 
@@ -96,14 +119,20 @@ def _unreadable(text: str, error: yaml.MarkedYAMLError) -> ConfigProblem:
     """Return what keeps a file from being read, at the line of the slip."""
     context = error.context or ""
     mark = error.problem_mark or error.context_mark
-    what = (
-        _IN_PLAIN_WORDS.get(error.problem or "") or error.problem or context or "this is not YAML"
-    )
+    what = _in_plain_words(error.problem or "") or context or "this is not YAML"
     advice = _advice(text, mark.line if mark else None)
     if context in _NEVER_CLOSED and error.context_mark is not None and not advice:
         what, mark = _NEVER_CLOSED[context], error.context_mark
     line = mark.line + 1 if mark else None
     return ConfigProblem(path=(), text=f"cannot be read: {what}{advice}", line=line)
+
+
+def _in_plain_words(problem: str) -> str:
+    """Return what the library reports, without its own terms where they are known."""
+    for pattern, words in _IN_PLAIN_WORDS:
+        if found := re.fullmatch(pattern, problem):
+            return words.format(*found.groups())
+    return problem
 
 
 def _advice(text: str, index: int | None) -> str:

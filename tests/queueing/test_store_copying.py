@@ -130,7 +130,7 @@ def test_the_command_copies_and_says_how_much(
     """The operator would not know whether all of it arrived."""
     asyncio.run(fill(f"sqlite:///{tmp_path}/a.db"))
     assert main(["db", "copy", f"{tmp_path}/a.db", empty_postgres_url]) == 0
-    assert capsys.readouterr().out.startswith("600 jobs and ")
+    assert capsys.readouterr().out.startswith("jobs copied: 600, further rows: ")
     assert main(["db", "copy", f"{tmp_path}/a.db", empty_postgres_url]) == 2
     assert "is not empty" in capsys.readouterr().err
     assert main(["db", "copy", f"{tmp_path}/missing.db", empty_postgres_url]) == 2

@@ -1,6 +1,7 @@
 """Mistakes of a configuration: each is told with its line, in words that help."""
 
 import json
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.config.load import ConfigError, load, parse
+from bot.config.yaml_reader import read
 from tests.bot.config.configs import (
     SMALL,
     problems,
@@ -108,11 +110,11 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
         (["limits: {", "a"], "config.yaml:10: cannot be read: this group begins with {"),
         (
             ["\tlimits:"],
-            "config.yaml:10: cannot be read: found character '\\t' that cannot start any token; indent with spaces, not with tabs",
+            "config.yaml:10: cannot be read: a tab cannot stand here; indent with spaces, not with tabs",
         ),
         (
             ["chats: {web: {token: ${TOKEN}}}"],
-            "config.yaml:10: cannot be read: expected ',' or '}', but got '{'; between { and } write it with quotes: \"${NAME}\"",
+            'config.yaml:10: cannot be read: a comma or a bracket is missing; between { and } write it with quotes: "${NAME}"',
         ),
         (["---", "x: 1"], "config.yaml:10: cannot be read:"),
         (["limits: !!python/name:os.system x"], "config.yaml:10: limits: the tag"),
@@ -288,6 +290,18 @@ def test_the_commonest_slips_are_told_in_plain_words_at_their_line(
     """An operator would read the YAML library's own language, or look at the line below the slip."""
     found = problems(text)
     assert [each for each in found if each.startswith(expected)], found
+
+
+def test_no_slip_of_one_character_is_told_in_the_words_of_the_library() -> None:
+    """An operator would read of block ends, scalars and tokens."""
+    text = SMALL.replace("]}", "], aliases: ['a', b]}")
+    slipped = [text[:at] + text[at + 1 :] for at in range(len(text))]
+    borders = [found.end() for found in re.finditer(r"\W|\w(?=\W)", text)]
+    for number, slip in enumerate(" :\t\"'[]{},-#&*!|>%@`?"):
+        slipped += [text[:at] + slip + text[at:] for at in borders[number % 4 :: 4]]
+    for each in slipped:
+        told = "".join(problem.text for problem in read(each, {}).problems)
+        assert not re.search(r"expected|found|token|scalar|block|start|while", told), each
 
 
 def test_an_admin_of_a_chat_that_is_off_is_warned_about() -> None:
