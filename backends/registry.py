@@ -1,12 +1,14 @@
 """The kinds of backends by name. A new kind is a folder and a line here."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from backends.comfyui.backend import ComfyUI
 from backends.demo.backend import Demo
 from backends.images.backend import Images
+from backends.images.flavours import PICTURE_FLAVOURS
 from backends.openai.backend import OpenAI
+from backends.openai.flavours import FLAVOURS
 from backends.openai.lmstudio import LMStudio
 from queueing.core.catalog import BackendSpec
 from queueing.core.errors import BadModel
@@ -36,6 +38,24 @@ KINDS: Mapping[str, BackendKind] = {
     "openai": OpenAI,
 }
 """Every kind of backend by its name in the configuration."""
+
+
+FLAVOURS_OF: Mapping[str, Iterable[str]] = {"openai": FLAVOURS, "images": PICTURE_FLAVOURS}
+"""The servers that share a kind, by their names as a `flavour` of it."""
+
+
+def kinds_of(server: str) -> list[str]:
+    """Return the kinds that a server is of, by the name of its project: openai of llama.cpp."""
+    named = _letters(server)
+    return [
+        kind
+        for kind, flavours in FLAVOURS_OF.items()
+        if named in {_letters(each) for each in flavours}
+    ]
+
+
+def _letters(name: str) -> str:
+    return "".join(letter for letter in name.casefold() if letter.isalnum())
 
 
 def connect(spec: BackendSpec) -> Backend:

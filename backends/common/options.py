@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from pydantic import JsonValue, ValidationError
+from pydantic_core import ErrorDetails
 
+from backends.common.setting_faults import in_words
 from queueing.core.errors import BadModel
 from queueing.core.requests import Record
 
-_WORDS = {"missing": "is missing", "extra_forbidden": "is no setting"}
+NO_SETTING = "is no setting"
 
 Options = TypeVar("Options", bound=Record)
 
@@ -25,12 +27,15 @@ def read_options(record: type[Options], options: Mapping[str, JsonValue], where:
     try:
         return record.model_validate(dict(options))
     except ValidationError as error:
-        faults = error.errors(include_url=False, include_context=False, include_input=False)
         known = ", ".join(sorted(record.model_fields))
         raise BadModel(
             "; ".join(
-                f"{'.'.join([where, *map(str, fault['loc'])])}: {_WORDS.get(fault['type'], fault['msg'])}"
-                + (f" (known: {known})" if fault["type"] == "extra_forbidden" else "")
-                for fault in faults
+                f"{'.'.join([where, *map(str, fault['loc'])])}: "
+                + (f"{NO_SETTING} (known: {known})" if _is_unknown(fault) else in_words(fault))
+                for fault in error.errors(include_url=False)
             )
         ) from None
+
+
+def _is_unknown(fault: ErrorDetails) -> bool:
+    return fault["type"] == "extra_forbidden"

@@ -24,6 +24,7 @@ from backends.images.order import PictureOrder, prepared, size_of
 from backends.images.results import collected
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import BackendError, BadModel, NotLoaded, Rejected
+from queueing.core.near import meant_or_all
 from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.core.problems import What, problem
 from queueing.core.requests import Capability, Progress, Record, TextToImage, Work
@@ -48,7 +49,7 @@ class PictureServerOptions(Record):
     @classmethod
     def _known(cls, name: str) -> str:
         if name != "auto" and name not in PICTURE_FLAVOURS:
-            raise ValueError(f"unknown flavour (known: auto, {', '.join(PICTURE_FLAVOURS)})")
+            raise ValueError(f"unknown flavour; {meant_or_all(name, ('auto', *PICTURE_FLAVOURS))}")
         return name
 
 

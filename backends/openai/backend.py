@@ -33,6 +33,7 @@ from queueing.core.errors import (
     NotLoaded,
     Rejected,
 )
+from queueing.core.near import meant_or_all
 from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.core.problems import What, problem
 from queueing.core.requests import (
@@ -60,7 +61,7 @@ class OpenAIOptions(Record):
     @classmethod
     def _known(cls, name: str) -> str:
         if name != "auto" and name not in FLAVOURS:
-            raise ValueError(f"unknown flavour (known: auto, {', '.join(FLAVOURS)})")
+            raise ValueError(f"unknown flavour; {meant_or_all(name, ('auto', *FLAVOURS))}")
         return name
 
 

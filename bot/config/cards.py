@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from bot.config.config import Config
 from bot.config.sections import BackendConfig, HostConfig, ModelConfig
-from bot.config.yaml_reader import ConfigProblem, Path, nearest
+from bot.config.yaml_reader import ConfigProblem, Path
 from queueing.core.catalog import Catalog, HostSpec, ModelSpec
 from queueing.core.divided import divided
+from queueing.core.near import meant_or_all
 
 _ON_ONE_CARD = frozenset({"comfyui"})
 
@@ -83,7 +84,7 @@ def _named_wrongly(
 ) -> Iterator[ConfigProblem]:
     for index, card in enumerate(named):
         if card not in known:
-            text = f"{owner} has no card {card!r}; {nearest(card, known)}"
+            text = f"{owner} has no card {card!r}; {meant_or_all(card, known)}"
             yield ConfigProblem(path=(*base, "gpus", index), text=text)
         elif card in named[:index]:
             yield ConfigProblem(path=(*base, "gpus", index), text=f"{card!r} is named twice")

@@ -8,18 +8,20 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from backends.common.card_memory import is_nvidia
-from backends.registry import KINDS, connect
+from backends.common.options import NO_SETTING
+from backends.registry import KINDS, connect, kinds_of
 from bot.config.addresses import is_loopback
 from bot.config.cards import card_problems, card_warnings, too_large
 from bot.config.config import Config
 from bot.config.sections import BackendConfig, ModelConfig
 from bot.config.uniqueness import twins_of_models, twins_of_servers
 from bot.config.values import Section
-from bot.config.yaml_reader import ConfigProblem, Path, nearest, no_setting
+from bot.config.yaml_reader import ConfigProblem, Path, no_setting
 from bot.people import api_keys
 from bot.people.access import PersonLimits
 from queueing.core.catalog import Catalog, ModelSpec
 from queueing.core.errors import BadModel
+from queueing.core.near import meant_or_all
 from queueing.core.quiet_hours import QuietHours
 from queueing.core.requests import Capability
 
@@ -106,14 +108,20 @@ def _server_problems(config: Config) -> Iterator[ConfigProblem]:
         for name, backend in host.backends.items():
             path: Path = ("hosts", host_name, "backends", name)
             if backend.kind not in KINDS:
-                text = f"unknown kind {backend.kind!r}; {nearest(backend.kind, KINDS)}"
-                yield ConfigProblem(path=(*path, "kind"), text=text)
+                yield ConfigProblem(path=(*path, "kind"), text=_unknown_kind(backend.kind))
             elif backend.url is None and KINDS[backend.kind].needs_url:
                 yield ConfigProblem(path=path, text="needs a url, such as http://127.0.0.1:8188")
             if name in hosts_of:
                 text = f"{hosts_of[name]} has a backend of this name; a server is on one host only"
                 yield ConfigProblem(path=path, text=text)
             hosts_of.setdefault(name, host_name)
+
+
+def _unknown_kind(kind: str) -> str:
+    """Name the kind of the server that is meant; many write the server's own name there."""
+    known = " or ".join(kinds_of(kind))
+    hint = f"such a server is of kind {known}" if known else meant_or_all(kind, KINDS)
+    return f"unknown kind {kind!r}; {hint}"
 
 
 def _name_problems(config: Config) -> Iterator[ConfigProblem]:
@@ -151,7 +159,7 @@ def _quiet_problems(config: Config) -> Iterator[ConfigProblem]:
 def _unknown_backends(name: str, model: ModelConfig, known: set[str]) -> Iterator[ConfigProblem]:
     for index, backend in enumerate(model.backends):
         if backend not in known:
-            text = f"no host has a backend {backend!r}; {nearest(backend, known)}"
+            text = f"no host has a backend {backend!r}; {meant_or_all(backend, known)}"
             yield ConfigProblem(path=("models", name, "backends", index), text=text)
 
 
@@ -212,7 +220,7 @@ def _placed(text: str, prefix: str, base: Path, group: type[Section]) -> Iterato
 
 def _known_too(setting: str, what: str, group: type[Section]) -> str:
     """Add the common settings to those a kind lists when it meets an unknown one."""
-    known = re.search(r"\(known: (.*)\)$", what)
+    known = re.fullmatch(rf"{NO_SETTING} \(known: (.*)\)", what)
     if known is None:
         return what
     ours = {field.alias or name for name, field in group.model_fields.items()}

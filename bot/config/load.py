@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
+from backends.common.setting_faults import in_words
 from bot.config import checks as config_checks
 from bot.config import environment, secret_files
 from bot.config import yaml_reader as config_yaml
@@ -21,36 +22,6 @@ from bot.config.database import DatabasePlace
 from bot.config.yaml_reader import ConfigProblem, Document, no_setting, sentences
 
 __all__ = ["Config", "ConfigError", "load", "parse", "settings_at", "sign_at"]
-
-_TEXTS = {
-    "missing": "is missing",
-    "string_type": "must be text (put a number in quotes)",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "finite_number": "must be a number",
-    "greater_than": "must be more than {gt}",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than": "must be less than {lt}",
-    "less_than_equal": "must be at most {le}",
-    "literal_error": "must be one of {expected}",
-    "enum": "must be one of {expected}",
-    "tuple_type": "must be a list, such as [one, two]",
-    "frozen_set_type": "must be a list, such as [one, two]",
-    "dict_type": "must be a group of settings",
-    "model_type": "must be a group of settings",
-    "model_attributes_type": "must be a group of settings",
-    "string_pattern_mismatch": "must be a name without blanks and =, not beginning with - or /",
-    "string_too_long": "must have at most {max_length} characters",
-    "too_short": "must not be empty",
-    "value_error": "{error}",
-    "path_type": "must be a path",
-}
-"""pydantic's errors in words for an operator; its own text for all others."""
 
 _GROUP_WANTED = {"dict_type", "model_type", "model_attributes_type"}
 
@@ -194,14 +165,11 @@ def _written_out(document: Document) -> list[ConfigProblem]:
 
 
 def _problem(details: ErrorDetails) -> ConfigProblem:
-    """Describe pydantic's error in a sentence; never quotes the value, which may be a secret."""
+    """Return pydantic's error as a mistake of the file."""
     path = tuple(part for part in details["loc"] if part != "[key]")
-    kind = details["type"]
-    if kind == "extra_forbidden":
+    if details["type"] == "extra_forbidden":
         return ConfigProblem(path=path, text=no_setting(str(path[-1]), settings_at(path[:-1])))
-    if kind not in _TEXTS:
-        return ConfigProblem(path=path, text=details["msg"])
-    return ConfigProblem(path=path, text=_TEXTS[kind].format(**details.get("ctx", {})))
+    return ConfigProblem(path=path, text=in_words(details))
 
 
 def settings_at(path: config_yaml.Path) -> frozenset[str]:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 import yaml
 from pydantic import JsonValue
 
-from queueing.core.near import near
+from bot.config.yaml_slips import slip
+from queueing.core.near import meant_or_all
 
 Path = tuple[str | int, ...]
 """The path of a value: ("models", "flux", "aliases", 0)."""
@@ -21,6 +22,8 @@ VARIABLE_KEYS = SECRET_KEYS | {"api_url", "database", "url"}
 """The settings in which `${NAME}` stands for an environment variable."""
 
 _VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+_VARIABLE_FORM = "a variable must read ${NAME} or ${NAME:-otherwise}"
+_BARE_VARIABLE = re.compile(r"\$[A-Z][A-Z0-9_]+")  # as a shell writes it
 _TAG = "tag:yaml.org,2002:"
 
 
@@ -59,91 +62,20 @@ def read(text: str, environ: Mapping[str, str]) -> Document:
     document = Document()
     try:
         node = yaml.compose(text, Loader=_Loader)
-        if node is None:
+        if node is not None:
+            document.value = _Reader(document, environ).value(node, ())
+        if document.value is None and not document.problems:
             text = "the file is empty: `usher example` prints every setting"
             document.problems.append(ConfigProblem(path=(), text=text))
-        else:
-            document.value = _Reader(document, environ).value(node, ())
     except yaml.MarkedYAMLError as error:
-        document.problems.append(_unreadable(text, error))
+        what, line = slip(text, error)
+        document.problems.append(ConfigProblem(path=(), text=f"cannot be read: {what}", line=line))
     except yaml.YAMLError as error:
         what = str(error).splitlines()[0]
         document.problems.append(ConfigProblem(path=(), text=f"cannot be read: {what}"))
     except RecursionError:
         document.problems.append(ConfigProblem(path=(), text="cannot be read: nested too deeply"))
     return document
-
-
-_INDENTED = "the indentation of this line or the one above does not match"
-_IN_PLAIN_WORDS = (
-    (r"expected <block end>, but found '(?:<block .*>|-|\?)'", _INDENTED),
-    (r"expected '<document start>', but found '<.*>'", _INDENTED),
-    (r"expected the node content, but found '<stream end>'", "a value is missing here"),
-    (r"expected (?:URI|' '),.*|.*'<tag>'", "a text that begins with ! needs quotes"),
-    (
-        r"expected <block end>, but found '<scalar>'",
-        "this text cannot stand here; a quote or a bracket before it is missing or one too many",
-    ),
-    (
-        r"mapping values are not allowed here",
-        (
-            'a name and its ":" cannot stand here: the line above lacks its ":", the indentation of one'
-            ' of them does not match, or a text with ":" needs quotes'
-        ),
-    ),
-    (r"expected ',' or '.', but got .*", "a comma or a bracket is missing"),
-    (r"could not find expected ':'", 'a name needs a ":" and a space behind it'),
-    (r"found character '\\t' .*", "a tab cannot stand here"),
-    (
-        (
-            r"(?:found character|expected <block end>, but found|expected the node content, but found)"
-            r" '(.)'.*"
-        ),
-        "{} cannot stand here; a text that begins with it needs quotes",
-    ),
-    (r"expected alphabetic or numeric character.*", "a text that begins with & or * needs quotes"),
-    (r"expected (?:a comment|chomping).*", "a text that begins with | or > needs quotes"),
-)
-"""What the library reports for slips, in words for an operator."""
-
-_NEVER_CLOSED = {
-    "while parsing a flow sequence": "this list begins with [ but has no matching ]",
-    "while parsing a flow mapping": "this group begins with { but has no matching }",
-    "while scanning a quoted scalar": "this text begins with a quote that is never closed",
-    "while scanning a simple key": 'a name needs a ":" and a space behind it',
-}
-"""The same for slips that are found long after the line they are in."""
-
-
-def _unreadable(text: str, error: yaml.MarkedYAMLError) -> ConfigProblem:
-    """Return what keeps a file from being read, at the line of the slip."""
-    context = error.context or ""
-    mark = error.problem_mark or error.context_mark
-    what = _in_plain_words(error.problem or "") or context or "this is not YAML"
-    advice = _advice(text, mark.line if mark else None)
-    if context in _NEVER_CLOSED and error.context_mark is not None and not advice:
-        what, mark = _NEVER_CLOSED[context], error.context_mark
-    line = mark.line + 1 if mark else None
-    return ConfigProblem(path=(), text=f"cannot be read: {what}{advice}", line=line)
-
-
-def _in_plain_words(problem: str) -> str:
-    """Return what the library reports, without its own terms where they are known."""
-    for pattern, words in _IN_PLAIN_WORDS:
-        if found := re.fullmatch(pattern, problem):
-            return words.format(*found.groups())
-    return problem
-
-
-def _advice(text: str, index: int | None) -> str:
-    """Return what to do about the two most common slips, which YAML's own words hide."""
-    lines = text.splitlines()
-    line = lines[index] if index is not None and index < len(lines) else ""
-    if "\t" in line[: len(line) - len(line.lstrip())]:
-        return "; indent with spaces, not with tabs"
-    if _VARIABLE.search(line) and "{" in _VARIABLE.sub("", line):
-        return '; between { and } write it with quotes: "${NAME}"'
-    return ""
 
 
 class _Loader(yaml.SafeLoader):
@@ -223,6 +155,9 @@ class _Reader:
 
     def _text(self, text: str, path: Path) -> str:
         key = next((part for part in reversed(path) if isinstance(part, str)), "")
+        if key in VARIABLE_KEYS and _BARE_VARIABLE.fullmatch(text):
+            self._complain(path, _VARIABLE_FORM)
+            return text
         if "${" not in text:
             if key in SECRET_KEYS and text:
                 self._document.literal_secrets.append(path)
@@ -232,7 +167,7 @@ class _Reader:
             self._complain(path, f"${{NAME}} stands for a variable only in {allowed}")
             return text
         if "${" in _VARIABLE.sub("", text):
-            self._complain(path, "a variable must read ${NAME} or ${NAME:-otherwise}")
+            self._complain(path, _VARIABLE_FORM)
             return text
         return _VARIABLE.sub(lambda match: self._variable(match, path), text)
 
@@ -264,14 +199,7 @@ def _unquoted(key: yaml.Node) -> str:
 
 def no_setting(name: str, names: Iterable[str]) -> str:
     """Report that a setting does not exist, and which ones do."""
-    return f"is not a setting; {nearest(name, names)}"
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """Return "did you mean …?" with the likely name, or all names."""
-    known = sorted(names)
-    meant = near(name, known)
-    return f"did you mean {meant[0]}?" if meant else f"there are {', '.join(known)}"
+    return f"is not a setting; {meant_or_all(name, names)}"
 
 
 def sentences(document: Document, file: str, problems: Iterable[ConfigProblem]) -> tuple[str, ...]:

@@ -11,3 +11,10 @@ def near(word: str, known: Iterable[str], *, most: int = 1, alike: float = _ALIK
     names = {name.casefold(): name for name in known}
     close = get_close_matches(word.casefold(), names, n=most, cutoff=alike)
     return [names[each] for each in close]
+
+
+def meant_or_all(word: str, names: Iterable[str]) -> str:
+    """Return "did you mean …?" with the likely name, or all names."""
+    known = sorted(names)
+    meant = near(word, known)
+    return f"did you mean {meant[0]}?" if meant else f"there are {', '.join(known)}"

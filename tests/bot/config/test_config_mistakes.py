@@ -88,7 +88,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
     )
     assert found == (
         "config.yaml:3: hosts.home.vram: must be a size with its unit, such as 24GB or 8192MB",
-        "config.yaml:4: hosts.home.margin: must be at most 1.0",
+        "config.yaml:4: hosts.home.margin: must be at most 1",
         "config.yaml:6: hosts.home.backends.stand-in.parallel: must be a whole number",
         "config.yaml:9: models.flux.backends: must be a list, such as [one, two]",
         "config.yaml:11: models.flux.timeouts.load_s: must be a number",
@@ -97,6 +97,14 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
         "config.yaml:14: chats.telegram.token: is missing",
         "config.yaml:15: admins[0]: must name platform and id, such as telegram:42",
         "config.yaml:16: logging.level: must be one of 'debug', 'info', 'warning' or 'error'",
+    )
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "~\n", "null\n"])
+def test_a_file_without_settings_says_so(text: str) -> None:
+    """`usher check` ended with a status of 1 and not a word."""
+    assert problems(text) == (
+        "config.yaml: the file is empty: `usher example` prints every setting",
     )
 
 
@@ -114,9 +122,31 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
         ),
         (
             ["chats: {web: {token: ${TOKEN}}}"],
-            'config.yaml:10: cannot be read: a comma or a bracket is missing; between { and } write it with quotes: "${NAME}"',
+            'config.yaml:10: cannot be read: between { and } write a variable with quotes: "${NAME}"',
         ),
-        (["---", "x: 1"], "config.yaml:10: cannot be read:"),
+        (["---", "x: 1"], "config.yaml:10: cannot be read: a line of --- begins a second"),
+        (["limits", "  a: 1"], 'config.yaml:10: cannot be read: this line lacks ":" and a blank'),
+        (["limits", "defaults: {}"], 'config.yaml:10: cannot be read: this line lacks ":" and a'),
+        (["limits: {a: [1}"], "config.yaml:10: cannot be read: this list begins with [ but ends"),
+        (["limits: {a: 1]"], "config.yaml:10: cannot be read: this group begins with { but ends"),
+        (['limits: {a: "1" b: 2}'], "config.yaml:10: cannot be read: between { and } a comma is"),
+        (["limits: {a: b: 2}"], 'config.yaml:10: cannot be read: between { and } a text with ":"'),
+        (['database: "a" b'], "config.yaml:10: cannot be read: only a comment may follow a value"),
+        (["timezone: @here"], "config.yaml:10: cannot be read: a text that begins with @ needs"),
+        (["timezone: %here"], "config.yaml:10: cannot be read: a text that begins with % needs"),
+        (["admins: - web:ada"], 'config.yaml:10: cannot be read: a list\'s "-" needs a line of'),
+        (['database: "C:\\data"'], "config.yaml:10: cannot be read: between double quotes write"),
+        (["database: |here"], "config.yaml:10: cannot be read: a text that begins with | or >"),
+        (["...", "x: 1"], "config.yaml:11: cannot be read: the configuration ends above this"),
+        (
+            ["database: $DATA"],
+            "config.yaml:10: database: a variable must read ${NAME} or ${NAME:-otherwise}",
+        ),
+        (["lanes: x"], "config.yaml:10: lanes: is not a setting"),
+        (
+            ["limits: {lane: VIP}"],
+            "config.yaml:10: limits.lane: must be one of 'vip', 'normal' or 'relaxed'; did you mean vip?",
+        ),
         (["limits: !!python/name:os.system x"], "config.yaml:10: limits: the tag"),
         (["x: " + "9" * 5000], "config.yaml:10: x: this is not a usable number"),
         (["x: " + "[" * 3000], "config.yaml: cannot be read: nested too deeply"),
@@ -201,6 +231,31 @@ def test_broken_files_are_refused_with_the_line(lines: list[str], expected: str)
             "{kind: demo}",
             "{kind: demo, fail_rate: 3}",
             "config.yaml:5: hosts.home.backends.stand-in.fail_rate: ",
+        ),
+        (
+            "{kind: demo}",
+            "{kind: openai, url: 'http://a', flavour: Olama}",
+            "config.yaml:5: hosts.home.backends.stand-in.flavour: unknown flavour; did you mean ollama?",
+        ),
+        (
+            "{kind: demo}",
+            "{kind: images, url: 'http://a', keep_metadata: perhaps}",
+            "config.yaml:5: hosts.home.backends.stand-in.keep_metadata: must be true or false",
+        ),
+        (
+            "{kind: demo}",
+            "{kind: Llama.cpp}",
+            "config.yaml:5: hosts.home.backends.stand-in.kind: unknown kind 'Llama.cpp'; such a server is of kind openai",
+        ),
+        (
+            "{kind: demo}\nmodels:\n  flux: {backends: [stand-in]}",
+            "{kind: comfyui, url: 'http://a'}\nmodels:\n  flux: {backends: [stand-in], workflow: flx.json}",
+            "config.yaml:7: models.flux: workflow flx.json is not there; did you mean flux.json?",
+        ),
+        (
+            "[stand-in]}",
+            "[stand-in], step_s: soon}",
+            "config.yaml:7: models.flux.step_s: must be a number",
         ),
         ("flux:", "flu x:", "config.yaml:7: models.flu x: must be a name without blanks"),
         ("flux:", "--raw:", "config.yaml:7: models.--raw: must be a name without blanks"),
