@@ -188,11 +188,13 @@ class PostKeeper:
                 return
 
     async def _until_due(self, lease: Lease) -> None:
-        """Wait for a part of the lease, or until its session has ended."""
-        loop = asyncio.get_running_loop()
-        due_at = loop.time() + self._lease_s / RENEWALS
-        while (left_s := due_at - loop.time()) > 0:
-            await asyncio.sleep(min(left_s, LOOK_S))
+        """Wait until a part of the lease is over, or until its session has ended.
+
+        It began when it was asked for: what a slow database took to answer is a part of it.
+        """
+        spare_s = self._lease_s * (1 - 1 / RENEWALS)
+        while (due_in_s := lease.left_s - spare_s) > 0:
+            await asyncio.sleep(min(due_in_s, LOOK_S))
             if not lease.look() or lease.denied:
                 return
 

@@ -31,13 +31,14 @@ class PostTable:
 
 
 class FakePosts:
-    """One process's way to the table. `away` is the database out of its reach."""
+    """One process's way to the table. `away` is the database out of its reach, `slow_s` its pace."""
 
     def __init__(self, table: PostTable, process: str) -> None:
         self.table = table
         self.process = process
         self.away = False
         self.mute = False
+        self.slow_s = 0.0
         table.sessions[process] = set()
 
     async def take(self, name: str, *, address: str, about: About = nothing) -> Tenure | None:
@@ -141,6 +142,7 @@ class FakePosts:
     async def _reach(self) -> None:
         if self.mute:
             await asyncio.Event().wait()
+        await asyncio.sleep(self.slow_s)
         if self.away:
             raise StoreError("the database does not answer")
 

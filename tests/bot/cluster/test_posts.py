@@ -211,6 +211,22 @@ def test_a_short_absence_of_the_database_ends_nothing() -> None:
     play(scenario)
 
 
+def test_a_slow_database_moves_no_post() -> None:
+    """A busy server would have its processes take their posts from each other, and none would work."""
+
+    async def scenario(two: Two) -> None:
+        two.first.posts.slow_s = two.second.posts.slow_s = LEASE_S * 0.4
+        await asyncio.sleep(60)
+        assert two.first.leases[-1].held
+        two.first.kill()
+        await two.takes_over()
+        await asyncio.sleep(60)
+        assert (len(two.first.leases), len(two.second.leases)) == (1, 1)
+        assert two.second.leases[-1].held
+
+    play(scenario)
+
+
 def test_a_machine_that_slept_knows_that_its_lease_is_over() -> None:
     """It would go on for the rest of a lease that ended hours ago: its clock stood still."""
 
@@ -249,8 +265,9 @@ def test_a_duty_that_fails_frees_its_post() -> None:
     async def scenario() -> None:
         table = PostTable(LEASE_S)
         posts = FakePosts(table, "first")
+        clock = asyncio.get_running_loop().time
         with pytest.raises(ZeroDivisionError):
-            await PostKeeper(posts, lease_s=LEASE_S).serve("queue", fails)
+            await PostKeeper(posts, lease_s=LEASE_S, clock=clock).serve("queue", fails)
         assert (await posts.holders())[0].holder == ""
 
     run(scenario())
@@ -271,8 +288,10 @@ def test_a_duty_that_cannot_be_done_here_is_left_to_another_process(error: Excep
             began.append("second")
             await asyncio.Event().wait()
 
+        clock = asyncio.get_running_loop().time
         keepers = [
-            PostKeeper(FakePosts(table, name), lease_s=LEASE_S) for name in ("first", "second")
+            PostKeeper(FakePosts(table, name), lease_s=LEASE_S, clock=clock)
+            for name in ("first", "second")
         ]
         tasks = [asyncio.ensure_future(keepers[0].serve("telegram", cannot))]
         await asyncio.sleep(LEASE_S * 2.5)
