@@ -25,6 +25,13 @@ from queueing.store.postgres.posts import PostgresPosts  # an extra
 LONG_S = 600.0
 SILENCE = "idle_in_transaction_session_timeout"
 AT_ONCE_MS = 50
+FAIL_AT_COMMIT = (
+    "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not today'; END $$",
+    (
+        "CREATE CONSTRAINT TRIGGER fails AFTER UPDATE ON posts"
+        " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION fail()"
+    ),
+)
 
 
 def write(connection: Connection) -> None:
@@ -379,6 +386,25 @@ async def test_a_database_that_has_gone_back_fences_its_holder_and_is_reported(
         assert await eve.take("queue", address="") is not None  # one that stood by notices as well
         assert [told in line for line in caplog.messages] == [True, True]
         await database.aclose()
+
+
+async def test_a_post_whose_taking_failed_is_no_sign_of_a_database_that_went_back(
+    clean: str, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server that restarts in the middle would have its operator look for lost jobs."""
+    database = clean.rpartition("/")[2]
+    async with posts_of(clean, "ada", "eve") as (ada, eve):
+        postgres.sql(*FAIL_AT_COMMIT, database=database)
+        try:
+            for _ in range(2):
+                with pytest.raises(StoreError):
+                    await ada.take("queue", address="")
+        finally:
+            postgres.sql("DROP FUNCTION fail CASCADE", database=database)
+        tenure = await eve.take("queue", address="")
+        assert tenure is not None
+        assert eve.intact(tenure)  # the lock of its epoch is not kept by the one that failed
+    assert not [line for line in caplog.messages if "gone back in time" in line]
 
 
 async def test_an_epoch_that_comes_twice_is_its_second_holders_alone(

@@ -166,9 +166,7 @@ class PostSession:
             freed = self.plain.execute(_FREE, [*key, tenure.holder]).rowcount
             if freed and self._locks:
                 self.plain.execute(_TELL, [CHANNEL, tenure.name])
-        if key in self.locked:
-            self.plain.execute(_UNLOCK, key)
-            self.locked.discard(key)
+        self._unlock(key)
 
     def holders(self) -> Sequence[PostHolder]:
         """Return every post."""
@@ -215,9 +213,15 @@ class PostSession:
             with self.plain.transaction():
                 if self.plain.execute(_SEIZE, [asked.name, epoch]).fetchone() is None:
                     return None
-                return self._take_over(asked, epoch, gone=gone)
-        except errors.LockNotAvailable:  # its holder is within a transaction, perhaps frozen
-            return None
+                tenure = self._take_over(asked, epoch, gone=gone)
+        except psycopg.Error as error:
+            self._unlock((asked.name, epoch + 1))  # a lock outlives its transaction
+            if isinstance(error, errors.LockNotAvailable):
+                return None  # its holder is within a transaction, perhaps frozen
+            raise
+        if tenure is not None:
+            self._highest[asked.name] = tenure.epoch
+        return tenure
 
     def _take_over(self, asked: Application, epoch: int, *, gone: bool) -> Tenure | None:
         name, secret = asked.name, secrets.token_bytes(32)
@@ -229,10 +233,16 @@ class PostSession:
         self.locked |= self._try([(name, taken)])
         self._renewed.add((name, taken))
         self.plain.execute(_HIDE, [name, taken, secret])
-        self._highest[name] = taken
         return Tenure(
             name=name, epoch=taken, holder=self._process, lease_s=self._lease_s, secret=secret
         )
+
+    def _unlock(self, key: Key) -> None:
+        """Give up a lock, if it is held."""
+        if key in self.locked:
+            self.locked.discard(key)
+            if not self.plain.closed:
+                self.plain.execute(_UNLOCK, key)
 
     def _try(self, keys: Iterable[Key]) -> set[Key]:
         """Take those locks that no session holds."""
