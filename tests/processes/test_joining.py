@@ -21,6 +21,7 @@ hosts: {{gpu: {{vram: 24GB, backends: {{studio: {{kind: demo}}}}}}}}
 models: {{flux: {{backends: [studio], vram: 8GB}}, sdxl: {{backends: [studio]}}}}
 chats: {{web: {{port: 0}}}}
 """
+POSTS = [("queue",), ("web",)]  # of a process with that configuration, taken one by one
 ENDS_S = 180.0
 
 
@@ -89,9 +90,10 @@ async def test_another_configuration_is_named_and_the_leader_goes_on(
 
 async def _leads(postgres: PostgresServer, name: str) -> bool:
     tables = postgres.sql("SELECT to_regclass('posts') IS NOT NULL", database=name)
-    return tables == [(True,)] and bool(
-        postgres.sql("SELECT 1 FROM posts WHERE holder <> '' AND about <> ''", database=name)
-    )
+    if tables != [(True,)]:
+        return False
+    held = "SELECT name FROM posts WHERE holder <> '' ORDER BY name"
+    return postgres.sql(held, database=name) == POSTS
 
 
 async def test_a_model_with_open_jobs_must_be_there(
