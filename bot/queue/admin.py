@@ -65,7 +65,9 @@ class ModelPreloads(Protocol):
         """
 
     async def unload(self, model: str, host: str | None) -> Sequence[str]:
-        """Unpin a model and unload its copies, busy ones as soon as they are idle.
+        """Unpin a model and unload its copies: busy ones as soon as they are idle, others at once.
+
+        Those that are being loaded leave as soon as that is done.
 
         Returns the backends it leaves; idle copies have left by then.
         """

@@ -10,7 +10,10 @@ from queueing.core.world import Copy, Residency
 
 
 class Departures:
-    """Answers about the copies there are; `draining` are those that leave once they run nothing."""
+    """Answers about the copies there are; `draining` are those that leave once they run nothing.
+
+    One of these that is still being loaded leaves once it is.
+    """
 
     def __init__(
         self,
@@ -65,7 +68,9 @@ class Departures:
         drained = tuple(
             copy
             for copy in self._copies()
-            if (copy.model, copy.backend) in self.draining and self.may_leave(copy)
+            if (copy.model, copy.backend) in self.draining
+            and copy.residency is not Residency.LOADING
+            and self.may_leave(copy)
         )
         self.draining -= {(copy.model, copy.backend) for copy in drained}
         return drained

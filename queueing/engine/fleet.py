@@ -169,9 +169,11 @@ class Fleet:
         self._put(spec, backend, Residency.LOADING, ready_at=self._clock.now() + expected_s)
 
     def ready(self, spec: ModelSpec, backend: str) -> None:
-        """Note that a copy has just been loaded and is usable."""
+        """Note that a copy has just been loaded and is usable, unless it is to leave again."""
         self.load_failures.worked(spec.name)
         self._put(spec, backend, Residency.READY, ready_at=self._clock.now())
+        if (spec.name, backend) in self.departures.draining:
+            self.leaving(spec.name, backend)
 
     def found(self, spec: ModelSpec, backend: str) -> None:
         """Note that a copy is in a server's memory, or was when an earlier run ended."""
@@ -196,6 +198,16 @@ class Fleet:
         self.departures.draining.add((model, backend))
         self.leaving(model, backend)
 
+    def unwanted(self, model: str, backend: str) -> None:
+        """Let a copy that is being loaded leave as soon as it is."""
+        self.departures.draining.add((model, backend))
+
+    def wanted(self, model: str, backend: str) -> None:
+        """Let a copy that is being loaded stay after all."""
+        copy = self.copy(model, backend)
+        if copy is not None and copy.residency is Residency.LOADING:
+            self.departures.draining.discard((model, backend))
+
     def forget_idle(self, backend: str) -> None:
         """Note that what a server held idle is lost: it has been away too long."""
         for copy in self.copies:
@@ -205,6 +217,7 @@ class Fleet:
     def gone(self, model: str, backend: str) -> None:
         """Note that a copy is no longer in memory. Idempotent."""
         copy = self._copies.pop((model, backend), None)
+        self.departures.draining.discard((model, backend))
         self._loaded_as.pop((model, backend), None)
         if copy is not None:
             if copy.residency is not Residency.LOADING:

@@ -70,6 +70,7 @@ class Preloads:
             why = problem(What.NO_ANSWER, backend=backend)
             raise Unavailable(f"{backend} does not answer", problem=why)
         self._fleet.pins.add(spec.name, backend)
+        self._fleet.wanted(spec.name, backend)
         copy = self._fleet.copy(spec.name, backend)
         if copy is None or copy.residency is not Residency.READY:
             try:
@@ -85,7 +86,8 @@ class Preloads:
     async def unload(self, model: str, host: str | None) -> Sequence[str]:
         """Unpin a model and unload it; return the backends it leaves. Raises `Refused`.
 
-        Idle copies have left by then; busy ones start nothing more and leave when they are idle.
+        Idle copies have left by then; busy ones start nothing more and leave when they are idle,
+        and those that are being loaded as soon as they are.
         Right after the start it waits until the servers have reported what they hold.
         """
         spec = self._fleet.catalog.named(model)
@@ -95,10 +97,12 @@ class Preloads:
             self._fleet.pins.discard(spec.name, backend)
             self._loader.give_up(spec.name, backend, _refused(What.OTHER_WISH))
             copy = self._fleet.copy(spec.name, backend)
-            if copy is None or copy.residency is not Residency.READY:
+            if copy is None or copy.residency is Residency.UNLOADING:
                 continue
             leaving.append(backend)
-            if self._fleet.departures.may_leave(copy):
+            if copy.residency is Residency.LOADING:
+                self._fleet.unwanted(spec.name, backend)
+            elif self._fleet.departures.may_leave(copy):
                 await self._loader.leave(Evict(model=spec.name, backend=backend, why=Leaving.ADMIN))
             else:
                 self._fleet.drain(spec.name, backend)

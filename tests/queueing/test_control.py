@@ -328,6 +328,44 @@ def test_a_preload_that_found_no_room_ends_when_the_model_is_to_be_unloaded() ->
     run(scenario())
 
 
+def test_a_model_unloaded_while_it_loads_leaves_when_it_is_loaded() -> None:
+    """It would stay in the memory that an admin wanted, who was told it was not there."""
+
+    async def scenario() -> None:
+        installation = two_hosts()
+        async with installation.queue() as queue:
+            waiting = asyncio.ensure_future(queue.preloads.preload("flux", None))
+            await until(lambda: installation.servers["comfy"].loads)
+            assert await queue.preloads.unload("flux", None) == ["comfy"]
+            with pytest.raises(Refused, match="other_wish"):
+                await waiting
+            await asyncio.sleep(120)
+            assert not installation.servers["comfy"].memory
+            await queue.preloads.preload("flux", None)
+            await asyncio.sleep(120)
+            assert "flux" in installation.servers["comfy"].memory
+
+    run(scenario())
+
+
+def test_of_two_wishes_about_a_model_that_loads_the_later_one_holds() -> None:
+    """A model that an admin wants to stay would be unloaded by a wish taken back."""
+
+    async def scenario() -> None:
+        installation = two_hosts()
+        async with installation.queue() as queue:
+            waiting = asyncio.ensure_future(queue.preloads.preload("flux", None))
+            await until(lambda: installation.servers["comfy"].loads)
+            await queue.preloads.unload("flux", None)
+            assert await queue.preloads.preload("flux", None) == "comfy"
+            await asyncio.sleep(120)
+            assert "flux" in installation.servers["comfy"].memory
+            assert len(installation.servers["comfy"].loads) == 1
+            await asyncio.gather(waiting, return_exceptions=True)
+
+    run(scenario())
+
+
 def test_a_preload_avoids_paused_hosts_and_models() -> None:
     """A preload would wait for ever, or take back a card a person was given."""
 

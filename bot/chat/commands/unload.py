@@ -1,5 +1,7 @@
 """`/unload <model> [host]`, for admins: free a model's memory."""
 
+from collections.abc import Mapping
+
 from bot.chat.api.answers import Answer, Task
 from bot.chat.api.content import Content
 from bot.chat.api.table import Command
@@ -8,6 +10,8 @@ from bot.chat.commands.preload import COMMAND as PRELOAD
 from bot.chat.commands.preload import begun, failed, named
 from bot.chat.texts import say
 from queueing.core.errors import QueueError
+from queueing.core.standings import CopyStatus
+from queueing.core.world import Residency
 
 COMMAND = Command(name="unload", help="command.unload", admin=True, params=PRELOAD.params)
 
@@ -26,17 +30,21 @@ async def work(context: Context, task: Task) -> Content:
         return Content(body=failed(task, "unload.failed", error))
     if not backends:
         return Content(body=say(task.language, "unload.none", model=model))
-    busy = [name for name in backends if name in _running(context, model)]
-    key, where = ("unload.later", busy) if busy else ("unload.done", backends)
-    return Content(body=say(task.language, key, model=model, backends=", ".join(where)))
+    copies = _copies(context, model)
+    busy = [name for name in backends if name in copies and copies[name].running]
+    loading = [name for name in backends if name in copies and _is_loading(copies[name])]
+    key, where = "unload.done", backends
+    if busy or loading:
+        key, where = ("unload.later", busy) if busy else ("unload.loading", loading)
+    places = ", ".join(f"{context.catalog.place_of(name)} ({name})" for name in where)
+    return Content(body=say(task.language, key, model=model, places=places))
 
 
-def _running(context: Context, model: str) -> set[str]:
-    """Return the backends on which the model has work, which it leaves when that has ended."""
-    copies = (
-        copy
-        for each in context.queue.status.snapshot().models
-        if each.name == model
-        for copy in each.copies
-    )
-    return {copy.backend for copy in copies if copy.running}
+def _copies(context: Context, model: str) -> Mapping[str, CopyStatus]:
+    """Return the copies of a model by backend; it leaves those that work or load afterwards."""
+    found = (each for each in context.queue.status.snapshot().models if each.name == model)
+    return {copy.backend: copy for each in found for copy in each.copies}
+
+
+def _is_loading(copy: CopyStatus) -> bool:
+    return copy.residency is Residency.LOADING

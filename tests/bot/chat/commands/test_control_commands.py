@@ -152,8 +152,24 @@ def test_a_model_that_still_works_is_not_called_unloaded() -> None:
 
     texts = [message.text for message in in_bot(scenario).messages.values()][-2:]
     assert texts == [
-        "⏳ flux is still working on comfy; it will be unloaded when that's finished.",
+        "⏳ flux is still working on gpu-1 (comfy); it will be unloaded when that's finished.",
         "flux wasn't loaded.",
+    ]
+
+
+def test_a_model_that_is_being_loaded_is_not_called_absent() -> None:
+    """An admin would start a game on a card that a model is about to fill."""
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        await running.gate.call(running.chat.call("/preload flux", user=ADMIN))
+        await until(lambda: installation.servers["comfy"].loads)
+        await say(running, "/unload flux")
+        await until(lambda: not installation.servers["comfy"].memory)
+
+    texts = [message.text for message in in_bot(scenario).messages.values()]
+    assert texts == [
+        "❌ flux couldn't be loaded: An unload was requested in the meantime.",
+        "⏳ flux is still being loaded on gpu-1 (comfy); it will be unloaded when that's finished.",
     ]
 
 
@@ -172,7 +188,7 @@ def test_all_of_ones_jobs_are_cancelled_at_once_and_nobody_elses() -> None:
 
     assert answers(in_bot(scenario)) == [
         "Cancelled all your open jobs (8).",
-        "You have no open job.",
+        "You have no open jobs.",
     ]
 
 

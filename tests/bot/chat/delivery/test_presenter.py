@@ -386,7 +386,7 @@ def test_an_admin_preloads_and_unloads() -> None:
     texts = [message.text for message in in_bot(scenario).messages.values()]
     assert texts == [
         "✅ sdxl is loaded on gpu-1 (comfy) and stays loaded.",
-        "✅ sdxl was unloaded from comfy.",
+        "✅ sdxl was unloaded from gpu-1 (comfy).",
     ]
 
 

@@ -15,7 +15,7 @@ from tests.simulation.loop import run
 
 STARTED = "📦 Loading sdxl …"
 LOADED = "✅ sdxl is loaded on gpu-1 (comfy) and stays loaded."
-UNLOADING, UNLOADED = "Unloading sdxl …", "✅ sdxl was unloaded from comfy."
+UNLOADING, UNLOADED = "Unloading sdxl …", "✅ sdxl was unloaded from gpu-1 (comfy)."
 
 
 def installation(tmp_path: Path) -> Installation:
