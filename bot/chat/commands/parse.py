@@ -186,7 +186,8 @@ def _choice(param: Param, value: Value) -> str:
         return str(value)
     choices = ", ".join(param.choices)
     if param.positional:
-        raise BadCall("problem.choice_word", value=str(value)[:40], choices=choices)
+        key = "problem.only_word" if len(param.choices) == 1 else "problem.choice_word"
+        raise BadCall(key, value=str(value)[:40], choices=choices)
     raise BadCall("problem.choice", name=param.name, choices=choices)
 
 

@@ -45,6 +45,7 @@ _SAYS_ENOUGH = frozenset(
         "problem.range",
         "problem.choice",
         "problem.choice_word",
+        "problem.only_word",
         "problem.size",
         "problem.job",
         "problem.too_long",

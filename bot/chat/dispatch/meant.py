@@ -7,7 +7,7 @@ from dataclasses import replace
 from bot.chat.api.attachment_kinds import SPOKEN, AttachmentKind
 from bot.chat.api.base import Invocation
 
-_SLIP = re.compile(r"/[/\s]+([A-Za-z][\w-]*)")
+_SLIP = re.compile(r"/[/\s]+([A-Za-z][\w-]*)|/([A-Za-z][\w-]*)@\w+(?=[\s=]|$)")
 
 
 def meant(
@@ -18,8 +18,8 @@ def meant(
     """Return the call that was meant; `commands` are the names people may type.
 
     Pictures without a word ask what is in them; a recording, alone or with a model's name, is a
-    question itself. "//image cat" and "/ image cat" are slips, not questions for a model: they are
-    answered with the help about that command.
+    question itself. "//image cat" and "/ image cat" are slips, and "/image@usher cat" is Telegram's
+    way to write it, not questions for a model: they are answered with the help about that command.
     """
     if invocation.command != "ask" or invocation.options:
         return invocation
@@ -30,6 +30,7 @@ def meant(
     if kinds & SPOKEN and (not text or is_model(text)):
         return replace(invocation, command="listen")
     slip = _SLIP.match(text)
-    if slip is not None and slip[1].lower() in commands:
-        return replace(invocation, command="help", text=slip[1], files=())
+    named = (slip[1] or slip[2]) if slip is not None else ""
+    if named.lower() in commands:
+        return replace(invocation, command="help", text=named, files=())
     return invocation

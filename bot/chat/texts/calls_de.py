@@ -21,6 +21,7 @@ TEXTS: Mapping[str, str] = {
     "problem.picture_unreadable": "Die angehängte Datei ließ sich nicht herunterladen. Bitte schick sie noch einmal.",
     "problem.near_option": "Die Option --{name} gibt es nicht. Meintest du --{near}?",
     "problem.choice_word": "„{value}“ ist keines von diesen: {choices}.",
+    "problem.only_word": "„{value}“ gibt es hier nicht, nur „{choices}“.",
     "problem.left_over": "/{command} kann mit „{text}“ nichts anfangen.",
     "problem.not_text": "{name} ist keine Textdatei, die ich lesen kann.",
     "problem.text_bytes": "{name} ist größer als {limit} kB; mehr ist bei Textdateien nicht erlaubt.",

@@ -21,6 +21,7 @@ TEXTS: Mapping[str, str] = {
     "problem.picture_unreadable": "The attached file couldn't be downloaded. Please send it again.",
     "problem.near_option": "There's no option --{name}. Did you mean --{near}?",
     "problem.choice_word": "“{value}” isn't one of these: {choices}.",
+    "problem.only_word": "There's no “{value}” here, only “{choices}”.",
     "problem.left_over": "/{command} doesn't know what to do with “{text}”.",
     "problem.not_text": "{name} isn't a text file I can read.",
     "problem.text_bytes": "{name} is larger than {limit} kB, the limit for text files.",

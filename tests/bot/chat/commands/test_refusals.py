@@ -18,7 +18,8 @@ from tests.simulation.installation import Installation, host
     [
         ("/image cat --steps 9999", "--steps must be between 1 and 150."),
         ("/image cat --steps many", "--steps must be a whole number."),
-        ("/queue mine", "“mine” isn't one of these: all."),
+        ("/queue mine", "There's no “mine” here, only “all”."),
+        ("/forget it", "“it” isn't one of these: conversation, me."),
         ("/cancel abc", "“abc” isn't a job number."),
         ("/ask flux why", "flux can't write text."),
         ("/settings --image xyz", "There's no model called “xyz”. Available: flux, sdxl."),
