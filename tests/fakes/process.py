@@ -33,8 +33,17 @@ LOADERS = {"CheckpointLoaderSimple", "UNETLoader"}
 @asynccontextmanager
 async def serving(kind: str, *arguments: str) -> AsyncIterator[str]:
     """Run a fake server in a process of its own; gives its address."""
-    process, url = await _started(kind, *arguments)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "tests.fakes.process", kind, *arguments),
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
     try:
+        async with asyncio.timeout(120):
+            url = (await process.stdout.readline()).decode().strip()
         yield url
     finally:
         await _killed(process)
@@ -44,40 +53,16 @@ async def serving(kind: str, *arguments: str) -> AsyncIterator[str]:
 async def respawning(kind: str, *arguments: str) -> AsyncIterator[str]:
     """Run a fake server on one port and start it again whenever it has died."""
     port = str(port_of(asyncio.get_running_loop()))
-    process, url = await _started(kind, "--port", port, *arguments)
-
-    async def respawn() -> None:
-        nonlocal process
-        while True:
-            await process.wait()
-            process, _ = await _started(kind, "--port", port, *arguments)
-
-    keeper = asyncio.create_task(respawn())
-    try:
+    async with serving(kind, "--again", "--port", port, *arguments) as url:
         yield url
-    finally:
-        keeper.cancel()
-        await asyncio.wait([keeper])
-        await _killed(process)
-
-
-async def _started(kind: str, *arguments: str) -> tuple[asyncio.subprocess.Process, str]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "tests.fakes.process", kind, *arguments),
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    async with asyncio.timeout(120):
-        return process, (await process.stdout.readline()).decode().strip()
 
 
 async def _killed(process: asyncio.subprocess.Process) -> None:
     with suppress(ProcessLookupError):
         process.kill()
+    # Its pipes: those that follow it end with its input, and hold its output until then.
+    process._transport.close()  # type: ignore[attr-defined]
     await process.wait()
-    process._transport.close()  # type: ignore[attr-defined]  # its pipe, or asyncio warns later
 
 
 class CardComfyUI(FakeComfyUI):
@@ -229,15 +214,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--load-s", type=float, default=0.0)
     parser.add_argument("--lingers-s", type=float, default=0.0)
     parser.add_argument("--picture", type=Path)
+    parser.add_argument("--again", action="store_true", help="start it again whenever it has died")
     parser.add_argument("--dies-of", default="", help="a word in a request that kills the server")
     options = parser.parse_args(arguments)
     with suppress(KeyboardInterrupt):
+        if options.again:
+            _follow_each_other()
         asyncio.run(_serve(options))
+
+
+def _follow_each_other() -> None:
+    """Return in one new process after the other; each has everything imported."""
+    while child := os.fork():
+        os.waitpid(child, 0)
 
 
 async def _serve(options: argparse.Namespace) -> None:
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    if options.again:  # whoever kills the first process closes the input of those that follow
+        asyncio.get_running_loop().add_reader(0, os._exit, 0)
     card = SharedCard(options.card) if options.card else None
     sizes = {name: int(mb) for name, _, mb in (each.partition("=") for each in options.size)}
     server: CardComfyUI | CardLmStudio
