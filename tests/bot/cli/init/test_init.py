@@ -453,6 +453,7 @@ async def test_a_unit_starts_what_was_written(
     verifier = shutil.which("systemd-analyze")
     if verifier is None:
         pytest.skip("systemd-analyze is not here to read the unit")
+    file.write_text(text.replace(str(tmp_path), "/srv"))  # systemd 258 refuses folders below /dev
     reading = await asyncio.create_subprocess_exec(
         *(verifier, "verify", str(file)), stderr=asyncio.subprocess.PIPE
     )
