@@ -42,6 +42,7 @@ class _Attempt:
 
     task: asyncio.Task[None]
     backend: str | None = None  # where it runs; None for an attempt that only gives its job back
+    started: asyncio.Future[None] | None = None  # done once it is stored, or this is over
     finished: bool = False  # only its output is still to be fetched and stored
     crowded: bool = False  # other jobs ran, or it was finished, when their server went away
     stored: bool = False  # its output is stored; the slot was free before
@@ -103,8 +104,8 @@ class Processor:
         """
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._fleet.jobs.occupy(start.job, start.backend, ends_at)
-        task = self._spawn(start.job, lambda: self._process(start, started), work, start.backend)
-        task.add_done_callback(lambda _task: _resolve(started))
+        attempt = self._spawn(start.job, lambda: self._process(start, started), work, start.backend)
+        attempt.started = started
         return started
 
     async def adopt(self, job: Job, backend: str) -> None:
@@ -178,16 +179,18 @@ class Processor:
         steps: Callable[[], Awaitable[None]],
         work: asyncio.TaskGroup,
         backend: str | None = None,
-    ) -> asyncio.Task[None]:
+    ) -> _Attempt:
         task = work.create_task(self._guarded(job, steps), name=f"job {job.id}")
         attempt = _Attempt(task, backend)
         self._attempts[job.id] = attempt
         # As a callback, because a task cancelled before its first step never enters its body.
         attempt.task.add_done_callback(lambda _task: self._leave(job.id))
-        return attempt.task
+        return attempt
 
     def _leave(self, job_id: int) -> None:
         attempt = self._attempts.pop(job_id)
+        if attempt.started is not None:
+            _resolve(attempt.started)
         self.attempt_ended()
         self._fleet.jobs.vacate(job_id)
         self._fleet.jobs.meter.forget(job_id)

@@ -5,11 +5,12 @@ Memory only, changed by the job runner. It never calls a server or the store.
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from queueing.core.catalog import Catalog
 from queueing.core.jobs import Job
 from queueing.core.ports import Clock
+from queueing.core.quick import altering
 from queueing.engine.gpu_meter import GpuMeter
 
 
@@ -22,6 +23,9 @@ class Slot:
     ends_at: float
     held: bool = False  # by other clients' prompts in the server's own queue
     began_at: float = 0.0
+
+
+_altered = altering(Slot)
 
 
 class RunningJobs:
@@ -72,13 +76,13 @@ class RunningJobs:
         """Note that a job's start is stored."""
         slot = self._slots.get(job.id)
         if slot is not None:
-            self._slots[job.id] = replace(slot, job=job)
+            self._slots[job.id] = _altered(slot, job=job)
 
     def expect(self, job_id: int, ends_at: float) -> None:
         """Correct when a running job is expected to end, from its own progress."""
         slot = self._slots.get(job_id)
         if slot is not None:
-            self._slots[job_id] = replace(slot, ends_at=ends_at, held=False)
+            self._slots[job_id] = _altered(slot, ends_at=ends_at, held=False)
             self.meter.go_on(job_id)
             self._shown()
 
@@ -86,7 +90,7 @@ class RunningJobs:
         """Note that a job waits in its server's own queue for an unknown time."""
         slot = self._slots.get(job_id)
         if slot is not None:
-            self._slots[job_id] = replace(slot, held=True)
+            self._slots[job_id] = _altered(slot, held=True)
             self.meter.rest(job_id)
             self._shown()
 

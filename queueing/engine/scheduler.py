@@ -7,7 +7,7 @@ decides nothing itself.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -220,9 +220,7 @@ class Router:
         pending = self._begin_starts(work)
         if not woken:  # a plan already takes its own actions into account
             self._awake.clear()
-        for outcome in await asyncio.gather(*pending, return_exceptions=True):
-            if isinstance(outcome, BaseException):
-                raise outcome
+        await _stored(pending)
         self._note_starts(world)
         ended()
         await self._checkpoint.write()
@@ -307,6 +305,16 @@ class Router:
             if reason.why is not Blocked.STARTING and self._logged.get(model) != gist:
                 self._logged[model] = gist
                 log.info("%s waits: %s", model, sentence(reason, now=self._clock.now()))
+
+
+async def _stored(starts: Sequence[asyncio.Future[None]]) -> None:
+    """Wait until all starts are stored. Raises `StoreError` when one cannot be."""
+    try:
+        for start in starts:  # most are stored together: one turn of the event loop for all
+            await start
+    finally:
+        for start in starts:
+            start.cancel()  # of those that no one waits for any more
 
 
 def _without(line: Waiting, begun: int) -> Waiting:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
 from queueing.core.events import Event, Listener
@@ -44,20 +45,30 @@ class EventBus:
             follow(result)  # here, not in a callback: another caller could look in between
             return result
 
+        told: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(both())
         self._changes.add(task)
-        task.add_done_callback(self._made)
-        return await asyncio.shield(task)
+        task.add_done_callback(partial(self._made, told))
+        return await told  # as a shield does, in two turns of the event loop fewer
 
     async def settle(self) -> None:
         """Wait until what follows from every change under way has been made."""
         if self._changes:
             await asyncio.wait(self._changes)
 
-    def _made(self, change: asyncio.Task[Any]) -> None:
+    def _made(self, told: asyncio.Future[T], change: asyncio.Task[T]) -> None:
+        """Tell the caller what ended a change, whatever that was, unless the caller has gone."""
         self._changes.discard(change)
-        if not change.cancelled() and (error := change.exception()) is not None:
-            log.debug("a change failed: %s", error)  # its caller may have gone, and hears nothing
+        error = None if change.cancelled() else change.exception()
+        if told.done():
+            if error is not None:
+                log.debug("a change failed: %s", error)
+        elif change.cancelled():
+            told.cancel()  # the event loop is being closed
+        elif error is not None:
+            told.set_exception(error)
+        else:
+            told.set_result(change.result())
 
     def fleet_changed(self) -> None:
         """Call everyone who watches the fleet."""

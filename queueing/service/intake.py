@@ -9,6 +9,7 @@ from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent, JobState, NewJob
 from queueing.core.ports import Clock
 from queueing.core.problems import Problem
+from queueing.core.quick import altering
 from queueing.core.requests import File, Request
 from queueing.core.storage import Admission, Jobs
 from queueing.engine.durations import Times
@@ -16,6 +17,8 @@ from queueing.engine.effects import Effects
 from queueing.engine.fleet import Fleet
 from queueing.engine.job_runner import Processor
 from queueing.planning.sizes import size_class
+
+_limited = altering(Admission)
 
 
 class Intake:
@@ -46,7 +49,7 @@ class Intake:
         """
         spec = self._able(new)
         if limits.max_waiting is None or limits.max_waiting > spec.max_waiting:
-            limits = replace(limits, max_waiting=spec.max_waiting)
+            limits = _limited(limits, max_waiting=spec.max_waiting)
         limited = limits.max_gpu_s is not None
         if limited or new.model != spec.name:
             new = replace(new, model=spec.name, gpu_s=self._cost_s(spec, new) if limited else 0.0)

@@ -156,3 +156,29 @@ def test_a_change_that_fails_after_its_caller_has_gone_raises_no_alarm() -> None
         assert not alarms
 
     run(scenario())
+
+
+class Interrupted(BaseException):
+    """An end that is no `Exception`."""
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [StaleJob("1"), Interrupted(), asyncio.CancelledError()],
+    ids=lambda e: type(e).__name__,
+)
+def test_whatever_ends_a_change_its_caller_hears_of_it(ending: BaseException) -> None:
+    """A call would wait for ever, and with it whoever made it."""
+
+    async def scenario() -> None:
+        bus = EventBus()
+
+        async def change() -> None:
+            raise ending
+
+        caller = asyncio.ensure_future(bus.after(change(), lambda _: None))
+        await asyncio.wait([caller], timeout=60.0)
+        heard = asyncio.CancelledError() if caller.cancelled() else caller.exception()
+        assert isinstance(heard, type(ending))
+
+    run(scenario())

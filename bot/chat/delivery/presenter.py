@@ -280,16 +280,15 @@ class Presenter:
         connected = self._connected(platform)
         try:
             while (
-                following := channel.next_message(self._clock.now(), len(self._messages))
+                following := channel.next_message(now := self._clock.now(), len(self._messages))
             ) is not None:
                 if not connected.is_set():
                     await connected.wait()
                     continue
                 message, due = following
                 channel.wake.clear()
-                wait_s = due - self._clock.now()
-                if wait_s > 0:
-                    await wait(channel.wake, wait_s)
+                if due > now:
+                    await wait(channel.wake, due - now)
                     continue
                 await self._refresh(channel, message)
                 if message.forgotten and message.ref is not None:  # while it was being shown

@@ -31,6 +31,7 @@ from bot.chat.texts import (
     spoken_de,
     spoken_en,
 )
+from queueing.core.quick import altering
 from queueing.core.reasons import is_far
 
 CATALOGUES: Mapping[str, Mapping[str, str]] = {
@@ -60,6 +61,7 @@ CATALOGUES: Mapping[str, Mapping[str, str]] = {
 DEFAULT_LANGUAGE = "en"
 _BAR = 5  # characters
 
+_altered = altering(Moment)
 _SLOT = re.compile(r"\{(\w+)(?::([^}]*))?\}")
 
 _A_MINUTE_S = 60
@@ -91,7 +93,7 @@ def say(language: str, key: str, **values: Value) -> Body:
 def _filled(language: str, value: Value, option: str) -> Part:
     """Return what stands in a slot for that value."""
     if isinstance(value, Moment):
-        return replace(value, before=option) if option else value
+        return _altered(value, before=option) if option else value
     if not isinstance(value, str | int | float):
         return value
     written = decimal(language, value) if isinstance(value, float) else str(value)
@@ -116,7 +118,12 @@ def _cut(template: str) -> tuple[Sequence[tuple[str, str, str]], str]:
 
 def word(language: str, key: str, **values: str | float) -> str:
     """Return a text that holds nothing but words, for buttons and for use inside other texts."""
-    return plain(say(language, key, **values))
+    return plain(say(language, key, **values)) if values else _word(language, key)
+
+
+@lru_cache(maxsize=4096)  # as above
+def _word(language: str, key: str) -> str:
+    return plain(say(language, key))
 
 
 def join(parts: list[Part] | Body) -> Body:
