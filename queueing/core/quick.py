@@ -24,7 +24,8 @@ class Altered(Protocol[Frozen]):
 def quick(frozen: Callable[Fields, Frozen]) -> Callable[Fields, Frozen]:
     """Return a constructor for the same values as a frozen dataclass with slots and keywords only.
 
-    It does not support dataclasses with a `__post_init__` or a default factory.
+    It does not support dataclasses with a `__post_init__`. A field with a default factory must be
+    given.
     """
     own: Any = frozen
     twin: Any = make_dataclass(

@@ -141,7 +141,7 @@ class Fleet:
     def _shown(copy: Copy, ends: Sequence[float], *, pinned: bool) -> Copy:
         if not ends and not pinned:
             return copy
-        return replace(copy, running=len(ends), pinned=pinned, ends_at=tuple(ends))
+        return _altered(copy, running=len(ends), pinned=pinned, ends_at=tuple(ends))
 
     def copy(self, model: str, backend: str) -> Copy | None:
         """Return the copy of a model on a backend, or None."""
@@ -285,9 +285,11 @@ class Fleet:
 
     def serving(self, spec: ModelSpec) -> tuple[str, ...]:
         """Return the backends that can serve a model, in the configuration's order."""
-        is_able = self.load_failures.is_able
-        known = self._backends
-        return tuple([b for b in spec.backends if b in known and is_able(spec.name, b)])
+        known, unable = self._backends, self.load_failures.unable_now()
+        there = tuple([name for name in spec.backends if name in known])
+        if not unable:  # nearly always, and asked for every model at every step
+            return there
+        return tuple([name for name in there if (spec.name, name) not in unable])
 
     def can_ever_serve(self, spec: ModelSpec) -> bool:
         """Return whether any configured host could run a model if it were empty and up.

@@ -87,10 +87,3 @@ class LoadFailures:
             return frozenset()
         now = self._clock.now()
         return frozenset(key for key, trouble in self._unable.items() if trouble.again_at > now)
-
-    def is_able(self, model: str, backend: str) -> bool:
-        """Return whether a backend may still be able to serve a model."""
-        if not self._unable:
-            return True  # nearly always, and asked for every model at every step
-        trouble = self._unable.get((model, backend))
-        return trouble is None or trouble.again_at <= self._clock.now()

@@ -32,6 +32,9 @@ class Slumber:
     overslept: bool = False
 
 
+_UP = Slumber()  # most machines at most times, and asked for at every step
+
+
 class MachineSleep:
     """Keeps the machines that have a way to be woken; `learned` is told how long each took."""
 
@@ -43,7 +46,7 @@ class MachineSleep:
 
     def of(self, host: HostSpec) -> Slumber:
         """Return what is known of a machine; one that cannot be woken never sleeps."""
-        return self._known.get(host.machine_name, Slumber()) if host.wake else Slumber()
+        return self._known.get(host.machine_name, _UP) if host.wake else _UP
 
     def is_asleep(self, host: HostSpec) -> bool:
         """Return whether a machine can be taken to sleep, or to be about to."""
@@ -52,11 +55,11 @@ class MachineSleep:
 
     def waking_until(self, host: HostSpec) -> float | None:
         """Return when a machine that is being woken is expected back; None for any other."""
-        known, now = self.of(host), self._clock.now()
+        known = self.of(host)
         if known.woken_at is None or known.overslept:
             return None
         usual_s = self.usual_s(host)
-        return max(known.woken_at + usual_s, now + OVERDUE_SHARE * usual_s)
+        return max(known.woken_at + usual_s, self._clock.now() + OVERDUE_SHARE * usual_s)
 
     def put_to_sleep(self, host: HostSpec) -> None:
         """Note that a machine was told to sleep: nothing begins there until it is woken."""

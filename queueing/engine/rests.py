@@ -10,11 +10,14 @@ from math import inf
 from queueing.core.catalog import Catalog, HostSpec
 from queueing.core.paused import Paused
 from queueing.core.ports import Clock
+from queueing.core.quick import quick
 from queueing.core.quiet_hours import Quiet
 from queueing.core.world import HostView, Reason
 from queueing.engine.host_memory import HostMemory
 from queueing.engine.machine_sleep import MachineSleep
 from queueing.planning.rests import why_rests
+
+_host_view = quick(HostView)  # one is made for each host at each step
 
 
 class Rests:
@@ -39,7 +42,7 @@ class Rests:
     def view(self, name: str) -> HostView:
         """Return a host in the planner's terms."""
         host, now = self.catalog.hosts[name], self._clock.now()
-        return HostView(
+        return _host_view(
             name=name,
             usable_mb=self._memory.usable_mb(name),
             budget_mb=host.usable_mb,

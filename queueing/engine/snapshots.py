@@ -12,6 +12,7 @@ from queueing.core.catalog import ModelSpec
 from queueing.core.divided import Shares
 from queueing.core.jobs import LATER, Job
 from queueing.core.ports import Backend, Clock
+from queueing.core.quick import quick
 from queueing.core.storage import Line, Lines
 from queueing.core.world import (
     BackendView,
@@ -30,6 +31,7 @@ from queueing.engine.job_runner import Processor
 from queueing.engine.later import Later
 
 _ON_ONE: Mapping[str, Shares] = {}
+_model_view, _backend_view = quick(ModelView), quick(BackendView)  # all of them at each step
 HEADS_PER_LINE = 8  # starts of one line in one step; the next step follows at once
 _HEADS_MOST = 64  # the same where a model takes so many jobs at once
 
@@ -151,7 +153,7 @@ class Snapshots:
         loads_s, services_s = self._times.tables(spec, backends)
         paused = self._fleet.rests.paused.stops_model(name)
         flows = self._times.rates.by_lane(name, now)
-        return ModelView(
+        return _model_view(
             name=name,
             vram_mb=self._fleet.memory.vram_mb(spec),
             backends=backends,
@@ -257,7 +259,7 @@ class Snapshots:
             copy.backend == name and copy.residency is not Residency.READY
             for copy in self._fleet.copies
         )
-        return BackendView(
+        return _backend_view(
             name=name,
             host=hosts[0],
             hosts=hosts if len(hosts) > 1 else (),

@@ -31,7 +31,10 @@ def age_limit_s(board: Board, model: ModelState) -> float:
     in time, and frequent loads only cost time: then a copy may serve for longer. It depends on the
     number of models, however many requests arrive.
     """
-    return crowded_limit_s(board) + LOADS_IN_LIMIT * model.usual_load_s
+    common_s = board.crowded_limit_s
+    if common_s is None:  # asked for each model of a decision, and found for the first
+        common_s = crowded_limit_s(board)
+    return common_s + LOADS_IN_LIMIT * model.usual_load_s
 
 
 def crowded_limit_s(board: Board) -> float:

@@ -1,6 +1,6 @@
 """A value made quickly is the value its class makes."""
 
-from dataclasses import FrozenInstanceError, dataclass, replace
+from dataclasses import FrozenInstanceError, dataclass, field, replace
 
 import pytest
 
@@ -33,6 +33,19 @@ def test_a_field_that_is_missing_or_unknown_is_refused() -> None:
         quick(Card)(suit="hearts")  # type: ignore[call-arg]
     with pytest.raises(TypeError):
         quick(Card)(suit="hearts", number=7, colour="red")  # type: ignore[call-arg]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hand:
+    cards: dict[str, int] = field(default_factory=dict)
+    player: str = ""
+
+
+def test_a_field_whose_default_is_made_each_time_must_be_given() -> None:
+    """One default made once would be shared by all values."""
+    assert quick(Hand)(cards={"hearts": 7}) == Hand(cards={"hearts": 7})
+    with pytest.raises(TypeError):
+        quick(Hand)(player="north")
 
 
 def test_a_changed_value_is_the_one_that_replace_makes() -> None:
