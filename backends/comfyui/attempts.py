@@ -64,17 +64,14 @@ class Attempts:
     ) -> Ended | None:
         """Send a prompt and return how it ended; None when the server reported success.
 
-        Connects while the attempt is being `recorded`. Raises `BackendError` for a failed attempt.
-        If the call is cancelled, the attempt is stopped on the server.
+        Listens from before the attempt is `recorded`, whenever that is. Raises `BackendError` for a
+        failed attempt. If the call is cancelled, the attempt is stopped on the server.
         """
         async with self._watching(key, graph, report) as watch:
             watch.sent = False
-
-            async def may_leave() -> None:
-                await recorded()
-                watch.sent = True
-
-            await self._send(key, graph, workflow, request, may_leave)
+            await recorded()
+            watch.sent = True
+            await self._send(key, graph, workflow, request)
             ended = await self._until_ended(key, watch)
         return _succeeded(workflow, ended)
 
@@ -131,16 +128,9 @@ class Attempts:
                 await self._stop(key)
             raise
 
-    async def _send(
-        self,
-        key: str,
-        graph: Graph,
-        workflow: Workflow,
-        request: Asked,
-        recorded: Recorded,
-    ) -> None:
+    async def _send(self, key: str, graph: Graph, workflow: Workflow, request: Asked) -> None:
         """Put a prompt into the server's queue once, even if the answer is lost."""
-        sending = asyncio.ensure_future(self._server.send(key, graph, recorded))
+        sending = asyncio.ensure_future(self._server.send(key, graph))
         self._none_on_its_way.clear()
         sending.add_done_callback(lambda _: self._none_on_its_way.set())
         try:

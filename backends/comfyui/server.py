@@ -31,7 +31,6 @@ from backends.comfyui.workflow.graph import Graph, as_json
 from backends.common.http import Http, Params
 from backends.common.http_answers import HttpRefused
 from queueing.core.errors import Unavailable
-from queueing.core.ports import Recorded
 from queueing.core.requests import File
 
 FILE_LIMIT = 256 * 1024 * 1024
@@ -91,8 +90,8 @@ class ComfyUIServer:
         stage = read_queue(await self._get("/queue"), key)
         return stage or await self._ended(key) or Stage.UNKNOWN
 
-    async def send(self, key: str, graph: Graph, recorded: Recorded) -> JsonValue:
-        """Put a prompt into the server's queue once it is recorded, and return the answer.
+    async def send(self, key: str, graph: Graph) -> JsonValue:
+        """Put a prompt into the server's queue and return the answer.
 
         Raises `HttpRefused` when the prompt is refused. After `Unavailable` it may still be in the
         queue: look before anything else, because a second prompt with the same key would run too.
@@ -103,7 +102,7 @@ class ComfyUIServer:
             "client_id": key,
             "extra_data": {"preview_method": PREVIEWS},
         }
-        return await self._http.post_json("/prompt", body, before_body=recorded)
+        return await self._http.post_json("/prompt", body)
 
     async def stop(self, key: str) -> None:
         """Remove a prompt from the queue or interrupt it; an ended prompt stays as it is."""

@@ -9,7 +9,7 @@ import asyncio
 import json
 import re
 from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from io import BytesIO
 
@@ -28,7 +28,7 @@ from backends.common.http_answers import (
     read_body,
     status_error,
 )
-from backends.common.http_calls import FormPart, HeldBack, ServerCall, pieces
+from backends.common.http_calls import FormPart, ServerCall, pieces
 from backends.common.sockets import talking
 from backends.common.unreachable import why_unreachable
 from queueing.core.errors import BadModel, Unavailable
@@ -84,15 +84,12 @@ class Http:
         *,
         timeout_s: float | None = ANSWER_S,
         limit: int = JSON_LIMIT,
-        before_body: Callable[[], Awaitable[None]] | None = None,
     ) -> JsonValue:
         """POST and return JSON; the whole answer must arrive within `timeout_s`.
 
-        An empty answer returns None: ComfyUI answers that way to /free, /queue and /interrupt. The
-        body is sent after `before_body` has returned, on a connection that is open by then; an
-        exception it raises propagates, and the server gets no complete request.
+        An empty answer returns None: ComfyUI answers that way to /free, /queue and /interrupt.
         """
-        answer = await self._whole(self._post(path, body, before_body), timeout_s, limit)
+        answer = await self._whole(self._post(path, body), timeout_s, limit)
         return parse_json(answer) if answer else None
 
     async def post_multipart(
@@ -213,7 +210,6 @@ class Http:
         self,
         path: str,
         body: JsonValue,
-        before_body: Callable[[], Awaitable[None]] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> ServerCall:
         # Raw UTF-8 cannot hold lone surrogates; escaped JSON carries any text.
@@ -225,7 +221,7 @@ class Http:
         return ServerCall(
             method="POST",
             url=self._url(path),
-            data=pieces(data) if before_body is None else HeldBack(data, before_body),
+            data=pieces(data),
             headers={**own, **(headers or {})},
         )
 
@@ -275,7 +271,5 @@ def _as_unavailable(call: ServerCall) -> Iterator[None]:
         # The same for every call: the error does not say why there is no answer.
         raise Unavailable(f"it cannot be reached: {why_unreachable(error)}") from error
     except (aiohttp.ClientError, HttpProcessingError, OSError) as error:
-        if isinstance(call.data, HeldBack) and call.data.error is not None:
-            raise call.data.error from None
         # Only the kind: transport messages can hold the whole address.
         raise Unavailable(f"{call}: {type(error).__name__}") from error

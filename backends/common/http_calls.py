@@ -1,7 +1,7 @@
 """A request to an inference server, and the bodies that it may send."""
 
 import io
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +17,7 @@ class ServerCall:
 
     method: Literal["GET", "POST", "DELETE"]
     url: URL
-    data: "bytes | io.BytesIO | HeldBack | aiohttp.FormData | None" = None
+    data: "bytes | io.BytesIO | aiohttp.FormData | None" = None
     headers: Mapping[str, str] | None = None
 
     def __str__(self) -> str:
@@ -32,23 +32,6 @@ class FormPart:
     file: str
     data: bytes
     mime: str = "image/png"
-
-
-class HeldBack:
-    """A body that is sent once `before_body` has returned; keeps the error it raised instead."""
-
-    def __init__(self, data: bytes, before_body: Callable[[], Awaitable[None]]) -> None:
-        self.error: Exception | None = None
-        self._data = data
-        self._before_body = before_body
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        try:
-            await self._before_body()
-        except Exception as error:
-            self.error = error
-            raise
-        yield self._data
 
 
 def pieces(data: bytes) -> bytes | io.BytesIO:

@@ -1,4 +1,4 @@
-"""Announcer: has the next start on each busy server noted, so that it need not wait to be stored.
+"""Announcer: has the next start on each busy server noted and prepared, so that it need not wait.
 
 What is noted decides nothing: which job starts is decided when the server is free, and a start that was
 not foreseen waits until it is stored.
@@ -13,6 +13,7 @@ from queueing.core.jobs import JobState
 from queueing.core.storage import JobChanges
 from queueing.core.world import Start, World
 from queueing.engine.fleet import Fleet
+from queueing.engine.job_runner import Processor
 from queueing.engine.running_jobs import Slot
 from queueing.planning.following import following
 
@@ -24,9 +25,10 @@ _Seen = tuple[object, ...]
 class Announcer:
     """Announces, for each server that does one thing at a time, the start that will probably follow."""
 
-    def __init__(self, *, jobs: JobChanges, fleet: Fleet) -> None:
+    def __init__(self, *, jobs: JobChanges, fleet: Fleet, processor: Processor) -> None:
         self._jobs = jobs
         self._fleet = fleet
+        self._processor = processor
         self._seen: dict[str, _Seen] = {}  # by backend: what runs there, and who would be next
 
     async def look(
@@ -69,6 +71,7 @@ class Announcer:
         return (slot.job.id, *heads)
 
     async def _announce(self, start: Start) -> None:
+        self._processor.prepare(start)
         try:
             await self._jobs.announce(start.job, start.backend)
         except StoreError as error:  # then it waits until its start is stored

@@ -8,11 +8,13 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from uuid import uuid5
 
+from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BackendError, Unavailable
 from queueing.core.jobs import Job
 from queueing.core.ports import Backend, Clock, Fetch, Recorded, Report
 from queueing.core.requests import File, Output, Progress, Work
 from queueing.core.storage import JobRecords
+from queueing.core.world import Start
 from queueing.engine.fleet import Fleet
 from queueing.planning.retry import pause_s
 
@@ -24,6 +26,10 @@ RESUME_PATIENCE_S = 60.0  # how long an unreachable server may keep what it has 
 
 Attempted = Callable[[Report], Awaitable[Fetch]]
 """An attempt that still needs a receiver for its progress."""
+
+
+Target = tuple[ModelSpec, Backend]
+"""A model as it is configured, and the server that has it."""
 
 
 class Lost(Exception):
@@ -40,6 +46,14 @@ class Sending:
         self._fleet = fleet
         self._backends = backends
         self._clock = clock
+
+    def target(self, start: Start) -> Target:
+        """Return what a start would be sent to now: the configuration may change at any time."""
+        return self._fleet.spec(start.job.model, start.backend), self._backends[start.backend]
+
+    def stays_ready(self, backend: str) -> bool:
+        """Whether what is prepared for a backend may wait for its turn."""
+        return self._backends[backend].stays_ready
 
     async def send(self, job: Job, backend: str, report: Report, recorded: Recorded) -> Fetch:
         """Run a job on a backend once its start is `recorded`.

@@ -14,9 +14,8 @@ from queueing.core.catalog import ModelSpec
 from queueing.core.errors import NotLoaded, OutOfMemory, StaleJob, StoreError, Unavailable
 from queueing.core.events import JobChanged, Progressed
 from queueing.core.jobs import Job, JobEvent
-from queueing.core.ports import Clock, Fetch, Report
+from queueing.core.ports import Clock
 from queueing.core.problems import What, problem
-from queueing.core.quick import altering
 from queueing.core.requests import Progress
 from queueing.core.storage import JobChanges
 from queueing.core.world import Start
@@ -27,12 +26,11 @@ from queueing.engine.effects import Effects
 from queueing.engine.fleet import Fleet
 from queueing.engine.loader import Loader
 from queueing.engine.outcomes import Outcomes
+from queueing.engine.preparations import Preparations
 from queueing.planning.progress_eta import ProgressEta
 from queueing.planning.retry import FIRST_PAUSE_S, Fail, Retry, after_failure, after_loss
 
 log = logging.getLogger(__name__)
-_altered = altering(Job)
-
 GIVE_WAY_S = 0.25  # how long fetching a result yields to the next start
 
 
@@ -46,22 +44,6 @@ class _Attempt:
     finished: bool = False  # only its output is still to be fetched and stored
     crowded: bool = False  # other jobs ran, or it was finished, when their server went away
     stored: bool = False  # its output is stored; the slot was free before
-
-
-class _Heard:
-    """Receives an attempt's progress, which begins when there is a reader."""
-
-    def __init__(self) -> None:
-        self._report: Report | None = None
-
-    def __call__(self, progress: Progress) -> None:
-        if self._report is not None:
-            self._report(progress)
-
-    async def by(self, report: Report, sent: asyncio.Task[Fetch]) -> Fetch:
-        """Report to this reader from now on and return the result; cancelling cancels the attempt."""
-        self._report = report
-        return await sent
 
 
 class Processor:
@@ -89,9 +71,11 @@ class Processor:
         self._times = times
         self._effects = effects
         self._runner = runner
+        self._preparations = Preparations(sending)
         self._attempts: dict[int, _Attempt] = {}
         self._ended_now: list[asyncio.Future[None]] = []  # done when the next starts are stored
         self.attempt_ended: Callable[[], None] = lambda: None
+        self._stopping = False
         self._left = frozenset[str]()  # servers that keep running while the bot is away
 
     # ------------------------------------------------------------ the way in
@@ -107,6 +91,11 @@ class Processor:
         attempt = self._spawn(start.job, lambda: self._process(start, started), work, start.backend)
         attempt.started = started
         return started
+
+    def prepare(self, start: Start) -> None:
+        """Have a start ready that will probably follow on its server; nothing is sent."""
+        if not self._stopping:
+            self._preparations.prepare(start)
 
     async def adopt(self, job: Job, backend: str) -> None:
         """Store the announced start of a job that the last run may have sent. Raises `StoreError`.
@@ -139,6 +128,7 @@ class Processor:
 
     def cancel(self, job_id: int) -> None:
         """Stop the work on a job whose end is already stored. Idempotent."""
+        self._preparations.forget(job_id)
         attempt = self._attempts.get(job_id)
         if attempt is not None:
             attempt.task.cancel()
@@ -164,6 +154,8 @@ class Processor:
 
         Jobs on servers that cannot be asked for them later are stopped, and return to their place.
         """
+        self._stopping = True
+        await self._preparations.aclose()
         tasks = [attempt.task for attempt in self._attempts.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
@@ -214,32 +206,23 @@ class Processor:
     # ------------------------------------------------------------ the steps of an attempt
 
     async def _process(self, start: Start, started: asyncio.Future[None]) -> None:
-        """Store the start and meanwhile prepare what is sent the moment it is stored."""
-        recorded = asyncio.get_running_loop().create_future()
-        heard = _Heard()
-        after = _altered(start.job, sendings=start.job.sendings + 1)
-        send = self._sending.send(after, start.backend, heard, lambda: asyncio.shield(recorded))
-        sent = asyncio.create_task(send, name=f"sending of job {start.job.id}")
+        """Store the start and meanwhile prepare what is sent the moment it is stored, or certain."""
+        prepared = self._preparations.take(start)
 
         def follow(change: JobChanged) -> None:
-            _resolve(recorded)
+            prepared.record()
             _resolve(started)
             self._fleet.jobs.begun(change.job)
             self._effects.publish(change)
 
-        begun: JobChanged | None = None
+        begun, was_sent = None, False
         try:
-            begun = await self._start(start, started, follow, partial(_resolve, recorded))
+            begun = await self._start(start, started, follow, prepared.record)
             if begun is not None:
-                await self._run(begun.job, start.backend, lambda report: heard.by(report, sent))
+                await self._run(begun.job, start.backend, prepared.run)
         finally:
-            went = not recorded.cancel()
-            if not sent.done():
-                sent.cancel()
-                await asyncio.wait([sent])
-            if not sent.cancelled():
-                sent.exception()  # reported already, or of no further use
-        if begun is None and went:
+            was_sent = await prepared.drop()
+        if begun is None and was_sent:
             _resolve(started)
             await self._outcomes.count_sending(start.job.id, start.backend, self._runner)
 

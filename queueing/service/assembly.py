@@ -181,7 +181,7 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         effects=given.bus,
         fair=fair,
         deep_lines=DeepLines(given.deep_line),
-        announcer=Announcer(jobs=store, fleet=fleet),
+        announcer=Announcer(jobs=store, fleet=fleet, processor=processor),
     )
     return Engine(
         fleet=fleet,

@@ -20,8 +20,7 @@ from backends.common.http import Http
 from backends.common.http_answers import HttpFailed, HttpRefused
 from backends.common.http_calls import FormPart
 from backends.common.unreachable import why_unreachable
-from queueing.core.errors import BadModel, StoreError, Unavailable
-from queueing.core.ports import at_once
+from queueing.core.errors import BadModel, Unavailable
 from queueing.core.requests import File
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -60,50 +59,6 @@ async def test_json_goes_there_and_back(serve: Serve) -> None:
     assert await http.post_json("/x", body) == {"got": body}
     # Half a sign is sent as it is and comes back as one that can be stored and shown.
     assert await http.post_json("/x", {"a": "x\ud800"}) == {"got": {"a": "x?"}}
-
-
-async def test_a_body_that_may_not_go_never_arrives(serve: Serve) -> None:
-    """A server could work on what no one has written down."""
-    arrived: list[object] = []
-
-    async def take(request: web.Request) -> web.Response:
-        arrived.append(await request.json())
-        return web.json_response({})
-
-    async def refused() -> None:
-        raise StoreError("the disk is full")
-
-    http = await serve(take)
-    with pytest.raises(StoreError):
-        await http.post_json("/prompt", {"a": 1}, before_body=refused)
-    assert not arrived
-    await http.post_json("/prompt", {"a": 2}, before_body=at_once)
-    assert arrived == [{"a": 2}]
-
-
-async def test_a_call_that_ends_before_its_body_may_go_leaves_nothing_behind(
-    serve: Serve,
-) -> None:
-    """The body of a cancelled call would wait for a permission that no one gives any more."""
-    asked, ended = asyncio.Event(), asyncio.Event()
-
-    async def never() -> None:
-        asked.set()
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            ended.set()
-
-    async def answer(_: web.Request) -> web.Response:
-        return web.Response()
-
-    http = await serve(answer)
-    call = asyncio.create_task(http.post_json("/prompt", {}, before_body=never, timeout_s=None))
-    await asked.wait()
-    call.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    await asyncio.wait_for(ended.wait(), 10)
 
 
 async def test_a_query_is_escaped_and_the_media_type_told(serve: Serve) -> None:

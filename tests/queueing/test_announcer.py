@@ -4,10 +4,12 @@ import asyncio
 from pathlib import Path
 
 from queueing.core.jobs import Job, JobEvent, JobState
+from queueing.core.requests import TextToImage
 from queueing.service.jobqueue import JobQueue
 from queueing.store import JobStore, open_database
 from tests.simulation.installation import (
     NO_LIMITS,
+    FlakyStore,
     Installation,
     SlowDisk,
     ended,
@@ -196,6 +198,61 @@ def test_a_sent_job_that_is_cancelled_is_stopped_once_it_has_started(tmp_path: P
     run(scenario())
 
 
+def test_the_next_job_is_ready_before_its_turn(tmp_path: Path) -> None:
+    """Its files would be read, and its connection made, while the server waits."""
+
+    async def scenario() -> None:
+        installation = serial_installation(tmp_path)
+        server = installation.servers["comfy"]
+        async with installation.queue() as queue:
+            _, second = await submitted(installation, queue, "cat", "dog")
+            await until(lambda: prompts_sent(installation) == ["cat"])
+            await asyncio.sleep(1)
+            assert (server.readied, server.calls) == (["cat", "dog"], ["run cat"])
+            assert (await ended(queue, second)).state is JobState.COMPLETED
+            assert server.readied == ["cat", "dog"]
+
+    run(scenario())
+
+
+def test_a_request_that_is_replaced_is_prepared_again(tmp_path: Path) -> None:
+    """The old request would be sent, since it was ready."""
+
+    async def scenario() -> None:
+        installation = serial_installation(tmp_path)
+        server = installation.servers["comfy"]
+        async with installation.queue() as queue:
+            _, second = await submitted(installation, queue, "cat", "dog")
+            await until(lambda: server.readied == ["cat", "dog"])
+            await queue.submitter.replace_request(second.id, TextToImage(prompt="cow"))
+            await ended(queue, second)
+            assert prompts_sent(installation) == ["cat", "cow"]
+            assert server.readied == ["cat", "dog", "cow"]
+
+    run(scenario())
+
+
+def test_what_could_not_be_prepared_is_prepared_at_its_turn(tmp_path: Path) -> None:
+    """A fault that has long passed would cost a job its turn."""
+
+    async def scenario() -> None:
+        installation = serial_installation(tmp_path)
+        store = FlakyStore(JobStore(await open_database(installation.url, inline=True)))
+        async with installation.queue(store) as queue:
+            await submitted(installation, queue, "cat")
+            await until(lambda: prompts_sent(installation) == ["cat"])
+            store.failing.add("inputs")
+            (second,) = await submitted(installation, queue, "dog")
+            await asyncio.sleep(1)
+            assert store.calls["inputs"] == 2
+            store.failing.clear()
+            await ended(queue, second)
+            assert JobEvent.RELEASE not in installation.history(second.id)
+            assert installation.servers["comfy"].readied == ["cat", "dog"]
+
+    run(scenario())
+
+
 def test_a_job_cancelled_before_its_turn_is_never_sent(tmp_path: Path) -> None:
     """What is announced must not bind anyone."""
 
@@ -207,6 +264,8 @@ def test_a_job_cancelled_before_its_turn_is_never_sent(tmp_path: Path) -> None:
             await until(lambda: prompts_sent(installation) == ["cat"])
             await asyncio.sleep(1)
             await queue.submitter.cancel(second.id)
+            await asyncio.sleep(1)
+            assert installation.servers["comfy"].readied == ["cat", "dog", "cow"]
             assert (await ended(queue, third)).state is JobState.COMPLETED
             assert prompts_sent(installation) == ["cat", "cow"]
             assert JobEvent.START not in installation.history(second.id)
