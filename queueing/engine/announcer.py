@@ -30,6 +30,7 @@ class Announcer:
         self._fleet = fleet
         self._processor = processor
         self._seen: dict[str, _Seen] = {}  # by backend: what runs there, and who would be next
+        self._next: dict[str, int] = {}  # by backend: the job that was announced last
 
     async def look(
         self, world: World, take: Callable[[], Awaitable[World]], work: asyncio.TaskGroup
@@ -42,10 +43,14 @@ class Announcer:
         seen = {name: self._looked_at(world, name, slot) for name, slot in busy.items()}
         changed = [name for name in busy if seen[name] != self._seen.get(name)]
         self._seen = seen
-        if changed:
-            for start in following(await take(), changed):
-                if not start.job.suspect:
-                    work.create_task(self._announce(start), name=f"announcing job {start.job.id}")
+        self._next = {name: self._next[name] for name in busy if name in self._next}
+        for name in changed:
+            self._next.pop(name, None)
+        starts = following(await take(), changed, frozenset(self._next.values())) if changed else ()
+        for start in starts:
+            if not start.job.suspect:
+                self._next[start.backend] = start.job.id
+                work.create_task(self._announce(start), name=f"announcing job {start.job.id}")
 
     def _busy(self) -> dict[str, Slot]:
         """Return the one running job of each server that runs one at a time, the first to end first."""
@@ -71,8 +76,10 @@ class Announcer:
         return (slot.job.id, *heads)
 
     async def _announce(self, start: Start) -> None:
-        self._processor.prepare(start)
         try:
+            self._processor.prepare(start)
             await self._jobs.announce(start.job, start.backend)
         except StoreError as error:  # then it waits until its start is stored
             log.debug("job %d is not announced: %s", start.job.id, error)
+        except Exception:
+            log.exception("job %d: not announced because of a bug", start.job.id)

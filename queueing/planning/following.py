@@ -1,24 +1,29 @@
 """What follows on a server when the job that it runs has ended; pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from queueing.core.world import Start, Waiting, World
 from queueing.planning import plan
 
 
-def following(world: World, backends: Sequence[str]) -> tuple[Start, ...]:
+def following(
+    world: World, backends: Sequence[str], taken: Collection[int] = ()
+) -> tuple[Start, ...]:
     """Return what starts on each of these servers when it has ended what it runs, in this order.
 
-    As if nothing else happened until then: no promise, for the decision is made at that moment.
+    As if nothing else happened until then: no promise, for the decision is made at that moment. Jobs
+    that are `taken` follow elsewhere.
     """
     found: list[Start] = []
+    if taken:
+        world = _without(world, taken)
     for backend in backends:
         decision = plan(_when_free(world, backend))
         start = next((each for each in decision.starts if each.backend == backend), None)
         if start is not None:
             found.append(start)
-            world = _without(world, start)
+            world = _without(world, {start.job.id})
     return tuple(found)
 
 
@@ -32,14 +37,15 @@ def _when_free(world: World, backend: str) -> World:
     return replace(world, backends={**world.backends, backend: view}, copies=copies)
 
 
-def _without(world: World, start: Start) -> World:
-    """Return the world without a job that waits."""
-    model = world.models[start.job.model]
-    lines = (_shortened(line, start.job.id) for line in model.waiting)
-    left = replace(model, waiting=tuple(line for line in lines if line.count))
-    return replace(world, models={**world.models, model.name: left})
+def _without(world: World, jobs: Collection[int]) -> World:
+    """Return the world without some jobs that wait."""
+    models = dict(world.models)
+    for name, model in models.items():
+        lines = (_shortened(line, jobs) for line in model.waiting)
+        models[name] = replace(model, waiting=tuple(line for line in lines if line.count))
+    return replace(world, models=models)
 
 
-def _shortened(line: Waiting, job_id: int) -> Waiting:
-    heads = tuple(job for job in line.heads if job.id != job_id)
+def _shortened(line: Waiting, jobs: Collection[int]) -> Waiting:
+    heads = tuple(job for job in line.heads if job.id not in jobs)
     return replace(line, heads=heads, count=line.count - len(line.heads) + len(heads))

@@ -158,6 +158,16 @@ async def test_a_server_has_one_announced_start(store: Store) -> None:
     assert not sent.early
 
 
+async def test_a_job_is_announced_for_one_server(store: Store) -> None:
+    """After a crash the wrong server would be asked for it, and the right one go on unseen."""
+    job = await announced(store)
+    await store.announce(job, "gpu-0")
+    assert [(each.id, backend) for each, backend in await store.announced()] == [(job.id, "gpu-0")]
+    sent = starting(store, job)
+    await begun(sent)
+    assert not sent.early
+
+
 async def test_what_waits_no_longer_is_not_announced(store: Store) -> None:
     """A running job would be counted as started twice."""
     job = await add(store)

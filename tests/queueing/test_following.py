@@ -41,6 +41,8 @@ def test_servers_that_end_one_after_the_other_get_one_job_each() -> None:
         backends=served("b1", "b2"),
     )
     assert followers(asked, "b2", "b1") == [("b2", first.id), ("b1", second.id)]
+    (later,) = following(asked, ["b1"], taken={first.id})
+    assert later.job is second
 
 
 def test_what_may_not_start_is_not_announced() -> None:

@@ -319,3 +319,27 @@ def test_whatever_changed_meanwhile_the_last_configuration_is_all_there_is(
         assert not [each for each in old.violations if not each.startswith("over budget")]
 
     run(scenario())
+
+
+def test_a_server_that_runs_one_at_a_time_is_taken_out_while_it_works(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Every step of the scheduler would fail until its job has ended."""
+
+    async def scenario() -> None:
+        old = installation(FLUX, hosts=[host("gpu", "one", serial=True)])
+        old.servers["one"].service_s = LONG_S / 2
+        async with old.queue() as queue:
+            first, second = await submit(queue, old, "flux"), await submit(queue, old, "flux")
+            await running(queue, first)
+            await asyncio.sleep(1)
+            other = image_model("flux", "two", vram_mb=16000)
+            change(old, queue, [other], [host("attic", "two", serial=True)])
+            done = await ended(queue, second)
+            assert (done.state, done.backend) == (JobState.COMPLETED, "two")
+            assert (await ended(queue, first)).state is JobState.COMPLETED
+        assert not old.violations
+
+    run(scenario())
+    assert "failed" not in caplog.text
+    assert "bug" not in caplog.text

@@ -101,6 +101,8 @@ class AnnouncedStarts:
 
 
 def announce(connection: Connection, announcements: Sequence[Announcement]) -> Sequence[None]:
-    """Note starts of waiting jobs that may be sent before they are stored."""
+    """Note starts of waiting jobs that may be sent before they are stored, each to one server."""
+    there = [(job_id, server) for server, job_id, _ in announcements]
+    connection.executemany(queries.ONLY_THERE, there)
     connection.executemany(queries.ANNOUNCE, announcements)
     return [None] * len(announcements)

@@ -118,6 +118,7 @@ ANNOUNCE = (
     " WHERE id = ? AND state = 'pending' AND sendings + 1 = ?"
     " ON CONFLICT (server) DO UPDATE SET job_id = excluded.job_id, sending = excluded.sending"
 )
+ONLY_THERE = "DELETE FROM announced WHERE job_id = ? AND server <> ?"
 ANNOUNCED = (
     f"SELECT server, {JOB_COLUMNS} FROM announced JOIN jobs ON id = job_id"
     " WHERE sending > sendings ORDER BY server"
