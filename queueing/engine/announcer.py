@@ -55,14 +55,14 @@ class Announcer:
     def _busy(self) -> dict[str, Slot]:
         """Return the one running job of each server that runs one at a time, the first to end first."""
         backends = self._fleet.catalog.backends
-        slots = sorted(self._fleet.jobs.slots.values(), key=lambda slot: slot.ends_at)
-        return {
-            slot.backend: slot
-            for slot in slots
+        slots = [
+            slot
+            for slot in self._fleet.jobs.slots.values()
             if backends[slot.backend].serial
             and slot.job.state is JobState.PROCESSING
             and not slot.job.suspect
-        }
+        ]
+        return {slot.backend: slot for slot in sorted(slots, key=lambda slot: slot.ends_at)}
 
     def _looked_at(self, world: World, backend: str, slot: Slot) -> _Seen:
         """Return what decides who is next on a backend, as far as a look at the lines shows."""
