@@ -11,7 +11,11 @@ def told(problem: Problem, language: str) -> str:
         values["field"] = word(language, f"field.{field}")
     if problem.what is What.UNHEARD:
         values["cause"] = told(Problem.read(str(values.get("cause", ""))), language)
-    text = word(language, f"failure.{problem.what}", **values)
+    of_model = (
+        problem.unloadable and problem.what is What.MEMORY
+    )  # a smaller request would not help
+    key = "failure.memory_of_model" if of_model else f"failure.{problem.what}"
+    text = word(language, key, **values)
     if problem.attempts > 1 and problem.what is not What.TOLD:
         text = word(language, "failure.tried", problem=text, count=problem.attempts)
     if problem.unloadable:

@@ -7,6 +7,7 @@ TEXTS: Mapping[str, str] = {
     "failure.bug": "Bei uns ist etwas schiefgegangen; der Betreiber findet es im Log.",
     "failure.away": "Der Server ist währenddessen ausgefallen.",
     "failure.stopped": "Der Auftrag wurde auf dem Server abgebrochen.",
+    "failure.memory_of_model": "Auf der Grafikkarte ist nicht genug Speicher dafür frei.",
     "failure.memory": "Der Speicher der Grafikkarte reicht dafür nicht; vielleicht klappt es eine Nummer kleiner.",
     "failure.late": "Der Server hat zu lange gebraucht.",
     "failure.waited": "Der Auftrag hat {minutes} min gewartet und nicht begonnen; deshalb wurde er aufgegeben. Bitte versuch es später noch einmal.",

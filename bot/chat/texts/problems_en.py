@@ -7,6 +7,7 @@ TEXTS: Mapping[str, str] = {
     "failure.bug": "Something went wrong on our side; the operator can find it in the log.",
     "failure.away": "The server went down while working on this.",
     "failure.stopped": "The request was stopped on the server.",
+    "failure.memory_of_model": "The card doesn't have enough free memory for it.",
     "failure.memory": "The card ran out of memory for this request; a smaller one may work.",
     "failure.late": "The server took too long.",
     "failure.waited": "It waited {minutes} min and hadn't begun, so it was given up. Please try again later.",

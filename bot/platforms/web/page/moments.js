@@ -3,10 +3,9 @@
 import { make } from "./dom.js";
 import { locale, say } from "./texts.js";
 
-const clock = new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit" });
+const clock = new Intl.DateTimeFormat(locale, { hour: "numeric", minute: "2-digit" });
 const day = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short" });
 const full = new Intl.DateTimeFormat(locale, { dateStyle: "full", timeStyle: "medium" });
-const relative = new Intl.RelativeTimeFormat(locale, { style: "short" });
 const JUST_PASSED_S = 20;
 
 /** Return the time of day, after the word `before`; or with the date where it is not today's. */
@@ -32,10 +31,9 @@ function countdown(at, spread, awaited) {
   const left = Math.round(at - Date.now() / 1000);
   if (left <= -JUST_PASSED_S) return "";
   if (left <= 0) return awaited ? ` (${say("now")})` : "";
-  if (spread > 0) return left < 90 * 60 ? ` (in ${band(left, spread)})` : "";
-  if (left < 90) return ` (${relative.format(left, "second")})`;
-  if (left < 90 * 60) return ` (${relative.format(Math.round(left / 60), "minute")})`;
-  return "";
+  if (left >= 90 * 60) return "";
+  if (spread > 0) return ` (in ${band(left, spread)})`; // "in" is the word in both languages
+  return left < 90 ? ` (in ${left}\u00a0s)` : ` (in ${Math.round(left / 60)}\u00a0min)`;
 }
 
 /** Make an element that shows a moment and, unless the clock alone is asked for, counts down to it. */

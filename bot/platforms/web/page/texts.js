@@ -71,7 +71,7 @@ const GERMAN = {
   connected: "Verbunden",
   lost: "Verbindung verloren. Neuer Versuch läuft…",
   tabsFull: "Du hast hier zu viele Tabs offen. Schließ einen und lade neu.",
-  placeholder: "Frag etwas oder tipp / für Befehle",
+  placeholder: "Frag etwas, / für Befehle",
   message: "Nachricht",
   send: "Senden",
   attach: "Bilder oder Textdateien anhängen",

@@ -61,9 +61,16 @@ def test_a_problem_is_kept_as_a_code_and_an_old_sentence_as_it_was() -> None:
 def test_how_often_it_was_tried_and_what_was_not_loaded_is_told() -> None:
     """People would try again what was tried three times for them."""
     why = Problem(what=What.MEMORY, attempts=3, unloadable="flux")
-    assert told(why, "en").startswith("flux couldn't be loaded. The card ran out of memory")
+    assert told(why, "en").startswith("flux couldn't be loaded. The card doesn't have enough")
     assert told(why, "en").endswith("It was tried 3 times.")
     assert told(why, "de").endswith("Es wurde 3-mal versucht.")
+
+
+@pytest.mark.parametrize(("language", "advice"), [("en", "smaller"), ("de", "kleiner")])
+def test_a_smaller_request_is_advised_only_where_it_helps(language: str, advice: str) -> None:
+    """People would ask for smaller and smaller pictures of a model that fits on no card."""
+    assert advice in told(Problem(what=What.MEMORY), language)
+    assert advice not in told(Problem(what=What.MEMORY, unloadable="flux"), language)
 
 
 @pytest.mark.parametrize(

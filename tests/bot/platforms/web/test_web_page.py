@@ -100,7 +100,7 @@ async def test_a_request_is_typed_watched_and_becomes_its_picture(stage: Stage) 
     ref = await call.respond(waiting, False)
     assert ref is not None
     await page.wait_text("#3 in line", LAST)
-    await page.wait(f"/\\(in \\d+ min/.test(document.querySelector('{LAST}').innerText)")
+    await page.wait(f"/\\(in \\d+\\smin/.test(document.querySelector('{LAST}').innerText)")
     today = time.localtime(moment.at).tm_yday == time.localtime().tm_yday
     await page.wait_text("ready at " if today else "ready ", LAST)
 

@@ -77,6 +77,19 @@ async def test_progress_is_a_real_bar_and_numbers_stay_beside_their_units(stage:
     assert "17\u00a0GB, 13\u00a0s, 4 steps" in await page.text(".line")
 
 
+async def test_a_time_of_day_and_the_wait_until_then_are_written_as_in_a_sentence(
+    stage: Stage,
+) -> None:
+    """People would read "at 04:07 PM (in 7 sec.)" beside "(in 10–40 s)" and "13 s"."""
+    page = stage.page
+    await stage.show(Content(body=(Moment(time.time() + 1210, before="at "),)))
+    assert "(in 20\u00a0min)" in await page.text(".moment")
+    early = (
+        "import('/static/moments.js').then((it) => it.clockText(new Date(2001, 0, 1, 9, 5) / 1000))"
+    )
+    assert "09:05" not in await page.evaluate(early)
+
+
 async def test_what_had_passed_when_it_was_told_does_not_count_down(stage: Stage) -> None:
     """A log of the past would say "now" beside everything of the last seconds."""
     await stage.show(Content(body=(Moment(time.time() - 3), " · ban")))
@@ -108,11 +121,23 @@ async def test_nothing_lies_over_anything_on_a_phone(stage: Stage, language: str
     for body in (("short",), (word,), (Markdown(f"# {word}\n\n- {word}"),), ("last",)):
         await stage.show(Content(body=body, buttons=((button,),)))
     assert await page.evaluate(OVERLAPS) == []
+    assert await page.evaluate(ROOM_BESIDE_HINT) >= 0, "the hint in the field is cut off"
     wide = "[...document.querySelectorAll('body *')].filter((node) => node.checkVisibility())"
     wide += ".filter((node) => node.getBoundingClientRect().right > 390.5).map((node) => node.outerHTML)"
     assert await page.evaluate(wide) == []
 
 
+ROOM_BESIDE_HINT = """(() => {
+  const field = document.getElementById("text"), style = getComputedStyle(field);
+  const hint = document.createElement("span");
+  hint.textContent = field.placeholder;
+  hint.style.cssText = `position: absolute; white-space: pre; font: ${style.font}`;
+  document.body.append(hint);
+  const room = field.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+  const left = room - hint.getBoundingClientRect().width;
+  hint.remove();
+  return left;
+})()"""
 OVERLAPS = """(() => {
   const parts = [...document.querySelectorAll(".bubble, .meta")].map((node) => [node, node.getBoundingClientRect()]);
   return parts.slice(1).flatMap(([node, box], at) =>
