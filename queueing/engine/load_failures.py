@@ -16,9 +16,11 @@ class FailureStreak:
     """A model's failed loads in a row, and when it may be tried again.
 
     `good_at` is set by a successful load; the streak ends only if its copy then lasts a while.
+    `told` of them were counted for requests that have failed since.
     """
 
     count: int = 0
+    told: int = 0
     until: float = 0.0
     good_at: float | None = None
 
@@ -43,10 +45,16 @@ class LoadFailures:
         """Note a failed load and begin its pause; return how many failed in a row."""
         now, past = self._clock.now(), self.of(model)
         lasted = past.good_at is not None and now - past.good_at >= LASTING_S
-        count = 1 if lasted else past.count + 1
-        self._failures[model] = FailureStreak(count=count, until=now + pause_s(count))
+        count, told = (1, 0) if lasted else (past.count + 1, past.told)
+        self._failures[model] = FailureStreak(count=count, told=told, until=now + pause_s(count))
         self._changed()
         return count
+
+    def given_up(self, model: str) -> int:
+        """Return how many loads failed for the requests that fail now; the next are counted from zero."""
+        streak = self.of(model)
+        self._failures[model] = replace(streak, told=streak.count)
+        return streak.count - streak.told
 
     def forget(self) -> None:
         """Try everything again: an operator has changed the configuration."""

@@ -168,7 +168,8 @@ class Loader:
         self._settle(spec.name, backend, error)
         hopeless = not self._fleet.serving(spec)
         if hopeless or (failures >= spec.max_attempts and not self._fleet.copies_of(spec.name)):
-            why = given_up(error, failures).model_copy(update={"unloadable": spec.name})
+            tried = self._fleet.load_failures.given_up(spec.name)
+            why = given_up(error, tried).model_copy(update={"unloadable": spec.name})
             await self._outcomes.fail_waiting(spec.name, why)
 
     async def _clear(self, spec: ModelSpec, backend: str) -> None:

@@ -127,6 +127,29 @@ def test_a_load_that_keeps_failing_fails_its_jobs_after_growing_pauses() -> None
     run(scenario())
 
 
+def test_a_job_is_told_how_often_its_own_load_was_tried() -> None:
+    """Each later request would hear of one try more, of loads that were made for others."""
+
+    async def scenario() -> None:
+        installation = two_models()
+        server = installation.servers["comfy"]
+        server.load_fates = lambda: Unavailable("it crashed")
+        told = []
+        async with installation.queue() as queue:
+            for prompt in ("a", "b", "c"):
+                job = await queue.submitter.submit(
+                    installation.new("flux", prompt), limits=NO_LIMITS
+                )
+                before = len(server.loads)
+                done = await ended(queue, job)
+                tried = Problem.read(done.error or "").attempts
+                told.append(tried)
+                assert tried == len(server.loads) - before
+        assert told == [3, 1, 1]
+
+    run(scenario())
+
+
 def test_a_load_that_never_ends_is_given_up_and_leaves_no_ghost() -> None:
     """Memory would stay taken by a copy no one knows of."""
 
