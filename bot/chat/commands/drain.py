@@ -8,6 +8,7 @@ from bot.chat.commands.target import meant_host
 from bot.chat.texts import say
 from bot.chat.texts.problems import told
 from queueing.core.errors import QueueError, problem_of
+from queueing.core.problems import What
 
 COMMAND = Command(
     name="drain",
@@ -37,6 +38,9 @@ async def work(context: Context, task: Task) -> Content:
             return Content(body=say(task.language, "drain.resumed", host=host))
         await context.queue.admin.drain(host)
     except QueueError as error:
-        reason = told(problem_of(error), task.language)
+        why = problem_of(error)
+        if why.what is What.RESUMED:
+            return Content(body=say(task.language, "drain.resumed", host=host))
+        reason = told(why, task.language)
         return Content(body=say(task.language, "drain.failed", host=host, reason=reason))
     return Content(body=say(task.language, "drain.done", host=host))
