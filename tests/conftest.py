@@ -4,17 +4,14 @@ import gc
 import logging
 import os
 import shutil
-import sqlite3
 import ssl
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -63,7 +60,7 @@ LONG = (
 TESTS = Path(__file__).parent
 MEMORY = Path("/dev/shm")  # the machine's, as a folder
 ROOM_BYTES = 4 * 2**30  # databases and files of a run are a tenth of that
-pytest_plugins = ["tests.postgres"]
+pytest_plugins = ["tests.left_open", "tests.postgres"]
 # An extra, which has no build for every machine; its tests cannot even be read without it.
 NEED_PSYCOPG = (
     "contracts/test_posts.py",
@@ -180,34 +177,3 @@ def as_eager_as_before() -> Iterator[None]:
 
 def _niceness() -> int:
     return os.getpriority(os.PRIO_PROCESS, 0) if hasattr(os, "getpriority") else 0
-
-
-@pytest.fixture(autouse=True)
-def databases_closed() -> Iterator[None]:
-    """Fail the test that leaves a connection to a database open, whichever Python runs it.
-
-    Python 3.13 and later warn of one when they happen to collect it, in the middle of another test.
-    """
-    opened: list[sqlite3.Connection] = []
-    connect = sqlite3.connect
-
-    def noted(*args: Any, **kwargs: Any) -> sqlite3.Connection:
-        opened.append(connect(*args, **kwargs))
-        return opened[-1]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sqlite3, "connect", noted)
-        yield
-    left = [connection for connection in opened if _is_open(connection)]
-    for connection in left:
-        with suppress(sqlite3.ProgrammingError):  # it belongs to another thread
-            connection.close()
-    assert not left, f"{len(left)} of {len(opened)} connections to a database are still open"
-
-
-def _is_open(connection: sqlite3.Connection) -> bool:
-    try:
-        connection.total_changes  # noqa: B018 - asked for what it raises
-    except sqlite3.ProgrammingError:
-        return False
-    return True

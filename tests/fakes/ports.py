@@ -4,6 +4,8 @@ import socket
 import sys
 import weakref
 
+_kept: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
 
 def port_of(owner: object) -> int:
     """Return a free loopback port, kept from everyone who asks for any as long as `owner` lives.
@@ -17,6 +19,12 @@ def port_of(owner: object) -> int:
     port: int = kept.getsockname()[1]
     if sys.platform == "linux":
         weakref.finalize(owner, kept.close)
+        _kept.add(kept)
     else:  # elsewhere no one can listen beside it
         kept.close()
     return port
+
+
+def is_kept(found: socket.socket) -> bool:
+    """Return whether a socket keeps a port for its owner, and is closed with it."""
+    return found in _kept
