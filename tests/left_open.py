@@ -21,6 +21,7 @@ import pytest
 from tests.fakes.ports import is_kept
 
 ROOT = f"{Path(__file__).resolve().parents[1]}{os.sep}"
+Closable = socket.socket | sqlite3.Connection
 _sockets: list[tuple[weakref.ref[socket.socket], str]] = []
 _connections: list[tuple[sqlite3.Connection, str]] = []
 
@@ -35,7 +36,7 @@ def openings_are_noted() -> Iterator[None]:
         _sockets.append((weakref.ref(self), _opener()))
 
     def noted_connect(*args: Any, **kwargs: Any) -> sqlite3.Connection:
-        connection = connect(*args, **kwargs)
+        connection: sqlite3.Connection = connect(*args, **kwargs)
         _connections.append((connection, _opener()))
         return connection
 
@@ -69,11 +70,11 @@ def left_open() -> list[str]:
     connections = [each for each in _connections if _is_open(each[0])]
     _sockets.clear()
     _connections.clear()
-    lines = [f"{left!r}, opened at {opener}" for left, opener in (*sockets, *connections)]
-    for left, _ in (*sockets, *connections):
+    left: list[tuple[Closable, str]] = [*sockets, *connections]
+    for each, _ in left:
         with suppress(sqlite3.ProgrammingError):  # it belongs to another thread
-            left.close()
-    return lines
+            each.close()
+    return [f"{each!r}, opened at {opener}" for each, opener in left]
 
 
 def told_of_garbage() -> list[str]:

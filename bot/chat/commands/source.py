@@ -33,8 +33,8 @@ class Source:
 async def meant_source(context: Context, call: Call) -> Source:
     """Return the picture attached, of the job named, or of the result replied to.
 
-    Who replies to a result, or opens the menu on it, sees it and may build on it; who names a job
-    by its number or presses its button must own it. Raises `BadCall`, `CallRefused` and `Declined`.
+    A person who replies to a result, or opens the menu on it, sees it and may build on it; a job named
+    by its number or its button must be their own. Raises `BadCall`, `CallRefused` and `Declined`.
     """
     job_id = call.whole("id")
     own = any(not each.replied for each in call.invocation.files)
