@@ -226,7 +226,7 @@ async def _try_server(
         try:
             info = await server.probe()
         except Unavailable as error:
-            url = catalog.backends[name].url
+            url = catalog.backends[name].address
             raise CheckFailed(f"no usable answer from {url} ({error})") from error
         notes.extend(info.notes)
         host = catalog.hosts[catalog.host_of[name]]

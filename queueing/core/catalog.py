@@ -6,6 +6,7 @@ Built once from the configuration (and from discovery); plain values that know n
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
+from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import JsonValue
 
@@ -102,6 +103,12 @@ class BackendSpec:
     idle_unload_s: float | None = None
     split: tuple[float, ...] = ()
     options: Mapping[str, JsonValue] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        """Its address as people may read it: without credentials, query and fragment."""
+        whole = urlsplit(self.url)
+        return urlunsplit((whole.scheme, whole.netloc.rpartition("@")[2], whole.path, "", ""))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

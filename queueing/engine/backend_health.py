@@ -50,7 +50,8 @@ class BackendHealth:
     def know(self, backends: Iterable[BackendSpec], renewed: Collection[str] = ()) -> None:
         """Keep the health of these backends alone; nothing is known yet of those that are renewed."""
         self._names = {
-            spec.name: f"{spec.name} ({spec.url})" if spec.url else spec.name for spec in backends
+            spec.name: f"{spec.name} ({spec.address})" if spec.url else spec.name
+            for spec in backends
         }
         unknown = HealthRecord(since=self._clock.now())
         self._health = {

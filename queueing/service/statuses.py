@@ -56,7 +56,7 @@ def backends(fleet: Fleet) -> tuple[BackendStatus, ...]:
             host=catalog.host_of[name],
             hosts=catalog.hosts_of[name],
             kind=spec.kind,
-            url=spec.url,
+            url=spec.address,
             up=(health := fleet.health.of(name)).up,
             since=health.since,
             description=health.description,

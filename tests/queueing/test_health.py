@@ -50,7 +50,7 @@ def test_a_server_that_is_away_at_the_start_is_logged_once_and_its_return(
 
     async def scenario() -> None:
         gpu = host("gpu", "comfy")
-        named = replace(gpu.backends[0], url="http://10.0.0.5:8188")
+        named = replace(gpu.backends[0], url="http://ada:secret@10.0.0.5:8188?key=secret")
         installation = Installation.of([image_model("flux")], [replace(gpu, backends=(named,))])
         server = installation.servers["comfy"]
         server.up = False

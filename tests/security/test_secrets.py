@@ -37,7 +37,7 @@ hosts:
   gpu-1:
     vram: 24GB
     backends:
-      comfy: {kind: comfyui, url: "http://127.0.0.1:9", token: "${COMFY_TOKEN}"}
+      comfy: {kind: comfyui, url: "http://ada:${PASSWORD}@127.0.0.1:9", token: "${COMFY_TOKEN}"}
       llm: {kind: openai, url: "http://ada:${PASSWORD}@127.0.0.1:LLM_PORT", token: "${LLM_TOKEN}"}
 models:
   flux: {backends: [comfy], workflow: sdxl.json, values: {checkpoint: a.ckpt}, max_attempts: 1}
