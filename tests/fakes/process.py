@@ -232,7 +232,7 @@ def _follow_each_other() -> None:
 async def _serve(options: argparse.Namespace) -> None:
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
-    if options.again:  # whoever kills the first process closes the input of those that follow
+    if options.again:  # what kills the first process closes the input of those that follow
         asyncio.get_running_loop().add_reader(0, os._exit, 0)
     card = SharedCard(options.card) if options.card else None
     sizes = {name: int(mb) for name, _, mb in (each.partition("=") for each in options.size)}

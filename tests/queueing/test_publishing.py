@@ -168,7 +168,7 @@ class Interrupted(BaseException):
     ids=lambda e: type(e).__name__,
 )
 def test_whatever_ends_a_change_its_caller_hears_of_it(ending: BaseException) -> None:
-    """A call would wait for ever, and with it whoever made it."""
+    """A call would wait for ever, and its caller with it."""
 
     async def scenario() -> None:
         bus = EventBus()
