@@ -6,6 +6,8 @@ import secrets
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.bot.gateway.test_keys import CLOSED, bearer, new_key, page_of
 from tests.bot.gateway.whole_api import running
 
@@ -44,6 +46,7 @@ def settings() -> str:
     )
 
 
+@pytest.mark.timeout(1200)  # some thousand requests
 async def test_the_api_keeps_what_its_document_promises(tmp_path: Path) -> None:
     """Some request would be answered by a bug, or by what no program expects."""
     (tmp_path / "schemathesis.toml").write_text(settings())
