@@ -22,6 +22,7 @@ from backends.common.http_answers import HttpRefused
 from backends.common.sockets import listener
 from queueing.core.errors import BackendError, Unavailable
 from queueing.core.ports import Recorded, Report, at_once
+from queueing.core.undisturbed import undisturbed
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +135,7 @@ class Attempts:
         self._none_on_its_way.clear()
         sending.add_done_callback(lambda _: self._none_on_its_way.set())
         try:
-            answer = await asyncio.shield(sending)
+            answer = await undisturbed(sending)
         except asyncio.CancelledError:
             # It may still arrive, so the stop must be sent after it.
             with suppress(BackendError, TimeoutError):
@@ -191,7 +192,7 @@ class Attempts:
         task = asyncio.create_task(self._stop_on_server(key))
         self._stops.add(task)
         task.add_done_callback(self._stops.discard)
-        await asyncio.shield(task)
+        await undisturbed(task)
 
     async def _stop_on_server(self, key: str) -> None:
         try:

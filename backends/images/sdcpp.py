@@ -26,6 +26,7 @@ from backends.images.replies import DrawnPicture, ask, read, within_bounds
 from queueing.core.errors import BackendError
 from queueing.core.ports import Report
 from queueing.core.requests import Progress
+from queueing.core.undisturbed import undisturbed
 
 LOOK_S, LOOK_MOST_S = 0.05, 1.0  # between looks at a job: the server sends no signal
 CANCEL_S = 5.0
@@ -166,7 +167,7 @@ async def _posted(http: Http, body: JsonValue) -> str:
     """Post a job and return its path; one that is posted while the call is cancelled is, too."""
     posting = asyncio.create_task(http.post_json("/sdcpp/v1/img_gen", body))
     try:
-        return _path(await asyncio.shield(posting))
+        return _path(await undisturbed(posting))
     except asyncio.CancelledError:
         with suppress(BackendError):
             await _cancel(http, _path(await posting))

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from queueing.core.undisturbed import undisturbed
+
 T = TypeVar("T")
 
 
@@ -15,7 +17,7 @@ async def seen_through(step: Coroutine[Any, Any, T]) -> T:
     """
     work = asyncio.create_task(step)
     try:
-        return await asyncio.shield(work)
+        return await undisturbed(work)
     except asyncio.CancelledError:
         current = asyncio.current_task()
         if work.cancelled() or current is None:

@@ -18,6 +18,7 @@ from queueing.core.events import CopyLeft, Event, JobChanged, LoadEnded, Stoppin
 from queueing.core.host_activity import HostActivity
 from queueing.core.ports import Clock
 from queueing.core.standings import Promised
+from queueing.core.undisturbed import undisturbed
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +123,7 @@ class HistoryRecorder:
             return True
         writing = asyncio.ensure_future(self._history.add(batch))
         try:
-            await asyncio.shield(writing)
+            await undisturbed(writing)
         except asyncio.CancelledError:
             await asyncio.wait([writing])  # what became of it must be known
             if writing.exception() is not None:

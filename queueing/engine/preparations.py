@@ -11,6 +11,7 @@ from queueing.core.jobs import Job
 from queueing.core.ports import Fetch, Report
 from queueing.core.quick import altering
 from queueing.core.requests import Progress
+from queueing.core.undisturbed import undisturbed
 from queueing.core.world import Start
 from queueing.engine.attempts import Sending, Target
 
@@ -111,7 +112,7 @@ class Preparations:
     def _prepared(self, start: Start) -> Prepared:
         heard, recorded = _Heard(), asyncio.get_running_loop().create_future()
         after = _altered(start.job, sendings=start.job.sendings + 1)
-        send = self._sending.send(after, start.backend, heard, lambda: asyncio.shield(recorded))
+        send = self._sending.send(after, start.backend, heard, lambda: undisturbed(recorded))
         sent = asyncio.create_task(send, name=f"sending of job {start.job.id}")
         return Prepared(start, self._sending.target(start), sent, heard, recorded)
 

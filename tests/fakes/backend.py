@@ -26,6 +26,7 @@ from queueing.core.requests import (
     TextToVideo,
     Work,
 )
+from queueing.core.undisturbed import undisturbed
 
 ALL = frozenset(Capability)
 PICTURE = File(name="picture.png", mime="image/png", data=b"not decoded by anybody")
@@ -439,7 +440,7 @@ class FakeBackend:
             return
         loading = self.server.begin_load(model.name, self.server.size_of(model))
         try:
-            await asyncio.shield(loading)
+            await undisturbed(loading)
         except asyncio.CancelledError:
             if not self.dead and not self.server.stubborn:
                 self.server.stop_load(model.name)

@@ -22,6 +22,8 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
+from queueing.core.undisturbed import undisturbed
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -49,7 +51,7 @@ class Child:
 
     async def wait(self) -> int:
         """Wait for its end and return its status; it ends for others who wait, too."""
-        return await asyncio.shield(asyncio.wrap_future(self.ended))
+        return await undisturbed(asyncio.wrap_future(self.ended))
 
 
 class Mother:

@@ -10,6 +10,8 @@ from uuid import uuid4
 
 from aiohttp import web
 
+from queueing.core.undisturbed import undisturbed
+
 if TYPE_CHECKING:
     from tests.fakes.painters import FakePainter
 
@@ -302,7 +304,7 @@ class SwarmCalls:
             drawing.add_done_callback(running.discard)
             drawing.add_done_callback(self.fake.tasks.discard)
             with suppress(asyncio.CancelledError):
-                await asyncio.shield(drawing)
+                await undisturbed(drawing)
         await socket.close()
         return socket
 

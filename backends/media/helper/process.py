@@ -10,6 +10,7 @@ from pathlib import Path
 
 import backends
 from backends.media.helper.order import Answer, MediaTask, Order
+from queueing.core.undisturbed import undisturbed
 
 WALL_S = 300.0
 PROGRAM = ("-P", "-m", "backends.media.helper.worker")
@@ -115,7 +116,7 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
             process.kill()
     if process.stdin is not None:
         process.stdin.close()
-    await asyncio.shield(asyncio.create_task(process.wait()))
+    await undisturbed(asyncio.create_task(process.wait()))
 
 
 def _environment() -> Mapping[str, str]:

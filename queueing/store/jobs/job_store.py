@@ -13,6 +13,7 @@ from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent, NewJob
 from queueing.core.requests import File, Output, Request
 from queueing.core.storage import Admission, Line, StartOrder
+from queueing.core.undisturbed import undisturbed
 from queueing.store.database import (
     ChangeKind,
     Connection,
@@ -137,8 +138,9 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
         if is_sent and certain is not None:
             self._announced.sent(job.id, changing)
             certain()
-            changing = asyncio.shield(changing)  # what waits for it waits until it is stored
-        done = await changing
+            done = await undisturbed(changing)  # what waits for it waits until it is stored
+        else:
+            done = await changing
         if event is JobEvent.START:
             self._announced.started(done.job)
         return done

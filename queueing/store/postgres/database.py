@@ -16,6 +16,7 @@ import psycopg
 
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.posts import Tenure
+from queueing.core.undisturbed import undisturbed
 from queueing.store.database import (
     ChangeKind,
     Connection,
@@ -149,7 +150,7 @@ class PostgresDatabase:
         """
         closing_all = asyncio.ensure_future(self._close())
         try:
-            await asyncio.shield(closing_all)
+            await undisturbed(closing_all)
         except asyncio.CancelledError:
             await asyncio.wait({closing_all})
             raise

@@ -16,6 +16,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from queueing.core.errors import StoreError
+from queueing.core.undisturbed import undisturbed
 from queueing.store.database import ChangeKind, Connection, Damaged, Item, MigrationSet, Result, T
 from queueing.store.sqlite.connection import SqliteConnection
 from queueing.store.sqlite.disk import is_short
@@ -228,7 +229,7 @@ class SqliteDatabase:
         """
         closing = asyncio.ensure_future(self._close())
         try:
-            await asyncio.shield(closing)
+            await undisturbed(closing)
         except asyncio.CancelledError:
             await asyncio.wait({closing})
             raise
