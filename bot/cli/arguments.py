@@ -5,10 +5,13 @@ installed.
 """
 
 import argparse
+from contextlib import suppress
 from pathlib import Path
 
 from bot.demo.options import DemoOptions
 from bot.version import version
+
+_FASTEST = 1_000_000
 
 
 def parser() -> argparse.ArgumentParser:
@@ -180,21 +183,22 @@ def _place(text: str) -> tuple[str, int] | str:
 
 
 def _port(text: str) -> int:
-    return _within(int(text), 0, 65535)
+    return _within(text, 0, 65535)
 
 
 def _count(text: str) -> int:
-    return _within(int(text), 0, 10_000)
+    return _within(text, 0, 10_000)
 
 
 def _speed(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 1e6:
-        raise argparse.ArgumentTypeError("must be more than 0")
-    return value
+    with suppress(ValueError):
+        if 0 < (value := float(text)) <= _FASTEST:
+            return value
+    raise argparse.ArgumentTypeError(f"must be a number, more than 0 and up to {_FASTEST:,}")
 
 
-def _within(value: int, least: int, most: int) -> int:
-    if not least <= value <= most:
-        raise argparse.ArgumentTypeError(f"must be from {least} to {most}")
-    return value
+def _within(text: str, least: int, most: int) -> int:
+    with suppress(ValueError):  # argparse would name the function that reads it
+        if least <= (value := int(text)) <= most:
+            return value
+    raise argparse.ArgumentTypeError(f"must be a whole number from {least} to {most}")

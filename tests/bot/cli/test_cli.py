@@ -76,6 +76,28 @@ def test_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize(
+    ("option", "wanted"),
+    [
+        (("--port", "x"), "argument --port: must be a whole number from 0 to 65535"),
+        (("--port", "1.5"), "argument --port: must be a whole number from 0 to 65535"),
+        (("--crowd", "some"), "argument --crowd: must be a whole number from 0 to 10000"),
+        (
+            ("--speed", "fast"),
+            "argument --speed: must be a number, more than 0 and up to 1,000,000",
+        ),
+        (("--speed", "nan"), "argument --speed: must be a number, more than 0 and up to 1,000,000"),
+    ],
+)
+def test_a_wrong_number_is_told_without_the_names_of_functions(
+    option: tuple[str, str], wanted: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A newcomer would read "invalid _port value"."""
+    with pytest.raises(SystemExit):
+        cli.main(["demo", *option])
+    assert wanted in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     "arguments",
     [[], ["dance"], ["demo", "--port", "x"], ["demo", "--port", "70000"], ["demo", "--speed", "0"]],
 )
