@@ -19,7 +19,7 @@ from queueing.service import urgency
 from queueing.service.jobqueue import JobQueue
 from tests.fakes.backend import Card, Fate, prompt_of
 from tests.fakes.clock import START
-from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model
+from tests.simulation.installation import NO_LIMITS, Installation, Looks, ended, host, image_model
 from tests.simulation.loop import run
 from tests.simulation.machines import FakeMachines
 
@@ -59,16 +59,21 @@ async def ask(
 async def crowd(queue: JobQueue, there: Installation, model: str, *, waiting: int) -> None:
     """Keep so many jobs of a model waiting, for ever."""
     open_: set[int] = set()
+    ended = asyncio.Event()
 
     def told(event: object) -> None:
-        if isinstance(event, JobChanged) and event.job.state.final:
+        if isinstance(event, JobChanged) and event.job.id in open_ and event.job.state.final:
             open_.discard(event.job.id)
+            ended.set()
 
     queue.events.subscribe(told)
     while True:
         for _ in range(waiting + 1 - len(open_)):
             open_.add((await ask(queue, there, model, owner=f"web:{there.keys % 7 + 2}")).id)
-        await asyncio.sleep(5)
+        looks = Looks(5)
+        await ended.wait()
+        ended.clear()
+        await looks.next()
 
 
 async def beside(

@@ -133,28 +133,46 @@ class Installation:
 
 async def ended(queue: JobQueue, job: Job, *, within_s: float = 3600.0) -> Job:
     """Wait in virtual time until a job has ended and return it."""
-    began = asyncio.get_running_loop().time()
+    looks = Looks(0.25)
+    changed = asyncio.Event()
+
+    def told(event: object) -> None:
+        if isinstance(event, JobChanged) and event.job.id == job.id:
+            changed.set()
+
+    queue.events.subscribe(told)
     async with asyncio.timeout(within_s):
         while True:
             current = await queue.jobs.get(job.id)
             assert current is not None
             if current.state.final:
                 return current
-            await _look_again(0.25, began)
+            await changed.wait()
+            changed.clear()
+            await looks.next()
 
 
 async def until(condition: Any, *, within_s: float = 3600.0) -> None:
     """Wait in virtual time until a condition holds."""
-    began = asyncio.get_running_loop().time()
+    looks = Looks(0.05)
     async with asyncio.timeout(within_s):
         while not condition():
-            await _look_again(0.05, began)
+            await looks.next()
 
 
-async def _look_again(after_s: float, began: float) -> None:
-    """Wait before the next look: after hours, as often as that would be most of a test's work."""
-    waited_s = asyncio.get_running_loop().time() - began
-    await asyncio.sleep(max(after_s, waited_s / 1000))
+class Looks:
+    """The moments at which a test looks again: after hours, as seldom as its patience allows."""
+
+    def __init__(self, after_s: float) -> None:
+        self._after_s = after_s
+        self._began = self._last = asyncio.get_running_loop().time()
+
+    async def next(self) -> None:
+        """Wait for the first of the moments that is still to come."""
+        now = asyncio.get_running_loop().time()
+        while self._last <= now:
+            self._last += max(self._after_s, (self._last - self._began) / 1000)
+        await asyncio.sleep(self._last - now)
 
 
 class FlakyStore:
