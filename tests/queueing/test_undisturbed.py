@@ -1,4 +1,4 @@
-"""What goes on when whoever waits for it is cancelled."""
+"""What goes on when its waiter is cancelled."""
 
 import asyncio
 import gc
