@@ -20,7 +20,9 @@ pytest.importorskip("psycopg")
 import psycopg  # an extra
 
 from queueing.store.postgres import post_session  # an extra
+from queueing.store.postgres import posts as posts_module  # an extra
 from queueing.store.postgres.posts import PostgresPosts  # an extra
+from queueing.store.postgres.session import connect  # an extra
 
 LONG_S = 600.0
 SILENCE = "idle_in_transaction_session_timeout"
@@ -340,6 +342,29 @@ async def test_a_renewal_that_is_in_the_way_costs_no_other_post(postgres_url: st
                 await ada.renew(held[0])
             assert await eve.take("web", address="") is None
         assert await ada.renew(held[0])
+
+
+@pytest.mark.parametrize("call", ["holders", "freed"])
+async def test_a_session_that_begins_while_the_posts_are_closed_is_closed_too(
+    clean: str, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Each would take one of the server's few connections until it is found by chance."""
+    made, asked, goes_on = list[Any](), threading.Event(), threading.Event()
+
+    def slow(address: Any) -> Any:
+        asked.set()
+        goes_on.wait(60)
+        made.append(connect(address))
+        return made[-1]
+
+    monkeypatch.setattr(posts_module, "connect", slow)
+    posts = PostgresPosts(clean, process="ada", lease_s=LONG_S)
+    calling = asyncio.ensure_future(posts.holders() if call == "holders" else posts.freed(LONG_S))
+    await asyncio.to_thread(asked.wait, 60)
+    await posts.aclose()
+    goes_on.set()
+    await asyncio.wait([calling])
+    assert [each.closed for each in made] == [True]
 
 
 async def test_all_who_wait_are_told_of_a_free_post(postgres_url: str) -> None:

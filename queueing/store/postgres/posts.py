@@ -148,6 +148,8 @@ class PostgresPosts:
             raise StoreError(str(error)) from error
         finally:
             self._speaking = False
+            if self._stopping.is_set() and self._session is not None:
+                self._session.plain.close()  # it may have come too late for whoever closed
 
     def _free(self, tenure: Tenure) -> None:
         try:
@@ -200,6 +202,9 @@ class PostgresPosts:
                 any(True for _ in self._listener.notifies(timeout=within_s, stop_after=1))
         except (psycopg.Error, StoreError):
             self._stopping.wait(within_s)
+        finally:
+            if self._stopping.is_set() and self._listener is not None:
+                self._listener.close()
 
     def _end(self) -> None:
         if self._session is not None:
