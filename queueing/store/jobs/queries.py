@@ -113,9 +113,9 @@ ACKNOWLEDGE = "UPDATE jobs SET acknowledged = 1 WHERE id = ? AND acknowledged = 
 
 # ---------------------------------------------------------------- starts sent before they are stored
 
-ANNOUNCE = (
+ANNOUNCE = (  # the state is hidden from the planner of PostgreSQL, as in `CHANGE`
     "INSERT INTO announced (server, job_id, sending) SELECT CAST(? AS text), id, sendings + 1 FROM jobs"
-    " WHERE id = ? AND state = 'pending' AND sendings + 1 = ?"
+    " WHERE id = ? AND state || '' = 'pending' AND sendings + 1 = ?"
     " ON CONFLICT (server) DO UPDATE SET job_id = excluded.job_id, sending = excluded.sending"
 )
 ONLY_THERE = "DELETE FROM announced WHERE job_id = ? AND server <> ?"

@@ -149,7 +149,7 @@ class PostgresPosts:
         finally:
             self._speaking = False
             if self._stopping.is_set() and self._session is not None:
-                self._session.plain.close()  # it may have come too late for whoever closed
+                self._session.plain.close()  # it may have come after the posts were closed
 
     def _free(self, tenure: Tenure) -> None:
         try:
