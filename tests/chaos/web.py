@@ -145,10 +145,10 @@ class OnWeb:
             task = asyncio.create_task(new.run())
             try:
                 async with asyncio.timeout(SAME_WITHIN_S):
-                    while not (new.is_settled and new.entries == page.entries):  # noqa: ASYNC110
+                    while not (new.is_settled and new.entries == _kept(page)):  # noqa: ASYNC110
                         await asyncio.sleep(0.05)
             except TimeoutError:
-                different = _differing(page.entries, new.entries)
+                different = _differing(_kept(page), new.entries)
                 faults.append(f"the page of {name} is not as a new one, in {different}")
             task.cancel()
             await asyncio.wait([task])
@@ -162,6 +162,11 @@ class OnWeb:
             f"a page broke down: {error!r}" for each in broken if (error := each.exception())
         ]
         return faults
+
+
+def _kept(page: Page) -> dict[str, Entry]:
+    """Return what a page shows without what is shown once and kept nowhere, such as a key."""
+    return {name: entry for name, entry in page.entries.items() if not name.startswith("once-")}
 
 
 def _differing(one: dict[str, Entry], other: dict[str, Entry]) -> list[tuple[Any, Any]]:
