@@ -37,7 +37,8 @@ host all all      10.213.7.0/30 trust
 """
 _END_FROZEN = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-    " WHERE datname = current_database() AND state = 'idle in transaction'"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    " AND (state = 'idle in transaction' OR state = 'active' AND wait_event = 'ClientRead')"
 )
 _EMPTY = """
 DO $$ DECLARE filled text; BEGIN

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ import psycopg  # an extra
 
 from queueing.store.postgres import post_session  # an extra
 from queueing.store.postgres import posts as posts_module  # an extra
+from queueing.store.postgres.address import read_address  # an extra
 from queueing.store.postgres.posts import PostgresPosts  # an extra
 from queueing.store.postgres.session import connect  # an extra
 
@@ -177,6 +178,28 @@ async def test_a_holder_frozen_within_a_transaction_keeps_the_next_one_out_no_lo
         with pytest.raises(Fenced):
             await writing
         await database.aclose()
+
+
+async def test_a_holder_frozen_between_statements_sent_together_keeps_no_one_out(
+    clean: str,
+) -> None:
+    """The server takes such a session for one at work: its post would be held until it thaws."""
+    async with posts_of(clean, "ada", "eve") as (ada, eve):
+        assert await ada.take("queue", address="") is not None
+        end_leases(clean)
+        with (
+            closing(connect(read_address(clean))) as frozen,
+            suppress(psycopg.OperationalError),
+            frozen.pipeline(),
+        ):
+            frozen.execute("BEGIN")
+            assert frozen.execute("SELECT 1 FROM posts FOR UPDATE").fetchone() is not None
+            async with asyncio.timeout(60):
+                while (second := await eve.take("queue", address="")) is None:
+                    await eve.freed(0.05)
+            await eve.free(second)
+            frozen.execute("COMMIT").fetchone()
+            pytest.fail("its session goes on")
 
 
 async def test_a_post_whose_holders_session_ends_is_free_at_once(clean: str) -> None:

@@ -53,11 +53,20 @@ _RENEW = (
 _FREE = "UPDATE posts SET holder = '', until = 0 WHERE name = $1 AND epoch = $2 AND holder = $3"
 _INTRODUCE = "UPDATE posts SET about = $4 WHERE name = $1 AND epoch = $2 AND holder = $3"
 _TELL = "SELECT pg_notify($1, $2)"
+_END_SILENT = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND usename = current_user"
+    " AND state = 'active' AND wait_event = 'ClientRead'"
+    " AND state_change < clock_timestamp() - $1 * interval '1 second'"
+)
 _HOLDERS = (
     "SELECT name, holder, address, epoch,"
     " greatest(0, until - extract(epoch FROM clock_timestamp()))::float8 FROM posts ORDER BY name"
 )
 _REVEAL = "SELECT secret FROM post_secrets WHERE name = $1 AND epoch = $2"
+
+SILENT_S = 2.0
+"""How long a session may pause between statements sent together while another waits for a post."""
 
 COMES_BACK_S = 0.75
 """How long a lock is left to a holder whose session broke; longer than `bot.cluster.posts.DOUBT_S`."""
@@ -217,7 +226,10 @@ class PostSession:
         except psycopg.Error as error:
             self._unlock((asked.name, epoch + 1))  # a lock outlives its transaction
             if isinstance(error, errors.LockNotAvailable):
-                return None  # its holder is within a transaction, perhaps frozen
+                # Its holder is within a transaction, perhaps frozen. Between statements that are sent
+                # together no time-out of the server counts: for it the session is at work.
+                self.plain.execute(_END_SILENT, [SILENT_S])
+                return None
             raise
         if tenure is not None:
             self._highest[asked.name] = tenure.epoch

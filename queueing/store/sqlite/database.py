@@ -36,7 +36,7 @@ WRITER_PRAGMAS = (
     "PRAGMA temp_store = MEMORY",
     "PRAGMA foreign_keys = ON",
     "PRAGMA secure_delete = ON",  # deleted data is overwritten: people may ask to be forgotten
-    "PRAGMA cache_size = -65536",
+    "PRAGMA cache_size = -49152",  # kept for good once large files were written
     "PRAGMA journal_size_limit = 67108864",
 )
 _READER = (
