@@ -10,6 +10,7 @@ import errno
 import logging
 import socket
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
@@ -99,10 +100,9 @@ class Listener:
     # ------------------------------------------------------------ accepting
 
     async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             try:
-                visitor, peer = await loop.sock_accept(listening)
+                visitor, peer = await _next_visitor(listening)
             except OSError as error:
                 if error.errno in _NO_HANDLES:
                     await self._wait_for_handles(error)
@@ -199,6 +199,31 @@ class Listener:
         visit = self._visits.pop(protocol, None)
         if visit is not None:
             self._cancel_timer(visit)
+
+
+async def _next_visitor(listening: socket.socket) -> tuple[socket.socket, Any]:
+    """Return the next connection and its address. Raises `OSError`.
+
+    `sock_accept` that is cancelled as a visitor comes leaves the new socket open, with a traceback.
+    """
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            visitor, peer = listening.accept()
+        except BlockingIOError:
+            pass
+        else:
+            visitor.setblocking(False)
+            return visitor, peer
+        arrived = asyncio.Event()
+        try:
+            loop.add_reader(listening, arrived.set)
+        except NotImplementedError:  # Windows, whose loop closes what it has accepted
+            return await loop.sock_accept(listening)
+        try:
+            await arrived.wait()
+        finally:
+            loop.remove_reader(listening)
 
 
 async def _listen(host: str | None, port: int) -> list[socket.socket]:

@@ -172,21 +172,38 @@ async def test_no_handle_left_is_one_line_and_no_traceback(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """With few file handles, connections of strangers filled the log and failed accepted jobs."""
-    loop = asyncio.get_running_loop()
-    accept, lacking = loop.sock_accept, [errno.EMFILE, errno.ECONNABORTED, errno.ENFILE]
+    accept, lacking = socket.socket.accept, [errno.EMFILE, errno.ECONNABORTED, errno.ENFILE]
 
-    async def scarce(listening: socket.socket) -> tuple[socket.socket, object]:
+    def scarce(listening: socket.socket) -> tuple[socket.socket, object]:
         if lacking:
             raise OSError(lacking.pop(0), "as the system says")
-        return await accept(listening)
+        return accept(listening)
 
-    monkeypatch.setattr(loop, "sock_accept", scarce)
+    monkeypatch.setattr(socket.socket, "accept", scarce)
     monkeypatch.setattr(web_listener, "_PAUSE_S", 0.0)
     with caplog.at_level(logging.INFO):
         async with listening() as visitors:
             assert await visitors.owner_is_answered()
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
     assert not any(record.exc_info for record in caplog.records)
+
+
+async def test_a_visitor_who_comes_as_the_listening_ends_leaves_no_socket_open(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The socket was accepted for no one: it stayed open, and a traceback was logged."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        waiting = asyncio.create_task(web_listener._next_visitor(server))
+        await asyncio.sleep(0)
+        with socket.create_connection(server.getsockname()):
+            asyncio.get_running_loop().call_soon(waiting.cancel)  # before the visitor is heard of
+            await asyncio.wait([waiting])
+            assert waiting.cancelled()
+            await asyncio.sleep(0)
+            accepted, _ = server.accept()  # still there for the next to listen
+            accepted.close()
+    assert not caplog.records
 
 
 def test_connections_leave_handles_for_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
