@@ -19,7 +19,7 @@ from backends.comfyui.workflow.words import Asked
 from backends.common.options import read_options
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BadModel
-from queueing.core.near import near
+from queueing.core.near import meant_or_all
 from queueing.core.requests import Capability, Record, TextToImage, needed
 
 _SHIPPED = resources.files("backends") / "workflows"
@@ -174,13 +174,6 @@ def _shipped() -> frozenset[str]:
     return frozenset(file.name for file in _SHIPPED.iterdir())
 
 
-def _shipped_like(name: str) -> str:
-    """Return "did you mean …?" with the shipped workflow that is likely meant, or all of them."""
-    known = sorted(_shipped())
-    meant = near(name, known)
-    return f"did you mean {meant[0]}?" if meant else f"shipped are {', '.join(known)}"
-
-
 def _graph(where: str, name: str) -> Graph:
     source = _SHIPPED / name if name in _shipped() else Path(name)
     try:
@@ -188,7 +181,8 @@ def _graph(where: str, name: str) -> Graph:
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or an impossible file name
         missing = isinstance(error, FileNotFoundError)
         why = "is not there" if missing else f"cannot be read ({type(error).__name__})"
-        raise BadModel(f"{where}: workflow {name} {why}; {_shipped_like(name)}") from None
+        hint = meant_or_all(name, _shipped(), all_are="shipped are")
+        raise BadModel(f"{where}: workflow {name} {why}; {hint}") from None
     return parse_workflow(text, name=name)
 
 

@@ -13,8 +13,8 @@ def near(word: str, known: Iterable[str], *, most: int = 1, alike: float = _ALIK
     return [names[each] for each in close]
 
 
-def meant_or_all(word: str, names: Iterable[str]) -> str:
-    """Return "did you mean …?" with the likely name, or all names."""
+def meant_or_all(word: str, names: Iterable[str], *, all_are: str = "there are") -> str:
+    """Return "did you mean …?" with the likely name, or all names behind `all_are`."""
     known = sorted(names)
     meant = near(word, known)
-    return f"did you mean {meant[0]}?" if meant else f"there are {', '.join(known)}"
+    return f"did you mean {meant[0]}?" if meant else f"{all_are} {', '.join(known)}"
