@@ -60,6 +60,8 @@ LEASES = {
     "chaos": "the trial's processes may lose their posts at any time",
     "test_patience.py": "the examples of the rule",
 }
+_COUNT = re.compile(r"^(\w+) = (?:int|float)\(os\.environ", re.MULTILINE)
+_TEST_LIMIT = re.compile(r"pytest\.mark\.timeout\((.*)\)")
 _LEASE = re.compile(r"lease_s\b(?:: float)?[^=:\n]*[=:]\s*([0-9.]+)", re.IGNORECASE)
 
 
@@ -146,6 +148,14 @@ def short_leases(file: Path) -> list[float]:
     return [lease_s for lease_s in given if lease_s < SHIPPED_LEASE_S]
 
 
+def unlimited(file: Path) -> list[str]:
+    """Return every count a person may raise that no limit of a test beside it depends on."""
+    text = file.read_text(encoding="utf-8")
+    beside = [each.read_text(encoding="utf-8") for each in file.parent.glob("*.py")]
+    limits = " ".join(limit for each in beside for limit in _TEST_LIMIT.findall(each))
+    return [count for count in _COUNT.findall(text) if not re.search(rf"\b{count}\b", limits)]
+
+
 def sleeps(call: ast.Call) -> str | None:
     """Return how a call sleeps, None where it does not."""
     if named(call) in {"asyncio.sleep", "time.sleep"} and seconds(call.args[0]) != 0:
@@ -198,6 +208,18 @@ def test_no_test_depends_on_how_fast_the_machine_is() -> None:
     assert against(SLEEPS, partial(found, look=sleeps)) == {}
     assert against(PATIENCES, partial(found, look=hurries)) == {}, "see tests/patience.py"
     assert against({}, partial(found, look=counts)) == {}
+
+
+def test_a_test_that_can_be_asked_for_more_is_given_the_time_for_it() -> None:
+    """Ten thousand examples would be cut off, and look like a fault that cannot be found again."""
+    assert against({}, unlimited) == {}
+
+
+def test_a_count_without_time_is_seen(tmp_path: Path) -> None:
+    """The rule above would hold nothing."""
+    file = tmp_path / "test_kills.py"
+    file.write_text('KILLS = int(os.environ.get("USHER_KILLS", "6"))', encoding="utf-8")
+    assert unlimited(file) == ["KILLS"]
 
 
 def test_no_lease_ends_before_a_busy_machine_can_renew_it() -> None:

@@ -3,6 +3,7 @@
 import ast
 import asyncio
 import io
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -64,16 +65,23 @@ def test_every_format_is_tried() -> None:
 @given(st.randoms(use_true_random=False))
 def test_whatever_a_reader_raises_costs_that_picture_only(random: Random) -> None:
     """A picture whose reader raises another error than usual jammed a person's page for good."""
-    for kind, good in heads().items():
-        data = broken(good, random)
-        file = File(name=f"a.{kind}", mime=f"image/{kind.lower()}", data=data)
-        assert shown_file("ada", "msg", file).size == len(data)
+    asyncio.run(_taken([_file(kind, broken(good, random)) for kind, good in heads().items()]))
+
+
+def _file(kind: str, data: bytes) -> File:
+    return File(name=f"a.{kind}", mime=f"image/{kind.lower()}", data=data)
+
+
+async def _taken(files: Sequence[File]) -> None:
+    """Do with each picture all that is done with one that comes from outside."""
+    for file in files:
+        assert shown_file("ada", "msg", file).size == len(file.data)
         with suppress(Declined):
-            asyncio.run(pictures.checked(data))
+            await pictures.checked(file.data)
         with suppress(Rejected):
             open_picture(file)
-        asyncio.run(pictures.fitted(file, 8))
-        asyncio.run(pictures.dimensions(file))
+        await pictures.fitted(file, 8)
+        await pictures.dimensions(file)
 
 
 def test_pictures_are_opened_by_named_formats_only() -> None:

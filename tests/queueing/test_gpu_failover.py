@@ -95,6 +95,7 @@ def last_ends(child: subprocess.Popen[bytes]) -> set[int]:
     return {int(line) for line in child.stdout if line.endswith(b"\n")}
 
 
+@pytest.mark.timeout(300 + 30 * CHANGES_OF_HOLDER)
 @pytest.mark.parametrize("how", ["killed", "frozen"])
 def test_the_count_is_exact_after_failovers(postgres_url: str, how: str) -> None:
     """A person would pay twice for what two holders ended, or a film would be for nothing."""

@@ -71,6 +71,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/usher.db"
 
 
+@pytest.mark.timeout(300 + 30 * KILLS)
 def test_nothing_acknowledged_is_lost_when_the_process_is_killed(url: str) -> None:
     """A person would have been promised a picture that a crash made everyone forget."""
     seed = random.randrange(2**32)
