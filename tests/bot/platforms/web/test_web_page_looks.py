@@ -108,6 +108,12 @@ async def test_no_room_is_kept_for_times_that_are_hidden(stage: Stage) -> None:
     assert await page.evaluate(gap) <= 26
 
 
+async def test_every_kind_of_file_can_be_chosen(stage: Stage) -> None:
+    """The dialog would hide the films, recordings and documents that models take."""
+    assert await stage.page.evaluate("document.getElementById('file').accept") == ""
+    assert await stage.page.evaluate("document.getElementById('attach').title") == "Attach files"
+
+
 @pytest.mark.parametrize("language", ["en", "de"])
 async def test_nothing_lies_over_anything_on_a_phone(stage: Stage, language: str) -> None:
     """Times would stand in the next bubble, and long words run out of theirs."""
