@@ -7,6 +7,7 @@ sixteen times, broadcast over UDP. Nothing answers it.
 import asyncio
 import os
 import socket
+import tempfile
 from contextlib import suppress
 
 import httpx
@@ -17,7 +18,7 @@ from queueing.core.errors import Unavailable
 COMMAND_S = 60.0
 WEBHOOK_S = 30.0
 _PASSED_ON = ("PATH", "HOME", "USER", "LANG", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR", "SYSTEMROOT")
-_TOLD = 200  # characters of what a command wrote as it failed
+_TOLD = 200  # bytes of what a command wrote as it failed
 
 
 class NetworkMachines:
@@ -53,29 +54,36 @@ def _call(wake: WakeSpec) -> None:
 async def _run(command: tuple[str, ...]) -> None:
     """Run a command without a shell, and without the secrets of this process's environment."""
     given = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    try:
-        running = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            env=given,
-        )
-    except OSError as error:
-        raise Unavailable(f"{command[0]}: {error.strerror}") from error
+    with tempfile.TemporaryFile() as said:
+        try:
+            running = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=said,  # no pipe: `ssh` may leave a connection behind that holds it open
+                env=given,
+            )
+        except OSError as error:
+            raise Unavailable(f"{command[0]}: {error.strerror}") from error
+        await _ended(running, command[0])
+        if running.returncode:
+            said.seek(max(0, os.fstat(said.fileno()).st_size - _TOLD))
+            text = said.read(_TOLD).decode(errors="replace").strip()
+            raise Unavailable(f"{command[0]} ended with status {running.returncode}: {text}")
+
+
+async def _ended(running: asyncio.subprocess.Process, name: str) -> None:
+    """Wait for the end of a command. Raises `Unavailable` where it takes too long."""
     try:
         async with asyncio.timeout(COMMAND_S):
-            _, said = await running.communicate()
+            await running.wait()
     except TimeoutError:
-        raise Unavailable(f"{command[0]} has not ended in {COMMAND_S:.0f} s") from None
+        raise Unavailable(f"{name} has not ended in {COMMAND_S:.0f} s") from None
     finally:
         if running.returncode is None:
             with suppress(ProcessLookupError):
                 running.kill()
             await running.wait()
-    if running.returncode:
-        text = said.decode(errors="replace").strip()[-_TOLD:]
-        raise Unavailable(f"{command[0]} ended with status {running.returncode}: {text}")
 
 
 async def _post(url: str, host: str) -> None:

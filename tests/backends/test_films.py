@@ -344,6 +344,17 @@ async def test_a_film_that_takes_too_long_is_given_up(stuck: Stuck) -> None:
     assert len(stuck.processes) == 1
 
 
+async def test_a_process_that_says_much_and_reads_nothing_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What nobody reads fills its pipe: the end of the process would never be seen."""
+    code = "import sys\nwhile 1: sys.stdout.buffer.write(bytes(10**6))"
+    monkeypatch.setattr(helper, "PROGRAM", ("-P", "-c", code))
+    order = Order(task=MediaTask.CLEAN, mime="video/mp4", size=10**7)
+    with pytest.raises(films.FilmError, match="took over"):
+        await helper.ask(order, bytes(10**7), wall_s=0.5)
+
+
 async def test_the_process_ends_with_the_task_that_waits_for_it(stuck: Stuck) -> None:
     """A stop would leave a process at work."""
     asking = asyncio.create_task(films.cleaned(b"\0\0\0\x18ftypmp42"))

@@ -1,6 +1,8 @@
 """How machines are woken and put to sleep: the packet, the command, the webhook."""
 
 import asyncio
+import os
+import signal
 import socket
 import sys
 from dataclasses import replace
@@ -59,6 +61,26 @@ async def test_a_command_that_fails_says_why() -> None:
         await NetworkMachines().sleep(sleeping(sys.executable, "-c", code))
     with pytest.raises(Unavailable, match="there-is-no-such-program"):
         await NetworkMachines().sleep(sleeping("there-is-no-such-program"))
+
+
+@pytest.mark.parametrize("status", [0, 3])
+async def test_what_a_command_leaves_running_holds_nothing_up(tmp_path: Path, status: int) -> None:
+    """`ssh` leaves a connection behind that keeps its standard error: the sleep would seem to fail."""
+    left = tmp_path / "left"
+    code = (
+        "import subprocess, sys; left = subprocess.Popen([sys.executable, '-c', 'import time; "
+        "time.sleep(600)']); open(sys.argv[1], 'w').write(str(left.pid)); "
+        "sys.stderr.write('x' * 999 + 'why'); sys.exit(int(sys.argv[2]))"
+    )
+    slept = NetworkMachines().sleep(sleeping(sys.executable, "-c", code, str(left), str(status)))
+    try:
+        if status:
+            with pytest.raises(Unavailable, match=r"ended with status 3: x{197}why$"):
+                await slept
+        else:
+            await slept
+    finally:
+        os.kill(int(left.read_text()), signal.SIGKILL)
 
 
 async def test_a_command_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

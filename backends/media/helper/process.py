@@ -116,7 +116,18 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
             process.kill()
     if process.stdin is not None:
         process.stdin.close()
-    await undisturbed(asyncio.create_task(process.wait()))
+    await undisturbed(asyncio.create_task(_gone(process)))
+
+
+async def _gone(process: asyncio.subprocess.Process) -> None:
+    """Drop what the process still says, then wait for it.
+
+    `wait` returns once every pipe has ended (https://github.com/python/cpython/issues/119710, until
+    Python 3.13), and a pipe whose buffer is full is not read, so that its end is never seen.
+    """
+    while process.stdout is not None and await process.stdout.read(_PIECE):
+        pass
+    await process.wait()
 
 
 def _environment() -> Mapping[str, str]:
