@@ -20,6 +20,7 @@ from backends.demo import art as demo_art
 from backends.media import films
 from backends.media.helper import process as helper
 from bot.runtime import logs
+from queueing.engine import scheduler
 from queueing.store.sqlite import database as sqlite_database
 from tests.fakes.media_helper import CANVAS, EAGER
 from tests.tables import migrate_at_once
@@ -158,6 +159,12 @@ def log_as_before() -> Iterator[None]:
     logging.captureWarnings(capture=False)
     for name, before in levels.items():
         logging.getLogger(name).setLevel(before)
+
+
+@pytest.fixture
+def rare_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at a queue where nothing happens once a minute: days of its looks take seconds."""
+    monkeypatch.setattr(scheduler, "TICK_S", 60.0)
 
 
 @pytest.fixture(autouse=True)

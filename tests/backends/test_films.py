@@ -347,7 +347,7 @@ async def test_a_film_that_takes_too_long_is_given_up(stuck: Stuck) -> None:
 async def test_a_process_that_says_much_and_reads_nothing_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What nobody reads fills its pipe: the end of the process would never be seen."""
+    """Its pipe is full and no longer read, so the end of the process would never be seen."""
     code = "import sys\nwhile 1: sys.stdout.buffer.write(bytes(10**6))"
     monkeypatch.setattr(helper, "PROGRAM", ("-P", "-c", code))
     order = Order(task=MediaTask.CLEAN, mime="video/mp4", size=10**7)

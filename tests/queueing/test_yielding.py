@@ -294,6 +294,7 @@ def test_an_admin_takes_the_card_back_from_a_game_until_it_has_gone(tmp_path: Pa
     run(scenario())
 
 
+@pytest.mark.usefixtures("rare_ticks")  # hours or days pass
 def test_an_admin_takes_the_card_back_in_quiet_hours_until_they_end() -> None:
     async def scenario() -> None:
         hours = QuietHours((WeeklyWindow(frozenset(range(7)), 0, 60),), "UTC")

@@ -66,6 +66,7 @@ def commands(message: Message) -> list[str]:
 # ---------------------------------------------------------------- chats that cannot be reached
 
 
+@pytest.mark.usefixtures("rare_ticks")  # hours or days pass
 def test_a_chat_that_shut_us_out_is_tried_rarely_whatever_waits_for_it() -> None:
     """Every job of a kicked bot would knock on its own, and the platform would ban us."""
     chat = FakeChat()
@@ -84,6 +85,7 @@ def test_a_chat_that_shut_us_out_is_tried_rarely_whatever_waits_for_it() -> None
     in_bot(scenario, chat)
 
 
+@pytest.mark.usefixtures("rare_ticks")  # hours or days pass
 def test_restarts_neither_hammer_a_chat_nor_forget_how_long_it_is_gone(tmp_path: Path) -> None:
     """A bot in a restart loop would knock without end, or never give up."""
     chat = FakeChat()
@@ -112,6 +114,7 @@ def test_restarts_neither_hammer_a_chat_nor_forget_how_long_it_is_gone(tmp_path:
     assert sum(asked) <= 8
 
 
+@pytest.mark.usefixtures("rare_ticks")  # hours or days pass
 def test_a_call_from_a_chat_that_was_gone_brings_what_waited_for_it() -> None:
     """A person who unblocks the bot would wait an hour for a result that is ready."""
     chat = FakeChat()

@@ -143,6 +143,7 @@ def test_a_long_line_of_an_earlier_run_is_taken_up_little_by_little(
     assert all(message.contents[-1].files for message in shown)
 
 
+@pytest.mark.usefixtures("rare_ticks")  # hours or days pass
 def test_a_result_survives_a_chat_that_is_away_for_hours() -> None:
     """Finished work would be lost, or drawn again, because a chat was down."""
 
@@ -158,6 +159,7 @@ def test_a_result_survives_a_chat_that_is_away_for_hours() -> None:
     assert message.text.startswith("cat\nflux")
 
 
+@pytest.mark.usefixtures("rare_ticks")  # hours or days pass
 def test_a_chat_that_is_gone_is_given_up_after_a_day_with_its_result_kept() -> None:
     """A kicked bot would try for ever, or throw the result away."""
 
