@@ -34,6 +34,9 @@ class JobReader(OutputReader, OpenJobReader, Protocol):
     async def find(self, key: str) -> Job | None:
         """Return the job accepted under an idempotency key, or None."""
 
+    async def held_jobs(self) -> list[Job]:
+        """Return the jobs that start only once they are given another request, oldest first."""
+
     async def history(
         self, owner: str, *, limit: int, before: int | None = None, made_for_jobs: bool = False
     ) -> list[Job]:

@@ -36,7 +36,7 @@ class Meters:
             lambda job: queue.models.offer.catalog.cards_of(job.model, job.backend or ""),
             queue.promises.given,
         )
-        counts.found(await queue.jobs.open_jobs())
+        counts.found(await queue.jobs.processing())
         queue.events.subscribe(counts.on_event)
         queue.events.subscribe(LoadCounts(self.instruments).on_event)
         self.instruments.queue = QueueState(queue.status.snapshot, busy)

@@ -101,7 +101,7 @@ class Transcriber:
         while True:
             try:
                 left = await self._deliveries.unacknowledged(recordings.OWNER)
-                waiting = await self._jobs.open_jobs()
+                held = await self._jobs.held_jobs()
             except StoreError as error:
                 log.warning("recordings of an earlier run cannot be read: %s", error)
                 await asyncio.sleep(AGAIN_S)
@@ -109,7 +109,7 @@ class Transcriber:
             for made in left:
                 self._made[made.id] = made.parent or 0
             for question in {made.parent or 0 for made in left} | {
-                job.id for job in waiting if recordings.unheard(job)
+                job.id for job in held if recordings.unheard(job)
             }:
                 self._take(question)
             return

@@ -170,6 +170,9 @@ class JobRecords(Protocol):
     async def open_jobs(self, owner: str | None = None) -> list[Job]:
         """Return the open jobs of an owner, or of all owners, oldest first."""
 
+    async def held_jobs(self) -> list[Job]:
+        """Return the jobs that start only once they are given another request, oldest first."""
+
     async def history(
         self, owner: str, *, limit: int, before: int | None = None, made_for_jobs: bool = False
     ) -> list[Job]:

@@ -179,6 +179,7 @@ def test_a_held_job_is_given_up_with_a_reason_or_begins_with_its_request(there: 
                 await service.submitter.submit(replace(new(), held=True), limits=NO_LIMITS)
                 for _ in range(2)
             ]
+            assert await service.jobs.held_jobs() == [lost, kept]
             await asyncio.sleep(3_700)  # an hour is the longest that any other job pauses
             for _ in range(2):
                 gone = await service.submitter.give_up(lost.id, reason)

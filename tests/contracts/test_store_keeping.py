@@ -7,7 +7,7 @@ import pytest
 from queueing.core.errors import LimitReached
 from queueing.core.jobs import JobEvent
 from queueing.core.paused import Paused
-from queueing.core.requests import File, Output
+from queueing.core.requests import File, Output, TextToImage
 from queueing.core.storage import Admission, Learned, Store
 from tests.contracts.store_harness import NOW, Open, add, end, heads, new, start
 
@@ -47,6 +47,17 @@ async def test_open_jobs_are_found_by_owner(store: Store) -> None:
     assert await store.open_jobs() == [running, bobs]
     await end(store, bobs)
     assert await store.open_jobs("bob") == []
+
+
+async def test_held_jobs_are_found_among_all_that_wait(store: Store) -> None:
+    """What an interrupted run left behind would stay in its line for ever, or others be begun again."""
+    held = [await add(store, replace(new(), held=True)) for _ in range(3)]
+    await add(store, replace(new(), delay_s=9e5))
+    await start(store, await add(store))
+    assert await store.held_jobs() == held
+    await store.replace_request(held[0].id, TextToImage(prompt="a dog"))
+    await store.apply(held[1], JobEvent.CANCEL, NOW)
+    assert await store.held_jobs() == held[2:]
 
 
 async def test_purge_deletes_old_delivered_jobs_and_nothing_else(store: Store) -> None:

@@ -39,6 +39,10 @@ class StoredJobs:
             return await self._many(queries.OPEN_JOBS)
         return await self._many(queries.OPEN_JOBS_OF, owner)
 
+    async def held_jobs(self) -> list[Job]:
+        """Return the jobs that start only once they are given another request, oldest first."""
+        return await self._many(queries.HELD)
+
     async def history(
         self, owner: str, *, limit: int, before: int | None = None, made_for_jobs: bool = False
     ) -> list[Job]:

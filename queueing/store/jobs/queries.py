@@ -4,7 +4,7 @@
 
 from collections.abc import Mapping
 
-from queueing.core.jobs import LATER, TRANSITIONS, JobEvent
+from queueing.core.jobs import HELD_UNTIL, LATER, TRANSITIONS, JobEvent
 
 JOB_COLUMNS = (
     "id, model, request, owner, lane, parent, reply_to, state, seq, attempt, version, not_before,"
@@ -163,6 +163,10 @@ LINE = (
 )
 OPEN_JOBS = f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NULL ORDER BY id"
 OPEN_JOBS_OF = f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NULL AND owner = ? ORDER BY id"
+HELD = (
+    f"SELECT {JOB_COLUMNS} FROM jobs"
+    f" WHERE state = 'pending' AND not_before >= {HELD_UNTIL!r} ORDER BY id"
+)
 PROCESSING = f"SELECT {JOB_COLUMNS} FROM jobs WHERE state = 'processing' ORDER BY started_at, id"
 
 OVERTAKING = (
