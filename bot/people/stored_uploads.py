@@ -40,7 +40,7 @@ class StoredUploads:
             _require_room(connection, upload)
             values = (upload.id, user, upload.name, upload.mime, upload.size)
             times = (upload.created_at, upload.expires_at)
-            connection.execute(sql.ADD_UPLOAD, (*values, *times, file.data))
+            connection.insert_files(sql.ADD_UPLOAD, [(*values, *times, file.data)])
             return upload
 
         return await self._database.write(change)

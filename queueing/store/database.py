@@ -102,6 +102,9 @@ class Connection(Protocol):
     def executemany(self, sql: str, parameters: Iterable[Sequence[Value]], /) -> Cursor:
         """Run a statement that returns no rows, once for each."""
 
+    def insert_files(self, sql: str, rows: Sequence[Sequence[Value]], /) -> None:
+        """Insert rows whose values may be large; none of them stays in memory."""
+
     def selectmany(
         self, sql: str, parameters: Iterable[Sequence[Value]], /
     ) -> Sequence[Sequence[Any]]:

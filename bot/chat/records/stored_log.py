@@ -222,7 +222,7 @@ def _put_files(
     files: Sequence[File],
 ) -> None:
     connection.execute(sql.DROP_FILES, (chat, message))
-    connection.executemany(
+    connection.insert_files(
         sql.PUT_FILE,
         [
             (chat, message, named.id, file.name, file.mime, file.data)

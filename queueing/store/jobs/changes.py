@@ -149,7 +149,7 @@ class AdmissionCounters:
                     inputs += file_rows(answer.id, arrival.new.files)
             outcomes.append(answer)
         insert_rows(connection, queries.INSERT_JOB, queries.INSERT_JOBS, rows)
-        connection.executemany(queries.INSERT_INPUT, inputs)
+        connection.insert_files(queries.INSERT_INPUT, inputs)
         self._charges.write(connection)
         self._charges.prune(connection, arrivals[-1].now)
         return outcomes
@@ -251,7 +251,7 @@ class AdmissionCounters:
             jobs[job_id] = replace(changed, not_before=not_before, version=job.version + 1)
             replaced.append(jobs[job_id])
         connection.executemany(queries.REPLACE_REQUEST, rows)
-        connection.executemany(queries.INSERT_INPUT, files)
+        connection.insert_files(queries.INSERT_INPUT, files)
         return replaced
 
     def _next_place(self, line: LineKey) -> int:
@@ -390,7 +390,7 @@ def _write_outputs(connection: Connection, rows: Sequence[Row]) -> None:
     insert_rows(connection, queries.INSERT_OUTPUT, queries.INSERT_OUTPUTS, texts)
     if len(texts) < len(rows):
         files = [row for row in rows if len(row[-1]) > _TEXT_BYTES]
-        connection.executemany(queries.INSERT_OUTPUT, files)
+        connection.insert_files(queries.INSERT_OUTPUT, files)
 
 
 def _changes(event: JobEvent, changes: Sequence[Change]) -> Changes:

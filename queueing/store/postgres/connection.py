@@ -105,6 +105,10 @@ class PostgresConnection:
             cursor.executemany(numbered(sql), rows)
         return PostgresCursor(cursor, self._pipeline)
 
+    def insert_files(self, sql: str, rows: Sequence[Sequence[Value]], /) -> None:
+        """Insert rows whose values may be large; none of them stays in memory."""
+        self.executemany(sql, rows)
+
     def selectmany(
         self, sql: str, parameters: Iterable[Sequence[Value]], /
     ) -> Sequence[Sequence[Any]]:

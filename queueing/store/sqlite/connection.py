@@ -2,10 +2,12 @@
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from queueing.store.database import Changes, EngineStatements, Value
 
+_LARGE = 64 * 1024  # bytes
 _OPEN = (
     "FROM jobs INDEXED BY jobs_open WHERE finished_at IS NULL"  # otherwise all that ended are read
 )
@@ -42,6 +44,22 @@ class SqliteConnection(sqlite3.Connection):
     def statements(self) -> EngineStatements:
         """The statements in SQLite's dialect."""
         return STATEMENTS
+
+    def insert_files(self, sql: str, rows: Sequence[Sequence[Value]], /) -> None:
+        """Insert rows whose values may be large; none of them stays in memory.
+
+        Python keeps each statement prepared, and SQLite the values it was last run with: so it is
+        run once more, with the same row but for its large values, and undone.
+        """
+        self.executemany(sql, rows)
+        last = rows[-1] if rows else ()
+        small = [b"" if isinstance(value, bytes) else value for value in last]
+        if any(isinstance(value, bytes) and len(value) > _LARGE for value in last):
+            self.execute("SAVEPOINT kept")
+            with suppress(sqlite3.IntegrityError):  # the row is there
+                self.execute(sql, small)
+            self.execute("ROLLBACK TO kept")
+            self.execute("RELEASE kept")
 
     def selectmany(
         self, sql: str, parameters: Iterable[Sequence[Value]], /
