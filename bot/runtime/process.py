@@ -1,14 +1,16 @@
-"""Prepares the process before the bot opens anything: its resources, and who may read its files.
+"""Prepares the process before the bot opens anything, and keeps it small while it runs.
 
-Owns nothing afterwards. What a system does not support stays as it was.
+What a system does not support stays as it was.
 """
 
+import asyncio
 import ctypes
 import encodings
 import gc
 import importlib
 import logging
 import sys
+from collections.abc import Callable
 
 from PIL import Image
 
@@ -28,6 +30,7 @@ _MANY_FILES = 8192
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _LARGE = 256 * 1024  # bytes; such a block returns to the system the moment it is freed
 _ARENAS = 2
+_TRIM_EVERY_S = 30.0
 
 # Objects made and not freed, between two looks at the new ones; such looks between two at those that
 # were new twice (some five milliseconds); such looks between two at everything.
@@ -79,11 +82,8 @@ def give_memory_back() -> None:
     for each thread, so a busy hour with files of 25 MB would be held for good. Setting these
     numbers also fixes them.
     """
-    if not sys.platform.startswith("linux"):
-        return
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):  # another C library, such as musl
+    mallopt = _of_glibc("mallopt")
+    if mallopt is None:
         return
     for setting, value in (
         (_MMAP_THRESHOLD, _LARGE),
@@ -91,6 +91,31 @@ def give_memory_back() -> None:
         (_ARENA_MAX, _ARENAS),
     ):
         mallopt(setting, value)
+
+
+async def stay_small() -> None:
+    """Return the pages that hold nothing any more to the system, twice a minute, until cancelled.
+
+    The allocator returns what is free at the end of an arena; pages between blocks that are still
+    in use stay, and after some large results they were a third of the process.
+    """
+    malloc_trim = _of_glibc("malloc_trim")
+    if malloc_trim is None:
+        return
+    while True:
+        await asyncio.sleep(_TRIM_EVERY_S)
+        await asyncio.to_thread(malloc_trim, 0)
+
+
+def _of_glibc(name: str) -> Callable[..., int] | None:
+    """Return a function of glibc's allocator, None with another C library, such as musl."""
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        function: Callable[..., int] = getattr(ctypes.CDLL(None), name)
+    except (OSError, AttributeError):
+        return None
+    return function
 
 
 def collect_rarely() -> None:

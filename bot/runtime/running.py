@@ -24,6 +24,7 @@ from bot.runtime.duties import posts_of
 from bot.runtime.joining import join
 from bot.runtime.metering import Meters, metering
 from bot.runtime.platforms import import_libraries
+from bot.runtime.process import stay_small
 from bot.runtime.process_options import EVERYTHING, ProcessOptions
 from bot.runtime.reloading import LogAs, Reread, log_as_before
 from bot.runtime.setup import GRACE_S, BotSetup
@@ -72,7 +73,7 @@ async def _run_alone(setup: BotSetup, version: str) -> None:
         # first one's.
         async with (
             App(setup).running() as parts,
-            beside(heartbeat.beat(config.sign_of_life, parts.database.look_at_file)),
+            beside(heartbeat.beat(config.sign_of_life, parts.database.look_at_file), stay_small()),
             reloads(setup),
         ):
             served = [platform.name for platform in parts.platforms]
@@ -130,7 +131,7 @@ async def _joined(
     finder = QueueFinder(posts, entrance, call, look_every_s=heartbeat_s)
     link = QueueLink(finder.dial, finder.moved)
     await stack.enter_async_context(
-        beside(heartbeat.beat(config.sign_of_life, looks.look), link.run())
+        beside(heartbeat.beat(config.sign_of_life, looks.look), link.run(), stay_small())
     )
     return ClusterProcess(
         setup,

@@ -98,3 +98,31 @@ def test_a_line_that_grows_stops_no_one_to_look_for_garbage() -> None:
         [sys.executable, "-c", COLLECTING], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.split() == ["1", "1", "0", "True"]
+
+
+FREED = """
+import asyncio, re
+from pathlib import Path
+from bot.runtime import process
+
+def held_mb():
+    return int(re.search(r"VmRSS:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024
+
+async def until_small():
+    much = [bytearray(b"x" * 100_000) for _ in range(2_000)]
+    much[:] = much[::100]  # in between nothing is used any more
+    process._TRIM_EVERY_S, before = 0.0, held_mb()
+    small = asyncio.create_task(process.stay_small())
+    while held_mb() > before - 100:
+        await asyncio.sleep(0)
+    small.cancel()
+
+process.settle()
+asyncio.run(until_small())
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's allocator alone")
+def test_memory_between_what_is_used_goes_back_to_the_system() -> None:
+    """After a busy hour a third of the process was memory that held nothing."""
+    subprocess.run([sys.executable, "-c", FREED], check=True, timeout=60)
