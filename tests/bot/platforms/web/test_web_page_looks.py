@@ -108,6 +108,37 @@ async def test_no_room_is_kept_for_times_that_are_hidden(stage: Stage) -> None:
     assert await page.evaluate(gap) <= 26
 
 
+async def test_a_wide_table_is_moved_aside_and_its_words_stay_whole(stage: Stage) -> None:
+    """On a phone six columns would have two letters a line."""
+    page = stage.page
+    await page.look(width=390, height=844, phone=True)
+    await stage.show(Content(body=(Markdown(TABLES),)))
+    assert await page.evaluate(BROKEN_WORDS) == []
+    widths = "[...document.querySelectorAll('.table')].map((it) => it.scrollWidth > it.clientWidth)"
+    assert await page.evaluate(widths) == [True, False]
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+TABLES = """\
+|Model|Parameters|Context|Memory|Licence|What it is good for|
+|---|---|---|---|---|---|
+|Some-Model-1B|7 B|8192|4.3 GB|Apache|Texts of all kinds, and code|
+
+|a|b|
+|---|---|
+|1|2|"""
+# Words of a table that stand in more than one line; a hyphen may end one.
+BROKEN_WORDS = """[...document.querySelectorAll(":is(th, td)")].flatMap((cell) => {
+  const text = cell.firstChild;
+  return [...text.data.matchAll(/[^\\s-]+/g)].filter(({ index, 0: word }) => {
+    const range = document.createRange();
+    range.setStart(text, index);
+    range.setEnd(text, index + word.length);
+    return range.getClientRects().length > 1;
+  }).map(([word]) => word);
+})"""
+
+
 async def test_every_kind_of_file_can_be_chosen(stage: Stage) -> None:
     """The dialog would hide the films, recordings and documents that models take."""
     assert await stage.page.evaluate("document.getElementById('file').accept") == ""
