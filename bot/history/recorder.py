@@ -126,7 +126,7 @@ class HistoryRecorder:
             await undisturbed(writing)
         except asyncio.CancelledError:
             await asyncio.wait([writing])  # what became of it must be known
-            if writing.exception() is not None:
+            if not writing.cancelled() and writing.exception() is not None:
                 self._batch.before(batch)
             raise
         except StoreError as error:

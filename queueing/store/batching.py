@@ -15,6 +15,7 @@ from queueing.store.database import ChangeKind, Item, Result
 AnyKind = ChangeKind[Any, Any]
 Batch = Mapping[AnyKind, Sequence[Any]]
 Outcomes = dict[AnyKind, Sequence[Any]]
+_CLOSED = "the database is closed"
 
 
 def unwatched(_failure: Exception) -> None:
@@ -50,15 +51,20 @@ class Batcher(ABC):
 
     @abstractmethod
     async def _run(self) -> None:
-        """Turn `_batch` into `_outcomes` in the connection's thread."""
+        """Turn `_batch` into `_outcomes` in the connection's thread.
+
+        Cancelled, it raises once the thread has done with the batch.
+        """
 
     @abstractmethod
     async def _close(self) -> None:
-        """Close the connection."""
+        """Close the connection. Idempotent."""
 
     def _start(self) -> None:
         if not self._inline:
             self._task = asyncio.create_task(self._turns(), name="store worker")
+            # As a callback, because a task cancelled before its first step never enters its body.
+            self._task.add_done_callback(lambda _task: self._refuse())
 
     def submit(self, kind: ChangeKind[Item, Result], item: Item) -> asyncio.Future[Result]:
         """Apply an item with the next batch; the future receives the result.
@@ -66,7 +72,7 @@ class Batcher(ABC):
         A cancelled caller changes nothing: its item is applied whole or not at all.
         """
         if self._closing:
-            raise StoreError("the database is closed")
+            raise StoreError(_CLOSED)
         future: asyncio.Future[Result] = self._loop.create_future()
         entries = self._waiting.get(kind)
         if entries is None:
@@ -79,8 +85,6 @@ class Batcher(ABC):
 
     async def aclose(self) -> None:
         """Apply what waits, then close. Idempotent."""
-        if self._closing:
-            return
         self._closing = True
         if self._inline:
             self._turn_inline()
@@ -90,6 +94,7 @@ class Batcher(ABC):
             await asyncio.wait(
                 {self._task}
             )  # unlike awaiting it, leaves the task running when cancelled
+            await self._close()  # of a task that was cancelled before its first step
 
     def _call(self) -> None:
         if self._inline:
@@ -103,13 +108,15 @@ class Batcher(ABC):
             failure, began = None, perf_counter()
             try:
                 self._run_inline()
-                self.timed(perf_counter() - began)
-                _committed(waiting)
             except Exception as error:  # noqa: BLE001 - no caller may wait for ever
                 failure = error
-            self._answer(waiting, failure)
+            self._over(waiting, failure, began)
 
     async def _turns(self) -> None:
+        """Apply what comes until it is closed, or cancelled as by an event loop that ends all tasks.
+
+        A caller that is not cancelled with it must not wait for an answer that never comes.
+        """
         try:
             while self._waiting or not self._closing:
                 await self._wake.wait()
@@ -119,15 +126,36 @@ class Batcher(ABC):
         finally:
             await self._close()
 
+    def _refuse(self) -> None:
+        """Answer those who still wait, and take nothing more."""
+        self._closing = True
+        self._answer(self._take(), StoreError(_CLOSED))
+
     async def _turn(self) -> None:
         waiting = self._take()
         failure, began = None, perf_counter()
         try:
             await self._run()
-            self.timed(perf_counter() - began)
-            _committed(waiting)
+        except asyncio.CancelledError:
+            self._over(waiting, None if self._outcomes else StoreError(_CLOSED), began)
+            raise
         except Exception as error:  # noqa: BLE001 - no caller may wait for ever
             failure = error
+        self._over(waiting, failure, began)
+
+    def _over(
+        self,
+        waiting: Mapping[AnyKind, Sequence[tuple[Any, asyncio.Future[Any]]]],
+        failure: Exception | None,
+        began: float,
+    ) -> None:
+        """Tell of a batch that has ended, and answer those who asked for its items."""
+        if failure is None:
+            try:
+                self.timed(perf_counter() - began)
+                _committed(waiting)
+            except Exception as error:  # noqa: BLE001 - no caller may wait for ever
+                failure = error
         self._answer(waiting, failure)
 
     def _take(self) -> dict[AnyKind, list[tuple[Any, asyncio.Future[Any]]]]:

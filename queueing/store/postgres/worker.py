@@ -85,9 +85,18 @@ class PostgresWorker(Batcher):
         """
         loop = asyncio.get_running_loop()
         work = loop.run_in_executor(self._threads, self._all, self._batch)
+        try:
+            await self._done(work)
+        except asyncio.CancelledError:
+            self._session.stop()
+            await self._done(work)
+            self._outcomes = work.result()
+            raise
+        self._outcomes = work.result()
+
+    async def _done(self, work: asyncio.Future[Outcomes]) -> None:
         while not (await asyncio.wait({work}, timeout=MUTE_S))[0]:
             self._session.hang_up()
-        self._outcomes = work.result()
 
     async def _close(self) -> None:
         self._session.drop()

@@ -3,6 +3,7 @@
 Owns the only access to a connection, so no caller can leave a transaction open. Knows no tables.
 """
 
+import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -93,8 +94,13 @@ class Worker(Batcher):
             self._run_taken(self._plain)
 
     async def _run(self) -> None:
-        if self._threaded is not None:
+        if self._threaded is None:
+            return
+        try:
             await self._threaded.commit()  # runs the batch: see _committing_by
+        except asyncio.CancelledError:
+            await self._close()  # in the same thread, hence after the batch
+            raise
 
     async def _close(self) -> None:
         if self._plain is not None:
