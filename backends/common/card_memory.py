@@ -5,13 +5,13 @@ files that Linux's driver amdgpu shows; `system` is the main memory, for servers
 Apple's processors, whose graphics use it. Linux shows it in a file; elsewhere psutil asks the system.
 """
 
-import asyncio
 import logging
 import re
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
+from backends.common.driver_calls import DriverCalls
 from backends.common.memory import MB, TIMEOUT_S, NvmlProbe
 from queueing.core.catalog import HostSpec
 
@@ -43,6 +43,7 @@ class CardMemory:
         self._nvidia = nvidia
         self._meminfo = proc / "meminfo"
         self._cards = sys / "class/drm"
+        self._calls = DriverCalls(TIMEOUT_S)  # a card that hangs lets no one read its files either
         self._told: dict[str, str] = {}
 
     async def free_mb(self, host: HostSpec) -> tuple[int, int] | None:
@@ -51,8 +52,7 @@ class CardMemory:
         if card is None or is_nvidia(card):
             return await self._nvidia.free_mb(host)
         try:
-            async with asyncio.timeout(TIMEOUT_S):
-                found = await asyncio.to_thread(self._measure, card)
+            found = await self._calls.make(lambda: self._measure(card))
         except (OSError, ValueError) as error:  # a timeout is an OSError
             self._tell_once(card, str(error) or type(error).__name__)
             return None

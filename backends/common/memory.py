@@ -4,22 +4,18 @@ It reports only the free memory of the whole card: per-process figures are wrong
 on Windows. A card that cannot be measured is no error; the configured memory is used instead.
 """
 
-import asyncio
 import logging
-import threading
 from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import pynvml
 
+from backends.common.driver_calls import DriverCalls
 from queueing.core.catalog import HostSpec
 
 log = logging.getLogger(__name__)
 
 TIMEOUT_S = 3.0  # calls take up to 50 ms, but seconds or for ever when a card is faulty
-HUNG = "the driver does not answer"
 MB = 1024 * 1024
 BEGIN_ANEW = frozenset(
     {
@@ -59,12 +55,8 @@ class NvmlProbe:
 
     def __init__(self, *, nvml: Nvml = pynvml, timeout_s: float = TIMEOUT_S) -> None:
         self._nvml = nvml
-        self._timeout_s = timeout_s
         self._begun = False
-        self._turn = (
-            asyncio.Lock()
-        )  # one call at a time, so that hanging calls do not pile up threads
-        self._thread: threading.Thread | None = None
+        self._calls = DriverCalls(timeout_s)
         self._told: dict[str, str] = {}
 
     async def free_mb(self, host: HostSpec) -> tuple[int, int] | None:
@@ -73,7 +65,7 @@ class NvmlProbe:
         if card is None:
             return None
         try:
-            found = await self._in_thread(lambda: self._measure(card))
+            found = await self._calls.make(lambda: self._measure(card))
         except (pynvml.NVMLError, TimeoutError, OSError, ValueError) as error:
             self._tell_once(card, f"{type(error).__name__}: {error}")
             return None
@@ -83,7 +75,7 @@ class NvmlProbe:
     async def ask(self, card: str, question: Callable[[Any, Any], Value]) -> Value | None:
         """Return the answer of a question to a card, asked of NVML and its handle; None for none."""
         try:
-            found = await self._in_thread(lambda: self._answer(card, question))
+            found = await self._calls.make(lambda: self._answer(card, question))
         except (pynvml.NVMLError, TimeoutError, OSError, ValueError) as error:
             self._tell_once(f"{card}, its programs,", f"{type(error).__name__}: {error}")
             return None
@@ -100,7 +92,7 @@ class NvmlProbe:
         """Release NVML. Idempotent."""
         if self._begun:
             try:
-                await self._in_thread(self._end)
+                await self._calls.make(self._end)
             except (pynvml.NVMLError, TimeoutError) as error:
                 log.debug("NVML did not end: %s", error)
 
@@ -126,48 +118,7 @@ class NvmlProbe:
             self._begun = False
             self._nvml.nvmlShutdown()
 
-    async def _in_thread(self, work: Callable[[], Value]) -> Value:
-        """Run blocking work in a daemon thread: a hung driver cannot block the program's exit.
-
-        Raises `TimeoutError` when it takes too long, and at once while an earlier call still hangs.
-        """
-        async with self._turn:
-            if self._thread is not None and self._thread.is_alive():
-                raise TimeoutError(HUNG)
-            done: asyncio.Future[Value] = asyncio.get_running_loop().create_future()
-            self._thread = threading.Thread(
-                target=_call, args=(work, done), daemon=True, name="nvml"
-            )
-            self._thread.start()
-            try:
-                async with asyncio.timeout(self._timeout_s):
-                    return await done
-            except TimeoutError:
-                raise TimeoutError(HUNG) from None
-            finally:
-                if done.done() and not done.cancelled():  # an answer, or the driver's error
-                    self._thread = None  # only its last line is left to run
-
     def _tell_once(self, card: str, fault: str) -> None:
         if self._told.get(card) != fault:
             self._told[card] = fault
             log.warning("memory of card %s cannot be measured: %s", card, fault)
-
-
-def _call(work: Callable[[], Value], done: asyncio.Future[Value]) -> None:
-    try:
-        settle = partial(_succeed, done, work())
-    except Exception as error:  # noqa: BLE001 - raised again where it is awaited
-        settle = partial(_fail, done, error)
-    with suppress(RuntimeError):  # the loop has ended meanwhile
-        done.get_loop().call_soon_threadsafe(settle)
-
-
-def _succeed(done: asyncio.Future[Value], value: Value) -> None:
-    if not done.done():
-        done.set_result(value)
-
-
-def _fail(done: asyncio.Future[Value], error: Exception) -> None:
-    if not done.done():
-        done.set_exception(error)

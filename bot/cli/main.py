@@ -5,7 +5,6 @@
 """
 
 import argparse
-import asyncio
 import io
 import logging
 import sys
@@ -17,7 +16,7 @@ from bot.cli import database
 from bot.cli.arguments import parser
 from bot.config.load import Config, ConfigError, load
 from bot.demo.options import DemoOptions
-from bot.runtime import heartbeat, logs
+from bot.runtime import event_loop, heartbeat, logs
 from bot.runtime.signals import run_until_signal
 from bot.version import version
 from queueing.core.errors import BadModel, StoreError
@@ -107,7 +106,7 @@ def _check(arguments: argparse.Namespace) -> int:
     config = _loaded(arguments.config, level="error")  # the table reports the rest
     from bot.cli import check  # noqa: PLC0415  # as above
 
-    return asyncio.run(check.report(config))
+    return event_loop.run(check.report(config))
 
 
 def _health(arguments: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ from bot.demo.database import database_of, kept_path
 from bot.demo.options import DemoOptions
 from bot.demo.transcript import Transcript
 from bot.platforms.web.platform import Web
-from bot.runtime import logs
+from bot.runtime import event_loop, logs
 from bot.runtime.app import App, BotParts
 from bot.runtime.platforms import Fittings, platforms
 from bot.runtime.setup import BotSetup
@@ -141,7 +141,7 @@ def main(options: DemoOptions) -> int:
     with database_of(options) as database:
         url = f"sqlite:///{database.absolute().as_posix()}"
         if options.say:
-            return asyncio.run(_headless(options, url))
+            return event_loop.run(_headless(options, url))
         return run_until_signal(_page(options, url, kept=database == kept_path()))
 
 

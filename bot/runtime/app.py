@@ -87,7 +87,7 @@ class App:
             door = assembly.admission(given)
             chats = chats_of(given, door, setup.platforms(assembly.fittings(given)))
             enhancer, transcriber = enhancer_of(given, door), transcriber_of(given, door)
-            gateway = gateway_of(setup, given, door, stack)
+            gateway = gateway_of(setup, given, door)
             stack.enter_context(
                 setup.reloader.applying(given.stored.audit, reconfiguring(setup, queue, stack))
             )
@@ -103,16 +103,12 @@ class App:
                 yield _parts(given, queue, chats, enhancer, gateway, meters=meters)
 
 
-def gateway_of(
-    setup: BotSetup, given: Groundwork, door: AdmissionService, stack: AsyncExitStack
-) -> Gateway | None:
+def gateway_of(setup: BotSetup, given: Groundwork, door: AdmissionService) -> Gateway | None:
     """Return the HTTP API, None if the configuration has none."""
     api = setup.in_force.config.api
     if api is None:
         return None
     fetcher = setup.make_fetcher() if api.fetch else None
-    if fetcher is not None:
-        stack.callback(fetcher.close)
     return assembly.gateway(given, api, door, fetcher)
 
 

@@ -192,7 +192,7 @@ class ClusterProcess:
             database = await setup.open_database(stack, shared=True)
             given = await setup.groundwork(database, RemoteQueue(self._link), self._meters)
             stack.enter_context(setup.desk.offering(assembly.operator_records(given)))
-            gateway = gateway_of(setup, given, assembly.admission(given), stack)
+            gateway = gateway_of(setup, given, assembly.admission(given))
             if gateway is not None:
                 stack.enter_context(self._watched(database.look_at_file))
                 stack.enter_context(setup.reloader.applying(given.stored.audit))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from bot.runtime import logs
+from bot.runtime import event_loop, logs
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
@@ -35,7 +35,7 @@ def run_until_signal(work: Coroutine[Any, Any, None]) -> int:
                 if not task.cancelled():
                     raise
 
-    asyncio.run(watched())
+    event_loop.run(watched())
     gc.freeze()  # the process ends: scanning all objects once more costs 0.3 s
     return 0
 

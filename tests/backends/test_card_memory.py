@@ -1,7 +1,10 @@
 """The memory of cards that are not NVIDIA's, and of the machine itself, from the files Linux shows."""
 
+import asyncio
 import logging
+import os
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +15,7 @@ import pytest
 from backends.common.card_memory import CardMemory, is_nvidia
 from backends.common.memory import NvmlProbe
 from queueing.core.catalog import HostSpec
+from tests.patience import runs_out
 
 HOST = HostSpec(name="gpu-1", vram_mb=24000, backends=())
 MEMINFO = """\
@@ -111,3 +115,20 @@ def test_numbers_and_uuids_are_nvidias() -> None:
     assert is_nvidia("GPU-8f1e27c9-a7f0-4d2a-b16f-0d3c5e9b7a61")
     assert not is_nvidia("amd:0")
     assert not is_nvidia("system")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
+async def test_a_card_that_hangs_takes_one_thread_and_none_of_the_others(
+    probe: CardMemory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After some looks no picture could be read or drawn: those threads are few."""
+    file = tmp_path / "sys/class/drm/card1/device/mem_info_vram_total"
+    file.unlink()
+    os.mkfifo(file)  # to open it waits until another program writes to it
+    runs_out(monkeypatch, probe._calls, "_timeout_s")
+    assert [await probe.free_mb(replace(HOST, gpu="amd:0")) for _ in range(9)] == [None] * 9
+    assert "does not answer" in probe.why_not("amd:0")
+    (hung,) = (thread for thread in threading.enumerate() if thread.name == "driver")
+    assert await asyncio.to_thread(int, "1") == 1
+    await asyncio.to_thread(file.write_text, "")
+    await asyncio.to_thread(hung.join)

@@ -1,6 +1,7 @@
 """Measuring cards through NVML, against a fake of its module."""
 # ruff: noqa: N802 - NVIDIA's names
 
+import asyncio
 import logging
 import threading
 from types import SimpleNamespace
@@ -109,12 +110,11 @@ async def test_a_hung_driver_costs_one_timeout_and_one_thread() -> None:
     assert await probe.free_mb(host("0")) is not None
     nvml.hang = threading.Event()
     with pytest.MonkeyPatch.context() as patch:
-        runs_out(patch, probe, "_timeout_s")
+        runs_out(patch, probe._calls, "_timeout_s")
         assert [await probe.free_mb(host("0")) for _ in range(5)] == [None] * 5
-    assert [thread.name for thread in threading.enumerate()].count("nvml") == 1
-    hung = probe._thread
+    assert [thread.name for thread in threading.enumerate()].count("driver") == 1
+    (hung,) = (thread for thread in threading.enumerate() if thread.name == "driver")
     nvml.hang.set()
-    assert hung is not None
-    hung.join(60)
+    await asyncio.to_thread(hung.join, 60)
     assert await probe.free_mb(host("0")) is not None
     await probe.aclose()

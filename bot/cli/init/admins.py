@@ -11,6 +11,7 @@ from bot.cli.init.terminal import Terminal, agreed, ask_for, in_a_line
 from bot.cli.init.tokens import ChatPlan
 from bot.config.chats import ChatsConfig
 from bot.platforms.telegram.account import writer_of
+from bot.runtime import event_loop
 
 WAIT_S = 180.0
 PAGE = ChatPerson(id="web:local", name="whoever opens the page on this machine")
@@ -73,7 +74,7 @@ def _greeted(chat: ChatPlan, terminal: Terminal, telegram_api: str | None) -> Ch
             return replace(person, name=in_a_line(person.name))
 
     try:
-        person = asyncio.run(wait())
+        person = event_loop.run(wait())
     except TimeoutError:
         terminal.tell("  No message came.")
         return None

@@ -1,7 +1,6 @@
 """`usher init`: looks, asks, writes what was not there, and checks it."""
 
 import argparse
-import asyncio
 import os
 import shlex
 import socket
@@ -16,7 +15,7 @@ from bot.cli.init.files import PRIVATE, NewFile, is_there, write_all
 from bot.cli.init.terminal import InitFailed, Keyboard, NoQuestions, Terminal, ask_for
 from bot.config import environment
 from bot.config.load import load
-from bot.runtime import logs
+from bot.runtime import event_loop, logs
 
 UNUSABLE = 1
 STOPPED = 130  # as shells say of what Ctrl-C ended
@@ -76,7 +75,7 @@ def init(options: InitOptions, terminal: Terminal, environ: Mapping[str, str] = 
     service = unit.plan(wanted, config)
     kept = _write(config, made, service, terminal)
     terminal.tell()
-    status = asyncio.run(check.report(load(config, {**environ, **_unsaved(made, kept)})))
+    status = event_loop.run(check.report(load(config, {**environ, **_unsaved(made, kept)})))
     _tell_next(options.config, service, terminal, works=status == 0)
     return status
 
@@ -110,7 +109,7 @@ def _arranged(
 ) -> written.Arrangement:
     found = servers.servers(options.servers, terminal, given)
     own = machines.OwnMemory(
-        cards=asyncio.run(card.cards()), machine_mb=card.machine_mb(), cardless=card.cardless()
+        cards=event_loop.run(card.cards()), machine_mb=card.machine_mb(), cardless=card.cardless()
     )
     if own.cards:
         sizes = ", ".join(map(card.size, own.cards))

@@ -1,6 +1,5 @@
 """Which servers to write: those found here, those at addresses given, and what tokens they want."""
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -8,6 +7,7 @@ from bot.cli.init import places, scan, written
 from bot.cli.init.scan import FoundServer
 from bot.cli.init.terminal import Terminal, ask_for
 from bot.config.uniqueness import address_of
+from bot.runtime import event_loop
 
 EXPECTED = ("http://127.0.0.1:8188", "http://127.0.0.1:1234")
 """What is written where nothing was found: ComfyUI and LM Studio."""
@@ -57,7 +57,7 @@ def _looked(
     """Ask servers and tell what they are; one that wants a token is asked again with it."""
     once = {_place(url): url for url in reversed(urls)}  # the first of two spellings of a server
     asked = [url for url in dict.fromkeys(urls) if once[_place(url)] == url]
-    for server in asyncio.run(scan.look(asked)):
+    for server in event_loop.run(scan.look(asked)):
         found = _with_token(server, terminal, values) if server.wants_token else server
         if not found.trouble:
             terminal.tell(f"  {found.url}  {found.description}, {written.models(found)}")
@@ -81,7 +81,7 @@ def _with_token(server: FoundServer, terminal: Terminal, values: Mapping[str, st
         if not token:
             terminal.tell(f"  {server.url}  wants a token: {name}")
             return server
-        (tried,) = asyncio.run(scan.look([server.url], tokens={server.url: token}))
+        (tried,) = event_loop.run(scan.look([server.url], tokens={server.url: token}))
         if not tried.trouble:
             return tried
         terminal.tell(f"  {server.url}  {tried.trouble}")

@@ -13,6 +13,7 @@ from bot.cli.init.terminal import InitFailed, Terminal, agreed, in_a_line
 from bot.config.values import Token
 from bot.platforms.discord.account import discord_account
 from bot.platforms.telegram.account import telegram_account
+from bot.runtime import event_loop
 
 TRY_S = 20.0
 _TOKEN: TypeAdapter[object] = TypeAdapter(Token)
@@ -99,7 +100,7 @@ def _tried(kind: ChatKind, token: str) -> ChatAccount:
         async with asyncio.timeout(TRY_S):
             return await kind.account(token)
 
-    account = asyncio.run(ask())
+    account = event_loop.run(ask())
     return replace(account, name=in_a_line(account.name), owner=plainly_named(account.owner))
 
 

@@ -9,12 +9,13 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from bot.gateway.fetching.targets import NotFetched, is_public, target_of
+from queueing.core.daemon_threads import in_daemon_thread
+from queueing.core.undisturbed import undisturbed
 
 WHOLE_S = 20.0  # from the look-up to the last byte
 CONNECT_S = 5.0
@@ -69,10 +70,6 @@ class Fetcher:
         self._whole_s = whole_s
         self._turns = asyncio.Semaphore(AT_ONCE)
 
-    def close(self) -> None:
-        """Start no further look-ups."""
-        self._guard.end()
-
     async def get(self, text: str, most: int) -> bytes:
         """Return what lies at an address, at most so many bytes. Raises `NotFetched`."""
         url = target_of(text)
@@ -112,8 +109,7 @@ class _Guard(AbstractResolver):
         self._lookup = lookup
         self._allows = allows
         self._port = port
-        # A hostile name server must not hold up the threads that others wait for.
-        self._threads = ThreadPoolExecutor(LOOKUPS_AT_ONCE, thread_name_prefix="lookup")
+        self._free = asyncio.Semaphore(LOOKUPS_AT_ONCE)
 
     async def resolve(
         self,
@@ -122,16 +118,14 @@ class _Guard(AbstractResolver):
         family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002
     ) -> list[ResolveResult]:
         """Return the addresses of a name. Raises `OSError` if even one may not be connected to."""
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._threads, self._checked, host)
-        return [_result(host, address, self._port) for address in found]
+        await self._free.acquire()
+        # A hostile name server may take as long as it likes: the look-up keeps its place till then.
+        found = in_daemon_thread(lambda: self._checked(host), "lookup")
+        found.add_done_callback(lambda _: self._free.release())
+        return [_result(host, address, self._port) for address in await undisturbed(found)]
 
     async def close(self) -> None:
         """Do nothing: sessions close their resolver, and this one serves all of them."""
-
-    def end(self) -> None:
-        """Start no further look-ups."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _checked(self, host: str) -> Sequence[str]:
         found = list(dict.fromkeys(self._lookup(host)))

@@ -79,7 +79,7 @@ async def two_apis(url: str, text: str = CONFIG) -> AsyncIterator[TwoApis]:
 
         async def start(database: Database) -> Api:
             given = await setup.groundwork(database, parts.queue)
-            gateway = gateway_of(setup, given, assembly.admission(given), stack)
+            gateway = gateway_of(setup, given, assembly.admission(given))
             assert gateway is not None
             await stack.enter_async_context(beside(keep_served(gateway)))
             return await serve(gateway)

@@ -64,7 +64,6 @@ async def example(
             **more,
         )
         yield fetcher, server
-        fetcher.close()
 
 
 async def test_a_picture_is_fetched_by_its_servers_name(tmp_path: Path) -> None:
@@ -124,7 +123,6 @@ async def test_a_name_that_does_not_exist_is_told_alike(tmp_path: Path) -> None:
         fetcher = Fetcher(lookup=lost, tls=trusting(), port=server.port)
         with pytest.raises(NotFetched, match="could not be fetched"):
             await fetcher.get(URL, MOST)
-        fetcher.close()
 
 
 async def test_a_certificate_that_is_not_trusted_ends_it(tmp_path: Path) -> None:
@@ -138,8 +136,6 @@ async def test_a_certificate_that_is_not_trusted_ends_it(tmp_path: Path) -> None
         )
         with pytest.raises(NotFetched):
             await other.get("https://another.example/a.png", MOST)
-        strict.close()
-        other.close()
     assert server.asked == []
 
 
