@@ -66,9 +66,9 @@ AIM = """(() => {
   const hit = at && document.elementFromPoint(...at);
   const still = at && String(at) === window.aimedBefore;
   window.aimedBefore = String(at);
-  if (!still || !hit || !(node.contains(hit) || hit.contains(node))) return null;
+  if (!still || !hit || !node.contains(hit)) return null;
   window.clicked = false;
-  const seen = ({ target }) => (window.clicked ||= target === hit || node.contains(target));
+  const seen = ({ target }) => (window.clicked ||= node.contains(target));
   addEventListener("click", seen, { capture: true, once: true });
   return at;
 })()"""
