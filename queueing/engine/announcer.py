@@ -76,7 +76,6 @@ class Announcer:
         return (slot.job.id, *heads)
 
     async def _announce(self, start: Start) -> None:
-        self._processor.prepare(start)
         try:
             self._processor.prepare(start)
             await self._jobs.announce(start.job, start.backend)
