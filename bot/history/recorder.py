@@ -117,7 +117,7 @@ class HistoryRecorder:
             log.warning("the history of an earlier run cannot be read: %s", error)
 
     async def write(self) -> bool:
-        """Write what has come together; return whether nothing is left. What fails is kept."""
+        """Write what has come together; return whether nothing is left. A batch that fails is kept."""
         batch = self._taken()
         if not batch:
             return True

@@ -1,6 +1,6 @@
 """What every database must do when its own tasks are cancelled, as by an event loop that ends all of them.
 
-A second Ctrl-C does so: then the callers of a database are not always cancelled with it.
+That loop then waits for callers of the database that are not cancelled with it, or ask it as they end.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class Held:
 
 
 async def test_what_waits_is_told_that_the_database_is_closed(database: Database) -> None:
-    """A process that is told to end twice would stay for ever, waiting for its own writer."""
+    """A process would stay for ever, waiting for its own writer."""
     feeding, held = workers(), Held()
     first = asyncio.ensure_future(database.write(held))
     await asyncio.to_thread(held.began.wait, SOON_S)

@@ -1,7 +1,7 @@
 """Pictures in a smaller form for the page: made off the loop, and cached for a while.
 
 A small picture is never served by itself: both the requesting person and the original are looked up
-first, each time. What was deleted is therefore gone from here as well.
+first, each time. A deleted picture is therefore gone from here as well.
 """
 
 import asyncio
