@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 
 from bot.config.config import Config
@@ -27,6 +27,7 @@ class Agreement:
     def __init__(self, config: Config, version: str) -> None:
         self._config = config
         self._version = version
+        self._known = 0  # the epoch of the queue's holder that was compared last
 
     def about(self, post: str) -> About:
         """Return what the holder of a post notes beside it: its version, and what must agree."""
@@ -40,9 +41,18 @@ class Agreement:
 
         return told
 
-    def adopt(self, config: Config) -> None:
-        """Tell and compare another configuration from now on."""
-        self._config = config
+    async def reloading(self, posts: Posts, config: Config) -> Callable[[], None]:
+        """Return what has another configuration told and compared from then on.
+
+        A process that is reloaded before the others goes on beside the holder it agreed with. That
+        holder may be new, so it is compared before. Raises `ConfigError` where it differs already.
+        """
+        await self._compare(posts)
+
+        def adopt() -> None:
+            self._config = config
+
+        return adopt
 
     async def tell_again(self, posts: Posts, process: str) -> tuple[str, ...]:
         """Tell the others what this process has now; return what the holder of the queue lacks.
@@ -92,17 +102,20 @@ class Agreement:
                 watching.cancel()
 
     async def _watch(self, posts: Posts, every_s: float) -> None:
-        known = 0
         while True:
-            try:
-                holders = {each.name: each for each in await posts.holders()}
-                holder = holders.get(DECISIVE)
-                if holder is not None and holder.left_s and holder.epoch != known:
-                    self.require(await posts.introductions())
-                    known = holder.epoch
-            except StoreError as error:
-                log.debug("the configurations cannot be compared: %s", error)
+            await self._compare(posts)
             await asyncio.sleep(every_s)
+
+    async def _compare(self, posts: Posts) -> None:
+        """Compare with the holder of the queue, once in each of its epochs."""
+        try:
+            holders = {each.name: each for each in await posts.holders()}
+            holder = holders.get(DECISIVE)
+            if holder is not None and holder.left_s and holder.epoch != self._known:
+                self.require(await posts.introductions())
+                self._known = holder.epoch
+        except StoreError as error:
+            log.debug("the configurations cannot be compared: %s", error)
 
 
 def version_of(about: str) -> str:

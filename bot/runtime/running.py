@@ -118,10 +118,7 @@ async def _joined(
     await stack.enter_async_context(agreement.kept(posts, every_s=cluster.lease_s / 3))
     tell = partial(agreement.tell_again, posts, process_name())
 
-    async def adopt(config: Config) -> Callable[[], None]:
-        return partial(agreement.adopt, config)
-
-    stack.enter_context(setup.reloader.telling(tell, adopt))
+    stack.enter_context(setup.reloader.telling(tell, partial(agreement.reloading, posts)))
     await stack.enter_async_context(reloads(setup))
     heartbeat_s = cluster.heartbeat_s
     entrance = await stack.enter_async_context(

@@ -168,12 +168,32 @@ def test_a_reloaded_leader_tells_the_others_and_a_reloaded_follower_learns_who_l
         one, two = FakePosts(table, "one:1"), FakePosts(table, "two:2")
         leader, follower = agreement(), agreement()
         await told(one, leader)
-        follower.adopt(read("12GB", "8GB"))
+        (await follower.reloading(two, read("12GB", "8GB")))()
         (note,) = await follower.tell_again(two, "two:2")
         assert "(one:1) has another configuration: models.flux.vram differs; reload it" in note
-        leader.adopt(read("12GB", "8GB"))
+        (await leader.reloading(one, read("12GB", "8GB")))()
         assert await leader.tell_again(one, "one:1") == ()
         assert await follower.tell_again(two, "two:2") == ()
         agreement("12GB", "8GB").require(await two.introductions())
+
+    run(scenario())
+
+
+def test_a_process_reloaded_right_after_a_takeover_goes_on() -> None:
+    """It would end, and be told that it should have been the same all along."""
+
+    async def scenario() -> None:
+        table = PostTable(15)
+        one, two = FakePosts(table, "one:1"), FakePosts(table, "two:2")
+        follower = agreement()
+        async with follower.kept(two, every_s=EVERY_S):
+            await asyncio.sleep(1)  # no one leads yet
+            tenure = await one.take(DECISIVE, address="", about=agreement().about(DECISIVE))
+            assert tenure is not None
+            (await follower.reloading(two, read("12GB", "8GB")))()
+            assert len(await follower.tell_again(two, "two:2")) == 1
+            for _ in range(3):
+                await asyncio.sleep(EVERY_S)
+                await one.renew(tenure)
 
     run(scenario())
