@@ -14,7 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from backends.demo import art as demo_art
 from backends.media import films
@@ -95,9 +96,19 @@ def _has_room(folder: Path) -> bool:
     return may_run and shutil.disk_usage(folder).free >= ROOM_BYTES
 
 
+@settings(max_examples=1, database=None)
+@given(st.none())
+def _have_random_numbers(_: None) -> None:
+    """Have Hypothesis make its random numbers.
+
+    It warns where nothing refers to them, and Python shows no reference of what is frozen.
+    """
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """Let Python look for garbage in what tests leave, and not in the tests, which stay."""
+    _have_random_numbers()
     gc.disable()
     yield
     gc.freeze()
