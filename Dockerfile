@@ -36,13 +36,13 @@ ARG BASE=docker.io/library/python:3.13.15-slim-trixie@sha256:7c61056e61ac89e852d
 FROM ${BASE} AS program
 ARG MEDIA=
 ARG POSTGRES=
-COPY requirements.lock requirements-media.lock requirements-postgres.lock /
+COPY locks/run.lock locks/media.lock locks/postgres.lock /
 RUN python -m venv /usher \
-    && /usher/bin/pip install --no-cache-dir --require-hashes -r /requirements.lock \
+    && /usher/bin/pip install --no-cache-dir --require-hashes -r /run.lock \
     && if [ -n "$MEDIA" ]; then \
-        /usher/bin/pip install --no-cache-dir --require-hashes -r /requirements-media.lock; fi \
+        /usher/bin/pip install --no-cache-dir --require-hashes -r /media.lock; fi \
     && if [ -n "$POSTGRES" ]; then \
-        /usher/bin/pip install --no-cache-dir --require-hashes -r /requirements-postgres.lock; fi \
+        /usher/bin/pip install --no-cache-dir --require-hashes -r /postgres.lock; fi \
     && /usher/bin/pip uninstall --yes pip
 COPY . /app
 # Compiled here: the container cannot write, and its health check would compile again each time.

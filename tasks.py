@@ -20,10 +20,10 @@ VENV = ROOT / ".venv"
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 LOCKS = {
-    "run": ROOT / "requirements.lock",
-    "dev": ROOT / "requirements-dev.lock",
-    "media": ROOT / "requirements-media.lock",  # beside either: films, sound and PDFs
-    "postgres": ROOT / "requirements-postgres.lock",  # beside either: PostgreSQL's driver
+    "run": ROOT / "locks/run.lock",
+    "dev": ROOT / "locks/dev.lock",
+    "media": ROOT / "locks/media.lock",  # in addition to either: videos, sound and PDFs
+    "postgres": ROOT / "locks/postgres.lock",  # in addition to either: PostgreSQL's driver
 }
 EXTRAS = {"media": "films, sound and PDFs (PyAV, pypdfium2)", "postgres": "PostgreSQL (psycopg)"}
 OLDEST = (3, 11)
@@ -136,14 +136,14 @@ def lock(_: Sequence[str]) -> int:
     extras = {  # separate: they are installed in addition
         name: "\n".join(wanted) for name, wanted in project["optional-dependencies"].items()
     }
-    same = ["-c", LOCKS["run"].name]
+    same = ["-c", "locks/run.lock"]
     for name, what, wanted in (
         ("run", ["pyproject.toml"], ""),
         ("dev", ["pyproject.toml", "--group", "dev", *same], ""),
         *((extra, ["-", *same], wanted) for extra, wanted in extras.items()),
     ):
         compiled = [uv, "pip", "compile", *what, *options.split(), "--python-version", "3.11"]
-        compiled += ["--quiet", "-o", LOCKS[name].name]
+        compiled += ["--quiet", "-o", f"locks/{name}.lock"]
         done = subprocess.run(compiled, cwd=ROOT, check=False, input=wanted, text=True)
         if done.returncode != 0:
             raise TaskFailed("uv could not resolve the dependencies, see above.")

@@ -9,7 +9,7 @@ import pytest
 from bot.chat.commands.registry import COMMANDS
 from bot.cli.arguments import parser
 from bot.gateway.jobs.operations import OPERATIONS
-from manual import api, chat_commands, command_line, hooks, settings
+from docs.manual import api, chat_commands, command_line, hooks, settings
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "config.example.yaml"
@@ -79,7 +79,7 @@ def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/index.md").write_text("# One\n\n[gone](gone.md)\n")
     told = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    kept = told.partition("nav:\n  - Usher")[0].replace("hooks: [manual/hooks.py]\n", "")
+    kept = told.partition("nav:\n  - Usher")[0].replace("hooks: [docs/manual/hooks.py]\n", "")
     (tmp_path / "mkdocs.yml").write_text(kept)
     command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

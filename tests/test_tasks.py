@@ -25,8 +25,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tmp_path = tmp_path_factory.mktemp("copy")
     for name in ("tasks.py", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "locks").mkdir()
     for lock in tasks.LOCKS.values():
-        (tmp_path / lock.name).write_text("# nothing\n", encoding="utf-8")
+        (tmp_path / "locks" / lock.name).write_text("# nothing\n", encoding="utf-8")
     package = tmp_path / "bot"
     package.mkdir()
     for name in (
@@ -80,7 +81,7 @@ def test_help_and_mistakes_of_the_command_line_install_nothing(
     copy: Path, line: list[str], status: int
 ) -> None:
     """A newcomer would wait a minute for a help text."""
-    lock = copy / "requirements.lock"
+    lock = copy / "locks/run.lock"
     before = lock.read_text(encoding="utf-8")
     lock.write_text("./nowhere-to-be-found.whl --hash=sha256:00\n", encoding="utf-8")
     done = do(copy, *line)
@@ -92,7 +93,7 @@ def test_help_and_mistakes_of_the_command_line_install_nothing(
 
 def test_a_changed_lock_file_is_installed_and_a_failure_is_told(copy: Path) -> None:
     """After an upgrade the old libraries would stay, or half of the new ones count as all."""
-    lock = copy / "requirements.lock"
+    lock = copy / "locks/run.lock"
     lock.write_text("./nowhere-to-be-found.whl --hash=sha256:00\n", encoding="utf-8")
     failed = do(copy, "usher", "version")
     assert failed.returncode == 1
@@ -193,7 +194,7 @@ def test_extras_without_a_wheel_are_left_out_and_all_else_is_installed(
     monkeypatch.setattr(tasks, "run", pip)
     monkeypatch.setattr(tasks, "quietly", pip)
     assert tasks.prepare("run")
-    assert installed == ["requirements.lock", "requirements-postgres.lock"]
+    assert installed == ["run.lock", "postgres.lock"]
     told = capsys.readouterr().err
     assert "Left out: films" in told
     assert "Left out: PostgreSQL" not in told

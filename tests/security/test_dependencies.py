@@ -12,8 +12,8 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[2]
 PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)( ; [^\\]+)? \\$")
 HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
-LOCKS = ["requirements.lock", "requirements-dev.lock"]
-EXTRAS = {"media": "requirements-media.lock", "postgres": "requirements-postgres.lock"}
+LOCKS = ["locks/run.lock", "locks/dev.lock"]
+EXTRAS = {"media": "locks/media.lock", "postgres": "locks/postgres.lock"}
 
 
 def locked(name: str) -> dict[str, str]:
@@ -63,7 +63,7 @@ def test_what_runs_is_tested_in_the_same_versions() -> None:
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_an_extra_is_locked_and_fits_what_runs(extra: str) -> None:
     """The same library would be wanted in two versions."""
-    runs, pinned = locked("requirements.lock"), locked(EXTRAS[extra])
+    runs, pinned = locked("locks/run.lock"), locked(EXTRAS[extra])
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = project["optional-dependencies"][extra]
     assert {plain(re.split(r"[<>=~! \[]", each)[0]) for each in wanted} <= pinned.keys()
@@ -73,7 +73,7 @@ def test_an_extra_is_locked_and_fits_what_runs(extra: str) -> None:
 
 def test_the_libraries_here_are_those_of_the_lock() -> None:
     """What these tests found would be true of other libraries."""
-    pinned = locked("requirements-dev.lock")
+    pinned = locked("locks/dev.lock")
     here = {plain(each.metadata["Name"]): each.version for each in metadata.distributions()}
     both = pinned.keys() & here.keys()
     assert len(both) > 20

@@ -13,11 +13,11 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:  # mkdocs loads this file by its path
     sys.path.insert(0, str(ROOT))
 
-from manual import api, chat_commands, command_line, settings  # noqa: E402
+from docs.manual import api, chat_commands, command_line, settings  # noqa: E402
 
 _LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<to>[^)\s#]+)(?P<at>#[^)\s]*)?\)")
 _INTO_DOCS = re.compile(r"\]\(docs/")

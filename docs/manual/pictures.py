@@ -1,4 +1,4 @@
-"""Makes the pictures of the documentation from the running demo: `python -m manual.pictures`.
+"""Makes the pictures of the documentation from the running demo: `python -m docs.manual.pictures`.
 
 The demo runs with a crowd, and a real Chromium types and looks; so the pictures show what is so.
 `docs/screenshot.png` is the chat page, `docs/life-of-a-job.gif` one job from its place in line to its
@@ -18,7 +18,7 @@ from PIL import Image
 
 from tests.fakes.chromium import Page, running_chromium
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 CROWD = 6
 SHOT = (500, 900)  # pixels of the page, before they are doubled
