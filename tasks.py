@@ -1,7 +1,8 @@
 """Development tasks, on a machine with nothing but Python 3.11 or newer and git.
 
-Creates the virtual environment `.venv` from the lock files when it is missing or out of date, then
-runs one task in it. Standard library only; never touches the system's Python.
+Creates the virtual environment `.venv` (or `$USHER_VENV`) from the lock files when it is missing,
+out of date or of another Python, then runs one task in it. Standard library only; never touches the
+system's Python.
 """
 
 import hashlib
@@ -16,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
-VENV = ROOT / ".venv"
+VENV = ROOT / os.environ.get("USHER_VENV", ".venv")
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 LOCKS = {
@@ -49,6 +50,8 @@ CHECKS: dict[str, list[str]] = {
         *("--dist", "loadfile", "--no-loadscope-reorder"),
     ],
 }
+# What `check` leaves out of the tests and `check --thorough` does not, see tests/conftest.py.
+QUICK = ["-m", "not thorough"]
 # Compiles the tests and what they import; else each of the tests' workers does, all at once.
 COMPILE = ["-m", "pytest", "--collect-only", "-qq"]
 # One after another beside the tests, whose processes often wait for each other.
@@ -83,15 +86,18 @@ def usher(arguments: Sequence[str]) -> int:
     return become(["-P", "-m", "bot", *arguments], PYTHONPATH=str(ROOT))
 
 
-def check(_: Sequence[str]) -> int:
-    """Check everything: format, lint, types, import rule, tests."""
+def check(arguments: Sequence[str]) -> int:
+    """Check format, lint, types, imports, docs and quick tests; all tests with --thorough."""
+    if [*arguments] not in ([], ["--thorough"]):
+        raise TaskFailed("usage: python3 tasks.py check [--thorough]")
+    checks = CHECKS if arguments else CHECKS | {"tests": [*CHECKS["tests"], *QUICK]}
     fresh = prepare("dev")
     aside = ThreadPoolExecutor(max_workers=1)
     try:
-        beside = {name: aside.submit(run_and_tell, CHECKS[name]) for name in BESIDE}
+        beside = {name: aside.submit(run_and_tell, checks[name]) for name in BESIDE}
         if fresh:
-            quietly(COMPILE)  # a mistake in a test is told by the tests
-        status = {name: run(CHECKS[name]) for name in CHECKS if name not in beside}
+            quietly(COMPILE)  # the tests report a mistake in a test
+        status = {name: run(checks[name]) for name in checks if name not in beside}
         told = {name: running.result() for name, running in beside.items()}
     finally:  # Ctrl-C has ended what runs; no other begins
         aside.shutdown(cancel_futures=True)
@@ -171,17 +177,19 @@ TASKS: dict[str, Callable[[Sequence[str]], int]] = {
 
 
 def prepare(level: str) -> bool:
-    """Install a lock file into `.venv`; return whether that was needed."""
+    """Install a lock file into the environment; return whether that was needed."""
     mark = VENV / "installed"
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     digest = hashlib.sha256(b"".join(lock.read_bytes() for lock in LOCKS.values())).hexdigest()
-    enough = {f"{digest} {name}" for name in (level, "dev")}
-    if mark.exists() and mark.read_text(encoding="utf-8") in enough:
+    enough = {f"{python} {digest} {name}" for name in (level, "dev")}
+    found = mark.read_text(encoding="utf-8") if mark.exists() else ""
+    if found in enough:
         return False
     print(f"preparing {VENV.name} (once; this takes a minute) …", file=sys.stderr, flush=True)
-    make_venv()
+    make_venv(anew=not found.startswith(f"{python} "))
     mark.unlink(missing_ok=True)
     install(level)
-    mark.write_text(f"{digest} {level}", encoding="utf-8")
+    mark.write_text(f"{python} {digest} {level}", encoding="utf-8")
     return True
 
 
@@ -203,9 +211,9 @@ def install(level: str) -> None:
             print(f"Left out: {what}. Nothing to install for this machine.", file=sys.stderr)
 
 
-def make_venv() -> None:
-    """Create the virtual environment, or recreate it if it no longer works."""
-    if PYTHON.exists() and run(["-c", "import pip"]) == 0:
+def make_venv(*, anew: bool) -> None:
+    """Create the virtual environment; recreate one that does not work, or any if `anew`."""
+    if not anew and PYTHON.exists() and run(["-c", "import pip"]) == 0:
         return
     if importlib.util.find_spec("ensurepip") is None:  # Debian's plain python3
         raise TaskFailed(NO_PIP)

@@ -60,6 +60,10 @@ LONG = (
     "bot/chat/delivery/test_edits.py",
 )
 TESTS = Path(__file__).parent
+# What `tasks.py check` leaves to `tasks.py check --thorough`, in addition to tests that are marked
+# as thorough and to those that need a browser.
+THOROUGH = ("chaos", "fuzz", "processes")
+QUICK = "not thorough"  # as in tasks.py
 MEMORY = Path("/dev/shm")  # the machine's, as a folder
 ROOM_BYTES = 4 * 2**30  # databases and files of a run are a tenth of that
 pytest_plugins = ["tests.left_open", "tests.postgres"]
@@ -115,8 +119,25 @@ def pytest_collection() -> Iterator[None]:
     gc.enable()
 
 
+def _is_thorough(path: Path) -> bool:
+    return path.is_relative_to(TESTS) and path.relative_to(TESTS).parts[:1] in {
+        (name,) for name in THOROUGH
+    }
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no thorough test for the quick check, which would deselect it."""
+    if config.option.markexpr == QUICK and _is_thorough(collection_path):
+        return True
+    return None  # others decide
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files that take longest first; all others stay in their order."""
+    """Mark thorough tests, and put the files that take longest first; others keep their order."""
+    for item in items:
+        if _is_thorough(item.path) or item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.thorough)
     places = {TESTS / name: place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
 

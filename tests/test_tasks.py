@@ -59,6 +59,7 @@ def do(copy: Path, *arguments: str, cwd: Path | None = None) -> subprocess.Compl
     )
 
 
+@pytest.mark.thorough
 def test_a_task_makes_the_environment_once_and_hands_everything_on(copy: Path) -> None:
     """A newcomer would have to make it by hand, or wait for it at every start."""
     elsewhere = copy / "elsewhere"
@@ -74,6 +75,7 @@ def test_a_task_makes_the_environment_once_and_hands_everything_on(copy: Path) -
     assert (again.returncode, again.stderr) == (7, "")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("line", "status"), [(["demo", "--help"], 0), (["usher", "run", "-h"], 0), (["demo", "-x"], 2)]
 )
@@ -91,6 +93,7 @@ def test_help_and_mistakes_of_the_command_line_install_nothing(
     assert "preparing" not in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_changed_lock_file_is_installed_and_a_failure_is_told(copy: Path) -> None:
     """After an upgrade the old libraries would stay, or half of the new ones count as all."""
     lock = copy / "locks/run.lock"
@@ -112,7 +115,7 @@ def test_a_broken_environment_is_made_anew(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(tasks, "PYTHON", python)
     monkeypatch.setattr(tasks, "run", lambda _: 1)  # whatever it is asked to do
     monkeypatch.setattr("venv.create", lambda _, *, clear, **__: made.append(clear))
-    tasks.make_venv()
+    tasks.make_venv(anew=False)
     assert made == [True]
 
 
@@ -150,7 +153,7 @@ def test_checks_run_beside_the_tests_and_each_failure_is_told(
     monkeypatch.setattr(tasks, "CHECKS", made)
     monkeypatch.setattr(tasks, "PYTHON", sys.executable)
     monkeypatch.setattr(tasks, "prepare", lambda _: None)
-    assert tasks.main(["check"]) == int(bool(wrong))
+    assert tasks.main(["check", "--thorough"]) == int(bool(wrong))
     shown = capfd.readouterr()
     assert [shown.out.count(f"says {name} ") for name in tasks.CHECKS] == [1] * len(tasks.CHECKS)
     assert shown.err == (f"check: failed: {wrong}\n" if wrong else "")
@@ -167,6 +170,7 @@ def test_what_the_tests_import_is_compiled_once_after_an_installation(
     """Each worker would compile all of it; later, all of it is compiled already."""
     said = tmp_path / "said"
     note = ["-c", "import sys; open(sys.argv[1], 'a').write(sys.argv[2] + ' ')", str(said)]
+    monkeypatch.setattr(tasks, "QUICK", [])
     monkeypatch.setattr(tasks, "CHECKS", {name: ["-c", ""] for name in tasks.BESIDE})
     monkeypatch.setitem(tasks.CHECKS, "tests", [*note, "tests"])
     monkeypatch.setattr(tasks, "COMPILE", [*note, "compile"])
@@ -190,7 +194,7 @@ def test_extras_without_a_wheel_are_left_out_and_all_else_is_installed(
         return 0
 
     monkeypatch.setattr(tasks, "VENV", tmp_path)
-    monkeypatch.setattr(tasks, "make_venv", lambda: None)
+    monkeypatch.setattr(tasks, "make_venv", lambda **_: None)
     monkeypatch.setattr(tasks, "run", pip)
     monkeypatch.setattr(tasks, "quietly", pip)
     assert tasks.prepare("run")
@@ -212,12 +216,42 @@ def test_help_lists_every_task_and_an_unknown_one_shows_it(
     assert all(len(re.findall(rf"^  {task} ", shown, re.MULTILINE)) == 3 for task in tasks.TASKS)
 
 
-def test_make_knows_the_same_tasks() -> None:
-    """`make check` would do something else than `tasks.py check`."""
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for task in ("help", "demo", "check", "test", "build", "lock"):
-        assert f"tasks.py {task}\n" in makefile
-        assert task in tasks.TASKS
+@pytest.mark.parametrize(
+    ("asked", "extra"), [([], ["-m", "not thorough"]), (["--thorough"], [])], ids=["quick", "all"]
+)
+def test_the_quick_check_leaves_the_thorough_tests_out(
+    asked: list[str],
+    extra: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """People would wait for tests of hours of use, or those would never run."""
+    ran: list[list[str]] = []
+    monkeypatch.setattr(tasks, "run", lambda arguments: ran.append(arguments) or 0)
+    monkeypatch.setattr(tasks, "run_and_tell", lambda _: (0, ""))
+    monkeypatch.setattr(tasks, "prepare", lambda _: False)
+    assert tasks.main(["check", *asked]) == 0
+    assert ran[-1] == [*tasks.CHECKS["tests"], *extra]
+
+
+def test_a_wrong_option_of_check_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """A slip such as `--through` would run the quick check in place of the thorough one."""
+    assert tasks.main(["check", "--through"]) == 1
+    assert "usage" in capsys.readouterr().err
+
+
+def test_an_environment_of_another_python_is_recreated(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A check on one Python would run on the one that made the environment."""
+    made: list[bool] = []
+    monkeypatch.setattr(tasks, "VENV", tmp_path)
+    monkeypatch.setattr(tasks, "make_venv", lambda *, anew: made.append(anew))
+    monkeypatch.setattr(tasks, "install", lambda _: None)
+    assert tasks.prepare("dev")
+    assert not tasks.prepare("run")
+    monkeypatch.setattr(sys, "version_info", (3, 99, 0))
+    assert tasks.prepare("dev")
+    assert made == [True, True]
 
 
 # ---------------------------------------------------------------- the lock files

@@ -17,6 +17,7 @@ from backends.media import films
 from bot.version import version
 from tests.fakes.process import serving
 
+pytestmark = pytest.mark.thorough
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("backends", "bot", "queueing")
 LEFT_OUT = {"__pycache__", ".DS_Store"}

@@ -72,13 +72,14 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.mark.timeout(300 + 30 * KILLS)
-def test_nothing_acknowledged_is_lost_when_the_process_is_killed(url: str) -> None:
+@pytest.mark.parametrize("kills", [1, pytest.param(KILLS, marks=pytest.mark.thorough)])
+def test_nothing_acknowledged_is_lost_when_the_process_is_killed(url: str, kills: int) -> None:
     """A person would have been promised a picture that a crash made everyone forget."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     dice = random.Random(seed)
     acknowledged: dict[int, JobState] = {}
-    for _ in range(KILLS):
+    for _ in range(kills):
         acknowledged |= _run_and_kill(url, dice.randint(1, 400))
         asyncio.run(_compare(url, acknowledged))
         assert tools.damage_of(url) == []

@@ -21,6 +21,7 @@ needs_proc = pytest.mark.skipif(
 
 
 @needs_proc
+@pytest.mark.thorough
 @pytest.mark.timeout(int(600 + 60 * DAYS))
 def test_days_of_use_lose_and_leak_nothing(tmp_path: Path) -> None:
     """A person's request would be lost in weeks of outages and restarts, or tasks pile up."""

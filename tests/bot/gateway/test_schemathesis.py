@@ -46,6 +46,7 @@ def settings() -> str:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(1200)  # some thousand requests
 async def test_the_api_keeps_what_its_document_promises(tmp_path: Path) -> None:
     """Some request would be answered by a bug, or by what no program expects."""
