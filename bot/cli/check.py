@@ -10,6 +10,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from rich.text import Text
+
 from backends.common.card_memory import SYSTEM, CardMemory, is_nvidia
 from backends.common.memory import NvmlProbe
 from backends.media import documents, films
@@ -18,13 +20,14 @@ from bot.chat.api.base import ChatPlatform
 from bot.chat.api.errors import ChatError
 from bot.chat.records.stored_records import MIGRATIONS, StoredRecords
 from bot.cli import api_address, database, memory_kept, processes, several_servers
-from bot.cli.findings import Finding, told
+from bot.cli.findings import Finding, FindingTable, told
 from bot.config.addresses import is_loopback
 from bot.config.checks import USUAL_FOR
 from bot.config.config import Config
 from bot.config.sections import DefaultsConfig
 from bot.runtime import heartbeat
-from bot.runtime.logs import Redactor, harmless
+from bot.runtime.console import show
+from bot.runtime.logs import Redactor
 from bot.runtime.platforms import Fittings, platforms
 from bot.serving.opening import CannotListen
 from queueing.core.catalog import Catalog, HostSpec, ModelSpec
@@ -50,26 +53,16 @@ async def report(config: Config, *, try_s: float = TRY_S) -> int:
     Returns 0 when everything does, 1 when the file names neither a chat nor the API, otherwise 2.
     """
     findings = await try_everything(config, try_s=try_s)
-    print(harmless(Redactor(config.secrets())(table(findings))))
+    show(FindingTable(findings, Redactor(config.secrets())))
     broken = sum(finding.works is False for finding in findings)
-    print(f"\n{broken} of {len(findings)} failed." if broken else "\nEverything works.")
+    show(
+        Text(f"\n{broken} of {len(findings)} failed.", "red")
+        if broken
+        else Text("\nEverything works.", "green")
+    )
     if not config.is_reached:
         return 1
     return 2 if broken else 0
-
-
-def table(findings: Sequence[Finding]) -> str:
-    """Return the findings as aligned lines, one each: a server's words must not look like a row."""
-    words = {True: "ok", False: "FAILED", None: "-"}
-    rows = [
-        [" ".join(cell.split()) for cell in (f.what, f.name, words[f.works], f.text)]
-        for f in findings
-    ]
-    widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
-    return "\n".join(
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]])
-        for row in rows
-    )
 
 
 async def try_everything(config: Config, *, try_s: float) -> list[Finding]:

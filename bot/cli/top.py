@@ -1,32 +1,37 @@
-"""`usher top`: the running bot as a picture in the terminal, from its own process on this machine."""
+"""`usher top`: watch the running bot in the terminal, from a separate process on its machine."""
 
 import json
 import os
-import shutil
+import select
+import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO, TypeVar
 
-from bot.cli.top_picture import LEAST_WIDTH, Canvas, TopState, cropped, picture
+from rich.console import RenderableType
+from rich.live import Live
+
+from bot.cli.top_picture import TopState
 from bot.config.load import sign_at
 from bot.history.hours import OperatorHours
 from bot.history.now import OperatorNow
 from bot.history.persons import OperatorPeople
 from bot.history.written import from_json
 from bot.runtime import control
+from bot.runtime.console import Cropped, console, line, show
 from bot.runtime.control import NotRunning
 from bot.runtime.operator_desk import HOUR, NOW, PEOPLE
 
-T = TypeVar("T")
+if sys.platform != "win32":
+    import termios
+    import tty
 
 EVERY_S = 1.0
 HISTORY_EVERY_S = 15.0
 NOT_RUNNING = 2
-_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
-_HOME, _TO_THE_END, _REST = "\x1b[H", "\x1b[K\r\n", "\x1b[J"
 
 Ask = Callable[[str], bytes]
 """Asks the running bot; raises `NotRunning`."""
@@ -34,7 +39,7 @@ Ask = Callable[[str], bytes]
 
 @dataclass
 class TopReader:
-    """What was read of the running bot: the present each time, the rest now and then."""
+    """Reads the present at every call, and the history every `HISTORY_EVERY_S`."""
 
     ask: Ask
     clock: Callable[[], float] = time.monotonic
@@ -53,27 +58,19 @@ class TopReader:
 
 
 def top(path: Path, *, once: bool, as_json: bool) -> int:
-    """Draw until interrupted, or once; return the exit status."""
+    """Draw until the person ends it, or once; return the exit status."""
     reader = TopReader(lambda call: control.ask(sign_at(path), call))
     try:
         if as_json:
             print(_json(reader.ask))
-        elif once or not sys.stdout.isatty():
-            print("\n".join(picture(reader.read(), canvas(sys.stdout))))
+        elif once or not console().is_interactive:
+            show(reader.read())
         else:
             _keep_drawing(reader, path)
     except NotRunning as error:
-        print(str(error) or _nothing_there(path), file=sys.stderr)
+        print(_absence(error, path), file=sys.stderr)
         return NOT_RUNNING
     return 0
-
-
-def canvas(stream: TextIO) -> Canvas:
-    """Return what a stream can show: in colours only where a person reader and wants them."""
-    width = max(LEAST_WIDTH, shutil.get_terminal_size().columns)
-    wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    is_unicode = (stream.encoding or "").lower().replace("-", "").startswith("utf")
-    return Canvas(width=width, colours=wanted and stream.isatty(), plain=not is_unicode)
 
 
 def _json(ask: Ask) -> str:
@@ -82,34 +79,47 @@ def _json(ask: Ask) -> str:
 
 
 def _keep_drawing(reader: TopReader, path: Path) -> None:
-    """Repaint every second until Ctrl-C; the screen is then as it was before."""
-    reader.read()  # without a bot, the screen stays as it is
-    sys.stdout.write(_ENTER)
-    try:
-        while True:
-            _paint(reader, path)
-            time.sleep(EVERY_S)
-    except KeyboardInterrupt:
-        pass
-    finally:
-        sys.stdout.write(_LEAVE)
-        sys.stdout.flush()
+    """Redraw every second until `q` or Ctrl-C, then restore the screen."""
+    first = Cropped(reader.read())  # without a bot, the screen stays as it is
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a kill restores the screen, too
+    with (
+        suppress(KeyboardInterrupt),
+        _keyboard() as keyboard,
+        Live(first, console=console(), screen=True, auto_refresh=False) as live,
+    ):
+        while not _quits_within(EVERY_S, keyboard):
+            live.update(Cropped(_read(reader, path)), refresh=True)
 
 
-def _paint(reader: TopReader, path: Path) -> None:
+def _read(reader: TopReader, path: Path) -> RenderableType:
     try:
-        lines = picture(reader.read(), canvas(sys.stdout))
+        return reader.read()
     except NotRunning as error:
-        lines = [
-            str(error) or _nothing_there(path),
-            "",
-            "It is looked for every second; Ctrl-C ends this.",
-        ]
-    shown = cropped(lines, max(2, shutil.get_terminal_size().lines - 1))
-    text = _TO_THE_END.join(shown)
-    sys.stdout.write(f"{_HOME}{text}{_TO_THE_END}{_REST}")
-    sys.stdout.flush()
+        return line(f"{_absence(error, path)}. Looking again every second; Ctrl-C ends this.")
 
 
-def _nothing_there(path: Path) -> str:
-    return f"no running bot has {path}: start it with `usher run`"
+def _absence(error: NotRunning, path: Path) -> str:
+    return str(error) or f"no running bot has {path}: start it with `usher run`"
+
+
+@contextmanager
+def _keyboard() -> Iterator[Sequence[int]]:
+    """Yield where to read single keys, without an echo; nowhere if standard input is no terminal."""
+    if sys.platform == "win32" or not sys.stdin.isatty():
+        yield ()
+        return
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    try:
+        tty.setcbreak(terminal)
+        yield (terminal,)
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def _quits_within(seconds: float, keyboard: Sequence[int]) -> bool:
+    ends = time.monotonic() + seconds
+    while select.select(keyboard, (), (), max(0.0, ends - time.monotonic()))[0]:
+        if os.read(keyboard[0], 1) in {b"", b"q", b"Q"}:  # empty: the terminal is gone
+            return True
+    return False

@@ -1,10 +1,17 @@
-"""A person at a terminal whose answers are known before; a question without an answer fails the test."""
+"""Terminals of tests: one that a person answers at, and one that is only written to."""
 
+import io
+import re
 from collections.abc import Mapping, Sequence
+
+import pytest
 
 
 class ScriptedTerminal:
-    """`answers` are by a part of the question; of several, each is given once, the last for ever."""
+    """A person whose answers are known before; a question without one fails the test.
+
+    `answers` are by a part of the question; of several, each is given once, the last for ever.
+    """
 
     asks = True
 
@@ -37,3 +44,28 @@ class ScriptedTerminal:
             if part in question:
                 return given.pop(0) if len(given) > 1 else given[0]
         raise AssertionError(f"no one expected the question: {question}")
+
+
+class FakeTty(io.StringIO):
+    """Standard output as a terminal of colours."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *, columns: int = 80, lines: int = 24
+    ) -> None:
+        super().__init__()
+        for name in ("NO_COLOR", "COLORTERM", "TTY_INTERACTIVE"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in (("TERM", "xterm"), ("COLUMNS", columns), ("LINES", lines)):
+            monkeypatch.setenv(name, str(value))
+        monkeypatch.setattr("sys.stdout", self)
+
+    def isatty(self) -> bool:
+        return True
+
+    def lines(self) -> list[str]:
+        """Return what stands there, without colours; what was erased is gone."""
+        shown = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", self.getvalue().rpartition("\x1b[2K")[2])
+        return [line.rstrip() for line in shown.splitlines()]
+
+    def words(self) -> str:
+        return " ".join(" ".join(self.lines()).split())

@@ -2,22 +2,18 @@
 
 import asyncio
 import os
-import signal
 import stat
 import sys
-import termios
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
-from fcntl import ioctl
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from aiohttp import web
 
-from tests.fakes.process import ROOT
 from tests.fakes.telegram import FakeTelegram
 from tests.processes.installation import until
+from tests.processes.typist import CTRL_C, Typist, at_terminal
 
-CTRL_C = "\x03"
 WRONG = "1234567:AAcanary-that-Telegram-refuses"
 ALONE = (  # whatever else runs on this machine, and whatever card it has
     "from bot.cli.init import card, places; places.PORTS = ()\n"
@@ -27,69 +23,13 @@ ALONE = (  # whatever else runs on this machine, and whatever card it has
 )
 
 
-class Typist:
-    """A person at a terminal of their own; `seen` is all that ever stood there."""
-
-    def __init__(self, process: asyncio.subprocess.Process, terminal: int) -> None:
-        self.process = process
-        self._terminal = terminal
-        self._seen = bytearray()
-        self._read_to = 0
-
-    @property
-    def seen(self) -> str:
-        with suppress(BlockingIOError, OSError):  # the latter once the program has ended
-            while piece := os.read(self._terminal, 65536):
-                self._seen.extend(piece)
-        return self._seen.decode(errors="replace")
-
-    @property
-    def echoes(self) -> bool:
-        return bool(termios.tcgetattr(self._terminal)[3] & termios.ECHO)
-
-    async def sees(self, words: str) -> None:
-        """Wait until words stand there that did not before the last answer."""
-        await until(lambda: words in self.seen[self._read_to :])
-
-    async def types(self, question: str, answer: str, end: str = "\n") -> None:
-        await self.sees(question)
-        self._read_to = len(self.seen)
-        os.write(self._terminal, f"{answer}{end}".encode())
-
-    async def ended(self) -> int | None:
-        await until(lambda: self.seen and self.process.returncode is not None)
-        return self.process.returncode
-
-
-def _as_from_a_shell() -> None:
-    """Take the terminal, and Ctrl-C, which may be ignored where the tests run."""
-    ioctl(0, termios.TIOCSCTTY, 0)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 @asynccontextmanager
 async def init(folder: Path, environ: Mapping[str, str], *options: str) -> AsyncIterator[Typist]:
-    """Start `usher init` as a shell does, with a terminal that is its own."""
-    ours, its = os.openpty()
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", ALONE, "init", "-c", str(folder / "config.yaml"), *options),
-        stdin=its,
-        stdout=its,
-        stderr=its,
-        cwd=ROOT,
-        env={k: v for k, v in os.environ.items() if not k.endswith("_TOKEN")} | dict(environ),
-        start_new_session=True,
-        preexec_fn=_as_from_a_shell,
-    )
-    os.set_blocking(ours, False)
-    try:
-        yield Typist(process, ours)
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
-        os.close(its)
-        os.close(ours)
+    """Start `usher init` at a terminal."""
+    command = (sys.executable, "-c", ALONE, "init", "-c", str(folder / "config.yaml"), *options)
+    others = {k: v for k, v in os.environ.items() if not k.endswith("_TOKEN")}
+    async with at_terminal(command, others | dict(environ)) as person:
+        yield person
 
 
 async def test_a_token_that_is_typed_is_never_shown(tmp_path: Path) -> None:

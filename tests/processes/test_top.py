@@ -3,11 +3,9 @@
 import asyncio
 import json
 import os
-import pty
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,9 @@ import pytest
 from tests.fakes.process import ROOT
 from tests.processes.bot_process import BotProcess
 from tests.processes.installation import until
+from tests.processes.typist import CTRL_C, at_terminal
 
+XTERM = {**os.environ, "TERM": "xterm"}
 CONFIG = """\
 hosts: {{home: {{vram: 24GB, backends: {{stand-in: {{kind: demo}}}}}}}}
 models: {{flux: {{backends: [stand-in], capabilities: [text-to-image], service_s: 0.1}}}}
@@ -44,7 +44,6 @@ class WatchedBot(BotProcess):
             cwd=ROOT,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
-            env={**os.environ, "COLUMNS": "90"},
         )
         told, _ = await called.communicate()
         return called.returncode, told.decode()
@@ -67,7 +66,6 @@ async def test_it_shows_a_running_bot_once(bot: WatchedBot) -> None:
     assert "home" in shown
     assert "stand-in  up" in shown
     assert "\x1b" not in shown
-    assert max(map(len, shown.splitlines())) <= 90
 
 
 async def test_its_json_is_what_the_page_reads(bot: WatchedBot) -> None:
@@ -88,35 +86,29 @@ async def test_without_a_bot_it_says_so(bot: WatchedBot) -> None:
     assert "no running bot has" in shown
 
 
-async def test_ctrl_c_leaves_the_terminal_as_it_was(bot: WatchedBot) -> None:
-    """The operator's shell would have no cursor, and no lines of before."""
+@pytest.mark.parametrize("key", ["q", CTRL_C])
+async def test_a_key_ends_it_and_leaves_the_terminal_as_it_was(bot: WatchedBot, key: str) -> None:
+    """The operator's shell would show no cursor, no lines of before, or nothing that is typed."""
     await bot.start()
-    ours, its = pty.openpty()
-    watching = await asyncio.create_subprocess_exec(
-        *bot.command(),
-        cwd=ROOT,
-        stdout=its,
-        stderr=its,
-        env={**os.environ, "TERM": "xterm"},
-        # The tests may run where Ctrl-C is ignored, as in the background of a script.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    os.close(its)
-    os.set_blocking(ours, False)
-    seen = bytearray()
+    async with at_terminal(bot.command(), XTERM) as person:
+        await until(lambda: person.seen.count("usher  ") > 1)  # it repaints
+        assert not person.echoes
+        await person.types("usher  ", "x", end="")  # means nothing
+        await person.types("usher  ", key, end="")
+        assert await person.ended() == 0
+        assert person.echoes
+        assert person.seen.startswith("\x1b[?1049h")
+        assert person.seen.endswith("\x1b[?25h\x1b[?1049l")
+        assert "Traceback" not in person.seen
 
-    def shown() -> bytes:
-        with suppress(BlockingIOError, OSError):  # the latter once it has ended
-            while piece := os.read(ours, 65536):
-                seen.extend(piece)
-        return bytes(seen)
 
-    await until(lambda: shown().count(b"usher  ") > 1)  # it repaints
-    watching.send_signal(signal.SIGINT)
-    # Read meanwhile: a terminal takes some kilobytes, and the program waits for room.
-    await until(lambda: shown() and watching.returncode is not None)
-    assert watching.returncode == 0
-    assert seen.startswith(b"\x1b[?1049h\x1b[?25l")
-    assert shown().endswith(b"\x1b[?25h\x1b[?1049l")
-    assert b"Traceback" not in seen
-    os.close(ours)
+async def test_it_waits_for_a_bot_that_went_and_ends_by_a_signal(bot: WatchedBot) -> None:
+    """A restart would end what the operator watches; without a keyboard it could not be ended."""
+    await bot.start()
+    async with at_terminal(bot.command(), XTERM, typing=False) as person:
+        await person.sees("stand-in")
+        await bot.kill()
+        await person.sees("no running bot has")
+        person.process.send_signal(signal.SIGTERM)
+        assert await person.ended() == 0
+        assert person.seen.endswith("\x1b[?25h\x1b[?1049l")

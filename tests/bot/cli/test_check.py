@@ -17,13 +17,15 @@ from backends.common.memory import NvmlProbe
 from backends.media import documents, films
 from bot.chat.records.stored_records import MIGRATIONS
 from bot.cli import check
-from bot.cli.findings import Finding
+from bot.cli.findings import Finding, FindingTable, told
 from bot.config.load import Config, ConfigError, parse
 from bot.runtime import heartbeat
+from bot.runtime.console import show
 from queueing.core.catalog import HostSpec
 from queueing.store import open_database
 from tests.fakes.comfyui import FakeComfyUI
 from tests.fakes.llm import serving
+from tests.fakes.terminal import FakeTty
 
 CONFIG = """\
 hosts: {home: {vram: 24GB, backends: {stand-in: {kind: demo}}}}
@@ -190,14 +192,30 @@ async def test_a_servers_words_stay_within_their_row(
     """A server could clear the operator's screen, or add rows that say all is well."""
 
     async def answer(_: object) -> str:
-        return "\x1b[2Jfine\nbackend  other  ok  all is well\r"
+        return "\x1b[2Jfine\nbackend  other  ok  [red]all[/red] is :smile: well\r"
 
     monkeypatch.setattr("bot.platforms.web.platform.Web.check", answer)
     await check.report(configured(tmp_path, CONFIG))
     told = capsys.readouterr().out
+    assert "ok  \\u001b[2Jfine backend other ok [red]all[/red] is :smile: well\n" in told
     assert "\x1b" not in told
     assert "\r" not in told
-    assert not any(line.startswith("backend  other") for line in told.splitlines())
+
+
+def test_a_narrow_terminal_shows_every_word_and_the_row_it_belongs_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An operator on a phone would see a column of letters."""
+    refused = Finding(
+        what="backend", name="comfyui", works=False, text="nothing listens at http://10.0.0.1:8188"
+    )
+    terminal = FakeTty(monkeypatch, columns=40)
+    show(FindingTable([refused, told("", "", "a canary sings")], hide=lambda text: text[:60]))
+    assert terminal.words() == (
+        "FAILED backend comfyui nothing listens at http://10.0.0.1:8188 - a canary sings"
+    )
+    assert max(map(len, terminal.lines())) <= 40
+    assert "\x1b[" in terminal.getvalue()
 
 
 # ---------------------------------------------------------------- the database

@@ -154,6 +154,15 @@ async def test_the_bot_shows_that_it_lives_and_that_it_stopped(tmp_path: Path) -
     assert not sign.exists()
 
 
+def test_health_draws_nothing(tmp_path: Path) -> None:
+    """A container asks every half minute, and would import a library of pictures each time."""
+    code = (
+        "import sys; from bot.cli.main import main\n"
+        f"main(['health', '-c', {configured(tmp_path)!r}]); sys.exit('rich' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
 async def test_a_clock_that_is_set_makes_nobody_alive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,7 +41,7 @@ from bot.config.chats import ChatsConfig
 from bot.runtime import process, running
 from bot.runtime.platforms import import_libraries
 import_libraries(ChatsConfig.model_validate(%r))
-print(*sorted({"discord", "telegram"} & set(sys.modules)))
+print(*sorted({"bot.runtime.console", "discord", "telegram"} & set(sys.modules)))
 """
 
 
