@@ -1,9 +1,14 @@
-"""Asks a person at a terminal, one plain line at a time: no colours, nothing that moves."""
+"""Asks a person at a terminal, one line at a time."""
 
 import getpass
 import warnings
 from collections.abc import Callable
 from typing import Protocol, TypeVar
+
+from rich.prompt import Prompt
+from rich.text import Text
+
+from bot.runtime.console import console
 
 Read = TypeVar("Read")
 
@@ -40,22 +45,27 @@ class Keyboard:
         print(text, flush=True)
 
     def ask(self, question: str, usual: str = "") -> str:
-        """Ask in a line of its own, with what Enter means."""
-        given = input(f"{question}{f' [{usual}]' if usual else ''}: ").strip()
-        return given or usual
+        """Ask, and show what Enter means."""
+        given = _Question.ask(Text(question), console=console(), default=usual)
+        return given.strip() or usual
 
     def ask_secret(self, question: str) -> str:
         """Ask without an echo. Raises `InitFailed` where the terminal cannot hide it."""
         with warnings.catch_warnings():
             warnings.simplefilter("error", getpass.GetPassWarning)
             try:
-                return getpass.getpass(f"{question}: ").strip()
+                return _Question.ask(Text(question), console=console(), password=True)
             except getpass.GetPassWarning:
                 told = (
                     "This terminal would show what you type: put the token into the environment"
                     " instead (TELEGRAM_TOKEN, DISCORD_TOKEN)."
                 )
                 raise InitFailed(told) from None
+
+
+class _Question(Prompt):
+    def render_default(self, default: object) -> Text:
+        return Text(f"[{default}]" if default else "", "prompt.default")
 
 
 class NoQuestions:
