@@ -16,7 +16,7 @@ from bot.config.load import Config
 from bot.demo.crowd import Crowd
 from bot.demo.database import database_of, kept_path
 from bot.demo.options import DemoOptions
-from bot.demo.transcript import Transcript
+from bot.demo.transcript import Show, Transcript, display
 from bot.platforms.web.platform import Web
 from bot.runtime import event_loop, logs
 from bot.runtime.app import App, BotParts
@@ -141,7 +141,8 @@ def main(options: DemoOptions) -> int:
     with database_of(options) as database:
         url = f"sqlite:///{database.absolute().as_posix()}"
         if options.say:
-            return event_loop.run(_headless(options, url))
+            with display() as show:
+                return event_loop.run(_headless(options, url, show))
         return run_until_signal(_page(options, url, kept=database == kept_path()))
 
 
@@ -211,8 +212,8 @@ async def _announce(parts: BotParts, *, kept: bool) -> None:
 # ---------------------------------------------------------------- without a page
 
 
-async def _headless(options: DemoOptions, url: str) -> int:
-    transcript = Transcript(options.say, out=options.out)
+async def _headless(options: DemoOptions, url: str, show: Show) -> int:
+    transcript = Transcript(options.say, out=options.out, show=show)
 
     def make(_: Fittings) -> Sequence[ChatPlatform]:
         return _with_crowd(options, (transcript,))

@@ -1,21 +1,51 @@
-"""The platform of `usher demo --say`: says its lines, prints every distinct state it is shown.
+"""The platform of `usher demo --say`: says its lines and shows what comes of them.
 
-One printed line per state of each message, in order of arrival; pictures are saved when an output
-folder is named.
+A terminal shows each message in its place, in its latest state; anything else gets every distinct
+state as it comes. Results are saved when an output folder is named.
 """
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
 
 from bot.chat.api.base import ChatLimits, CommandHandler, Invocation, MessageRef
 from bot.chat.api.content import Content
 from bot.chat.texts import dated, plain
 from bot.platforms.web.content import split_command
+from bot.runtime.console import Cropped, console
+from bot.runtime.logs import harmless
 
 _CHAT = "you"
 _USER = "demo:you"
+
+Show = Callable[[str, str], None]
+"""Shows the state of something that has a name of its own."""
+
+
+@contextmanager
+def display() -> Iterator[Show]:
+    """Yield what shows states: in their places on a terminal, else one after another."""
+    out = console()
+    if not out.is_interactive:
+        yield lambda _, state: print(harmless(state), flush=True)  # noqa: T201  # the answer
+        return
+    states: dict[str, Text] = {}
+    with Live(console=out, auto_refresh=False) as live:
+
+        def show(name: str, state: str) -> None:
+            states[name] = Text(harmless(state))
+            live.update(Cropped(Group(*states.values()), latest=True), refresh=True)
+
+        try:
+            yield show
+        finally:  # what did not fit the screen can be scrolled back to
+            live.update(Group(*states.values()))
 
 
 class Transcript:
@@ -34,11 +64,12 @@ class Transcript:
         pings=False,
     )
 
-    def __init__(self, lines: Sequence[str], *, out: Path | None) -> None:
+    def __init__(self, lines: Sequence[str], *, out: Path | None, show: Show) -> None:
         self.connected = asyncio.Event()
         self.connected.set()
         self._lines = tuple(lines)
         self._out = out
+        self._show = show
         self._count = 0
         self._last: dict[str, str] = {}
         self.all_said = asyncio.Event()
@@ -46,7 +77,7 @@ class Transcript:
     async def run(self, handler: CommandHandler) -> None:
         """Say every line, each after the previous one was answered, then stay."""
         for number, line in enumerate(self._lines, start=1):
-            _print(f"> {line}")
+            self._show(f"> {number}", f"> {line}")
             answered = asyncio.Event()
             await handler.call(self._invocation(number, line, answered))
             await answered.wait()
@@ -78,22 +109,22 @@ class Transcript:
         content: Content,
         *,
         reply_to: MessageRef | None = None,  # noqa: ARG002  # a transcript has no threads
-        nonce: str | None = None,  # noqa: ARG002  # printing cannot fail half-way
+        nonce: str | None = None,  # noqa: ARG002  # showing cannot fail half-way
     ) -> MessageRef:
-        """Print a new message."""
+        """Show a new message."""
         self._count += 1
         ref = MessageRef(platform=self.name, chat=chat, message=str(self._count))
         await self.edit(ref, content)
         return ref
 
     async def edit(self, ref: MessageRef, content: Content) -> None:
-        """Print a message's new state, if it looks different from the previous one."""
+        """Show a message's new state, if it looks different from the previous one."""
         saved = [await self._save(ref, file.name, file.data) for file in content.files]
         text = "\n".join([plain(dated(content.body, time.time()), local=True), *saved]).strip()
         if self._last.get(ref.message) == text:
             return
         self._last[ref.message] = text
-        _print(f"[{ref.message}] " + text.replace("\n", "\n    "))
+        self._show(ref.message, f"[{ref.message}] " + text.replace("\n", "\n    "))
 
     async def _save(self, ref: MessageRef, name: str, data: bytes) -> str:
         if self._out is None:
@@ -103,8 +134,8 @@ class Transcript:
         return f"({path})"
 
     async def delete(self, ref: MessageRef) -> None:
-        """Print that a message is gone."""
-        _print(f"[{ref.message}] (deleted)")
+        """Show that a message is gone."""
+        self._show(ref.message, f"[{ref.message}] (deleted)")
 
     async def check(self) -> str:
         """Return the speaker's name."""
@@ -122,7 +153,3 @@ class Transcript:
 def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
-
-
-def _print(line: str) -> None:
-    print(line, flush=True)  # noqa: T201  # the transcript is this platform's purpose

@@ -18,9 +18,11 @@ from bot.cli import main as cli
 from bot.demo import demo
 from bot.demo.database import database_of, kept_path
 from bot.demo.options import DemoOptions
+from bot.demo.transcript import display
 from queueing.core.errors import StoreError
 from queueing.store.sqlite.ownership import own
 from tests.bot.platforms.web.web_client import opened
+from tests.fakes.terminal import FakeTty
 
 ROOT = Path(__file__).parents[3]
 WAIT_S = 60.0
@@ -98,9 +100,22 @@ def test_a_newcomer_sees_a_film_and_hears_a_sound(tmp_path: Path) -> None:
 def test_what_people_type_cannot_steer_a_terminal(tmp_path: Path) -> None:
     """Controls and direction marks in a prompt would rewrite what stands on the screen."""
     done = said(tmp_path, "/image sdxl a\x1b[2J cat\u202e\u0007")
-    answers = [line for line in done.stdout.splitlines() if not line.startswith(">")]
-    assert answers
-    assert not any(mark in line for line in answers for mark in ("\x1b", "\u202e", "\u0007"))
+    assert done.stdout
+    assert not any(mark in done.stdout for mark in ("\x1b", "\u202e", "\u0007"))
+
+
+def test_a_terminal_shows_each_message_once_in_its_latest_state(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A growing answer would be on the screen fifty times."""
+    terminal = FakeTty(monkeypatch, lines=4)
+    with display() as show:
+        show("> 1", "> /ask why")
+        for count in range(1, 8):
+            show("1", "[1] [bold]" + "word\n" * count)
+        assert terminal.lines()[0] == "… 6 more lines"
+        show("> 2", "> /queue")
+    assert terminal.words() == "> /ask why [1] [bold]word" + " word" * 6 + " > /queue"
 
 
 def test_a_port_that_is_taken_does_not_keep_a_newcomer_out(monkeypatch: pytest.MonkeyPatch) -> None:
