@@ -226,7 +226,12 @@ def test_the_quick_check_leaves_the_thorough_tests_out(
 ) -> None:
     """People would wait for tests of hours of use, or those would never run."""
     ran: list[list[str]] = []
-    monkeypatch.setattr(tasks, "run", lambda arguments: ran.append(arguments) or 0)
+
+    def run(arguments: list[str]) -> int:
+        ran.append(arguments)
+        return 0
+
+    monkeypatch.setattr(tasks, "run", run)
     monkeypatch.setattr(tasks, "run_and_tell", lambda _: (0, ""))
     monkeypatch.setattr(tasks, "prepare", lambda _: False)
     assert tasks.main(["check", *asked]) == 0
