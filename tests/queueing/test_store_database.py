@@ -162,6 +162,15 @@ async def test_the_short_tables_are_looked_at_before_the_long_one(
     assert "restore the newest backup" in await refusal(path)
 
 
+@pytest.mark.parametrize("table", ["inputs", "outputs"])
+async def test_tables_of_files_are_left_to_the_check_of_all(path: Path, table: str) -> None:
+    """Gigabytes of images would use the moment up, and a damaged table of jobs would go unseen."""
+    await fill_and_damage(path, table)
+    await (await open_sqlite(f"sqlite:///{path}")).aclose()
+    with pytest.raises(StoreError, match="damaged"):
+        upkeep.damage(path)
+
+
 async def test_a_large_file_is_looked_at_for_a_moment_only(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -46,10 +46,11 @@ _READER = (
 )
 _LOOK_S = 1.0
 _STEPS = 10_000  # of SQLite's virtual machine, between two looks at the clock
-_SMALL_TABLES = (  # the newest first: the table of jobs is the oldest and by far the longest
-    "SELECT name FROM sqlite_schema"
-    " WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND sql NOT LIKE '% data % BLOB %'"
-    " ORDER BY rowid DESC"
+_SMALL_TABLES = (  # those without files, the table of jobs last: it is the first and the longest
+    "SELECT made.name FROM sqlite_schema AS made"
+    " WHERE made.type = 'table' AND made.name NOT LIKE 'sqlite_%' AND NOT EXISTS"
+    " (SELECT 1 FROM pragma_table_info(made.name) AS columns WHERE columns.name = 'data')"
+    " ORDER BY made.rowid DESC"
 )
 
 
