@@ -22,9 +22,7 @@ from backends.media import films
 from backends.media.helper import process as helper
 from bot.runtime import logs
 from queueing.engine import scheduler
-from queueing.store.sqlite import database as sqlite_database
 from tests.fakes.media_helper import CANVAS, EAGER
-from tests.tables import migrate_at_once
 
 # Begun first, so that no worker is left alone with one of them while the others have nothing to do.
 LONG = (
@@ -39,7 +37,6 @@ LONG = (
     "queueing/test_schedule.py",
     "queueing/test_planning_promises.py",
     "bot/gateway/test_schemathesis.py",
-    "bot/test_postgres_schemas.py",
     "chaos/test_cluster_chaos.py",
     "processes/test_joining.py",
     "bot/demo/test_demo.py",
@@ -70,7 +67,6 @@ pytest_plugins = ["tests.left_open", "tests.postgres"]
 # An extra, which has no build for every machine; its tests cannot even be read without it.
 NEED_PSYCOPG = (
     "contracts/test_posts.py",
-    "bot/test_postgres_schemas.py",
     "queueing/test_fence.py",
     "queueing/test_postgres_*.py",
     "queueing/test_store_benchmark.py",
@@ -155,14 +151,6 @@ def demo_paints_on_small_canvases() -> Iterator[None]:
     """Let a picture of the demo take a hundredth of a second and not one: there are hundreds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo_art, "CANVAS", CANVAS)
-        yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def new_files_have_their_tables() -> Iterator[None]:
-    """Spare each new SQLite file the history of its tables, which is tried on old files."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sqlite_database, "migrate", migrate_at_once)
         yield
 
 

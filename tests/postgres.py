@@ -24,12 +24,12 @@ def postgres_template(postgres: PostgresServer) -> str:
     """Return a database with today's tables, which one test after another uses."""
     import psycopg  # noqa: PLC0415  # an extra: the tests of SQLite need none
 
-    from queueing.store.postgres.database import QUEUE_TABLES  # noqa: PLC0415  # as above
     from queueing.store.postgres.schema import migrate  # noqa: PLC0415  # as above
+    from queueing.store.schema import QUEUE  # noqa: PLC0415  # as above
 
     name = postgres.database()
     with psycopg.connect(postgres.url(name), cursor_factory=psycopg.RawCursor) as plain:
-        migrate(plain, (QUEUE_TABLES, MIGRATIONS))
+        migrate(plain, (QUEUE, MIGRATIONS))
     return name
 
 

@@ -4,6 +4,7 @@ SQL is written in the dialect that SQLite and PostgreSQL share, with `?` for a v
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
@@ -143,12 +144,16 @@ DISK_FULL = (
 # ---------------------------------------------------------------- the database
 
 
+_HEAD = re.compile(r"-- schema (\d+)\n")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MigrationSet:
-    """Numbered SQL files (`0001_jobs.sql`, `0002_…`) under a name of their own.
+    """The tables of one part of the program, as numbered SQL files: `0001_queue.sql`, `0002_…`.
 
-    Each engine has a folder: `directory` is SQLite's, `postgres` PostgreSQL's, and what both come to
-    is the same tables.
+    Each engine has a folder, `directory` for SQLite and `postgres` for PostgreSQL, and both make the
+    same tables. The first line of the first file is `-- schema NUMBER`, the number of the schema it
+    makes; each further file makes the next one.
     """
 
     name: str
@@ -156,11 +161,11 @@ class MigrationSet:
     postgres: Traversable | Path | None = None
 
     def files(self) -> list[tuple[int, str]]:
-        """Return (number, SQL) in order for SQLite; raises `ValueError` unless they count from 1."""
+        """Return (schema number, SQL) in order for SQLite; raises `ValueError` for wrong numbers."""
         return self._read(self.directory)
 
     def files_for_postgres(self) -> list[tuple[int, str]]:
-        """Return (number, SQL) in order for PostgreSQL; raises `ValueError` as `files` does."""
+        """Return (schema number, SQL) in order for PostgreSQL; raises `ValueError` as `files`."""
         return [] if self.postgres is None else self._read(self.postgres)
 
     def _read(self, folder: Traversable | Path) -> list[tuple[int, str]]:
@@ -168,10 +173,14 @@ class MigrationSet:
         numbers = [int(name.split("_", 1)[0]) for name in names]
         if numbers != list(range(1, len(names) + 1)):
             raise ValueError(f"migrations of {self.name!r} must count from 0001: {names}")
-        return [
-            (number, (folder / name).read_text(encoding="utf-8"))
-            for number, name in zip(numbers, names, strict=True)
-        ]
+        scripts = [(folder / name).read_text(encoding="utf-8") for name in names]
+        return list(enumerate(scripts, self._first_number(scripts)))
+
+    def _first_number(self, scripts: Sequence[str]) -> int:
+        head = _HEAD.match(scripts[0]) if scripts else None
+        if head is None:
+            raise ValueError(f"the first file of {self.name!r} must begin with `-- schema NUMBER`")
+        return int(head[1])
 
 
 def _nothing() -> None:

@@ -128,35 +128,6 @@ async def test_a_database_in_another_encoding_is_refused(postgres: PostgresServe
     )
 
 
-async def test_a_newer_schema_is_refused_and_kept(
-    postgres: PostgresServer, postgres_url: str
-) -> None:
-    """An older version would write what the newer one cannot read."""
-    name = postgres_url.rpartition("/")[2]
-    newer = "UPDATE meta SET value = '{}' WHERE key = 'schema:bot'"
-    known = len(MIGRATIONS.files_for_postgres())
-    postgres.sql(newer.format(known + 1), database=name)
-    try:
-        said = await refused(postgres_url)
-        assert (
-            f"written by a newer Usher (bot schema {known + 1}, this version knows {known})" in said
-        )
-        [(there,)] = postgres.sql("SELECT value FROM meta WHERE key = 'schema:bot'", database=name)
-        assert there == str(known + 1)
-    finally:
-        postgres.sql(newer.format(known), database=name)
-
-
-async def test_a_migration_that_fails_changes_nothing(
-    postgres: PostgresServer, empty_postgres_url: str, tmp_path: Path
-) -> None:
-    """Half a schema fits no version."""
-    (tmp_path / "0001_half.sql").write_text("CREATE TABLE half (id bigint); SELECT 1/0;")
-    broken = MigrationSet(name="broken", directory=tmp_path, postgres=tmp_path)
-    assert "division by zero" in await refused(empty_postgres_url, broken)
-    assert tables(postgres, empty_postgres_url.rpartition("/")[2]) == set()
-
-
 async def test_a_second_usher_is_refused(postgres_url: str) -> None:
     """Two schedulers would start the same jobs."""
     database = await open_database(postgres_url, migrations=(MIGRATIONS,))

@@ -111,20 +111,6 @@ async def test_a_second_process_is_refused_until_the_first_closes(path: Path) ->
     await again.aclose()
 
 
-async def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
-    """An older program would damage what a newer one wrote."""
-    database = await open_sqlite(f"sqlite:///{path}")
-    newer = "UPDATE meta SET value = '99' WHERE key = 'schema:queue'"
-    await database.write(lambda connection: connection.execute(newer).close())
-    await database.aclose()
-    text = await refusal(path)
-    assert "newer Usher (queue schema 99" in text
-    assert "install that version again" in text
-    with closing(sqlite3.connect(path)) as connection:
-        key = "SELECT value FROM meta WHERE key = 'schema:queue'"
-        assert connection.execute(key).fetchone() == ("99",)
-
-
 async def test_a_file_that_is_no_database_is_refused_and_kept(path: Path) -> None:
     """A wrong path in the configuration would overwrite a person's file."""
     diary = "my diary\n" * 1000
@@ -215,50 +201,6 @@ async def test_a_network_file_system_is_warned_about(
     database = await open_sqlite(f"sqlite:///{path}")
     await database.aclose()
     assert "network file system" in caplog.text
-
-
-# ---------------------------------------------------------------- migrations
-
-
-def migrations(folder: Path, *scripts: str) -> MigrationSet:
-    folder.mkdir(exist_ok=True)
-    for number, script in enumerate(scripts, 1):
-        (folder / f"{number:04}_x.sql").write_text(script)
-    return MigrationSet(name="bot", directory=folder)
-
-
-async def test_another_set_of_tables_goes_forward_with_its_own_numbers(path: Path) -> None:
-    """The bot's tables would be missing, or made twice."""
-    folder = path.parent / "sql"
-    url = f"sqlite:///{path}"
-    one = migrations(folder, "CREATE TABLE users (name TEXT) STRICT; -- a; b\nCREATE TABLE t (x);")
-    await (await open_sqlite(url, migrations=[one])).aclose()
-    two = migrations(folder, "SELECT broken", "ALTER TABLE users ADD COLUMN age INTEGER;")
-    database = await open_sqlite(url, migrations=[two])
-    columns = await database.read(
-        lambda connection: [row[1] for row in connection.execute("PRAGMA table_info(users)")]
-    )
-    assert columns == ["name", "age"]
-    await database.aclose()
-
-
-async def test_a_failing_migration_leaves_the_database_as_it_was(path: Path) -> None:
-    """An update that breaks off in the middle would leave neither the old nor the new schema."""
-    broken = migrations(path.parent / "sql", "CREATE TABLE a (x); INSERT INTO nowhere VALUES (1);")
-    assert "nowhere" in await refusal(path, broken)
-    database = await open_sqlite(f"sqlite:///{path}")
-    count = "SELECT count(*) FROM sqlite_schema WHERE name = 'a'"
-    assert await database.read(lambda connection: connection.execute(count).fetchone()) == (0,)
-    await database.aclose()
-
-
-async def test_misnumbered_migrations_are_a_mistake_of_ours(path: Path) -> None:
-    """A forgotten file would be skipped for ever."""
-    folder = path.parent / "sql"
-    migrations(folder, "SELECT 1;", "SELECT 1;")
-    (folder / "0001_x.sql").unlink()
-    with pytest.raises(ValueError, match="count from 0001"):
-        await open_sqlite(f"sqlite:///{path}", migrations=[migrations(folder)])
 
 
 # ---------------------------------------------------------------- writing and reading

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, closing
 from dataclasses import replace
 from functools import partial
-from importlib.resources import files
 from uuid import UUID
 
 import psycopg
@@ -35,14 +34,10 @@ from queueing.store.postgres.schema import migrate
 from queueing.store.postgres.session import Session, connect
 from queueing.store.postgres.session_lock import SessionLock, living_runs, refuse_pooler
 from queueing.store.postgres.worker import READING, WRITING, PostgresWorker
+from queueing.store.schema import QUEUE
 
 log = logging.getLogger(__name__)
 
-QUEUE_TABLES = MigrationSet(
-    name="queue",
-    directory=files("queueing.store.sqlite") / "migrations",
-    postgres=files("queueing.store.postgres") / "migrations",
-)
 _MB = 1024 * 1024
 _LOOK_EVERY_S = 1.0
 _SIZE = "SELECT pg_database_size(current_database())"
@@ -203,7 +198,7 @@ async def open_postgres(
         async with AsyncExitStack() as opened:
             for session in sessions:
                 opened.callback(session.drop)
-            prepare = partial(_prepared, address, sessions, (QUEUE_TABLES, *migrations))
+            prepare = partial(_prepared, address, sessions, (QUEUE, *migrations))
             database_id = prepare() if inline else await asyncio.to_thread(prepare)
             lock.belongs_to(str(database_id))
             opened.pop_all()
@@ -228,7 +223,7 @@ async def migrate_postgres(url: str, *, migrations: Sequence[MigrationSet] = ())
         with closing(connect(address)) as one, closing(connect(address)) as other:
             refuse_pooler(one, other)
             with one.transaction():
-                migrate(one, (QUEUE_TABLES, *migrations))
+                migrate(one, (QUEUE, *migrations))
 
     try:
         await asyncio.to_thread(forward)

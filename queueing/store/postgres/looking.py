@@ -1,4 +1,4 @@
-"""Reads what another process wrote about the posts, also before this one has brought the tables forward."""
+"""Reads what other processes wrote about the posts, also before this one has opened the database."""
 
 from collections.abc import Sequence
 
@@ -31,22 +31,14 @@ def introductions(plain: Plain) -> Sequence[Introduction]:
 
 
 def look(plain: Plain) -> ServerLook:
-    """Return who holds what and what is open; nothing of an earlier version's tables.
+    """Return who holds which post, and the number of open jobs of each model.
 
-    Raises `StoreError` for another program's database.
+    Raises `StoreError` as `is_known` does.
     """
     if not is_known(plain):
         return ServerLook()
     try:
         counts: dict[str, int] = dict(plain.execute(_OPEN).fetchall())
-        return ServerLook(held=_introduced(plain), open_jobs=counts)
+        return ServerLook(held=introductions(plain), open_jobs=counts)
     except (errors.UndefinedColumn, errors.UndefinedTable):
         return ServerLook()  # a much newer version's, which is refused when the tables are opened
-
-
-def _introduced(plain: Plain) -> Sequence[Introduction]:
-    """Return who holds what; no one where an earlier version's tables do not tell."""
-    try:
-        return introductions(plain)
-    except (errors.UndefinedColumn, errors.UndefinedTable):
-        return ()

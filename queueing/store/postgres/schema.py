@@ -6,7 +6,7 @@ from uuid import UUID
 from queueing.core.errors import StoreError
 from queueing.store.database import MigrationSet
 from queueing.store.postgres.connection import Plain, PostgresConnection
-from queueing.store.schema import bring_forward, identify
+from queueing.store.schema import QUEUE, bring_forward, identify, present_number
 
 _ONE_AT_A_TIME = "1431521363, hashtext(current_schema())"  # two processes may start together
 _OTHERS = (
@@ -29,8 +29,8 @@ NO_SCHEMA = (
 def migrate(plain: Plain, sets: Sequence[MigrationSet]) -> UUID:
     """Apply the missing migrations, inside the caller's transaction; return the database's id.
 
-    Raises `StoreError` for a newer schema or another program's database, `psycopg.Error` when the
-    database cannot be used.
+    Raises `StoreError` for a schema that this version does not know or another program's database,
+    `psycopg.Error` when the database cannot be used.
     """
 
     def run(script: str) -> None:
@@ -48,14 +48,18 @@ def migrate(plain: Plain, sets: Sequence[MigrationSet]) -> UUID:
 
 
 def is_known(plain: Plain) -> bool:
-    """Return whether Usher's tables are there, False in an empty database. Raises `StoreError`."""
+    """Return whether Usher's tables are there, False in an empty database.
+
+    Raises `StoreError` for another program's tables, or those from before the first migration.
+    """
     schema = _one(plain, "SELECT current_schema()")
     if schema is None:
         raise StoreError(NO_SCHEMA)
     if not _one(plain, _OTHERS):
         return False
-    if _one(plain, _OURS) != 2 or not _one(
-        plain, "SELECT count(*) FROM meta WHERE key = 'schema:queue'"
+    ours = _one(plain, _OURS) == 2
+    if not ours or not present_number(
+        PostgresConnection(plain), QUEUE.name, QUEUE.files_for_postgres()
     ):
         raise StoreError(FOREIGN)
     return True

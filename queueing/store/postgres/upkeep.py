@@ -11,12 +11,12 @@ from queueing.core.posts import ServerLook
 from queueing.store.database import Connection, MigrationSet
 from queueing.store.postgres.address import Address, read_address
 from queueing.store.postgres.connection import Plain, PostgresConnection
-from queueing.store.postgres.database import QUEUE_TABLES
 from queueing.store.postgres.failures import sentence
 from queueing.store.postgres.looking import look
 from queueing.store.postgres.schema import is_known, migrate
 from queueing.store.postgres.session import connect
 from queueing.store.postgres.session_lock import TAKEN, SessionLock, refuse_pooler
+from queueing.store.schema import QUEUE
 
 BACKUP_ADVICE = (
     "this database is the server's to back up: pg_dump copies it whole while Usher runs, and"
@@ -52,7 +52,7 @@ def rehearse(url: str, migrations: Sequence[MigrationSet]) -> str:
             refuse_pooler(plain, other)
         known = is_known(plain)
         with plain.transaction(force_rollback=True):
-            migrate(plain, (QUEUE_TABLES, *migrations))
+            migrate(plain, (QUEUE, *migrations))
         version = plain.info.parameter_status("server_version")
         state = "fits this version" if known else "is filled at the first start"
         row = plain.execute(
@@ -110,7 +110,7 @@ def one_transaction(url: str, migrations: Sequence[MigrationSet]) -> Iterator[Co
         with plain.transaction():
             plain.execute("SET LOCAL statement_timeout = 0")
             plain.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-            migrate(plain, (QUEUE_TABLES, *migrations))
+            migrate(plain, (QUEUE, *migrations))
             if plain.execute(_LED).fetchone():
                 raise StoreError(TAKEN)
             yield PostgresConnection(plain)

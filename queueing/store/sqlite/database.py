@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -18,6 +17,7 @@ from uuid import UUID, uuid4
 from queueing.core.errors import StoreError
 from queueing.core.undisturbed import undisturbed
 from queueing.store.database import ChangeKind, Connection, Damaged, Item, MigrationSet, Result, T
+from queueing.store.schema import QUEUE
 from queueing.store.sqlite.connection import SqliteConnection
 from queueing.store.sqlite.disk import is_short
 from queueing.store.sqlite.failures import explain
@@ -27,9 +27,6 @@ from queueing.store.sqlite.worker import Worker
 
 log = logging.getLogger(__name__)
 
-QUEUE_MIGRATIONS = MigrationSet(
-    name="queue", directory=files("queueing.store.sqlite") / "migrations"
-)
 WRITER_PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",  # NORMAL lost acknowledged jobs in half of the simulated power cuts
@@ -261,7 +258,7 @@ async def open_sqlite(
     path = path_of(url)
     try:
         async with AsyncExitStack() as opened:
-            database = await _opened(path, (QUEUE_MIGRATIONS, *migrations), opened, inline=inline)
+            database = await _opened(path, (QUEUE, *migrations), opened, inline=inline)
             if most_mb is not None:
                 await database.write(partial(_limit, most_mb=most_mb))
             opened.pop_all()

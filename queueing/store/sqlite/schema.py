@@ -5,14 +5,15 @@ from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 from queueing.store.database import MigrationSet
-from queueing.store.schema import bring_forward, identify
+from queueing.store.schema import QUEUE, bring_forward, identify, present_number
 from queueing.store.sqlite.connection import SqliteConnection
 
 
 def migrate(connection: SqliteConnection, sets: Sequence[MigrationSet]) -> UUID:
     """Apply the missing migrations, inside the caller's transaction; return the database's id.
 
-    Raises `StoreError` for a newer schema, `sqlite3.Error` when the file cannot be used.
+    Raises `StoreError` for a schema that this version does not know, `sqlite3.Error` when the file
+    cannot be used.
     """
 
     def run(script: str) -> None:
@@ -25,6 +26,12 @@ def migrate(connection: SqliteConnection, sets: Sequence[MigrationSet]) -> UUID:
     for migrations in sets:
         bring_forward(connection, migrations.name, migrations.files(), run)
     return identify(connection)
+
+
+def refuse_older(connection: SqliteConnection) -> None:
+    """Raise `StoreError` for a database from before the first migration; other files may be read."""
+    if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone():
+        present_number(connection, QUEUE.name, QUEUE.files())
 
 
 def _statements(script: str) -> Iterator[str]:

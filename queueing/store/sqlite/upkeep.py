@@ -11,11 +11,12 @@ from pathlib import Path
 
 from queueing.core.errors import StoreError
 from queueing.store.database import Connection, MigrationSet
+from queueing.store.schema import QUEUE
 from queueing.store.sqlite.connection import SqliteConnection
-from queueing.store.sqlite.database import QUEUE_MIGRATIONS, WRITER_PRAGMAS
+from queueing.store.sqlite.database import WRITER_PRAGMAS
 from queueing.store.sqlite.failures import explain
 from queueing.store.sqlite.ownership import own
-from queueing.store.sqlite.schema import migrate
+from queueing.store.sqlite.schema import migrate, refuse_older
 
 _READER = (
     "PRAGMA query_only = ON",
@@ -57,7 +58,7 @@ def rehearse_migration(database: Path, migrations: Sequence[MigrationSet]) -> No
             sqlite3.connect(database, isolation_level=None, factory=SqliteConnection)
         ) as connection:
             connection.execute("BEGIN IMMEDIATE")
-            migrate(connection, (QUEUE_MIGRATIONS, *migrations))
+            migrate(connection, (QUEUE, *migrations))
             connection.execute("ROLLBACK")
     except sqlite3.Error as error:
         raise explain(error) from error
@@ -77,7 +78,8 @@ def one_transaction(database: Path, migrations: Sequence[MigrationSet]) -> Itera
                 for pragma in WRITER_PRAGMAS:
                     connection.execute(pragma)
                 connection.execute("BEGIN IMMEDIATE")
-                migrate(connection, (QUEUE_MIGRATIONS, *migrations))
+                with _naming(database):
+                    migrate(connection, (QUEUE, *migrations))
                 yield connection
                 connection.execute("COMMIT")
         except sqlite3.Error as error:
@@ -94,18 +96,29 @@ def damage(database: Path) -> list[str]:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open an existing database as a reader."""
+    """Open an existing database as a reader. Raises `StoreError` for one that is too old."""
     if not path.is_file():
         raise StoreError(f"{path}: there is no such file")
     # Not mode=ro: after a crash the log beside the file must be recovered before it can be read.
     address = f"{path.absolute().as_uri()}?mode=rw"
     try:
-        with closing(sqlite3.connect(address, uri=True)) as connection:
+        with closing(sqlite3.connect(address, uri=True, factory=SqliteConnection)) as connection:
             for pragma in _READER:
                 connection.execute(pragma)
+            with _naming(path):
+                refuse_older(connection)
             yield connection
     except sqlite3.Error as error:
         explained = explain(error)
         raise (
             explained if isinstance(explained, StoreError) else StoreError(str(error))
         ) from error
+
+
+@contextmanager
+def _naming(database: Path) -> Iterator[None]:
+    """Name the file in a refusal: a copy has two."""
+    try:
+        yield
+    except StoreError as error:
+        raise StoreError(f"{database}: {error}") from error

@@ -11,6 +11,7 @@ import pytest
 from bot.chat.records.stored_records import MIGRATIONS
 from bot.cli.main import main
 from queueing.store import open_database
+from queueing.store.schema import MADE_BEFORE
 from tests.fakes import pgbouncer
 from tests.fakes.postgres_server import USER, PostgresServer
 
@@ -89,11 +90,15 @@ class Troubles:
         return Trouble(self._server.url(name), "the tables of another program", name=name)
 
     def newer(self) -> Trouble:
-        name = self._newer()
+        name = self._numbered(999)
         return Trouble(self._server.url(name), "written by a newer Usher", WRITING, name)
 
+    def made_before(self) -> Trouble:
+        name = self._numbered(10)
+        return Trouble(self._server.url(name), MADE_BEFORE, name=name)
+
     def much_newer(self) -> Trouble:
-        name = self._newer()
+        name = self._numbered(999)
         self._server.sql("ALTER TABLE jobs RENAME COLUMN finished_at TO ended", database=name)
         return Trouble(self._server.url(name), "written by a newer Usher", WRITING, name)
 
@@ -109,9 +114,9 @@ class Troubles:
         url = self._opened.enter_context(pgbouncer.pooled(self._filled, mode=mode))
         return Trouble(url, "set its pool_mode to session", WRITING, self._name())
 
-    def _newer(self) -> str:
+    def _numbered(self, number: int) -> str:
         name = self._server.database(template=self._name())
-        version = "UPDATE meta SET value = '999' WHERE key = 'schema:queue'"
+        version = f"UPDATE meta SET value = '{number}' WHERE key = 'schema:queue'"
         self._server.sql(version, database=name)
         return name
 

@@ -16,8 +16,8 @@ from random import Random
 import psycopg
 
 from bot.chat.records.stored_records import MIGRATIONS
-from queueing.store.postgres.database import QUEUE_TABLES
 from queueing.store.postgres.schema import migrate
+from queueing.store.schema import QUEUE
 from tests.chaos.cluster.child import HERE_NAME
 from tests.chaos.cluster.cluster_verdict import ClusterVerdict
 from tests.chaos.cluster.disturbances import Fury
@@ -206,7 +206,7 @@ def _prepared(server: PostgresServer) -> str:
     """Return a database with today's tables and triggers that note every change."""
     name = server.database()
     with psycopg.connect(server.url(name), cursor_factory=psycopg.RawCursor) as plain:
-        migrate(plain, (QUEUE_TABLES, MIGRATIONS))
+        migrate(plain, (QUEUE, MIGRATIONS))
     server.sql(*INSTALL, database=name)
     return name
 

@@ -1,32 +1,40 @@
--- Jobs and all that belongs to them. Moments are UNIX seconds. The tables are those of SQLite:
--- its INTEGER is bigint here, its REAL double precision (real has four bytes), its BLOB bytea.
--- Keys are compared as bytes, as there.
+-- schema 100
+-- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
+
+-- The same tables as for SQLite; ../../sqlite/migrations/0001_queue.sql explains them. Its INTEGER
+-- is bigint here, its REAL double precision (real has four bytes), its BLOB bytea. Keys are
+-- compared as bytes, as in SQLite.
 
 CREATE TABLE jobs (
-    id bigint PRIMARY KEY, -- given by the store and never used twice: old buttons carry it
+    id bigint PRIMARY KEY, -- given by the store: see deleted_jobs
     model text COLLATE "C" NOT NULL,
     lane text COLLATE "C" NOT NULL,
-    seq bigint, -- place in its line; NULL in its owner's back row
+    seq bigint,
     state text COLLATE "C" NOT NULL
         CHECK (state IN ('pending', 'processing', 'completed', 'failed', 'cancelled')),
     version bigint NOT NULL DEFAULT 1,
     attempt bigint NOT NULL DEFAULT 0,
+    sendings bigint NOT NULL DEFAULT 0,
     not_before double precision NOT NULL,
+    due_at double precision,
+    expires_at double precision,
     queued_at double precision NOT NULL,
     started_at double precision,
     finished_at double precision,
     acknowledged bigint NOT NULL DEFAULT 0 CHECK (acknowledged IN (0, 1)),
     suspect bigint NOT NULL DEFAULT 0 CHECK (suspect IN (0, 1)),
+    bulk bigint NOT NULL DEFAULT 0 CHECK (bulk IN (0, 1)),
+    moved bigint NOT NULL DEFAULT 0 CHECK (moved IN (0, 1)),
+    gpu_s double precision NOT NULL DEFAULT 0,
     owner text COLLATE "C" NOT NULL,
     key text COLLATE "C" NOT NULL UNIQUE,
     parent bigint,
     runner text,
     backend text,
+    remembered_by text,
     reply_to text NOT NULL,
     error text,
     request text NOT NULL,
-    sendings bigint NOT NULL DEFAULT 0,
-    remembered_by text,
     CHECK ((state IN ('completed', 'failed', 'cancelled')) = (finished_at IS NOT NULL))
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
@@ -35,12 +43,15 @@ CREATE INDEX jobs_processing ON jobs (started_at) WHERE state = 'processing';
 CREATE INDEX jobs_open ON jobs (owner, seq) WHERE finished_at IS NULL;
 CREATE INDEX jobs_undelivered ON jobs (id) WHERE finished_at IS NOT NULL AND acknowledged = 0;
 CREATE INDEX jobs_ended ON jobs (finished_at) WHERE finished_at IS NOT NULL AND acknowledged = 1;
-CREATE INDEX jobs_of_owner ON jobs (owner, id);
--- SQLite finds these among an owner's open jobs; here the planner would walk past all that ended.
-CREATE INDEX jobs_overflow ON jobs (owner, id) WHERE finished_at IS NULL AND seq IS NULL;
+CREATE INDEX jobs_due ON jobs (due_at) WHERE state = 'pending' AND due_at IS NOT NULL;
+CREATE INDEX jobs_expiring ON jobs (expires_at) WHERE state = 'pending' AND expires_at IS NOT NULL;
+CREATE INDEX jobs_held ON jobs (id) WHERE state = 'pending' AND not_before >= 1000000000000.0;
+CREATE INDEX jobs_of_owner ON jobs (owner, bulk, id);
+-- SQLite finds these among an owner's open jobs; PostgreSQL's planner would read all that ended.
+CREATE INDEX jobs_overflow ON jobs (owner, bulk, id) WHERE finished_at IS NULL AND seq IS NULL;
 CREATE INDEX jobs_made_for ON jobs (parent) WHERE parent IS NOT NULL;
 
--- SQLite counts the numbers it gave; here the highest that was deleted is noted as it goes.
+-- The highest id that was deleted, so that none is reused: SQLite's AUTOINCREMENT counts by itself.
 CREATE TABLE deleted_jobs (
     one bigint PRIMARY KEY CHECK (one = 1),
     highest bigint NOT NULL
@@ -57,7 +68,6 @@ END $$;
 CREATE TRIGGER note_deleted_jobs AFTER DELETE ON jobs
 REFERENCING OLD TABLE AS old_jobs FOR EACH STATEMENT EXECUTE FUNCTION note_deleted_jobs();
 
--- Bytes live beside the job, never in its row: they would cost every claim.
 CREATE TABLE inputs (
     job_id bigint NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
     number bigint NOT NULL,
@@ -66,9 +76,9 @@ CREATE TABLE inputs (
     data bytea NOT NULL,
     UNIQUE (job_id, number)
 );
-ALTER TABLE inputs ALTER COLUMN data SET STORAGE EXTERNAL; -- pictures do not shrink; read in pieces
+-- Uncompressed: images do not shrink, and a piece can be read without the rest.
+ALTER TABLE inputs ALTER COLUMN data SET STORAGE EXTERNAL;
 
--- Number 0 is the text, present even when empty: no row means that retention removed the output.
 CREATE TABLE outputs (
     job_id bigint NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
     number bigint NOT NULL,
@@ -99,28 +109,51 @@ CREATE TABLE estimates (
     PRIMARY KEY (kind, model, host, size)
 );
 
--- What models were seen to take in memory when they were loaded.
 CREATE TABLE sizes (
     model text COLLATE "C" PRIMARY KEY,
     vram_mb bigint NOT NULL
 );
 
--- What an admin has paused: everything (its name is empty), a model or a host.
 CREATE TABLE pauses (
     kind text COLLATE "C" NOT NULL CHECK (kind IN ('everything', 'model', 'host')),
     name text COLLATE "C" NOT NULL,
     PRIMARY KEY (kind, name)
 );
 
--- What people asked for within the last hour, for hourly quotas. A row outlives its job: deleting
--- it is no way round a quota. A job that failed has none.
+CREATE TABLE awake (
+    host text COLLATE "C" PRIMARY KEY,
+    until double precision NOT NULL
+);
+
 CREATE TABLE charges (
     job_id bigint PRIMARY KEY,
     owner text COLLATE "C" NOT NULL,
     at double precision NOT NULL
 );
 
--- What people read: a waiting job's model is in memory, on its way, or neither.
+CREATE TABLE gpu_use (
+    owner text COLLATE "C" NOT NULL,
+    at double precision NOT NULL,
+    seconds double precision NOT NULL,
+    PRIMARY KEY (owner, at)
+);
+
+-- The posts that one process holds at a time. SQLite has none: only one process opens a file.
+CREATE TABLE posts (
+    name text COLLATE "C" PRIMARY KEY,
+    holder text NOT NULL,
+    address text NOT NULL,
+    epoch bigint NOT NULL,
+    until double precision NOT NULL,
+    about text NOT NULL DEFAULT '' -- the holder's version and configuration, for other processes
+);
+-- In a separate table: an account that only reads (for graphs, say) need not see them.
+CREATE TABLE post_secrets (
+    name text COLLATE "C" PRIMARY KEY,
+    epoch bigint NOT NULL,
+    secret bytea NOT NULL
+);
+
 CREATE VIEW job_status AS
 SELECT
     jobs.id,
@@ -138,3 +171,11 @@ SELECT
         ELSE 'pending'
     END AS shown
 FROM jobs;
+
+-- ---------------------------------------------------------------- announced starts
+
+CREATE TABLE announced (
+    server text COLLATE "C" PRIMARY KEY,
+    job_id bigint NOT NULL,
+    sending bigint NOT NULL
+);
