@@ -18,7 +18,6 @@ DECISIVE = "queue"
 """The post whose holder the others must agree with."""
 
 _VERSION, _SETTINGS = "version", "settings"
-_WHOLE = ()  # the place whose mark is that of the key itself
 
 
 class Agreement:
@@ -72,9 +71,7 @@ class Agreement:
     def differences(self, told: Introduction) -> tuple[str, ...]:
         """Return in words what a holder has set otherwise; none if it told nothing about it."""
         there = _settings(told.about)
-        here = marks(self._config, told.secret)
-        comparable = there.get(_WHOLE) == here[_WHOLE]  # an earlier version leaves what it finds
-        return differences(here, there) if comparable else ()
+        return () if there is None else differences(marks(self._config, told.secret), there)
 
     def require(self, held: Iterable[Introduction]) -> None:
         """Raise `ConfigError` if the process that holds the queue has another configuration."""
@@ -123,10 +120,10 @@ def version_of(about: str) -> str:
     return str(_content(about).get(_VERSION, ""))
 
 
-def _settings(about: str) -> Marks:
+def _settings(about: str) -> Marks | None:
     listed = _content(about).get(_SETTINGS)
     if not isinstance(listed, list):
-        return {}
+        return None
     return {tuple(place): mark for mark, *place in listed}
 
 

@@ -40,15 +40,12 @@ Marks = Mapping[Place, str]
 
 
 def marks(config: Config, key: bytes) -> Marks:
-    """Return the marks of a configuration; only those with the same key can be compared.
-
-    The mark at the empty place is that of the key.
-    """
-    found: dict[Place, str] = {(): _mark(key, (), GROUP)}
-    for place, value in _of_group(config, ()):
-        if not _is_own(place):
-            found[place] = _mark(key, place, value)
-    return found
+    """Return the marks of a configuration; only those with the same key can be compared."""
+    return {
+        place: _mark(key, place, value)
+        for place, value in _of_group(config, ())
+        if not _is_own(place)
+    }
 
 
 def settings_of(config: Config) -> Iterator[tuple[Place, object]]:

@@ -84,7 +84,7 @@ def _private(path: str, flags: int) -> int:
 def _read(file: Path) -> Sign | None:
     try:
         return Sign(**json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):  # missing, or an empty file by an earlier version
+    except (OSError, ValueError, TypeError):  # missing, or of another version
         return None
 
 

@@ -14,7 +14,6 @@ from queueing.core.requests import Record
 class What(StrEnum):
     """What went wrong; each comment names the values that come with it."""
 
-    TOLD = "told"  # text: a sentence stored by an earlier version
     BUG = "bug"
     AWAY = "away"
     STOPPED = "stopped"
@@ -114,11 +113,14 @@ class Problem(Record):
 
     @classmethod
     def read(cls, code: str) -> "Problem":
-        """Return the problem for a code; earlier versions stored a sentence instead."""
+        """Return the problem for a code; `What.BUG` for one that only a newer version knows.
+
+        In a cluster, the process that ends a job may be newer than the one that tells of it.
+        """
         try:
             return cls.model_validate_json(code)
         except ValidationError:
-            return cls(what=What.TOLD, values={"text": code})
+            return cls(what=What.BUG)
 
 
 def problem(what: What, **values: str | int) -> Problem:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
 
 SEED_MAX = 2**64 - 1  # the range of ComfyUI's seed inputs; -1 is refused there
 REFERENCES_MOST = 4  # pictures that one edit may combine
@@ -49,18 +49,6 @@ class LoraWeight(Record):
     weight: float = Field(default=1.0, ge=-4, le=4)
 
 
-def _read_loras(value: object) -> object:
-    """Read the single name that earlier versions stored, or nothing, as a list."""
-    if value is None or value == "":
-        return ()
-    return ({"name": value},) if isinstance(value, str) else value
-
-
-Loras = Annotated[
-    tuple[LoraWeight, ...], BeforeValidator(_read_loras), Field(max_length=LORAS_MOST)
-]
-
-
 class Generation(Record):
     """The fields that requests for pictures, films and music share.
 
@@ -73,7 +61,7 @@ class Generation(Record):
     steps: int | None = Field(default=None, ge=1, le=200)
     seed: int = Field(default=0, ge=0, le=SEED_MAX)
     guidance: float | None = Field(default=None, ge=0, le=100)
-    lora: Loras = ()
+    lora: tuple[LoraWeight, ...] = Field(default=(), max_length=LORAS_MOST)
     original: str | None = None
     source: int | None = None
 

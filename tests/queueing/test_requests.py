@@ -2,17 +2,12 @@
 
 from typing import get_args
 
-import pytest
-
 from queueing.core.requests import (
     _NEEDS,
-    REQUESTS,
     AnyRequest,
     Capability,
     Chat,
     ChatMessage,
-    Generation,
-    LoraWeight,
     TextToImage,
     TextToVideo,
     needed,
@@ -25,22 +20,6 @@ def test_every_kind_of_request_needs_something_of_its_model() -> None:
     assert set(_NEEDS) == set(get_args(AnyRequest))
     every = {able for pair in _NEEDS.values() for able in pair}
     assert every | {Capability.UPSCALE, Capability.IMAGE_EDIT} == set(Capability)
-
-
-@pytest.mark.parametrize(
-    ("stored", "read"),
-    [("null", ()), ('""', ()), ('"ink"', (LoraWeight(name="ink"),))],
-)
-def test_a_request_of_an_earlier_version_keeps_its_lora(
-    stored: str, read: tuple[LoraWeight, ...]
-) -> None:
-    """A job that waited during an upgrade would lose its LoRA, or not open."""
-    request = REQUESTS.validate_json(
-        f'{{"kind": "text-to-image", "prompt": "a cat", "lora": {stored}}}'
-    )
-    assert isinstance(request, Generation)
-    assert request.lora == read
-    assert REQUESTS.validate_json(request.model_dump_json()) == request
 
 
 def test_an_edit_is_no_drawing_from_a_picture() -> None:

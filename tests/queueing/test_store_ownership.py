@@ -107,7 +107,7 @@ async def test_nobody_else_can_read_what_is_written(path: Path, mask: int) -> No
 async def test_a_database_that_others_could_read_is_closed_to_them(
     path: Path, mode: int, kept: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Prompts of a database made by an earlier version would stay open to every account."""
+    """Prompts of a file that was copied or restored would stay open to every account."""
     await (await open_database(f"sqlite:///{path}")).aclose()
     await asyncio.to_thread(path.chmod, mode)
     database = await open_database(f"sqlite:///{path}")

@@ -31,7 +31,7 @@ class Origin(Record):
 
     platform: str
     chat: str
-    within: tuple[str, ...] = ()  # what the chat is part of; missing in jobs of older versions
+    within: tuple[str, ...] = ()  # what the chat is part of
     group: bool
     user: str
     user_name: str

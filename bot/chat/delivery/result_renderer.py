@@ -28,7 +28,7 @@ from bot.requests.images import dimensions
 from bot.requests.kinds import gives_files, is_seen
 from queueing.core.jobs import Job, JobState
 from queueing.core.problems import Problem
-from queueing.core.requests import File, Output, TextToImage
+from queueing.core.requests import File, Output
 
 _PAGES = 4  # longer answers come as a file as well
 
@@ -151,7 +151,7 @@ class ResultRenderer:
         notes: Body,
     ) -> RenderedResult:
         files, note = await self._fit_files(job, output.files, limits, language)
-        missing = _missing(job, output, language)
+        missing = _missing(output, language)
         note = _in_lines(note, (missing,) if missing else (), notes)
         if heard := recordings.heard_in(job):
             output = replace(output, text=f"{spoken.quoted(heard, language)}\n\n{output.text}")
@@ -315,7 +315,6 @@ def _length(body: Body) -> int:
     return utf16_length(plain(body))
 
 
-def _missing(job: Job, output: Output, language: str) -> str:
-    """Return why a server's files are not all there; earlier versions stored it as a text."""
-    code = output.missing or (output.text if isinstance(job.request, TextToImage) else "")
-    return told(Problem.read(code), language) if code else ""
+def _missing(output: Output, language: str) -> str:
+    """Return why a server's files are not all there."""
+    return told(Problem.read(output.missing), language) if output.missing else ""

@@ -16,7 +16,7 @@ def told(problem: Problem, language: str) -> str:
     )  # a smaller request would not help
     key = "failure.memory_of_model" if of_model else f"failure.{problem.what}"
     text = word(language, key, **values)
-    if problem.attempts > 1 and problem.what is not What.TOLD:
+    if problem.attempts > 1:
         text = word(language, "failure.tried", problem=text, count=problem.attempts)
     if problem.unloadable:
         text = word(language, "failure.unloadable", model=problem.unloadable, problem=text)

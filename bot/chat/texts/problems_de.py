@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 TEXTS: Mapping[str, str] = {
-    "failure.told": "{text}",
     "failure.bug": "Bei uns ist etwas schiefgegangen; der Betreiber findet es im Log.",
     "failure.away": "Der Server ist währenddessen ausgefallen.",
     "failure.stopped": "Der Auftrag wurde auf dem Server abgebrochen.",

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 TEXTS: Mapping[str, str] = {
-    "failure.told": "{text}",
     "failure.bug": "Something went wrong on our side; the operator can find it in the log.",
     "failure.away": "The server went down while working on this.",
     "failure.stopped": "The request was stopped on the server.",

@@ -63,8 +63,8 @@ def own(path: Path) -> Ownership:
     The lock is SQLite's own on an empty file beside the database: the same on every system,
     released with the process, and no obstacle to readers of the database. Links lead to the file
     they name, so each way to it meets the same lock; if the system can, the file itself is locked
-    as well. New files are readable only by their owner; other accounts' access to an older one is
-    removed. Raises `StoreError` with what to do.
+    as well. New files are readable only by their owner; other accounts' access to an existing one
+    is removed. Raises `StoreError` with what to do.
     """
     path = path.resolve()
     folder = path.parent
@@ -99,7 +99,7 @@ def made_by(path: Path) -> Sequence[Path]:
 
 
 def _hide(path: Path) -> None:
-    """Remove other accounts' access to an earlier version's file; a group's is the operator's."""
+    """Remove other accounts' access; a group's is the operator's choice."""
     for file in made_by(path):
         with suppress(FileNotFoundError):
             mode = file.stat().st_mode & 0o777

@@ -146,7 +146,7 @@ async def test_the_bot_shows_that_it_lives_and_that_it_stopped(tmp_path: Path) -
     ):
         sign.write_text(json.dumps(fresh | stale))
         assert cli.main(["health", "-c", file]) == 2
-    sign.write_text("")  # an earlier version's
+    sign.write_text("")  # of another version
     assert cli.main(["health", "-c", file]) == 2
     beating.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -66,25 +66,13 @@ def test_another_configuration_is_refused_by_what_differs() -> None:
 
 @pytest.mark.parametrize("about", ["", "?", "[]", "7", '{"version": "2", "settings": 7}'])
 def test_a_holder_that_tells_nothing_known_binds_no_one(about: str) -> None:
-    """An earlier version would keep every later one from starting."""
+    """A version that tells its settings in another form would keep others from starting."""
 
     async def scenario() -> None:
         posts = FakePosts(PostTable(15), "one:1")
         assert await posts.take(DECISIVE, address="", about=lambda _: about) is not None
         (held,) = await posts.introductions()
         agreement().require([held])
-
-    run(scenario())
-
-
-def test_what_an_earlier_version_left_in_place_binds_no_one() -> None:
-    """It takes the post without a word, and the words of the holder before it stay."""
-
-    async def scenario() -> None:
-        table = PostTable(15)
-        held = await told(FakePosts(table, "one:1"), agreement("12GB", "8GB"))
-        later = Introduction(post=held.post, about=held.about, secret=b"of the next epoch")
-        agreement().require([later])
 
     run(scenario())
 

@@ -194,7 +194,7 @@ def test_what_is_too_long_for_a_wire_fails_with_a_sentence(
 
 
 def test_loads_are_not_told_to_other_processes(tmp_path: Path) -> None:
-    """One of an earlier version would not know the word and lose its connection at every load."""
+    """Only the holder of the queue counts them: others would be sent what they do not read."""
 
     async def scenario(made: Cluster) -> None:
         async with made.holder():

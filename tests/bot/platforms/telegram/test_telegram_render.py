@@ -276,7 +276,7 @@ def test_a_hostile_answer_is_read_in_time(sign: str) -> None:
 
 @pytest.mark.parametrize("data", ["", "cancel", "cancel:", "cancel:x", "a b:1", "x:1:2:3", "c:²"])
 def test_a_button_of_another_age_is_not_read(data: str) -> None:
-    """Data of an earlier version or of no one would reach a command."""
+    """Data of another version, or that a person made up, would reach a command."""
     assert pressed(data) is None
 
 

@@ -8,7 +8,7 @@ const CAUSES = {
     unloaded: "model unloaded meanwhile", unable: "model can't do it", lost: "job lost on its server", refused: "server refused it",
     too_long: "text too long", too_large: "request too large", blind: "model sees no pictures", no_model: "server lacks the model",
     silent: "empty answer", only_thoughts: "only thoughts, no answer", misconfigured: "server set up wrongly",
-    step_failed: "a step failed", no_picture: "no picture", no_result: "no result", told: "other",
+    step_failed: "a step failed", no_picture: "no picture", no_result: "no result",
     no_lora: "LoRA missing", bad_picture: "picture unreadable", bad_sound: "recording unreadable", unheard: "recording not written down",
   },
   de: {
@@ -16,7 +16,7 @@ const CAUSES = {
     unloaded: "Modell zwischendurch entladen", unable: "Modell kann das nicht", lost: "auf dem Server verloren", refused: "vom Server abgelehnt",
     too_long: "Text zu lang", too_large: "Auftrag zu groß", blind: "Modell sieht keine Bilder", no_model: "Modell fehlt auf dem Server",
     silent: "leere Antwort", only_thoughts: "nur Gedanken, keine Antwort", misconfigured: "Server falsch eingerichtet",
-    step_failed: "ein Schritt schlug fehl", no_picture: "kein Bild", no_result: "kein Ergebnis", told: "anderes",
+    step_failed: "ein Schritt schlug fehl", no_picture: "kein Bild", no_result: "kein Ergebnis",
     no_lora: "LoRA fehlt", bad_picture: "Bild nicht lesbar", bad_sound: "Aufnahme nicht lesbar", unheard: "Aufnahme nicht verschriftet",
   },
 };
