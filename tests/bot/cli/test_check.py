@@ -230,8 +230,8 @@ async def test_a_database_of_this_version_works_and_stays_as_it_is(tmp_path: Pat
     assert (tmp_path / "usher.sqlite").read_bytes() == before
 
 
-async def test_an_older_database_is_not_brought_forward_by_looking(tmp_path: Path) -> None:
-    """An operator who only looks could not go back to the version before."""
+async def test_a_database_without_our_tables_gets_none_by_looking(tmp_path: Path) -> None:
+    """An operator who only looks would find the file changed."""
     with closing(sqlite3.connect(tmp_path / "usher.sqlite")) as connection:
         connection.execute("CREATE TABLE other (id INTEGER)")
     assert (await found(configured(tmp_path)))["database", "usher.sqlite"].works is True

@@ -124,8 +124,8 @@ def test_it_survives_a_restart_and_a_kill(there: Recording, *, kill: bool) -> No
     run(scenario())
 
 
-def test_jobs_of_before_the_first_start_with_a_history_are_in_it(there: Recording) -> None:
-    """An update would show an empty week, though all the jobs are there."""
+def test_jobs_that_ended_uncounted_are_in_it(there: Recording) -> None:
+    """After a crash the week would lack jobs that are in the database."""
 
     async def scenario() -> None:
         async with there.installation.queue() as queue:

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from bot.chat.api.origin import Origin
 from bot.runtime.app import BotParts
 from queueing.core.requests import Chat
 from tests.fakes.discord import GENERAL, FakeDiscord
@@ -117,15 +116,6 @@ async def test_pictures_are_hidden_in_a_thread_also_after_a_restart(tmp_path: Pa
             await fake.wait_for(lambda: thread.messages[-1].files and another.messages[-1].files)
         assert thread.messages[-1].files[0].name.startswith("SPOILER_")
         assert not another.messages[-1].files[0].name.startswith("SPOILER_")
-
-
-def test_jobs_of_older_versions_have_the_rules_of_their_chat() -> None:
-    """What waits during an update would be delivered to no one, or without its group's rules."""
-    written = Origin.model_validate_json(
-        '{"platform": "telegram", "chat": "-1001/5", "group": true, "user": "telegram:7",'
-        ' "user_name": "Ada", "language": "en", "key": "k"}'
-    )
-    assert written.places == ("-1001/5", "-1001")
 
 
 async def test_a_topic_has_its_groups_rules_or_its_own(tmp_path: Path) -> None:
