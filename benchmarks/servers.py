@@ -104,7 +104,6 @@ class TraceServer:
 
     capabilities = frozenset(Capability)
     unloads_together = False
-    stays_ready = False
     can_unload = True
     max_models: int | None = None  # as many as fit: traces speak of memory only
 

@@ -65,8 +65,8 @@ class Attempts:
     ) -> Ended | None:
         """Send a prompt and return how it ended; None when the server reported success.
 
-        Listens from before the attempt is `recorded`, whenever that is. Raises `BackendError` for a
-        failed attempt. If the call is cancelled, the attempt is stopped on the server.
+        Connects while the attempt is being `recorded`. Raises `BackendError` for a failed attempt.
+        If the call is cancelled, the attempt is stopped on the server.
         """
         async with self._watching(key, graph, report) as watch:
             watch.sent = False

@@ -76,7 +76,6 @@ class ComfyUI:
     offloads: ClassVar[bool] = True
     parallel: ClassVar[int] = 1
 
-    stays_ready = True
     capabilities = frozenset(
         {
             Capability.TEXT_TO_IMAGE,

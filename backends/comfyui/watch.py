@@ -96,10 +96,7 @@ class Watch:
             await asyncio.sleep(RECONNECT_S)
 
     async def _hear(self, session: aiohttp.ClientSession) -> None:
-        """Connect and listen until the socket ends or is silent for `SILENCE_S`.
-
-        Silence means nothing before the attempt is sent: the server has nothing to say of it.
-        """
+        """Connect and listen until the socket ends or is silent for `SILENCE_S`."""
         async with session.ws_connect(
             self._url,
             max_msg_size=MESSAGE_LIMIT,
@@ -108,12 +105,7 @@ class Watch:
         ) as socket:
             await socket.send_str(HANDSHAKE)
             while True:
-                try:
-                    message = await socket.receive(timeout=SILENCE_S)
-                except TimeoutError:
-                    if self.sent:
-                        raise
-                    continue
+                message = await socket.receive(timeout=SILENCE_S)
                 match message.type:
                     case aiohttp.WSMsgType.TEXT:
                         self._hear_text(message.data)

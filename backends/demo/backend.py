@@ -94,7 +94,6 @@ class Demo:
     offloads: ClassVar[bool] = False
     parallel: ClassVar[int] = 4
 
-    stays_ready = False
     capabilities = frozenset(Capability)
     unloads_together = False
     can_unload = True

@@ -73,7 +73,6 @@ class Images(NamedModels):
     offloads: ClassVar[bool] = False
     parallel: ClassVar[int] = 1
 
-    stays_ready = False
     capabilities = frozenset(
         {Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE, Capability.IMAGE_EDIT}
     )

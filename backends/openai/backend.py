@@ -77,7 +77,6 @@ class OpenAI(NamedModels):
     )
     stranger: ClassVar[str] = "nothing at this url answers like an OpenAI-compatible server"
 
-    stays_ready = False
     capabilities = WRITES | EMBEDS | AUDIBLE
     unloads_together = False
 

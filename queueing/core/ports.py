@@ -65,7 +65,6 @@ class Backend(Protocol):
 
     capabilities: frozenset[Capability]  # what servers of this kind can do at all
     unloads_together: bool  # one unload frees all models of this server
-    stays_ready: bool  # what `run` does before `recorded` holds however long that takes to return
 
     @property
     def can_unload(self) -> bool:

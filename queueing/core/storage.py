@@ -4,7 +4,7 @@ Every method returns after its change is durable; all are safe to call concurren
 (the change then happens whole or not at all). Errors: `StoreError` when the database fails.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -108,27 +108,14 @@ class JobChanges(Protocol):
         suspect: bool = False,
         gives_back: bool = False,
         gpu_s: float = 0.0,
-        certain: Callable[[], None] | None = None,
     ) -> JobChanged:
         """Change a job's state as `TRANSITIONS` says and return what has happened.
 
         A job that fails counts no longer against its owner's hour, nor does one with `gives_back`.
-        `gpu_s` is what one that ends took of a card; its owner's use grows by it. `certain` is called
-        if the start was announced for this backend and nothing else can come first any more: it may
-        be sent at once. Should it not be stored then, it must be stopped and counted (`StoreError`).
+        `gpu_s` is what one that ends took of a card; its owner's use grows by it.
 
         Compare-and-set on id, version and source state; raises `StaleJob` when another change was faster. A job that ends lets its owner's oldest overflow job enter its line at the end.
         """
-
-    async def announce(self, job: Job, backend: str) -> None:
-        """Note that a waiting job's next start may be sent to a backend before it is stored.
-
-        One for each backend: it takes the place of the one before. Does nothing if the job waits no
-        longer, or where another process could write to the database before this one has ended.
-        """
-
-    async def take_back_announced(self) -> None:
-        """Forget the announced starts that were not sent; nothing can be sent by them any more."""
 
     async def move_first(self, job_id: int) -> Job | None:
         """Move a waiting job to the first place of its line and return it as it is now.
@@ -248,12 +235,6 @@ class InterruptedJobs(Protocol):
 
     async def processing(self) -> list[Job]:
         """Return the jobs in state processing, oldest start first (after a restart: orphans)."""
-
-    async def announced(self) -> list[tuple[Job, str]]:
-        """Return the jobs whose announced start is not stored, each with its backend.
-
-        After a crash, that server may have been sent it.
-        """
 
     async def overtaking(self) -> list[Job]:
         """Return the ended jobs that started before one that waits ahead of them, oldest first.

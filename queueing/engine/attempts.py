@@ -8,17 +8,17 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from uuid import uuid5
 
-from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BackendError, Unavailable
 from queueing.core.jobs import Job
 from queueing.core.ports import Backend, Clock, Fetch, Recorded, Report
+from queueing.core.quick import altering
 from queueing.core.requests import File, Output, Progress, Work
 from queueing.core.storage import JobRecords
-from queueing.core.world import Start
 from queueing.engine.fleet import Fleet
 from queueing.planning.retry import pause_s
 
 log = logging.getLogger(__name__)
+_altered = altering(Job)
 
 FETCH_TRIES = 5
 ABANDON_S = 5.0  # long enough to ask whether a server still works on a cancelled job
@@ -26,10 +26,6 @@ RESUME_PATIENCE_S = 60.0  # how long an unreachable server may keep what it has 
 
 Attempted = Callable[[Report], Awaitable[Fetch]]
 """An attempt that still needs a receiver for its progress."""
-
-
-Target = tuple[ModelSpec, Backend]
-"""A model as it is configured, and the server that has it."""
 
 
 class Lost(Exception):
@@ -47,13 +43,9 @@ class Sending:
         self._backends = backends
         self._clock = clock
 
-    def target(self, start: Start) -> Target:
-        """Return what a start would be sent to now: the configuration may change at any time."""
-        return self._fleet.spec(start.job.model, start.backend), self._backends[start.backend]
-
-    def stays_ready(self, backend: str) -> bool:
-        """Whether what is prepared for a backend may wait for its turn."""
-        return self._backends[backend].stays_ready
+    def prepare(self, job: Job, backend: str) -> "PreparedAttempt":
+        """Begin to prepare the next attempt of a waiting job."""
+        return PreparedAttempt(self, _altered(job, sendings=job.sendings + 1), backend)
 
     async def send(self, job: Job, backend: str, report: Report, recorded: Recorded) -> Fetch:
         """Run a job on a backend once its start is `recorded`.
@@ -90,16 +82,6 @@ class Sending:
                 if fetch is None:
                     raise Lost
                 return fetch
-
-    async def find(self, job: Job, backend: str, report: Report) -> Fetch:
-        """Resume an attempt that may have been sent before a crash, as `resume` does.
-
-        Raises `Lost` as well if the server is away: nothing says that the job had to do with that.
-        """
-        try:
-            return await self.resume(job, backend, report)
-        except Unavailable as error:
-            raise Lost from error
 
     async def _found_before(
         self, job: Job, files: tuple[File, ...], backend: str, report: Report
@@ -153,6 +135,40 @@ class Sending:
         """Return the attempt at a job that was sent last, or `back` attempts before it."""
         key = uuid5(self._jobs.database_id, f"{job.id}:{job.sendings - ago}")
         return Work(key=str(key), request=job.request, files=files)
+
+
+class PreparedAttempt:
+    """An attempt that is prepared while its start is being stored, and sent once it is."""
+
+    def __init__(self, sending: Sending, job: Job, backend: str) -> None:
+        self._report: Report | None = None
+        self._stored = asyncio.Event()
+        attempt = sending.send(job, backend, self._progressed, self._recorded)
+        self._ended = asyncio.create_task(attempt, name=f"sending of job {job.id}")
+
+    def send(self) -> None:
+        """Let it be sent: its start is stored."""
+        self._stored.set()
+
+    async def run(self, report: Report) -> Fetch:
+        """Return its result, reporting progress from now on. Cancelling cancels the attempt."""
+        self._report = report
+        return await self._ended
+
+    async def aclose(self) -> None:
+        """Give it up, on its server too, unless it has ended. Idempotent."""
+        if not self._ended.done():
+            self._ended.cancel()
+            await asyncio.wait([self._ended])
+        if not self._ended.cancelled():
+            self._ended.exception()  # reported already, or of no further use
+
+    async def _recorded(self) -> None:
+        await self._stored.wait()
+
+    def _progressed(self, progress: Progress) -> None:
+        if self._report is not None:
+            self._report(progress)
 
 
 def _unheard(_progress: Progress) -> None:

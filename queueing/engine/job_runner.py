@@ -6,7 +6,6 @@ It never decides what runs where; the router decides, or recovery after a restar
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, KeysView
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,7 +25,6 @@ from queueing.engine.effects import Effects
 from queueing.engine.fleet import Fleet
 from queueing.engine.loader import Loader
 from queueing.engine.outcomes import Outcomes
-from queueing.engine.preparations import Preparations
 from queueing.planning.progress_eta import ProgressEta
 from queueing.planning.retry import FIRST_PAUSE_S, Fail, Retry, after_failure, after_loss
 
@@ -71,11 +69,9 @@ class Processor:
         self._times = times
         self._effects = effects
         self._runner = runner
-        self._preparations = Preparations(sending)
         self._attempts: dict[int, _Attempt] = {}
         self._ended_now: list[asyncio.Future[None]] = []  # done when the next starts are stored
         self.attempt_ended: Callable[[], None] = lambda: None
-        self._stopping = False
         self._left = frozenset[str]()  # servers that keep running while the bot is away
 
     # ------------------------------------------------------------ the way in
@@ -92,24 +88,8 @@ class Processor:
         attempt.started = started
         return started
 
-    def prepare(self, start: Start) -> None:
-        """Have a start ready that will probably follow on its server; nothing is sent."""
-        if not self._stopping:
-            self._preparations.prepare(start)
-
-    async def adopt(self, job: Job, backend: str) -> None:
-        """Store the announced start of a job that the last run may have sent. Raises `StoreError`.
-
-        The job is then one of those to `recover`.
-        """
-        with suppress(StaleJob):
-            now = self._clock.now()
-            await self._jobs.apply(
-                job, JobEvent.START, now, runner=self._runner, backend=backend, suspect=job.suspect
-            )
-
-    def recover(self, job: Job, work: asyncio.TaskGroup, *, sent: bool = True) -> None:
-        """Resume a job that was running when the last run ended, or may have been just `sent`.
+    def recover(self, job: Job, work: asyncio.TaskGroup) -> None:
+        """Resume a job that was running when the last run ended.
 
         It occupies its slot while the server is asked and watched.
         """
@@ -122,13 +102,11 @@ class Processor:
         # How long its server worked while the bot was away is unknown: a usual job's time at most.
         taken_s = min(usual_s, max(0.0, now - (job.started_at or now)))
         self._fleet.jobs.occupy(job, backend, now + spec.service_s, taken_s=taken_s)
-        resume = self._sending.resume if sent else self._sending.find
-        attempt = partial(resume, job, backend)
+        attempt = partial(self._sending.resume, job, backend)
         self._spawn(job, lambda: self._run(job, backend, attempt), work, backend)
 
     def cancel(self, job_id: int) -> None:
         """Stop the work on a job whose end is already stored. Idempotent."""
-        self._preparations.forget(job_id)
         attempt = self._attempts.get(job_id)
         if attempt is not None:
             attempt.task.cancel()
@@ -154,8 +132,6 @@ class Processor:
 
         Jobs on servers that cannot be asked for them later are stopped, and return to their place.
         """
-        self._stopping = True
-        await self._preparations.aclose()
         tasks = [attempt.task for attempt in self._attempts.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
@@ -206,32 +182,24 @@ class Processor:
     # ------------------------------------------------------------ the steps of an attempt
 
     async def _process(self, start: Start, started: asyncio.Future[None]) -> None:
-        """Store the start and meanwhile prepare what is sent the moment it is stored, or certain."""
-        prepared = self._preparations.take(start)
+        """Store the start and meanwhile prepare what is sent the moment it is stored."""
+        prepared = self._sending.prepare(start.job, start.backend)
 
         def follow(change: JobChanged) -> None:
-            prepared.record()
+            prepared.send()
             _resolve(started)
             self._fleet.jobs.begun(change.job)
             self._effects.publish(change)
 
-        begun, was_sent = None, False
         try:
-            begun = await self._start(start, started, follow, prepared.record)
+            begun = await self._start(start, started, follow)
             if begun is not None:
                 await self._run(begun.job, start.backend, prepared.run)
         finally:
-            was_sent = await prepared.drop()
-        if begun is None and was_sent:
-            _resolve(started)
-            await self._outcomes.count_sending(start.job.id, start.backend, self._runner)
+            await prepared.aclose()
 
     async def _start(
-        self,
-        start: Start,
-        started: asyncio.Future[None],
-        follow: Callable[[JobChanged], None],
-        certain: Callable[[], None],
+        self, start: Start, started: asyncio.Future[None], follow: Callable[[JobChanged], None]
     ) -> JobChanged | None:
         """Store a start; return None when another change was faster or the store failed."""
         try:
@@ -242,7 +210,6 @@ class Processor:
                 runner=self._runner,
                 backend=start.backend,
                 suspect=start.job.suspect,
-                certain=certain,
             )
             return await self._effects.after(starting, follow)
         except StaleJob:

@@ -63,29 +63,6 @@ class Outcomes:
             else:
                 return
 
-    async def count_sending(self, job_id: int, backend: str, runner: str) -> None:
-        """Count a sending whose start could not be stored: no other may have its id.
-
-        Retries as often as needed. A job that has ended meanwhile needs no other sending.
-        """
-        for failures in itertools.count(1):
-            try:
-                job = await self._jobs.get(job_id)
-                if job is None or job.state is not JobState.PENDING:
-                    return
-                starting = self._jobs.apply(
-                    job, JobEvent.START, self._clock.now(), runner=runner, backend=backend
-                )
-                begun = await self._effects.after(starting, self._effects.publish)
-            except StaleJob:
-                continue
-            except StoreError as failure:
-                log.warning("job %d: a sending is not counted yet: %s", job_id, failure)
-                await asyncio.sleep(min(pause_s(failures), LONGEST_STORE_PAUSE_S))
-            else:
-                await self.conclude(begun.job, JobEvent.RELEASE, not_before=self._clock.now())
-                return
-
     async def give_back(self, job: Job, event: JobEvent, *, problem: Problem | None = None) -> None:
         """Return or end a job that was interrupted, unless its end is stored already.
 

@@ -18,7 +18,6 @@ from queueing.core.ports import Clock
 from queueing.core.reasons import sentence
 from queueing.core.standings import LaneStatus
 from queueing.core.world import Blocked, Evict, Leaving, Plan, Reason, Waiting, World
-from queueing.engine.announcer import Announcer
 from queueing.engine.checkpoint import Checkpoint
 from queueing.engine.decided import Decided
 from queueing.engine.deep_lines import DeepLines
@@ -63,7 +62,6 @@ class Router:
         effects: Effects,
         fair: FairLines | None = None,
         deep_lines: DeepLines,
-        announcer: Announcer,
     ) -> None:
         self._fleet = fleet
         self._loader = loader
@@ -76,7 +74,6 @@ class Router:
         self._effects = effects
         self._fair = fair
         self._deep_lines = deep_lines
-        self._announcer = announcer
         self._awake = asyncio.Event()
         self.decided = Decided(lambda: fleet.jobs.slots)
         self._moved: set[str] = set()
@@ -204,8 +201,6 @@ class Router:
             for each in ended:
                 if not each.done():
                     each.set_result(None)
-        if self.world is not None:
-            await self._announcer.look(self.world, self.snapshot, work)
 
     async def _decide(self, work: asyncio.TaskGroup) -> None:
         self._sleepers.observe()

@@ -11,7 +11,6 @@ from queueing.core.catalog import Catalog
 from queueing.core.ports import Backend, CardWatch, Clock, Machines, MemoryProbe
 from queueing.core.storage import Store
 from queueing.core.world import Rules
-from queueing.engine.announcer import Announcer
 from queueing.engine.attempts import Sending
 from queueing.engine.checkpoint import Checkpoint
 from queueing.engine.deep_lines import DeepLines
@@ -181,7 +180,6 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         effects=given.bus,
         fair=fair,
         deep_lines=DeepLines(given.deep_line),
-        announcer=Announcer(jobs=store, fleet=fleet, processor=processor),
     )
     return Engine(
         fleet=fleet,

@@ -2,10 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 
 from queueing.core.catalog import Catalog
-from queueing.core.errors import StoreError
 from queueing.core.events import Stopping
 from queueing.core.ports import Backend, CardWatch, Clock, Machines, MemoryProbe
 from queueing.core.storage import Store
@@ -90,5 +88,3 @@ class JobQueue:
                 engine.loader.stop()
                 await engine.processor.stop(self._grace_s)
                 await self._given.bus.settle()
-                with suppress(StoreError):  # then the next run asks the servers
-                    await self._given.store.take_back_announced()

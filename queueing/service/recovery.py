@@ -7,9 +7,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import replace
 
-from queueing.core.jobs import Job
 from queueing.core.storage import Store
 from queueing.engine.fleet import Fleet
 from queueing.service.assembly import Engine
@@ -28,33 +26,18 @@ async def recover(store: Store, engine: Engine, work: asyncio.TaskGroup) -> None
     fleet.memory.budget.restore(await store.sizes())
     noted = await _noted_copies(store, fleet)
     pin_configured(fleet)
-    announced = await _adopt_announced(store, engine)
     running = await store.processing()
     if engine.fair.is_wanted:
         used, passed = await store.gpu_quarters(0.0), await store.overtaking()
         engine.fair.begin(used, running, passed)
     for job in running:
         log.info("job %d was running on %s; asking there for it", job.id, job.backend)
-        engine.processor.recover(job, work, sent=job.id not in announced)
-    ended = [job for job in announced.values() if job.state.final]
-    for job in [*await store.abandoned(), *ended]:
+        engine.processor.recover(job, work)
+    for job in await store.abandoned():
         work.create_task(engine.sending.abandon(job), name=f"abandoned job {job.id}")
     await engine.health.first_look(noted)
     await engine.others.first_look()
     _clear_half_loads(fleet, noted)
-
-
-async def _adopt_announced(store: Store, engine: Engine) -> Mapping[int, Job]:
-    """Count the starts that the last run announced as made: it may have sent them.
-
-    Returns the jobs by number; those that have ended meanwhile as such a start would have left them.
-    """
-    announced = {}
-    for job, backend in await store.announced():
-        announced[job.id] = replace(job, backend=backend, sendings=job.sendings + 1)
-        if not job.state.final:
-            await engine.processor.adopt(job, backend)
-    return announced
 
 
 async def _noted_copies(store: Store, fleet: Fleet) -> Mapping[str, frozenset[str]]:

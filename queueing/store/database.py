@@ -227,10 +227,6 @@ class Database(Protocol):
     def alone(self) -> bool:
         """Whether no other process can write it while it is open."""
 
-    @property
-    def sole(self) -> bool:
-        """Whether no other process can write it before this one has ended, whatever happens."""
-
     async def runs(self) -> frozenset[str]:
         """Return the openings, of all processes, that have not ended."""
 

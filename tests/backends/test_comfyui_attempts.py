@@ -1,9 +1,7 @@
 """One attempt on ComfyUI, over real sockets: no job hangs, runs twice or gets lost."""
 
 import asyncio
-from typing import Any
 
-import aiohttp
 import pytest
 
 from backends.comfyui.answers import ServerFile
@@ -60,35 +58,6 @@ async def test_a_silent_websocket_is_replaced(
         await heard.wait()
     run.cancel()
     await asyncio.wait([run])
-
-
-async def test_a_prepared_attempt_keeps_its_websocket_until_it_is_sent(
-    fake: FakeComfyUI, comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An attempt that is ready for minutes would be between two connections as its turn comes."""
-    monkeypatch.setattr("backends.comfyui.watch.SILENCE_S", 0.05)
-    monkeypatch.setattr("backends.comfyui.watch.RECONNECT_S", 0.0)
-    receive, silences = aiohttp.ClientWebSocketResponse.receive, asyncio.Semaphore(0)
-
-    async def received(self: aiohttp.ClientWebSocketResponse, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - its signature
-        try:
-            return await receive(self, timeout)
-        except TimeoutError:
-            silences.release()
-            raise
-
-    monkeypatch.setattr(aiohttp.ClientWebSocketResponse, "receive", received)
-    attempt, seen = work(), list[object]()
-
-    async def recorded() -> None:
-        for _ in range(4):
-            await silences.acquire()
-            seen.append(fake.sockets[attempt.key])
-        monkeypatch.setattr("backends.comfyui.watch.SILENCE_S", 15.0)
-
-    fetch = await comfy.run(SDXL, attempt, ignore, recorded)
-    assert len(set(map(id, seen))) == 1
-    assert (await fetch()).files
 
 
 async def test_what_waits_behind_others_at_the_server_says_so(

@@ -4,14 +4,12 @@ Everything is imported once, which takes longer than most runs; then every line 
 a run: a process of its own, whose number is printed when it begins and whose status when it has
 ended. A line names the commit point ("after complete 2": right after the second completion was
 stored) where that process kills itself as by kill -9, says that it will be told to stop in order, or
-nothing. Two of the points lie between a start that is announced and its place on disk: that process
-never stores it, and dies right before or right after it has sent the prompt.
+nothing.
 
 The environment variable `USHER_DISCORD_AT` is the address of a Discord, for discord.py has no
 setting for it. It is read here and nowhere else.
 """
 
-import asyncio
 import inspect
 import os
 import signal
@@ -22,7 +20,6 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from typing import Any
-from uuid import uuid5
 
 import discord.gateway
 import discord.http
@@ -47,8 +44,7 @@ from bot.platforms.web.open_page import OpenPage
 from bot.platforms.web.platform import Web
 from bot.runtime import setup
 from bot.runtime.enhancer import Enhancer
-from queueing.core.events import JobChanged
-from queueing.core.jobs import Job, JobEvent
+from queueing.core.jobs import JobEvent
 from queueing.engine.attempts import Sending
 from queueing.store import JobStore
 from queueing.store.sqlite import worker
@@ -58,24 +54,17 @@ DISCORD = "USHER_DISCORD_AT"
 IN_ORDER = "in order"
 GRACE_S = 0.2  # a picture takes half a second here, and longer than the grace on many cards
 
-Dies = Callable[[tuple[Any, ...]], bool]
-"""Whether a call with these arguments is the one at which to die."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Point:
     """A call after which something is true outside that was not before.
 
-    `owner` and `name` say which function; `event` narrows it to one change of a job's state, and
-    `unstored` to the prompt of an announced start that is not stored. It has so many `turns` for each
-    turn of the others.
+    `owner` and `name` say which function; `event` narrows it to one change of a job's state.
     """
 
     owner: Any
     name: str
     event: JobEvent | None = None
-    unstored: bool = False
-    turns: int = 1
 
 
 def _change(event: JobEvent) -> Point:
@@ -111,8 +100,6 @@ POINTS: Mapping[str, Point] = {
     "acknowledge": Point(owner=JobStore, name="acknowledge"),
     "confirm": Point(owner=Updates, name="_look"),
     "prompt": Point(owner=ComfyUIServer, name="send"),
-    "announce": Point(owner=JobStore, name="announce", turns=2),
-    "announced-prompt": Point(owner=ComfyUIServer, name="send", unstored=True, turns=4),
     "download": Point(owner=ComfyUIServer, name="download"),
     "fetch": Point(owner=Sending, name="fetch"),
     "text": Point(owner=LMStudio, name="run"),
@@ -128,14 +115,14 @@ def arm(where: str) -> None:
     when, label, number = where.split()
     point = POINTS[label]
     original = getattr(point.owner, point.name)
-    dies = _unstored(int(number)) if point.unstored else _countdown(point, int(number))
+    dies = _countdown(point, int(number))
     crashing = (_crashing_async if inspect.iscoroutinefunction(original) else _crashing)(
         original, dies, after=when == "after"
     )
     setattr(point.owner, point.name, crashing)
 
 
-def _countdown(point: Point, number: int) -> Dies:
+def _countdown(point: Point, number: int) -> Callable[[tuple[Any, ...]], bool]:
     calls = count(1)
 
     def dies(args: tuple[Any, ...]) -> bool:
@@ -146,27 +133,7 @@ def _countdown(point: Point, number: int) -> Dies:
     return dies
 
 
-def _unstored(number: int) -> Dies:
-    """Keep the announced start of that number from being stored, and find the call that sends it."""
-    calls, keys, apply = count(1), set[str](), JobStore.apply
-
-    async def unstored(
-        store: JobStore, job: Job, event: JobEvent, now: float, **fields: Any
-    ) -> JobChanged:
-        certain, backend = fields.get("certain"), fields.get("backend")
-        if event is not JobEvent.START or certain is None:
-            return await apply(store, job, event, now, **fields)
-        if store._announced.is_certain(job, backend) and next(calls) == number:
-            keys.add(str(uuid5(store.database_id, f"{job.id}:{job.sendings + 1}")))
-            certain()
-            await asyncio.get_running_loop().create_future()
-        return await apply(store, job, event, now, **fields)
-
-    JobStore.apply = unstored  # type: ignore[method-assign, assignment]
-    return lambda args: args[1] in keys
-
-
-def _crashing(original: Any, dies: Dies, *, after: bool) -> Any:
+def _crashing(original: Any, dies: Callable[[tuple[Any, ...]], bool], *, after: bool) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         doomed = dies(args)
         if doomed and not after:
@@ -179,7 +146,7 @@ def _crashing(original: Any, dies: Dies, *, after: bool) -> Any:
     return call
 
 
-def _crashing_async(original: Any, dies: Dies, *, after: bool) -> Any:
+def _crashing_async(original: Any, dies: Callable[[tuple[Any, ...]], bool], *, after: bool) -> Any:
     async def call(*args: Any, **kwargs: Any) -> Any:
         doomed = dies(args)
         if doomed and not after:

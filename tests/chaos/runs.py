@@ -41,7 +41,7 @@ class Fate:
 def fates(random: Random, kills: int, stops: int) -> list[Fate]:
     """Return how so many runs end, kills and stops mixed.
 
-    Each commit point has its turns, every fourth kill comes at a random moment.
+    Each commit point has its turn, every fourth kill comes at a random moment.
     """
     drawn = _killed(random, kills)
     for _ in range(stops):
@@ -58,20 +58,10 @@ def _killed(random: Random, kills: int) -> list[Fate]:
             drawn.append(Fate(after_s=random.uniform(0.0, 1.5)))
             continue
         if not deck:
-            deck = _deck()
+            deck = [f"{when} {label}" for label in POINTS for when in ("before", "after")]
             random.shuffle(deck)
         drawn.append(Fate(point=f"{deck.pop()} {random.choice([1, 1, 2, 3, 5])}"))
     return drawn
-
-
-def _deck() -> list[str]:
-    """Return every turn of every commit point."""
-    return [
-        f"{when} {label}"
-        for label, point in POINTS.items()
-        for when in ("before", "after")
-        for _ in range(point.turns)
-    ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

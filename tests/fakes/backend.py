@@ -171,7 +171,6 @@ class FakeServer:
         self.loads: list[tuple[float, str]] = []
         self.unloads: list[tuple[float, str]] = []
         self.starts: list[tuple[float, str, str]] = []  # (moment, model, prompt)
-        self.readied: list[str] = []  # prompts, as attempts began to be prepared
         self.calls: list[str] = []  # "run" and "fetch" with their prompts, as they came
         self.finished: Counter[str] = Counter()  # by prompt
         self.cancelled: list[str] = []
@@ -330,7 +329,6 @@ class FakeServer:
 class FakeBackend:
     """The adapter of one process; once `dead`, nothing it does reaches the server any more."""
 
-    stays_ready = True
     capabilities = ALL
 
     def __init__(
@@ -391,7 +389,6 @@ class FakeBackend:
     async def run(
         self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
     ) -> Fetch:
-        self.server.readied.append(prompt_of(work))
         await recorded()
         self.server.calls.append(f"run {prompt_of(work)}")
         await asyncio.sleep(0.01)

@@ -8,7 +8,8 @@ import pytest
 
 from queueing.core.catalog import Timeouts
 from queueing.core.errors import NotLoaded, OutOfMemory, Rejected, Unavailable
-from queueing.core.jobs import JobEvent, JobState
+from queueing.core.events import JobChanged
+from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.problems import Problem, What, problem
 from queueing.core.requests import Work
 from queueing.store import JobStore, open_database
@@ -278,7 +279,74 @@ def test_a_broken_connection_to_a_living_server_does_not_draw_twice() -> None:
     run(scenario())
 
 
-# ------------------------------------------------------------ a database that fails
+# ------------------------------------------------------------ a database that is slow or fails
+
+
+class SlowStarts(FlakyStore):
+    """A store that writes no start until it may."""
+
+    def __init__(self, store: JobStore) -> None:
+        super().__init__(store)
+        self.may_write = asyncio.Event()
+
+    async def apply(self, job: Job, event: JobEvent, now: float, **fields: Any) -> JobChanged:
+        """Change a job; a start waits."""
+        if event is JobEvent.START:
+            await self.may_write.wait()
+        return await self._store.apply(job, event, now, **fields)
+
+
+def test_nothing_is_sent_before_its_start_is_stored() -> None:
+    """A crash would have the server run the same request a second time, under the same id."""
+
+    async def scenario() -> None:
+        installation = one_model()
+        store = SlowStarts(JobStore(await open_database("sqlite://", inline=True)))
+        async with installation.queue(store) as queue:
+            job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            await asyncio.sleep(60)
+            assert installation.servers["comfy"].calls == []
+            store.may_write.set()
+            done = await ended(queue, job)
+            assert (done.state, done.sendings) == (JobState.COMPLETED, 1)
+
+    run(scenario())
+
+
+def test_what_is_cancelled_before_its_start_is_stored_is_never_sent() -> None:
+    """The server would work for no one."""
+
+    async def scenario() -> None:
+        installation = one_model()
+        store = SlowStarts(JobStore(await open_database("sqlite://", inline=True)))
+        async with installation.queue(store) as queue:
+            job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            await asyncio.sleep(1)
+            assert (await queue.submitter.cancel(job.id)) is not None
+            store.may_write.set()
+            other = await queue.submitter.submit(installation.new("flux", "dog"), limits=NO_LIMITS)
+            await ended(queue, other)
+            assert installation.servers["comfy"].calls == ["run dog", "fetch dog"]
+
+    run(scenario())
+
+
+def test_a_start_that_cannot_be_stored_is_not_sent() -> None:
+    """A full disk would have jobs run that nothing knows of after a crash."""
+
+    async def scenario() -> None:
+        installation = one_model()
+        store = FlakyStore(JobStore(await open_database("sqlite://", inline=True)))
+        async with installation.queue(store) as queue:
+            store.failing = {JobEvent.START}
+            job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            await asyncio.sleep(60)
+            assert installation.servers["comfy"].calls == []
+            store.failing = set()
+            done = await ended(queue, job)
+            assert (done.state, done.attempt, done.sendings) == (JobState.COMPLETED, 1, 1)
+
+    run(scenario())
 
 
 def test_finished_work_waits_for_a_full_disk(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,7 +36,6 @@ TIMEOUTS = Timeouts(load_s=60, first_s=60, idle_s=60, total_s=300)
 QUIET_WITHIN_S = 6 * 3600.0
 EVERY_DAY = frozenset(range(7))
 GAME_EVERY_S, GAME_S = 1200.0, 300.0
-SENT_S = 0.02  # more than a server takes until it has what was sent
 NOTICED_S = 20.0  # two looks, and what may be under way between them
 ENDS = {JobEvent.COMPLETE, JobEvent.FAIL, JobEvent.CANCEL}
 
@@ -46,22 +45,13 @@ class Killed(BaseException):
 
 
 class CrashPointStore:
-    """A store that dies at its n-th call, before or after that call took effect.
+    """A store that dies at its n-th call, before or after that call took effect."""
 
-    A start that may be sent before it is stored is, as long as the process lives to send it. With
-    `announced`, only such starts count, and what announces them.
-    """
-
-    def __init__(
-        self, store: JobStore, dies_at: int | None, *, after: bool, died: Any, announced: bool
-    ) -> None:
+    def __init__(self, store: JobStore, dies_at: int | None, *, after: bool, died: Any) -> None:
         self._store = store
         self._dies_at = dies_at
         self._after = after
         self._died = died
-        self._announced = announced
-        self._counted = 0
-        self.sent_unstored = False
         self.dead = False
         self.calls = 0
 
@@ -74,37 +64,16 @@ class CrashPointStore:
             if self.dead:
                 raise Killed
             self.calls += 1
-            if not self._is_last(name, *args, **kwargs):
+            if self.calls != self._dies_at:
                 return await value(*args, **kwargs)
             with suppress(Exception):
                 if self._after:
                     await value(*args, **kwargs)
-                else:
-                    await self._send(*args, **kwargs)
             self.dead = True
             self._died()
             raise Killed
 
         return call
-
-    def _is_last(self, name: str, job: Any = None, *_: Any, **fields: Any) -> bool:
-        if self._announced and name != "announce" and not self._is_certain(job, fields):
-            return False
-        self._counted += 1
-        return self._counted == self._dies_at
-
-    def _is_certain(self, job: Any, fields: Mapping[str, Any]) -> bool:
-        if fields.get("certain") is None:
-            return False
-        return self._store._announced.is_certain(job, fields["backend"])
-
-    async def _send(
-        self, job: Any = None, _event: object = None, _now: float = 0.0, **fields: Any
-    ) -> None:
-        if self._is_certain(job, fields):
-            fields["certain"]()
-            await asyncio.sleep(SENT_S)
-            self.sent_unstored = True
 
 
 @dataclass
@@ -185,18 +154,15 @@ class KeptFree:
         return faults
 
 
-def random_installation(random: Random, url: str, *, serial: float = 0.4) -> Installation:
-    """Return one to three hosts with one or two servers each, and models that do not all fit.
-
-    A server does one thing at a time as likely as `serial` says.
-    """
+def random_installation(random: Random, url: str) -> Installation:
+    """Return one to three hosts with one or two servers each, and models that do not all fit."""
     hosts = []
     for number in range(random.randint(1, 3)):
         backends = tuple(
             BackendSpec(
                 name=f"server-{number}-{index}",
                 kind="fake",
-                serial=random.random() < serial,
+                serial=random.random() < 0.4,
                 parallel=random.choice([1, 2, 64]),
             )
             for index in range(random.randint(1, 2))
@@ -262,9 +228,8 @@ def misfortune(random: Random, server: FakeServer, how_often: float) -> None:
 class Chaos:
     """One run: people submit and cancel, servers fail, the process is killed and comes back.
 
-    With `kept_free`, hosts have quiet hours and games. With `acts`, admins pause, drain, clear, move and
-    preload at random as well; in the end they resume and unload everything. With `announced`, every kill
-    comes around an announced start, on servers that do one thing at a time.
+    With `kept_free`, hosts have quiet hours and games. With `acts`, admins pause, drain, clear, move and preload at random as well; in the end they
+    resume and unload everything.
     """
 
     seed: int
@@ -275,20 +240,16 @@ class Chaos:
     disasters: int = 6
     acts: int = 0
     kept_free: bool = False
-    announced: bool = False
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
         self.installation = random_installation(
-            self.random,
-            f"sqlite:///{self.folder / 'usher.db'}",
-            serial=1.0 if self.announced else 0.4,
+            self.random, f"sqlite:///{self.folder / 'usher.db'}"
         )
         self.witness = Witness()
         if self.kept_free:
             self.witness.kept_free = KeptFree(Random(self.seed), self.installation)
         self.accepted: dict[str, int] = {}  # job ids by key
-        self.unstored = 0  # kills after an announced start was sent and before it was stored
         self.calls = 0
         self.queue: JobQueue | None = None
 
@@ -307,8 +268,7 @@ class Chaos:
         """Live and die, by a kill or in order; the last run goes on until all is quiet."""
         for _ in range(self.kills):
             if self.random.random() < 0.7:
-                most = 12 if self.announced else 250
-                quiet = await self._run(dies_at=self.random.randint(1, most))
+                quiet = await self._run(dies_at=self.random.randint(1, 250))
             else:
                 quiet = await self._run(stops_after_s=self.random.uniform(1, 120))
             if quiet:
@@ -332,17 +292,9 @@ class Chaos:
             if not over.done():
                 over.set_result(False)
 
-        store = CrashPointStore(
-            real,
-            dies_at,
-            after=self.random.random() < 0.5,
-            died=died,
-            announced=self.announced,
-        )
-        # What a killed queue did last may never have been told, nor which announced start it made.
-        announced = {job.id for job, _ in await real.announced()}
-        known = [job for job in await real.open_jobs() if job.id not in announced]
-        self.witness.jobs = {job.id: job for job in known}
+        store = CrashPointStore(real, dies_at, after=self.random.random() < 0.5, died=died)
+        # What a killed queue did last may never have been told.
+        self.witness.jobs = {job.id: job for job in await real.open_jobs()}
         self.queue = self.installation.build(store, backends)
         self.queue.events.subscribe(self.witness.on_event)
         task = asyncio.create_task(self.queue.run())
@@ -355,7 +307,6 @@ class Chaos:
         await asyncio.gather(task, watch, return_exceptions=True)
         self.queue = None
         self.calls += store.calls
-        self.unstored += store.sent_unstored
         if quiet:
             await self._check(real)
         await real.aclose()

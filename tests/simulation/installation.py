@@ -196,31 +196,3 @@ class FlakyStore:
             return await value(*args, **kwargs)
 
         return call
-
-
-class SlowDisk:
-    """A real store that takes its time for starts, or fails them: after they may have been sent."""
-
-    def __init__(self, store: JobStore) -> None:
-        self._store = store
-        self.may_write = asyncio.Event()
-        self.may_write.set()
-        self.failing = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    async def apply(self, job: Job, event: JobEvent, now: float, **fields: Any) -> JobChanged:
-        """Change a job; a start that is certain is so before it is written."""
-        certain = fields.get("certain")
-        if event is JobEvent.START:
-            if certain is not None and self._is_certain(job, fields["backend"]):
-                certain()
-                fields["certain"] = lambda: None
-            await self.may_write.wait()
-            if self.failing:
-                raise StoreError("the disk is full")
-        return await self._store.apply(job, event, now, **fields)
-
-    def _is_certain(self, job: Job, backend: str) -> bool:
-        return self._store._announced.is_certain(job, backend)

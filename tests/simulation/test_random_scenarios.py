@@ -42,25 +42,3 @@ def test_finished_work_is_not_done_again_after_a_kill(seed: int, tmp_path: Path)
     for server in chaos.installation.servers.values():
         again = {prompt: times for prompt, times in server.finished.items() if times > 1}
         assert not again
-
-
-@pytest.mark.parametrize("seed", range(400, 406))
-def test_an_announced_start_is_made_once_whenever_the_process_dies(
-    seed: int, tmp_path: Path
-) -> None:
-    """A job would be sent twice under one id, lost, or drawn again though its server has the picture."""
-    chaos = Chaos(seed=seed, folder=tmp_path, kills=6, how_often=0.0, disasters=0, announced=True)
-    run(chaos.run())
-    for server in chaos.installation.servers.values():
-        assert not {prompt: times for prompt, times in server.finished.items() if times > 1}
-
-
-def test_processes_die_between_sending_a_start_and_storing_it(tmp_path: Path) -> None:
-    """The trial above would never come where an announced start can go wrong."""
-    for seed in range(420, 426):
-        (tmp_path / f"{seed}").mkdir()
-        chaos = Chaos(seed=seed, folder=tmp_path / f"{seed}", kills=6, announced=True)
-        run(chaos.run())
-        if chaos.unstored:
-            return
-    pytest.fail("none died there")

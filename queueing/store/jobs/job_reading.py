@@ -64,14 +64,6 @@ class StoredJobs:
         """Return the jobs cancelled after a start and not yet acknowledged, oldest first."""
         return await self._many(queries.ABANDONED)
 
-    async def announced(self) -> list[tuple[Job, str]]:
-        """Return the jobs whose announced start is not stored, each with its backend."""
-        return await self._database.read(
-            lambda connection: [
-                (job_from(row[1:]), row[0]) for row in connection.execute(queries.ANNOUNCED)
-            ]
-        )
-
     async def unacknowledged(self, owner: str | None = None) -> list[Job]:
         """Return the jobs that are open, or ended and not yet acknowledged, oldest first."""
 

@@ -13,7 +13,6 @@ from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent, NewJob
 from queueing.core.requests import File, Output, Request
 from queueing.core.storage import Admission, Line, StartOrder
-from queueing.core.undisturbed import undisturbed
 from queueing.store.database import (
     ChangeKind,
     Connection,
@@ -23,8 +22,6 @@ from queueing.store.database import (
     Item,
     Result,
 )
-from queueing.store.jobs import queries
-from queueing.store.jobs.announced import AnnouncedStarts, Announcement, announce
 from queueing.store.jobs.batch_reading import load_places
 from queueing.store.jobs.changes import (
     AdmissionCounters,
@@ -43,7 +40,6 @@ from queueing.store.jobs.runtime_state import StoredState
 _LOOKS = (
     3  # a line may change while it is read; under a flood, being one look behind is good enough
 )
-_ANNOUNCING: ChangeKind[Announcement, None] = ChangeKind(run=announce)
 
 
 class JobStore(StoredJobs, StoredState, StoredUpkeep):
@@ -60,7 +56,6 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
         self._changing = self._kind(self._counters.change)
         self._moving = self._kind(self._counters.move_first)
         self._amending = self._kind(self._counters.replace_request)
-        self._announced = AnnouncedStarts()
 
     def _kind(
         self, run: Callable[[Connection, Sequence[Item]], Sequence[Result | Exception]]
@@ -109,7 +104,6 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
         suspect: bool = False,
         gives_back: bool = False,
         gpu_s: float = 0.0,
-        certain: Callable[[], None] | None = None,
     ) -> JobChanged:
         """Change a job's state as `TRANSITIONS` says and return what has happened.
 
@@ -131,38 +125,12 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
         )
         gives_back = gives_back or event is JobEvent.FAIL
         change = Change(event, job, after, runner, output, gives_back, gpu_s)
-        is_sent = event is JobEvent.START and certain and self._announced.is_certain(job, backend)
-        if not is_sent:
-            self._announced.touch(job.id)
-        changing = self._submit(self._changing, change)
-        if is_sent and certain is not None:
-            self._announced.sent(job.id, changing)
-            certain()
-            done = await undisturbed(changing)  # what waits for it waits until it is stored
-        else:
-            done = await changing
-        if event is JobEvent.START:
-            self._announced.started(done.job)
-        return done
-
-    async def announce(self, job: Job, backend: str) -> None:
-        """Note that a waiting job's next start may be sent to a backend before it is stored."""
-        announcement = self._announced.begin(job, backend) if self._database.sole else None
-        if announcement is not None:
-            await self._submit(_ANNOUNCING, announcement)
-            self._announced.stored(announcement, await self.get(job.id))
-
-    async def take_back_announced(self) -> None:
-        """Forget the announced starts that were not sent."""
-        servers = [(each.server,) for each in self._announced.take_unsent()]
-        if servers:
-            await self._database.write(partial(_take_back, servers=servers))
+        return await self._submit(self._changing, change)
 
     async def move_first(self, job_id: int) -> Job | None:
         """Move a waiting job to the first place of its line."""
         if self._places is None:
             await self._load()
-        await self._begin_other(job_id)
         return await self._submit(self._moving, job_id)
 
     async def replace_request(
@@ -179,13 +147,7 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
         if self._places is None:
             await self._load()
         given = Replacement(job_id, request, tuple(files), reply_to, release, version)
-        await self._begin_other(job_id)
         return await self._submit(self._amending, given)
-
-    async def _begin_other(self, job_id: int) -> None:
-        """Begin a change of another kind, which the writer may make before one it was given earlier."""
-        await self._announced.settled(job_id)
-        self._announced.touch(job_id)
 
     # ------------------------------------------------------------ lines
 
@@ -235,7 +197,3 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
             for move in self._counters.moves:
                 self._places.move(move)
         self._counters.moves.clear()
-
-
-def _take_back(connection: Connection, servers: Sequence[tuple[str]]) -> None:
-    connection.executemany(queries.TAKE_BACK, servers)

@@ -111,20 +111,6 @@ FIRST_WAITING = "SELECT min(seq) FROM jobs WHERE state = 'pending' AND model = ?
 FIRST_PROCESSING = "SELECT min(seq) FROM jobs WHERE state = 'processing' AND model = ? AND lane = ?"
 ACKNOWLEDGE = "UPDATE jobs SET acknowledged = 1 WHERE id = ? AND acknowledged = 0"
 
-# ---------------------------------------------------------------- starts sent before they are stored
-
-ANNOUNCE = (  # the state is hidden from the planner of PostgreSQL, as in `CHANGE`
-    "INSERT INTO announced (server, job_id, sending) SELECT CAST(? AS text), id, sendings + 1 FROM jobs"
-    " WHERE id = ? AND state || '' = 'pending' AND sendings + 1 = ?"
-    " ON CONFLICT (server) DO UPDATE SET job_id = excluded.job_id, sending = excluded.sending"
-)
-ONLY_THERE = "DELETE FROM announced WHERE job_id = ? AND server <> ?"
-ANNOUNCED = (
-    f"SELECT server, {JOB_COLUMNS} FROM announced JOIN jobs ON id = job_id"
-    " WHERE sending > sendings ORDER BY server"
-)
-TAKE_BACK = "DELETE FROM announced WHERE server = ?"
-
 # ---------------------------------------------------------------- rebuilding the counters
 
 LAST_WAITING = (

@@ -75,7 +75,6 @@ class PostgresDatabase:
         self.id = database_id
         self.run = run
         self.alone = alone
-        self.sole = False  # its lock goes with a session, which may break while the process lives
         self._session, reading = sessions
         self._trouble = trouble
         worker = partial(PostgresWorker, inline=inline, failed=self._failed)

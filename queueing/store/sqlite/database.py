@@ -136,7 +136,6 @@ class SqliteDatabase:
         self.id = database_id
         self.run = uuid4().hex
         self.alone = True
-        self.sole = True  # the lock on the file goes with the process, and no sooner
         self.path = path
         self._file = (
             None if path is None else path.resolve()

@@ -1,4 +1,4 @@
--- schema 100
+-- schema 101
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- The same tables as for SQLite; ../../sqlite/migrations/0001_queue.sql explains them. Its INTEGER
@@ -171,11 +171,3 @@ SELECT
         ELSE 'pending'
     END AS shown
 FROM jobs;
-
--- ---------------------------------------------------------------- announced starts
-
-CREATE TABLE announced (
-    server text COLLATE "C" PRIMARY KEY,
-    job_id bigint NOT NULL,
-    sending bigint NOT NULL
-);

@@ -1,4 +1,4 @@
--- schema 100
+-- schema 101
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- Jobs and everything the queue stores about them. Times are UNIX seconds.
@@ -145,13 +145,3 @@ SELECT
         ELSE 'pending'
     END AS shown
 FROM jobs;
-
--- ---------------------------------------------------------------- announced starts
-
--- The start that may go out to a server before it is stored in the jobs: its job, and the number of
--- the sending. It counts only as long as the job has fewer.
-CREATE TABLE announced (
-    server TEXT NOT NULL PRIMARY KEY,
-    job_id INTEGER NOT NULL,
-    sending INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
