@@ -4,7 +4,6 @@ import asyncio
 import io
 import itertools
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from PIL import Image
@@ -152,7 +151,3 @@ class Chat:
     def is_group(self, chat: str) -> bool:  # noqa: ARG002  no one else is there
         """Return whether several people read a chat."""
         return False
-
-    def serves(self, chat: str, within: Sequence[str]) -> bool:  # noqa: ARG002  # the protocol's
-        """Return True: it has all chats."""
-        return True

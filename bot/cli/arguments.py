@@ -106,7 +106,7 @@ def _process_arguments(run: argparse.ArgumentParser) -> None:
         "--posts",
         metavar="NAMES",
         help="of several processes on one database: the posts this one applies for, such as"
-        " queue,web or telegram,discord:0; none for the API alone; without: every one",
+        " queue,web or telegram,discord; none for the API alone; without: every one",
     )
     run.add_argument(
         "--api",

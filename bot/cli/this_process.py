@@ -36,20 +36,14 @@ def options(arguments: argparse.Namespace, config: Config) -> tuple[Config, Proc
 
 
 def _chosen(text: str, known: Sequence[str]) -> frozenset[str]:
-    """Return the posts of a list; a chat's name stands for all its shards."""
     names = [name for each in text.split(",") if (name := each.strip())]
     if names == [NONE]:
         return frozenset()
-    chosen = {name: _named(name, known) for name in names}
-    wrong = [name for name, posts in chosen.items() if not posts]
+    wrong = [name for name in names if name not in known]
     if wrong or not names:
         told = f"there is no post {wrong[0]}" if wrong else "names no post"
         raise _refusal(f"--posts: {told}: this configuration has {', '.join(known)}, or {NONE}")
-    return frozenset().union(*chosen.values())
-
-
-def _named(name: str, known: Sequence[str]) -> frozenset[str]:
-    return frozenset(post for post in known if post == name or post.partition(":")[0] == name)
+    return frozenset(names)
 
 
 def _with_api_at(place: tuple[str, int] | str | None, config: Config) -> tuple[Config, bool]:

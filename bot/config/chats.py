@@ -28,17 +28,11 @@ class ChatConfig(Section):
 
     naming: ClassVar[NameForms]
 
-    def posts(self, name: str) -> tuple[str, ...]:
-        """Return the posts of a chat of that name; a process holds one to listen and speak there."""
-        return (name,)
-
 
 class DiscordConfig(ChatConfig):
     """The Discord bot; `allow` are the places and people it listens to, empty for all.
 
-    With `allow_roles`, only people with one of these rights may use it. `shards` are the connections
-    its servers are shared among, each of which may be another process's; without it, one process
-    opens as many as Discord asks for.
+    With `allow_roles`, only people with one of these rights may use it.
     """
 
     naming = NameForms(
@@ -58,11 +52,6 @@ class DiscordConfig(ChatConfig):
     token: Token = Field(min_length=1)
     allow: tuple[ChatId, ...] = ()
     allow_roles: tuple[str, ...] = ()
-    shards: Annotated[int, Field(ge=1, le=1000)] | None = None  # 1000: 2.5 million servers
-
-    def posts(self, name: str) -> tuple[str, ...]:
-        """Return a post for each shard."""
-        return tuple(f"{name}:{number}" for number in range(self.shards or 1))
 
 
 class TelegramConfig(ChatConfig):
@@ -135,9 +124,8 @@ class ChatsConfig(Section):
         return any(chat is not None for _, chat in self)
 
     def posts(self) -> tuple[str, ...]:
-        """Return the posts of all configured chats."""
-        configured = ((name, chat) for name, chat in self if chat is not None)
-        return tuple(post for name, chat in configured for post in chat.posts(name))
+        """Return the names of all configured chats: a chat's post has its name."""
+        return tuple(name for name, chat in self if chat is not None)
 
     def given(self, setting: str) -> dict[str, tuple[str, ...]]:
         """Return a setting of every configured chat that has it."""

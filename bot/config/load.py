@@ -4,7 +4,7 @@ Never opens a connection: whether the named servers answer is checked by `bot.cl
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
@@ -24,6 +24,10 @@ from bot.config.yaml_reader import ConfigProblem, Document, no_setting, sentence
 __all__ = ["Config", "ConfigError", "load", "parse", "settings_at", "sign_at"]
 
 _GROUP_WANTED = {"dict_type", "model_type", "model_attributes_type"}
+_NOT_NEEDED: Mapping[config_yaml.Path, str] = {
+    ("chats", "discord", "shards"): "one process opens all connections of a bot: remove this line",
+}
+"""Lines that are refused even without a value, and why."""
 
 
 class _Place(BaseModel):
@@ -107,7 +111,7 @@ def _validated(document: Document, folder: Path) -> tuple[Config | None, list[Co
 
     It is None if it makes no sense without them.
     """
-    problems, value = list(document.problems), document.value
+    problems, value = [*document.problems, *_not_needed(document)], document.value
     if value is None:
         return None, problems
     for last in (False, True):
@@ -122,6 +126,12 @@ def _validated(document: Document, folder: Path) -> tuple[Config | None, list[Co
             for each in details:
                 _leave_out(value, each)
     return None, problems
+
+
+def _not_needed(document: Document) -> Iterator[ConfigProblem]:
+    for path, text in _NOT_NEEDED.items():
+        if path in document.lines:
+            yield ConfigProblem(path=path, text=text)
 
 
 def _leave_out(value: JsonValue, details: ErrorDetails) -> None:

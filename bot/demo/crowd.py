@@ -6,7 +6,6 @@ Their calls go through the same handler as real ones; the answers are thrown awa
 import asyncio
 import itertools
 import random
-from collections.abc import Sequence
 from uuid import uuid4
 
 from bot.chat.api.base import ChatLimits, CommandHandler, Invocation, MessageRef
@@ -106,7 +105,3 @@ class Crowd:
     def is_group(self, chat: str) -> bool:  # noqa: ARG002  # the protocol's signature
         """Return False: each is in a chat of their own."""
         return False
-
-    def serves(self, chat: str, within: Sequence[str]) -> bool:  # noqa: ARG002  # the protocol's
-        """Return True: it has all chats."""
-        return True

@@ -145,10 +145,6 @@ class Transcript:
         """Return False: there is one person here."""
         return False
 
-    def serves(self, chat: str, within: Sequence[str]) -> bool:  # noqa: ARG002  # the protocol's
-        """Return True: it has all chats."""
-        return True
-
 
 def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
--- schema 100
+-- schema 101
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- What the bot stores: its messages, people, the web chat, the API and an operator's history. Times
@@ -48,16 +48,15 @@ CREATE TABLE owed (
     task TEXT, -- NULL: the message must say that its job was deleted
     outcome TEXT, -- of the task, NULL until it is known
     runs INTEGER NOT NULL DEFAULT 0, -- how often the task was begun
-    since REAL NOT NULL,
-    within TEXT -- what the chat is part of, by which the process that serves the chat finds it
+    since REAL NOT NULL
 ) STRICT;
 
 -- In the transaction of the deletion, so that a crash or a stop cannot come in between.
 CREATE TRIGGER owed_of_deleted_jobs BEFORE DELETE ON jobs WHEN OLD.acknowledged = 0
 BEGIN
-    INSERT INTO owed (platform, chat, message, language, since, within)
+    INSERT INTO owed (platform, chat, message, language, since)
     SELECT platform, chat, message, coalesce(json_extract(OLD.reply_to, '$.language'), 'en'),
-        coalesce(OLD.finished_at, OLD.queued_at), json_extract(OLD.reply_to, '$.within')
+        coalesce(OLD.finished_at, OLD.queued_at)
     FROM messages WHERE job_id = OLD.id AND json_valid(OLD.reply_to);
 END;
 

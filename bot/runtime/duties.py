@@ -7,5 +7,5 @@ QUEUE = "queue"
 
 
 def posts_of(config: Config) -> tuple[str, ...]:
-    """Return the posts there are: the queue's, and those of every chat that is configured."""
+    """Return the posts there are: the queue's, and that of every chat that is configured."""
     return (QUEUE, *config.chats.posts())

@@ -6,7 +6,7 @@ is a large part of a start.
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bot.chat.api.base import ChatPlatform
 from bot.chat.api.held import Held, always
@@ -17,8 +17,6 @@ from bot.chat.texts import describe
 from bot.config.chats import ChatsConfig
 from bot.people.access import Access
 from bot.people.web_people import WebPeople
-from bot.platforms.discord.shards import Shards
-from bot.platforms.discord.starts import Starts
 from bot.platforms.web.operator.picture import OperatorPicture
 from bot.platforms.web.platform import Web
 from bot.platforms.web.small import PastPictures
@@ -31,8 +29,8 @@ from queueing.core.ports import Clock
 class Fittings:
     """What platforms may need from the rest of the bot.
 
-    `operator` makes what the operator's page shows. `shard` is the only one to connect; `held` says
-    whether this process may speak and act.
+    `operator` makes what the operator's page shows; `held` says whether this process may speak and
+    act.
     """
 
     notes: Notes
@@ -45,11 +43,7 @@ class Fittings:
     past: PastPictures | None = None
     operator: Callable[[], OperatorPicture] | None = None
     files_per_hour_mb: Callable[[], int | None] = lambda: None
-    shard: int | None = None
     held: Held = always
-
-
-_STARTS = Starts()  # one for all shards of this process
 
 
 def _discord(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
@@ -63,9 +57,7 @@ def _discord(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
         describe=describe,
         notes=fittings.notes,
         commands=COMMANDS,
-        shards=Shards(count=chats.discord.shards, only=fittings.shard),
         held=fittings.held,
-        starts=None if fittings.shard is None else _STARTS,
     )
 
 
@@ -131,14 +123,12 @@ def platforms(chats: ChatsConfig, fittings: Fittings) -> tuple[ChatPlatform, ...
 
 
 def platform_of(post: str, chats: ChatsConfig, fittings: Fittings) -> ChatPlatform:
-    """Return the platform that a post's holder runs; its part of it, if the chat has several posts.
+    """Return the platform that a post's holder runs.
 
     Raises `ValueError` for a post that is no configured chat's.
     """
-    name, _, shard = post.partition(":")
-    own = replace(fittings, shard=int(shard)) if shard else fittings
-    make = PLATFORMS.get(name)
-    platform = make(chats, own) if make is not None and post in chats.posts() else None
+    make = PLATFORMS.get(post)
+    platform = make(chats, fittings) if make is not None else None
     if platform is None:
         raise ValueError(f"no configured chat has the post {post}")
     return platform

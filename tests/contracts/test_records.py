@@ -260,9 +260,8 @@ async def test_ending_the_links_of_no_job_is_fine(ends: LinkEnds) -> None:
 async def test_a_debt_goes_its_way_until_it_is_settled(debts: Debts) -> None:
     """A restart would leave "Loading flux…" standing for ever."""
     task = Task(command="preload", model="flux", language="de")
-    debt = await debts.begin("telegram", "42", ref("1"), task, 5.0, within=("40", "41"))
+    debt = await debts.begin("telegram", "42", ref("1"), task, 5.0)
     assert (debt.ref, debt.request, debt.task, debt.runs) == (None, ref("1"), task, 0)
-    assert debt.within == ("40", "41")
     debt = await debts.shown(debt, ref("2", chat="43"))
     debt = await debts.begun(debt)
     debt = await debts.done(debt, ("It is ready.",))
@@ -293,4 +292,3 @@ async def test_a_job_deleted_undelivered_leaves_a_debt(
     await JobStore(database).erase(job_ids)
     (debt,) = await records.debts.all()
     assert (debt.ref, debt.language, debt.task) == (ref("1"), "de", None)
-    assert debt.within == ("40", "41"), "its chat would be served by another process"

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bot.chat.api.base import ChatLimits, CommandHandler, Invocation, MessageRef
@@ -63,7 +63,6 @@ class FakeChat:
         self.fail_when: Callable[[str], ChatError | None] = lambda chat: None
         self.refuse: Callable[[Content], ChatError | None] = lambda content: None
         self.asked: list[tuple[float, str]] = []  # every request, refused or not: when, and where
-        self.elsewhere: set[str] = set()  # chats another process serves
         self.handler: CommandHandler | None = None  # of the platform that runs
         self._numbers = itertools.count(1)
         self._calls = itertools.count(1)
@@ -101,9 +100,6 @@ class FakeChat:
 
     def is_group(self, chat: str) -> bool:
         return chat.startswith("g")
-
-    def serves(self, chat: str, within: Sequence[str]) -> bool:
-        return chat not in self.elsewhere
 
     def _show(self, number: str, content: Content) -> None:
         self.messages[number].contents.append(content)

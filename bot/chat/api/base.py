@@ -262,9 +262,3 @@ class ChatPlatform(Protocol):
 
     def is_group(self, chat: str) -> bool:
         """Return whether several people read that chat."""
-
-    def serves(self, chat: str, within: Sequence[str]) -> bool:
-        """Return whether a chat is this one's to serve; `within` is as in `Invocation`.
-
-        False for those of a service whose chats several processes share out.
-        """

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from bot.chat.api.base import ChatPlatform, Invocation
-from bot.chat.api.origin import Origin, origin_in
+from bot.chat.api.origin import origin_in
 from bot.chat.delivery.channels import Channels
 from bot.chat.delivery.status_message import StatusMessage
 from queueing.core.jobs import Job, JobState
@@ -100,8 +100,8 @@ class OpenMessages:
         if job.acknowledged:
             return None
         origin = origin_in(job.reply_to)
-        if origin is None or not self._serves(origin):
-            return None  # without a chat, or one that is switched off or served elsewhere
+        if origin is None or origin.platform not in self._platforms:
+            return None  # without a chat, or one that is switched off or another process's
         message = StatusMessage(job=job, origin=origin)
         call = self._calls.pop(origin.key, None)
         if call is not None and not call.button:
@@ -109,10 +109,6 @@ class OpenMessages:
         self._messages[job.id] = message
         self._channels.of(message).messages[job.id] = message
         return message
-
-    def _serves(self, origin: Origin) -> bool:
-        platform = self._platforms.get(origin.platform)
-        return platform is not None and platform.serves(origin.chat, origin.within)
 
     # ------------------------------------------------------------ what was shown
 

@@ -54,9 +54,7 @@ class Owed:
     ) -> None:
         """Show that a command's work is under way, do it, and show its outcome."""
         now = self._clock.now()
-        debt = await self._debts.begin(
-            call.platform, call.chat, call.request, working.task, now, within=call.within
-        )
+        debt = await self._debts.begin(call.platform, call.chat, call.request, working.task, now)
         self._in_hand.add(debt.id)
         try:
             ref = await respond(working.content)
@@ -82,7 +80,7 @@ class Owed:
         """Resume every debt that is not being settled; those of a chat one after the other."""
         by_chat: dict[tuple[str, str], list[Debt]] = {}
         for debt in await self._debts.all():
-            if debt.id in self._in_hand or not self._serves(debt):
+            if debt.id in self._in_hand or debt.platform not in self._platforms:
                 continue
             self._in_hand.add(debt.id)
             if debt.task is not None:
@@ -92,14 +90,10 @@ class Owed:
         for debts in by_chat.values():
             tasks.create_task(self._settle_all(debts))
 
-    def _serves(self, debt: Debt) -> bool:
-        platform = self._platforms.get(debt.platform)
-        return platform is not None and platform.serves(debt.chat, debt.within)
-
     async def deleted(self, ref: MessageRef, origin: Origin) -> None:
         """Make a message show that its job was deleted."""
         now = self._clock.now()
-        debt = await self._debts.deleted(ref, origin.language, now, within=origin.within)
+        debt = await self._debts.deleted(ref, origin.language, now)
         self._in_hand.add(debt.id)
         await self._settle(debt)
 

@@ -13,7 +13,6 @@ from bot.chat.api.content import Body
 class Debt:
     """A message, and what it must come to show: a task's outcome, or that its job was deleted.
 
-    `within` is what its chat is part of, as in `Invocation`, empty if that is not known.
     `ref` is None while none is known, `request` the message it replies to. `runs` counts how often
     the task was begun.
     """
@@ -28,7 +27,6 @@ class Debt:
     outcome: Body | None
     runs: int
     since: float
-    within: tuple[str, ...] = ()
 
 
 class Debts(Protocol):
@@ -41,14 +39,10 @@ class Debts(Protocol):
         request: MessageRef | None,
         task: Task,
         now: float,
-        *,
-        within: Sequence[str] = (),
     ) -> Debt:
         """Note a task that is about to begin."""
 
-    async def deleted(
-        self, ref: MessageRef, language: str, now: float, *, within: Sequence[str] = ()
-    ) -> Debt:
+    async def deleted(self, ref: MessageRef, language: str, now: float) -> Debt:
         """Note that a message's job was deleted; the database itself does so for deleted rows."""
 
     async def shown(self, debt: Debt, ref: MessageRef) -> Debt:

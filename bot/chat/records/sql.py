@@ -89,10 +89,10 @@ LINK_ENDS = "SELECT ends FROM link_ends WHERE job_id = ?"
 
 # ---------------------------------------------------------------- unfinished messages
 
-_DEBT = "id, platform, chat, message, request, language, task, outcome, runs, since, within"
+_DEBT = "id, platform, chat, message, request, language, task, outcome, runs, since"
 ADD_DEBT = (
-    "INSERT INTO owed (platform, chat, message, request, language, task, since, within)"
-    f" VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING {_DEBT}"
+    "INSERT INTO owed (platform, chat, message, request, language, task, since)"
+    f" VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING {_DEBT}"
 )
 DEBTS = f"SELECT {_DEBT} FROM owed ORDER BY id"
 DEBT_SHOWN = f"UPDATE owed SET chat = ?, message = ? WHERE id = ? RETURNING {_DEBT}"

@@ -12,7 +12,6 @@ from bot.chat.records.debts import Debt
 from queueing.store import Connection, Database
 
 _BODY: TypeAdapter[Body] = TypeAdapter(Body)
-_WITHIN: TypeAdapter[tuple[str, ...]] = TypeAdapter(tuple[str, ...])
 
 
 class StoredDebts:
@@ -28,26 +27,20 @@ class StoredDebts:
         request: MessageRef | None,
         task: Task,
         now: float,
-        *,
-        within: Sequence[str] = (),
     ) -> Debt:
         """Note a task that is about to begin."""
         asked = request.message if request is not None else None
         values = (platform, chat, None, asked, task.language, task.model_dump_json(), now)
-        return await self._insert(values, within)
+        return await self._insert(values)
 
-    async def deleted(
-        self, ref: MessageRef, language: str, now: float, *, within: Sequence[str] = ()
-    ) -> Debt:
+    async def deleted(self, ref: MessageRef, language: str, now: float) -> Debt:
         """Note that the job of a message was deleted; for rows, a trigger does it."""
         values = (ref.platform, ref.chat, ref.message, None, language, None, now)
-        return await self._insert(values, within)
+        return await self._insert(values)
 
-    async def _insert(self, values: Sequence[str | float | None], within: Sequence[str]) -> Debt:
-        part_of = _WITHIN.dump_json(tuple(within)).decode()
-
+    async def _insert(self, values: Sequence[str | float | None]) -> Debt:
         def change(connection: Connection) -> Debt:
-            return _debt(connection.execute(sql.ADD_DEBT, (*values, part_of)).fetchone())
+            return _debt(connection.execute(sql.ADD_DEBT, values).fetchone())
 
         return await self._database.write(change)
 
@@ -91,7 +84,7 @@ class StoredDebts:
 
 
 def _debt(row: Sequence[object]) -> Debt:
-    number, platform, chat, message, request, language, task, outcome, runs, since, within = row
+    number, platform, chat, message, request, language, task, outcome, runs, since = row
 
     def ref(name: object) -> MessageRef | None:
         if name is None:
@@ -109,5 +102,4 @@ def _debt(row: Sequence[object]) -> Debt:
         outcome=None if outcome is None else _BODY.validate_json(str(outcome)),
         runs=int(str(runs)),
         since=float(str(since)),
-        within=() if within is None else _WITHIN.validate_json(str(within)),
     )

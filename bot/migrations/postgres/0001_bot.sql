@@ -1,4 +1,4 @@
--- schema 100
+-- schema 101
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- The same tables as for SQLite; ../0001_bot.sql explains them.
@@ -41,24 +41,21 @@ CREATE TABLE owed (
     task text,
     outcome text,
     runs bigint NOT NULL DEFAULT 0,
-    since double precision NOT NULL,
-    within text
+    since double precision NOT NULL
 );
 
 CREATE FUNCTION note_owed_of_deleted_job() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     spoken text;
-    part_of text;
 BEGIN
     BEGIN
         spoken := OLD.reply_to::json ->> 'language';
-        part_of := OLD.reply_to::json ->> 'within';
     EXCEPTION WHEN data_exception THEN
         RETURN OLD; -- no JSON: no chat asked for it
     END;
-    INSERT INTO owed (platform, chat, message, language, since, within)
+    INSERT INTO owed (platform, chat, message, language, since)
     SELECT platform, chat, message, coalesce(spoken, 'en'),
-        coalesce(OLD.finished_at, OLD.queued_at), part_of
+        coalesce(OLD.finished_at, OLD.queued_at)
     FROM messages WHERE job_id = OLD.id;
     RETURN OLD;
 END $$;

@@ -26,7 +26,6 @@ from bot.platforms.discord.errors import chat_errors, refuse_to_wait
 from bot.platforms.discord.messages import PostReply, Spoken
 from bot.platforms.discord.places import is_astray
 from bot.platforms.discord.render import filled_in, pressed
-from bot.platforms.discord.shards import Shards
 from bot.platforms.discord.starts import Starts
 
 GOODBYE_S = 2.0  # a stop would keep the next process from the post for longer
@@ -42,7 +41,7 @@ discord.VoiceClient.warn_dave = False
 class Client(discord.AutoShardedClient):
     """Receives interactions, and messages that are meant for the bot.
 
-    Opens the connections of its shards: as many as Discord asks for, if nothing else is configured.
+    Opens as many connections (shards) as Discord asks for.
     """
 
     def __init__(
@@ -56,21 +55,16 @@ class Client(discord.AutoShardedClient):
         download_limit: int,
         post: PostReply,
         connected: asyncio.Event,
-        shards: Shards,
         starts: Starts,
         held: Held,
     ) -> None:
-        only: dict[str, Any] = {} if shards.ids is None else {"shard_ids": shards.ids}
         super().__init__(
             intents=discord.Intents(guilds=True, guild_messages=True, dm_messages=True),
             allowed_mentions=discord.AllowedMentions.none(),
             max_messages=None,
             max_ratelimit_timeout=LONGEST_SLEEP_S,
             http_trace=refuse_to_wait(held),
-            shard_count=shards.count,
-            **only,
         )
-        self._shards = shards
         self._starts = starts
         self._held = held
         self._platform = platform
@@ -97,13 +91,13 @@ class Client(discord.AutoShardedClient):
                 " bot: remove it in the developer portal",
                 self._platform,
             )
-        if self._shards.count is not None:
-            self._starts.at_once = (await self.fetch_session_start_limits()).max_concurrency
         await self.tree.set_translator(self._texts)
-        if self._shards.first:
-            await self._register()
-        if (ids := self._shards.ids) is not None:
-            await self._starts.turn(ids[0])
+        await self._register()
+
+    async def connect(self, *, reconnect: bool = True) -> None:
+        """Open all connections, as many of them together as Discord allows this bot."""
+        self._starts.at_once = (await self.fetch_session_start_limits()).max_concurrency
+        await super().connect(reconnect=reconnect)
 
     async def _register(self) -> None:
         """Register the commands, unless Discord knows them: 200 changes a day are allowed.
@@ -140,14 +134,14 @@ class Client(discord.AutoShardedClient):
             await self.http.close()  # the connections, on which it waits
         await closing
 
-    async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:
-        """Wait until a session may begin; Discord takes so many in five seconds.
-
-        A client of a single shard has waited before it connected: Discord ends a connection that is
-        silent for long.
-        """
-        if not initial or self._shards.ids is None:
-            await self._starts.turn(shard_id or 0)
+    async def before_identify_hook(
+        self,
+        shard_id: int | None,
+        *,
+        initial: bool = False,  # noqa: ARG002  # the library's
+    ) -> None:
+        """Wait until a session may begin; Discord takes so many in five seconds."""
+        await self._starts.turn(shard_id or 0)
         require(self._held)
 
     def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:

@@ -32,7 +32,6 @@ from bot.platforms.discord.errors import (
     chat_errors,
 )
 from bot.platforms.discord.render import TEXT_MOST, outgoing
-from bot.platforms.discord.shards import ALL_SHARDS, Shards
 from bot.platforms.discord.starts import Starts
 
 MEBIBYTE = 2**20
@@ -49,7 +48,7 @@ UPLOAD_BYTES_PER_S = 100_000  # the slowest uplink that is allowed for
 _FINAL: Mapping[int, str] = {
     4004: "it does not accept the bot token: make a new one in the portal",
     4010: "it does not accept how the servers are shared among connections: restart Usher",
-    4011: "the bot is in too many servers for one connection: {remedy}",
+    4011: "the bot is in too many servers for one connection: restart Usher",
     4012: "it no longer speaks this version of its API: update Usher",
     4013: "it does not know what Usher wants to receive: update Usher",
     4014: "it does not allow what Usher wants to receive: update Usher",
@@ -66,8 +65,7 @@ class Discord:
     A chat is written as its channel's id, with "@" before it for a direct message. `describe`
     returns help texts by key and language. `notes` remembers across restarts which commands Discord
     knows; without it they are sent at every start, which Discord tolerates. `commands` are those
-    that `check` looks for. `shards` are those it connects, by default all; `starts` is shared by
-    the bot's platforms in this process; `held` is looked at before each request and each connection.
+    that `check` looks for. `held` is looked at before each request and each connection.
     The bot needs no privileged intent and receives nothing but interactions.
     """
 
@@ -94,8 +92,6 @@ class Discord:
         describe: Describe = lambda key, _language: key,
         notes: Notes | None = None,
         commands: Sequence[Command] = (),
-        shards: Shards = ALL_SHARDS,
-        starts: Starts | None = None,
         held: Held = always,
     ) -> None:
         self.name = name
@@ -104,15 +100,10 @@ class Discord:
         self._describe = describe
         self._notes = notes
         self._commands = commands
-        self._shards = shards
-        self._starts = starts or Starts()
+        self._starts = Starts()
         self._held = held
         self._client: Client | None = None
-        self.limits = replace(
-            Discord.limits,
-            overall_per_s=Discord.limits.overall_per_s * shards.share,  # Discord counts by bot
-            upload_in=self._upload_in,
-        )
+        self.limits = replace(Discord.limits, upload_in=self._upload_in)
 
     # ------------------------------------------------------------ incoming
 
@@ -140,7 +131,7 @@ class Discord:
             except discord.ConnectionClosed as error:
                 _log.warning("%s: the connection was closed: %s", self.name, error)
                 closed.append(error.code)
-                if (refusal := _closed_for_good(closed, self._shards)) is not None:
+                if (refusal := _closed_for_good(closed)) is not None:
                     return refusal
             except (*CONNECTION_ERRORS, ServedElsewhere) as error:
                 _log.warning("%s: no connection: %s: %s", self.name, type(error).__name__, error)
@@ -167,7 +158,6 @@ class Discord:
             download_limit=self.limits.download,
             post=self.send,
             connected=self.connected,
-            shards=self._shards,
             starts=self._starts,
             held=self._held,
         )
@@ -196,10 +186,7 @@ class Discord:
             servers = application.approximate_guild_count if application else 0
             with chat_errors():
                 known = await app_commands.CommandTree(client).fetch_commands()
-                recommended, *_ = await client.http.get_bot_gateway()
             told = f"logged in as {client.user}, in {servers} server{'' if servers == 1 else 's'}"
-            if self._shards.count is not None and self._shards.count < recommended:
-                told += f"; Discord recommends at least {recommended} shards"
             missing = missing_commands(self._commands, self._describe, known)
             if not missing:
                 return told
@@ -256,10 +243,6 @@ class Discord:
     def is_group(self, chat: str) -> bool:
         """Return whether several people read that chat."""
         return not chat.startswith("@")
-
-    def serves(self, chat: str, within: Sequence[str]) -> bool:
-        """Return whether a chat belongs to its shards."""
-        return self._shards.serves(chat, within)
 
     def _upload_in(self, chat: str) -> int:
         """Return how large a file may be there now: boosts of a server allow more, and expire."""
@@ -332,18 +315,16 @@ def _nonce(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:NONCE_MOST]
 
 
-def _closed_for_good(codes: Sequence[int], shards: Shards) -> ChatRefused | None:
+def _closed_for_good(codes: Sequence[int]) -> ChatRefused | None:
     """Return why a connection closed with that code is impossible; None if a retry may succeed.
 
-    Unless it is configured, the number of required connections is asked at every start, so only a
-    repetition is final.
+    The number of required connections is asked at every start, so only a repetition of a code that
+    concerns it is final.
     """
-    code, asked = codes[-1], shards.count is None
-    if code not in _FINAL or (asked and code in _SHARDING and codes.count(code) < _SHARDING_TRIES):
+    code = codes[-1]
+    if code not in _FINAL or (code in _SHARDING and codes.count(code) < _SHARDING_TRIES):
         return None
-    remedy = "restart Usher" if asked else "raise chats.discord.shards everywhere"
-    why = _FINAL[code].format(remedy=remedy)
-    return ChatRefused(f"Discord closed the connection for good ({code}): {why}")
+    return ChatRefused(f"Discord closed the connection for good ({code}): {_FINAL[code]}")
 
 
 def _refusal(error: discord.DiscordException) -> ChatRefused:

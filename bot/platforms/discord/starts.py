@@ -1,7 +1,7 @@
 """When a session with Discord may begin: a bot begins only so many in five seconds.
 
-Counted within this process. Where two processes begin at the same moment, Discord ends one of the
-sessions at once ("invalid session") and discord.py begins it again five seconds later.
+Counted within this process. If another process has begun a session just before, Discord ends the
+later one at once ("invalid session"), and discord.py begins it again five seconds later.
 """
 
 import asyncio

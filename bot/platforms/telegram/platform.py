@@ -281,10 +281,6 @@ class Telegram:
         """Return whether several people read that chat: Telegram's ids of groups are negative."""
         return chat.startswith("-")
 
-    def serves(self, chat: str, within: Sequence[str]) -> bool:  # noqa: ARG002  # the protocol's
-        """Return True: it has all chats."""
-        return True
-
     def _connected(self) -> Bot:
         if self._bot is None:
             raise ChatUnavailable("not connected to Telegram")

@@ -248,10 +248,6 @@ class Web:
         """Return False: every person has a chat of their own."""
         return False
 
-    def serves(self, chat: str, within: Sequence[str]) -> bool:  # noqa: ARG002  # the protocol's
-        """Return True: it has all chats."""
-        return True
-
     async def _post(
         self,
         chat: str,

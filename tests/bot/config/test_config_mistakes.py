@@ -47,6 +47,17 @@ def test_mistakes_of_every_kind_are_told_together() -> None:
     ]
 
 
+@pytest.mark.parametrize("value", ["3", "null"])
+def test_the_number_of_a_bots_connections_is_no_setting(value: str) -> None:
+    """An operator would look for another name of it, and for the processes that share them."""
+    (told,) = problems(with_lines("  discord:", "    token: t", f"    shards: {value}"))
+    where, _, why = told.partition(": ")
+    assert where == "config.yaml:12"
+    assert why == (
+        "chats.discord.shards: one process opens all connections of a bot: remove this line"
+    )
+
+
 def test_what_only_follows_from_a_mistake_is_not_told() -> None:
     """An operator would look for mistakes where there are none."""
     found = problems(

@@ -7,11 +7,11 @@ from bot.config.load import parse
 from bot.runtime.duties import posts_of
 from bot.runtime.platforms import Fittings, platform_of, platforms
 from queueing.core.clock import SystemClock
-from tests.bot.config.configs import problems, with_lines
+from tests.bot.config.configs import with_lines
 from tests.bot.platforms.discord.discord_bot import NotesInMemory
 
 ALL = (
-    "  discord: {token: a-token-of-discord, shards: 3}",
+    "  discord: {token: a-token-of-discord}",
     "  telegram: {token: '7:a-token-of-telegram'}",
 )
 
@@ -33,52 +33,22 @@ def fittings(given: Config) -> Fittings:
 def test_the_posts_are_those_of_the_configured_chats() -> None:
     """A chat would be served by no process, or two processes would wait for different posts."""
     assert posts_of(config()) == ("queue", "web")
-    assert posts_of(config("  discord: {token: t}")) == ("queue", "discord:0", "web")
-    assert posts_of(config(*ALL)) == (
-        "queue",
-        *(f"discord:{number}" for number in range(3)),
-        "telegram",
-        "web",
-    )
+    assert posts_of(config(ALL[0])) == ("queue", "discord", "web")
+    assert posts_of(config(*ALL)) == ("queue", "discord", "telegram", "web")
 
 
-def test_the_holder_of_a_post_runs_its_part_of_a_chat() -> None:
-    """Two processes would serve the same chats, or people's ids change with the process."""
+def test_the_holder_of_a_post_runs_its_chat() -> None:
+    """A chat would have no process, or people's ids would change with the process."""
     given = config(*ALL)
-    assert [each.name for each in platforms(given.chats, fittings(given))] == [
-        "discord",
-        "telegram",
-        "web",
-    ]
+    names = [each.name for each in platforms(given.chats, fittings(given))]
+    assert names == ["discord", "telegram", "web"]
     for post in posts_of(given)[1:]:
-        assert platform_of(post, given.chats, fittings(given)).name == post.partition(":")[0]
-    shards = [platform_of(f"discord:{number}", given.chats, fittings(given)) for number in range(3)]
-    server = (str(7 << 22),)
-    assert [each.serves("42", server) for each in shards] == [False, True, False]
-    (whole, *_) = platforms(given.chats, fittings(given))
-    assert whole.serves("42", server)
+        assert platform_of(post, given.chats, fittings(given)).name == post
 
 
-def test_without_shards_the_one_post_has_all_of_discord() -> None:
-    """Servers beyond the first 2500 would be left out by a configuration that names no number."""
-    given = config("  discord: {token: t}")
-    chat = platform_of("discord:0", given.chats, fittings(given))
-    assert all(chat.serves("42", (str(number << 22),)) for number in range(5))
-
-
-@pytest.mark.parametrize("post", ["queue", "discord:3", "discord", "telegram", "carrier-pigeon"])
+@pytest.mark.parametrize("post", ["queue", "discord:0", "telegram", "carrier-pigeon"])
 def test_a_post_that_is_no_chats_is_refused(post: str) -> None:
     """A process would hold a post and do nothing."""
     given = config(ALL[0])
     with pytest.raises(ValueError, match=post):
         platform_of(post, given.chats, fittings(given))
-
-
-def test_a_number_of_shards_that_makes_no_sense_is_told() -> None:
-    """The bot would wait for posts by the million, or for none."""
-    assert problems(with_lines("  discord: {token: t, shards: 0}")) == (
-        "config.yaml:10: chats.discord.shards: must be at least 1",
-    )
-    assert problems(with_lines("  discord: {token: t, shards: 1001}")) == (
-        "config.yaml:10: chats.discord.shards: must be at most 1000",
-    )

@@ -5,7 +5,8 @@ transactions is the server's own (`track_commit_timestamp`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 from tests.fakes.postgres_server import PostgresServer
@@ -109,7 +110,6 @@ class Ledger:
 
     terms: Sequence[Term]
     changes: Sequence[Change]
-    _posts: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, server: PostgresServer, database: str) -> "Ledger":
@@ -126,14 +126,15 @@ class Ledger:
             if isinstance(each, Term):
                 now[each.post] = each
                 continue
-            held = [now[post] for post in self.posts_of(each.platform) if post in now]
-            mine = next((term for term in held if term.who == each.who), None)
-            if held and mine is None:
-                yield f"{each.who} wrote {each} though {held} had begun"
-            elif mine is not None:
-                first = began.setdefault((each.who, each.port, mine.post), mine.epoch)
-                if first != mine.epoch:
-                    yield f"a session of epoch {first} wrote {each} in {mine}"
+            term = now.get(self._post_of(each.platform))
+            if term is None:
+                continue
+            if term.who != each.who:
+                yield f"{each.who} wrote {each} though {term} had begun"
+                continue
+            first = began.setdefault((each.who, each.port, term.post), term.epoch)
+            if first != term.epoch:
+                yield f"a session of epoch {first} wrote {each} in {term}"
 
     def two_listeners(self, heard: Sequence[Heard]) -> Iterator[str]:
         """Yield a sentence for each call of a process that did not hold its chat's post."""
@@ -142,17 +143,17 @@ class Ledger:
             if isinstance(each, Term):
                 now[each.post] = each
                 continue
-            held = [now[post] for post in self.posts_of(each.platform) if post in now]
-            if not any(term.held and term.who == each.who for term in held):
-                yield f"{each} while {held}"
+            term = now.get(self._post_of(each.platform))
+            if term is None or not term.held or term.who != each.who:
+                yield f"{each} while {term}"
 
-    def posts_of(self, platform: str) -> list[str]:
-        """Return the posts that a platform's duty is done under."""
-        if platform not in self._posts:
-            names = {term.post for term in self.terms}
-            mine = [name for name in names if name.partition(":")[0] == platform]
-            self._posts[platform] = mine if platform and mine else [QUEUE]
-        return self._posts[platform]
+    @cached_property
+    def _posts(self) -> frozenset[str]:
+        return frozenset(term.post for term in self.terms)
+
+    def _post_of(self, platform: str) -> str:
+        """Return the post under which a platform's duty is done."""
+        return platform if platform in self._posts else QUEUE
 
     def next_change(self, after: float, victim: str) -> float | None:
         """Return when the next holder of the queue first changed a job, if the victim lost it."""

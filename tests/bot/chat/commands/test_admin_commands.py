@@ -279,7 +279,7 @@ class ShownPosts:
         held = PostHolder(
             name="queue", holder="gpu-1:4711", address="10.0.0.7:8124", epoch=3, left_s=9.5
         )
-        return [held, PostHolder(name="discord:0", holder="", address="", epoch=0, left_s=0)]
+        return [held, PostHolder(name="discord", holder="", address="", epoch=0, left_s=0)]
 
 
 def test_status_tells_admins_which_process_does_what() -> None:
@@ -294,7 +294,7 @@ def test_status_tells_admins_which_process_does_what() -> None:
 
     shown = ShownPosts()
     admins, others, _, german = in_bot(scenario, posts=shown)
-    assert admins.endswith("📌 Posts\n  queue · gpu-1:4711\n  discord:0 · free")
+    assert admins.endswith("📌 Posts\n  queue · gpu-1:4711\n  discord · free")
     assert "8124" not in admins  # where it listens is not for a chat
     assert "4711" not in others
     assert german.endswith("📌 Posten · die Datenbank antwortet nicht")

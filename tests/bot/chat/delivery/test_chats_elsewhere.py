@@ -1,4 +1,4 @@
-"""Chats of a platform that another process serves: their messages are that process's."""
+"""Chats that another process serves: their messages are that process's."""
 
 import asyncio
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.simulation.loop import run
 
 
 def test_a_job_of_a_chat_served_elsewhere_is_left_to_that_process(tmp_path: Path) -> None:
-    """Two processes would each send the picture."""
+    """Two processes would each send the picture, or none."""
     given = Installation.of(
         [image_model("flux", service_s=20.0)],
         [host("gpu-1", "comfy")],
@@ -19,20 +19,18 @@ def test_a_job_of_a_chat_served_elsewhere_is_left_to_that_process(tmp_path: Path
     )
 
     async def scenario() -> None:
-        here = FakeChat()
-        here.elsewhere.add("2")
+        here, there = FakeChat("here"), FakeChat("there")
         async with bot(given, here) as running:
-            for chat in ("1", "2"):
-                await running.gate.call(here.call("/image flux cat", chat=chat))
+            for chat in (here, there):
+                await running.gate.call(chat.call("/image flux cat"))
             await asyncio.sleep(60)
             (untold,) = await running.queue.deliveries.to_tell(0, 10)
-            assert '"chat":"2"' in untold.reply_to
-        assert [message.chat for message in here.messages.values()] == ["1"]
-        there = FakeChat()
-        there.elsewhere.add("1")
+            assert '"platform":"there"' in untold.reply_to
+        assert len(here.messages) == 1
+        assert there.messages == {}
         async with bot(given, there) as running:
             await quiet(running)
-        assert [message.chat for message in there.messages.values()] == ["2"]
+        assert [len(chat.messages) for chat in (here, there)] == [1, 1]
 
     run(scenario())
 
@@ -46,16 +44,14 @@ def test_what_a_message_owes_is_shown_by_the_process_that_serves_its_chat(tmp_pa
     )
 
     async def scenario() -> None:
-        here = FakeChat()
-        here.elsewhere.add("2")
+        here, there = FakeChat("here"), FakeChat("there")
         async with bot(given, here) as running:
             task = Task(command="preload", model="flux", language="en")
-            await running.records.debts.begin("fake", "2", None, task, running.clock.now())
+            await running.records.debts.begin("there", "2", None, task, running.clock.now())
         async with bot(given, here) as running:
             await asyncio.sleep(600)
             assert len(await running.records.debts.all()) == 1
         assert here.messages == {}
-        there = FakeChat()
         async with bot(given, there) as running:
             await asyncio.sleep(600)
             assert await running.records.debts.all() == []
