@@ -1,6 +1,7 @@
 """The schema of a database on both engines: files in order, and numbers that are refused."""
 
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,21 @@ def test_numbers_begin_above_those_from_before_the_first_file(migrations: Migrat
     here, there = migrations.files(), migrations.files_for_postgres()
     assert [number for number, _ in here] == [number for number, _ in there]
     assert here[0][0] >= 100
+
+
+@pytest.mark.parametrize(
+    ("migrations", "number", "digest"),
+    [(QUEUE, 101, "b79b5270cbc6a2b6"), (MIGRATIONS, 101, "10d1c1a9e77ce9d3")],
+    ids=["queue", "bot"],
+)
+def test_a_changed_schema_has_a_new_number(
+    migrations: MigrationSet, number: int, digest: str
+) -> None:
+    """A database with other tables would be opened, and fail at some later statement."""
+    files = [*migrations.files(), *migrations.files_for_postgres()]
+    found = sha256("".join(script for _, script in files).encode()).hexdigest()[:16]
+    assert {number for number, _ in files} == {number}
+    assert found == digest, "raise the number in the first line, then note it and the digest here"
 
 
 @pytest.mark.parametrize(
