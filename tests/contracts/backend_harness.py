@@ -1,7 +1,7 @@
 """What the contract suite of `queueing.core.ports.Backend` needs from each kind of backend.
 
-A kind brings a module `harness_<kind>.py` with `HARNESSES`: by name, a function that opens a
-harness. The suite collects them in `test_backend.py`.
+A kind brings a module `harness_<kind>.py` with `HARNESSES`: servers by name. The suite collects them
+in `test_backend.py` and holds each to every promise, unless it is declared a flavour of another.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ from queueing.core.requests import File, Request, Work
 class Harness:
     """A backend with its server, and what can be asked of them.
 
-    `quick` ends soon; `long` runs until it is stopped; `files` belong to both. `absent` passes `check` but the server
-    lacks it; `unusable` does not pass. `busy` tells whether the server works on anything, `die`
-    kills it. None where a kind has no such thing. `remembers` tells whether the server can be
-    asked for an attempt later.
+    `quick` ends soon; `long` runs until it is stopped; `files` belong to both. `absent` passes
+    `check` but the server lacks it; `unusable` does not pass. `busy` returns whether the server
+    works on anything, `die` kills it. None where a kind has no such thing. With `remembers`, the
+    server can be asked for an attempt later.
     """
 
     backend: Backend
@@ -50,6 +50,46 @@ class Harness:
 
 
 Opens = Callable[[], AbstractAsyncContextManager[Harness]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """A server of the suite, and the promises it is tested with.
+
+    A flavour shares its code with the server named by `flavour_of`, except for the promises in
+    `differs`: it is tested with those alone. Every other server is tested with all promises.
+    """
+
+    opens: Opens
+    flavour_of: str | None = None
+    differs: frozenset[str] = frozenset()
+
+    def tests(self, promise: str) -> bool:
+        """Return whether a promise is tested with this server."""
+        return self.flavour_of is None or promise in self.differs
+
+
+# Promises about listing, loading, unloading and identification: each flavour has its own calls.
+CONTROL = frozenset(
+    {
+        "test_the_server_says_who_it_is",
+        "test_a_model_the_server_lacks_is_found_out",
+        "test_what_is_asked_for_is_not_held_for_others",
+        "test_what_is_discovered_can_be_used",
+        "test_what_is_known_already_is_not_discovered_again",
+        "test_loading_and_unloading_tell_the_truth",
+        "test_a_dead_server_is_unavailable",
+    }
+)
+# Promises about the translation of a request for the server, and of its answer into a result.
+MAKING = frozenset(
+    {
+        "test_what_a_model_does_not_take_is_known_before_and_refused",
+        "test_a_run_reports_and_its_output_can_be_fetched_again",
+        "test_runs_may_overlap",
+        "test_a_cancelled_run_stops_on_the_server",
+    }
+)
 
 
 async def until(condition: Callable[[], Awaitable[bool]], *, within_s: float = 60.0) -> None:

@@ -31,7 +31,7 @@ from queueing.core.requests import (
 )
 from tests.backends import graphs
 from tests.backends.graphs import Nodes
-from tests.contracts.backend_harness import Harness, Opens
+from tests.contracts.backend_harness import MAKING, Harness, Opens, Server
 from tests.fakes.comfyui import FakeComfyUI
 
 URL = os.environ.get("USHER_COMFYUI_URL", "")
@@ -149,29 +149,48 @@ def _picture(colour: str) -> File:
 _PICTURES = tuple(map(_picture, ("red", "green", "blue", "white", "black")))
 _FILM = TextToVideo(prompt="a cat", width=64, height=64, steps=4, seconds=1)
 
-HARNESSES: dict[str, Opens] = {
-    "comfyui": partial(_fake, old=False),
-    "comfyui-0.3.64": partial(_fake, old=True),
-    "comfyui-edit": partial(
-        _making,
-        graphs.references(),
-        TextToImage(prompt="make it winter", edit=True, steps=3),
-        *_PICTURES[:4],
-    ),
-    "comfyui-mask": partial(
-        _making,
-        graphs.masked(),
-        TextToImage(prompt="make it winter", edit=True, mask=True, steps=3),
-        _PICTURES[0],
-        _PICTURES[4],
-    ),
+# This version has no calls for a single job: attempts are found and stopped through its queue.
+_OLD = frozenset(
+    {
+        "test_the_server_says_who_it_is",
+        "test_nothing_is_sent_before_it_is_written_down",
+        "test_what_cannot_be_written_down_is_not_sent",
+        "test_runs_may_overlap",
+        "test_a_cancelled_run_stops_on_the_server",
+        "test_a_cancelled_run_leaves_the_others_alone",
+        "test_a_finished_attempt_is_resumed_where_the_server_remembers",
+        "test_an_attempt_left_to_its_server_goes_on_and_is_found",
+        "test_an_attempt_that_was_stopped_is_none_to_go_on_with",
+        "test_a_server_that_dies_ends_its_run",
+    }
+)
+# Other graphs are filled in differently, for loads and for runs, and make other kinds of files.
+_GRAPH = MAKING | {
+    "test_every_lora_that_is_listed_can_be_asked_for",
+    "test_loading_and_unloading_tell_the_truth",
+    "test_a_dead_server_is_unavailable",
+}
+
+
+def _graph(nodes: Nodes, quick: Asked, *files: File) -> Server:
+    opens = partial(_making, nodes, quick, *files)
+    return Server(opens=opens, flavour_of="comfyui", differs=_GRAPH)
+
+
+_EDIT = TextToImage(prompt="make it winter", edit=True, steps=3)
+_MASKED = _EDIT.model_copy(update={"mask": True})
+_SONG = TextToAudio(prompt="jazz", lyrics="la", steps=3, seconds=2)
+
+HARNESSES = {
+    "comfyui": Server(opens=partial(_fake, old=False)),
+    "comfyui-0.3.64": Server(opens=partial(_fake, old=True), flavour_of="comfyui", differs=_OLD),
+    "comfyui-edit": _graph(graphs.references(), _EDIT, *_PICTURES[:4]),
+    "comfyui-mask": _graph(graphs.masked(), _MASKED, _PICTURES[0], _PICTURES[4]),
 }
 if films.available():
     HARNESSES |= {
-        "comfyui-film": partial(_making, graphs.wan(), _FILM),
-        "comfyui-film-between": partial(_making, graphs.wan_from_pictures(), _FILM, *_PICTURES[:2]),
-        "comfyui-music": partial(
-            _making, graphs.song(), TextToAudio(prompt="jazz", lyrics="la", steps=3, seconds=2)
-        ),
+        "comfyui-film": _graph(graphs.wan(), _FILM),
+        "comfyui-film-between": _graph(graphs.wan_from_pictures(), _FILM, *_PICTURES[:2]),
+        "comfyui-music": _graph(graphs.song(), _SONG),
     }
 EXTERNAL: dict[str, Opens] = {"comfyui-real": _real} if URL else {}

@@ -23,7 +23,7 @@ from queueing.core.requests import (
     Work,
 )
 from tests.backends.planted import PICTURE, saved
-from tests.contracts.backend_harness import Harness, Opens
+from tests.contracts.backend_harness import MAKING, Harness, Server
 
 
 class CountingDemo(Demo):
@@ -74,48 +74,54 @@ _question = Chat(messages=(ChatMessage(role="user", text="tell me of the cat"),)
 _picture = File(name="p.png", mime="image/png", data=saved(PICTURE, "PNG"))
 _recording = File(name="r.wav", mime="audio/wav", data=spoken("hello"))
 _slow = 200
-HARNESSES: dict[str, Opens] = {
-    "demo-pictures": partial(
-        _demo, Capability.TEXT_TO_IMAGE, _drawing(steps=3), _drawing(steps=_slow, count=4)
+# Each medium has its own generator; everything else is the same.
+_TEXTS = MAKING | {"test_a_recording_that_was_written_down_is_no_picture"}
+
+
+def _medium(
+    does: Capability, quick: Request, long: Request, *files: File, step_s: float = 0.001
+) -> Server:
+    opens = partial(_demo, does, quick, long, *files, step_s=step_s)
+    differs = _TEXTS if does == Capability.TEXT_TO_TEXT else MAKING
+    return Server(opens=opens, flavour_of="demo-pictures", differs=differs)
+
+
+HARNESSES = {
+    "demo-pictures": Server(
+        opens=partial(
+            _demo, Capability.TEXT_TO_IMAGE, _drawing(steps=3), _drawing(steps=_slow, count=4)
+        )
     ),
-    "demo-edits": partial(
-        _demo,
+    "demo-edits": _medium(
         Capability.IMAGE_EDIT,
         _drawing(steps=3, edit=True),
         _drawing(steps=_slow, count=4, edit=True),
         _picture,
         _picture,
     ),
-    "demo-films": partial(
-        _demo, Capability.TEXT_TO_VIDEO, _film(steps=3), _film(steps=_slow, seconds=60)
-    ),
-    "demo-films-of-pictures": partial(
-        _demo,
+    "demo-films": _medium(Capability.TEXT_TO_VIDEO, _film(steps=3), _film(steps=_slow, seconds=60)),
+    "demo-films-of-pictures": _medium(
         Capability.IMAGE_TO_VIDEO,
         _film(steps=3),
         _film(steps=_slow, seconds=60),
         _picture,
         _picture,
     ),
-    "demo-music": partial(
-        _demo, Capability.TEXT_TO_AUDIO, _music(seconds=1), _music(seconds=600, steps=_slow)
+    "demo-music": _medium(
+        Capability.TEXT_TO_AUDIO, _music(seconds=1), _music(seconds=600, steps=_slow)
     ),
-    "demo-speech": partial(
-        _demo,
-        Capability.TEXT_TO_SPEECH,
-        TextToSpeech(text="hello"),
-        TextToSpeech(text="a word " * 200),
+    "demo-speech": _medium(
+        Capability.TEXT_TO_SPEECH, TextToSpeech(text="hello"), TextToSpeech(text="a word " * 200)
     ),
-    "demo-hearing": partial(
-        _demo,
+    "demo-hearing": _medium(
         Capability.SPEECH_TO_TEXT,
         SpeechToText(),
         SpeechToText(timestamps=True),
         _recording,
         step_s=0.01,
     ),
-    "demo-texts": partial(_demo, Capability.TEXT_TO_TEXT, _question, _question),
-    "demo-embeddings": partial(
-        _demo, Capability.EMBEDDING, Embed(inputs=("a cat", (1, 2))), Embed(inputs=((1,),) * 8000)
+    "demo-texts": _medium(Capability.TEXT_TO_TEXT, _question, _question),
+    "demo-embeddings": _medium(
+        Capability.EMBEDDING, Embed(inputs=("a cat", (1, 2))), Embed(inputs=((1,),) * 8000)
     ),
 }

@@ -17,7 +17,7 @@ from backends.common.http_answers import HttpRefused
 from backends.images.backend import Images
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.requests import Capability, TextToImage
-from tests.contracts.backend_harness import Harness, Opens
+from tests.contracts.backend_harness import CONTROL, MAKING, Harness, Opens, Server
 from tests.fakes.painters import KINDS, painting
 
 URL = os.environ.get("USHER_IMAGES_URL", "")
@@ -96,5 +96,16 @@ async def _real() -> AsyncIterator[Harness]:
     await server.aclose()
 
 
-HARNESSES: dict[str, Opens] = {f"images-{kind}": partial(_fake, kind) for kind in KINDS}
+# They draw with OpenAI's calls and some additional fields; their control calls differ.
+_OPENAI_LIKE = {"localai", "vllm-omni"}
+
+
+def _server(kind: str) -> Server:
+    opens = partial(_fake, kind)
+    if kind in _OPENAI_LIKE:
+        return Server(opens=opens, flavour_of="images-generic", differs=CONTROL | MAKING)
+    return Server(opens=opens)
+
+
+HARNESSES = {f"images-{kind}": _server(kind) for kind in KINDS}
 EXTERNAL: dict[str, Opens] = {"images-real": _real} if URL else {}

@@ -1,7 +1,7 @@
 """The obligations of `queueing.core.ports.Backend`, for every kind of backend alike."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 
 import pytest
@@ -31,16 +31,16 @@ from tests.contracts import (
     harness_speech,
     harness_text,
 )
-from tests.contracts.backend_harness import Harness, Opens, until
+from tests.contracts.backend_harness import Harness, Opens, Server, until
 
-HARNESSES = {
+HARNESSES: Mapping[str, Server] = {
     **harness_comfyui.HARNESSES,
     **harness_demo.HARNESSES,
     **harness_images.HARNESSES,
     **harness_text.HARNESSES,
     **harness_speech.HARNESSES,
 }
-EXTERNAL = {
+EXTERNAL: Mapping[str, Opens] = {
     **harness_comfyui.EXTERNAL,
     **harness_images.EXTERNAL,
     **harness_text.EXTERNAL,
@@ -48,19 +48,37 @@ EXTERNAL = {
 }
 
 
-@pytest.fixture(
-    params=[
-        *(pytest.param(opens, id=name) for name, opens in HARNESSES.items()),
-        *(
-            pytest.param(opens, id=name, marks=pytest.mark.external)
-            for name, opens in EXTERNAL.items()
-        ),
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Test a promise with every server, and with those flavours whose code for it differs."""
+    if "harness" not in metafunc.fixturenames:
+        return
+    promise = metafunc.function.__name__
+    servers = [
+        pytest.param(server.opens, id=name)
+        for name, server in HARNESSES.items()
+        if server.tests(promise)
     ]
-)
+    real = [
+        pytest.param(opens, id=name, marks=pytest.mark.external) for name, opens in EXTERNAL.items()
+    ]
+    metafunc.parametrize("harness", servers + real, indirect=True)
+
+
+@pytest.fixture
 async def harness(request: pytest.FixtureRequest) -> AsyncIterator[Harness]:
     opens: Opens = request.param
     async with opens() as opened:
         yield opened
+
+
+def test_flavours_name_servers_and_promises_that_exist() -> None:
+    """A renamed promise would silently not be tested with the flavours that differ in it."""
+    promises = {name for name in globals() if name.startswith("test_")}
+    for name, server in HARNESSES.items():
+        assert server.differs <= promises, name
+        assert bool(server.differs) is (server.flavour_of is not None), name
+        if server.flavour_of is not None:
+            assert HARNESSES[server.flavour_of].flavour_of is None, name
 
 
 def ignore(_: Progress) -> None:
