@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
 
-import pytest
-
 from bot.config.sections import ClusterConfig
 
 TESTS = Path(__file__).parent
@@ -234,56 +232,55 @@ def test_a_file_without_a_reason_is_told() -> None:
     assert set(against(others, partial(found, look=hurries))) == {place}
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_a_short_lease_is_seen(tmp_path: Path) -> None:
+    """The rule above would hold nothing."""
+    file = tmp_path / "test_posts.py"
+    for line in (
         "PostgresPosts(url, process='ada', lease_s=2.0)",
         "LEASE_S, SECONDS = 2.0, 1.0",
         "def posts(lease_s: float = 2.0) -> None:",
         "cluster: {{lease_s: 2.0}}",
-    ],
-)
-def test_a_short_lease_is_seen(line: str, tmp_path: Path) -> None:
+    ):
+        file.write_text(line, encoding="utf-8")
+        assert short_leases(file) == [2.0], line
+
+
+def test_what_depends_on_the_machine_is_seen() -> None:
     """The rule above would hold nothing."""
-    file = tmp_path / "test_posts.py"
-    file.write_text(line, encoding="utf-8")
-    assert short_leases(file) == [2.0]
+    examples: dict[str, Callable[[ast.Call], str | None]] = {
+        "asyncio.timeout(10)": short,
+        "asyncio.wait_for(call, 10)": short,
+        "fake.wait_for(done, timeout_s=3)": short,
+        'monkeypatch.setattr(discord, "REQUEST_TIMEOUT_S", 0.05)': patched,
+        'patch("backends.comfyui.attempts.GRACE_S", 0.2)': patched,
+        "pytest.mark.timeout(120)": short,
+        "Timeouts(first_s=0.05)": patched,
+        "FileSender(piece_s=0.5)": patched,
+        "asyncio.sleep(0.2)": sleeps,
+        "time.sleep(pause_s)": sleeps,
+        "page.wait(f\"document.querySelectorAll('p').length === {count + 1}\")": counts,
+        "fake.wait_for(lambda: len(channel.messages) == before + 2)": counts,
+    }
+    for line, what in examples.items():
+        call = ast.parse(line, mode="eval").body
+        assert isinstance(call, ast.Call)
+        assert what(call), line
 
 
-@pytest.mark.parametrize(
-    ("line", "what"),
-    [
-        ("asyncio.timeout(10)", short),
-        ("asyncio.wait_for(call, 10)", short),
-        ("fake.wait_for(done, timeout_s=3)", short),
-        ('monkeypatch.setattr(discord, "REQUEST_TIMEOUT_S", 0.05)', patched),
-        ('patch("backends.comfyui.attempts.GRACE_S", 0.2)', patched),
-        ("pytest.mark.timeout(120)", short),
-        ("Timeouts(first_s=0.05)", patched),
-        ("FileSender(piece_s=0.5)", patched),
-        ("asyncio.sleep(0.2)", sleeps),
-        ("time.sleep(pause_s)", sleeps),
-        ("page.wait(f\"document.querySelectorAll('p').length === {count + 1}\")", counts),
-        ("fake.wait_for(lambda: len(channel.messages) == before + 2)", counts),
-    ],
-)
-def test_what_depends_on_the_machine_is_seen(
-    line: str, what: Callable[[ast.Call], str | None]
-) -> None:
-    """The rule above would hold nothing."""
-    call = ast.parse(line, mode="eval").body
-    assert isinstance(call, ast.Call)
-    assert what(call)
+def test_every_excuse_is_needed() -> None:
+    """A file that waits for nothing would keep its licence to."""
+    looks: list[tuple[dict[str, str], Callable[[Path], object]]] = [
+        (SLEEPS, partial(found, look=sleeps)),
+        (PATIENCES, partial(found, look=hurries)),
+        (LEASES, short_leases),
+    ]
+    idle = [
+        place for reasons, look in looks for place in reasons if not any(map(look, below(place)))
+    ]
+    assert idle == []
 
 
-@pytest.mark.parametrize(
-    ("look", "place"),
-    [(partial(found, look=sleeps), place) for place in SLEEPS]
-    + [(partial(found, look=hurries), place) for place in PATIENCES]
-    + [(short_leases, place) for place in LEASES],
-)
-def test_every_excuse_is_needed(look: Callable[[Path], object], place: str) -> None:
-    """A file that no longer waits would keep its licence to."""
+def below(place: str) -> list[Path]:
+    """Return the files of an excused place: itself, or all in the folder."""
     path = TESTS / place
-    files = [path] if path.suffix else sorted(path.rglob("*.py"))
-    assert any(look(file) for file in files)
+    return [path] if path.suffix else sorted(path.rglob("*.py"))

@@ -5,7 +5,6 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
-import pytest
 from packaging.markers import Marker
 from packaging.requirements import Requirement
 
@@ -32,22 +31,16 @@ def plain(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-@pytest.mark.parametrize(
-    ("name", "least"), [*((lock, 21) for lock in LOCKS), *((lock, 1) for lock in EXTRAS.values())]
-)
-def test_every_line_of_a_lock_is_a_pin_or_a_hash(name: str, least: int) -> None:
+def test_every_line_of_a_lock_is_a_pin_or_a_hash() -> None:
     """A library could be fetched from another place, or as other bytes than were tried."""
-    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
-    pins = 0
-    for number, line in enumerate(lines):
-        if line.startswith("    #"):
-            continue
-        if PINNED.match(line):
-            pins += 1
-            assert HASH.match(lines[number + 1]), line
-            continue
-        assert HASH.match(line), line
-    assert pins >= least
+    for name, least in {**dict.fromkeys(LOCKS, 21), **dict.fromkeys(EXTRAS.values(), 1)}.items():
+        text = (ROOT / name).read_text(encoding="utf-8")
+        lines = [line for line in text.splitlines() if not line.startswith("    #")]
+        pins = [number for number, line in enumerate(lines) if PINNED.match(line)]
+        assert len(pins) >= least, name
+        others = [line for line in lines if not PINNED.match(line) and not HASH.match(line)]
+        assert others == [], name
+        assert [lines[at] for at in pins if not HASH.match(lines[at + 1])] == [], name
 
 
 def test_what_runs_is_tested_in_the_same_versions() -> None:
@@ -60,15 +53,16 @@ def test_what_runs_is_tested_in_the_same_versions() -> None:
     assert here <= runs.keys()
 
 
-@pytest.mark.parametrize("extra", EXTRAS)
-def test_an_extra_is_locked_and_fits_what_runs(extra: str) -> None:
+def test_an_extra_is_locked_and_fits_what_runs() -> None:
     """The same library would be wanted in two versions."""
-    runs, pinned = locked("locks/run.lock"), locked(EXTRAS[extra])
+    runs = locked("locks/run.lock")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = project["optional-dependencies"][extra]
-    assert {plain(re.split(r"[<>=~! \[]", each)[0]) for each in wanted} <= pinned.keys()
-    shared = pinned.keys() & runs.keys()
-    assert {name: pinned[name] for name in shared} == {name: runs[name] for name in shared}
+    for extra, lock in EXTRAS.items():
+        pinned = locked(lock)
+        wanted = map(Requirement, project["optional-dependencies"][extra])
+        assert {plain(each.name) for each in wanted} <= pinned.keys(), extra
+        shared = pinned.keys() & runs.keys()
+        assert {name: pinned[name] for name in shared} == {name: runs[name] for name in shared}
 
 
 def test_the_libraries_here_are_those_of_the_lock() -> None:
