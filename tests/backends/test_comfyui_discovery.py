@@ -161,12 +161,10 @@ def shipped_files() -> ServerFiles:
 # ---------------------------------------------------------------- families
 
 
-@pytest.mark.parametrize(("folder", "name", "title"), NAMES, ids=str)
-def test_a_family_is_told_by_the_names_that_models_have(
-    folder: str, name: str, title: str | None
-) -> None:
+def test_a_family_is_told_by_the_names_that_models_have() -> None:
     """A model would be run with another one's steps, or a film model taken for SDXL."""
-    assert told(folder, name) == (None if title is None else (title, "its name"))
+    titles = {name: title and (title, "its name") for _, name, title in NAMES}
+    assert {name: told(folder, name) for folder, name, _ in NAMES} == titles
 
 
 def test_a_file_is_told_by_its_metadata_where_its_name_says_nothing() -> None:

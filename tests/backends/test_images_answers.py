@@ -1,9 +1,9 @@
 """Picture servers' answers: pictures, errors with any status, and what a hostile server may send."""
 
 import asyncio
-import json
 from base64 import b64encode
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from aiohttp import web
@@ -107,13 +107,15 @@ async def test_what_is_no_picture_is_never_delivered(row: dict[str, str]) -> Non
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("body", ["<html>hello</html>", "{}", "[]", "null", '{"data": 7}', ""])
-async def test_a_strange_answer_is_the_servers_failure(kind: str, body: str) -> None:
+async def test_a_strange_answer_is_the_servers_failure(
+    kind: str, subtests: pytest.Subtests
+) -> None:
     """A proxy's page would end the queue's work with a traceback."""
     async with connected(kind) as (fake, backend):
-        fake.faults.append(lambda: web.Response(text=body, content_type="text/html"))
-        with pytest.raises(Unavailable):
-            await output(backend, work())
+        for body in ("<html>hello</html>", "{}", "[]", "null", '{"data": 7}', ""):
+            fake.faults.append(partial(web.Response, text=body, content_type="text/html"))
+            with subtests.test(body), pytest.raises(Unavailable):
+                await output(backend, work())
 
 
 async def test_an_answer_without_pictures_is_told() -> None:
@@ -142,21 +144,21 @@ async def test_a_huge_answer_is_not_read_whole(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("status", [200, 400, 500])
-async def test_an_error_is_told_by_its_words_whatever_its_status(kind: str, status: int) -> None:
+async def test_an_error_is_told_by_its_words_whatever_its_status(
+    kind: str, subtests: pytest.Subtests
+) -> None:
     """An error with status 200 would count as an answer, one with 500 as a dead server."""
-    error = json.dumps({"error": {"message": "CUDA error: out of memory", "code": status}})
     async with connected(kind) as (fake, backend):
-        fake.faults.append(
-            lambda: web.Response(text=error, status=status, content_type="application/json")
-        )
-        with pytest.raises(OutOfMemory):
-            await output(backend, work())
+        for status in (200, 400, 500):
+            error = {"error": {"message": "CUDA error: out of memory", "code": status}}
+            fake.faults.append(partial(web.json_response, error, status=status))
+            with subtests.test(status=status), pytest.raises(OutOfMemory):
+                await output(backend, work())
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "kind"),
-    [
+def test_errors_as_they_were_seen() -> None:
+    """The queue would retry what cannot succeed, or give up what could."""
+    for status, body, kind in (
         (400, {"error": "prompt required"}, Rejected),
         (422, {"detail": [{"loc": ["body", "guidance_scale"], "msg": "too large"}]}, Rejected),
         (500, {"error": "generate_image returned no results"}, Rejected),
@@ -171,11 +173,8 @@ async def test_an_error_is_told_by_its_words_whatever_its_status(kind: str, stat
         (200, {"error": "Model failed to load."}, OutOfMemory),
         (400, {"error": "loaded model does not support img_gen"}, BadModel),
         (400, "null", Rejected),
-    ],
-)
-def test_errors_as_they_were_seen(status: int, body: object, kind: type[BackendError]) -> None:
-    """The queue would retry what cannot succeed, or give up what could."""
-    assert type(classify(status, body)) is kind  # type: ignore[arg-type]
+    ):
+        assert type(classify(status, body)) is kind  # type: ignore[arg-type]
 
 
 async def test_people_never_see_the_servers_own_words() -> None:

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from itertools import product
 from typing import get_args
 
 import pytest
@@ -230,28 +231,27 @@ async def test_a_model_without_segments_is_asked_without(kind: str) -> None:
         assert forms == ["verbose_json", "json"]
 
 
-@pytest.mark.parametrize(
-    ("fault", "error", "told"),
-    [
-        (SpeechFault.ERROR_200, OutOfMemory, None),
-        (SpeechFault.HTML, Unavailable, None),
-        (SpeechFault.BUSY, Unavailable, None),
-        (SpeechFault.TOO_LONG, Rejected, What.LONG_SOUND),
-        (SpeechFault.UNREADABLE, Rejected, What.BAD_SOUND),
-        (SpeechFault.DEAF, Rejected, What.NO_HEARING),
-        (SpeechFault.NO_TEXT, Unavailable, None),
-    ],
-)
+HEARING_FAULTS: dict[SpeechFault, tuple[type[BackendError], What | None]] = {
+    SpeechFault.ERROR_200: (OutOfMemory, None),
+    SpeechFault.HTML: (Unavailable, None),
+    SpeechFault.BUSY: (Unavailable, None),
+    SpeechFault.TOO_LONG: (Rejected, What.LONG_SOUND),
+    SpeechFault.UNREADABLE: (Rejected, What.BAD_SOUND),
+    SpeechFault.DEAF: (Rejected, What.NO_HEARING),
+    SpeechFault.NO_TEXT: (Unavailable, None),
+}
+
+
 @pytest.mark.parametrize("kind", HEARING)
-async def test_failures_are_what_they_are(
-    kind: str, fault: SpeechFault, error: type[BackendError], told: What | None
-) -> None:
+async def test_failures_are_what_they_are(kind: str, subtests: pytest.Subtests) -> None:
     """A person would be told to try again what cannot work, or to stop what can."""
     async with speech(kind) as server, connected(server) as backend:
-        server.faults.append(fault)
-        with pytest.raises(error) as caught:
-            await heard(backend)
-        assert what(caught) is told
+        for fault, (error, told) in HEARING_FAULTS.items():
+            server.faults.append(fault)
+            with subtests.test(fault=fault):
+                with pytest.raises(error) as caught:
+                    await heard(backend)
+                assert what(caught) is told
 
 
 async def test_a_recording_in_another_form_is_converted() -> None:
@@ -366,25 +366,22 @@ async def test_a_program_gets_the_form_it_asked_for(monkeypatch: pytest.MonkeyPa
         assert (await spoken(backend, mouth(server), format="mp3")).mime == "audio/wav"
 
 
+SPEAKING_FAULTS: dict[SpeechFault, type[BackendError]] = {
+    SpeechFault.EMPTY: Unavailable,
+    SpeechFault.ERROR_200: OutOfMemory,
+    SpeechFault.HTML: Unavailable,
+    SpeechFault.BUSY: Unavailable,
+}
+
+
 @pytest.mark.parametrize("kind", SPEAKING)
-@pytest.mark.parametrize(
-    ("fault", "error"),
-    [
-        (SpeechFault.EMPTY, Unavailable),
-        (SpeechFault.ERROR_200, OutOfMemory),
-        (SpeechFault.HTML, Unavailable),
-        (SpeechFault.BUSY, Unavailable),
-    ],
-)
-@pytest.mark.parametrize("asked", ["mp3", "pcm"])
-async def test_no_sound_is_a_failure(
-    kind: str, fault: SpeechFault, error: type[BackendError], asked: str
-) -> None:
+async def test_no_sound_is_a_failure(kind: str, subtests: pytest.Subtests) -> None:
     """A person would get an empty file, or an error to listen to."""
     async with speech(kind) as server, connected(server) as backend:
-        server.faults.append(fault)
-        with pytest.raises(error):
-            await spoken(backend, mouth(server), format=asked)
+        for (fault, error), asked in product(SPEAKING_FAULTS.items(), ("mp3", "pcm")):
+            server.faults.append(fault)
+            with subtests.test(fault=fault, asked=asked), pytest.raises(error):
+                await spoken(backend, mouth(server), format=asked)
 
 
 async def test_parts_that_cannot_be_joined_are_a_failure() -> None:

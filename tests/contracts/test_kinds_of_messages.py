@@ -250,11 +250,10 @@ async def test_discord_names_what_has_no_words() -> None:
 # ---------------------------------------------------------------- all three
 
 
-@pytest.mark.parametrize("kind", AttachmentKind)
 @pytest.mark.parametrize("language", CATALOGUES)
-def test_every_kind_is_used_by_a_question_or_has_a_sentence(
-    kind: AttachmentKind, language: str
-) -> None:
+def test_every_kind_is_used_by_a_question_or_has_a_sentence(language: str) -> None:
     """Something would be neither used nor named."""
-    told = word(language, f"attached.{kind}", command="ask", names="")
-    assert kind in ask.COMMAND.takes or (told and "{" not in told)
+    for kind in set(AttachmentKind) - ask.COMMAND.takes.keys():
+        told = word(language, f"attached.{kind}", command="ask", names="")
+        assert told, kind
+        assert "{" not in told, kind

@@ -1,6 +1,7 @@
 """What every store must do when a job changes: obey the table, once, and whole."""
 
 import asyncio
+from itertools import product
 
 import pytest
 
@@ -33,23 +34,23 @@ async def in_state(store: Store, state: JobState) -> Job:
     return job
 
 
-@pytest.mark.parametrize("state", JobState)
-@pytest.mark.parametrize("event", JobEvent)
 async def test_only_the_table_of_transitions_is_obeyed(
-    store: Store, event: JobEvent, state: JobState
+    store: Store, subtests: pytest.Subtests
 ) -> None:
     """A state would be reached that the table does not allow, or one it allows would not."""
-    job = await in_state(store, state)
-    sources, target = TRANSITIONS[event]
-    if state in sources:
-        after = (await store.apply(job, event, NOW + 1)).job
-        assert after.state is target
-        assert after.version == job.version + 1
-        assert await store.get(job.id) == after
-    else:
-        with pytest.raises(StaleJob):
-            await store.apply(job, event, NOW + 1)
-        assert await store.get(job.id) == job
+    for event, state in product(JobEvent, JobState):
+        with subtests.test(event=event, state=state):
+            job = await in_state(store, state)
+            sources, target = TRANSITIONS[event]
+            if state in sources:
+                after = (await store.apply(job, event, NOW + 1)).job
+                assert after.state is target
+                assert after.version == job.version + 1
+                assert await store.get(job.id) == after
+            else:
+                with pytest.raises(StaleJob):
+                    await store.apply(job, event, NOW + 1)
+                assert await store.get(job.id) == job
 
 
 async def test_the_slower_of_two_changes_is_stale(store: Store) -> None:

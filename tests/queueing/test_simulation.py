@@ -153,27 +153,31 @@ def run(simulation: Simulation) -> tuple[Mapping[tuple[str, str], list[tuple[flo
     }, decisions
 
 
-@pytest.mark.parametrize("seed", range(24))
-def test_cards_that_are_given_back_are_foreseen(seed: int) -> None:
+def test_cards_that_are_given_back_are_foreseen(subtests: pytest.Subtests) -> None:
     """A forecast would promise what the planner does not do, or begin a job in quiet hours."""
-    rng = random.Random(seed)
-    snapshot = given_back(rng, in_lanes(rng, drawn(rng)))
-    simulation = Checked(snapshot, ten_seconds, most_starts=300)
-    run(simulation)
-    assert simulation.decisions > 0
-    for found in simulation.lines.values():
-        for start in found.starts:
-            view = snapshot.hosts[snapshot.backends[start.backend].host]
-            assert not rests(view, start.at)
-            assert all(not q.begins_at - 10 - LEAD_S < start.at < q.begins_at for q in view.quiet)
-    saved_decisions(snapshot, Asking)
+    for seed in range(24):
+        with subtests.test(seed=seed):
+            rng = random.Random(seed)
+            snapshot = given_back(rng, in_lanes(rng, drawn(rng)))
+            simulation = Checked(snapshot, ten_seconds, most_starts=300)
+            run(simulation)
+            assert simulation.decisions > 0
+            for found in simulation.lines.values():
+                for start in found.starts:
+                    view = snapshot.hosts[snapshot.backends[start.backend].host]
+                    assert not rests(view, start.at)
+                    assert all(
+                        not q.begins_at - 10 - LEAD_S < start.at < q.begins_at for q in view.quiet
+                    )
+            saved_decisions(snapshot, Asking)
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_what_is_plain_needs_no_decision(seed: int) -> None:
+def test_what_is_plain_needs_no_decision(subtests: pytest.Subtests) -> None:
     """Forecasts would save decisions and promise something else than the planner will do."""
-    snapshot = drawn(random.Random(seed))
-    assert saved_decisions(snapshot, Asking) > 0
+    for seed in range(12):
+        with subtests.test(seed=seed):
+            snapshot = drawn(random.Random(seed))
+            assert saved_decisions(snapshot, Asking) > 0
 
 
 def test_servers_that_share_a_card_need_no_decision_about_what_is_plain() -> None:
@@ -234,15 +238,16 @@ def test_those_who_came_during_a_load_begin_with_it() -> None:
     assert [round(at - NOW) for at, _ in starts["flux", "normal"][:3]] == [100, 100, 100]
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_every_decision_is_the_one_the_planner_makes(seed: int) -> None:
+def test_every_decision_is_the_one_the_planner_makes(subtests: pytest.Subtests) -> None:
     """Forecasts would go on from a board on which something was forgotten, and promise fiction."""
-    rng = random.Random(seed)
-    simulation = Checked(in_lanes(rng, drawn(rng)), ten_seconds, most_starts=400)
-    for _ in range(120):
-        if not simulation.over:
-            simulation.step()
-    assert simulation.decisions > 20
+    for seed in range(30):
+        with subtests.test(seed=seed):
+            rng = random.Random(seed)
+            simulation = Checked(in_lanes(rng, drawn(rng)), ten_seconds, most_starts=400)
+            for _ in range(120):
+                if not simulation.over:
+                    simulation.step()
+            assert simulation.decisions > 20
 
 
 def test_a_model_that_has_left_waits_for_its_return_from_then_on() -> None:

@@ -47,12 +47,11 @@ READERS: dict[str, tuple[Callable[[str], object], int]] = {
 }
 
 
-@pytest.mark.parametrize("beginning", BEGINNINGS)
 @pytest.mark.parametrize("reader", READERS)
-def test_a_text_is_read_in_the_time_its_length_allows(reader: str, beginning: str) -> None:
+def test_a_text_is_read_in_the_time_its_length_allows(reader: str) -> None:
     """One prompt or answer would stop the bot for everyone, for minutes or for ever."""
     read, length = READERS[reader]
-    for repeated, end in product(REPEATED, ENDS):
+    for beginning, repeated, end in product(BEGINNINGS, REPEATED, ENDS):
         text = beginning + repeated * (length // len(repeated)) + end
         began = time.process_time()
         read(text)

@@ -119,9 +119,9 @@ def test_a_file_without_settings_says_so(text: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
+def test_broken_files_are_refused_with_the_line(subtests: pytest.Subtests) -> None:
+    """A slip of the pen would crash, hang, or silently change what is configured."""
+    for lines, expected in (
         (["models: {}"], "config.yaml:10: models: is given twice (first in line 6)"),
         (["defaults: {1: x}"], "config.yaml:10: defaults: the name '1' must be text: quote it"),
         (["defaults: {[1]: x}"], "config.yaml:10: defaults: the name must be text"),
@@ -183,16 +183,14 @@ def test_a_file_without_settings_says_so(text: str) -> None:
             "config.yaml:10: cluster: advertise: 0.0.0.0 and :: are no address to call: name one",
         ),
         (["cluster: {advertise: '[::]'}"], "config.yaml:10: cluster: advertise: 0.0.0.0 and ::"),
-    ],
-)
-def test_broken_files_are_refused_with_the_line(lines: list[str], expected: str) -> None:
-    """A slip of the pen would crash, hang, or silently change what is configured."""
-    assert any(each.startswith(expected) for each in problems(with_lines(*lines)))
+    ):
+        with subtests.test(expected):
+            assert any(each.startswith(expected) for each in problems(with_lines(*lines)))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
+def test_what_does_not_fit_together_is_refused_with_the_line(subtests: pytest.Subtests) -> None:
+    """A name that means nothing would only be noticed when a person asks for it."""
+    for old, new, expected in (
         (
             "[stand-in]",
             "[stand-out]",
@@ -311,14 +309,10 @@ def test_broken_files_are_refused_with_the_line(lines: list[str], expected: str)
             "[stand-in], capabilities: []}",
             "config.yaml:7: models.flux.backends: its servers have no capability in common",
         ),
-    ],
-)
-def test_what_does_not_fit_together_is_refused_with_the_line(
-    old: str, new: str, expected: str
-) -> None:
-    """A name that means nothing would only be noticed when a person asks for it."""
-    found = problems(SMALL.replace(old, new))
-    assert [each for each in found if each.startswith(expected)], found
+    ):
+        with subtests.test(expected):
+            found = problems(SMALL.replace(old, new))
+            assert [each for each in found if each.startswith(expected)], found
 
 
 def test_a_model_larger_than_its_card_is_a_warning_where_the_server_can_offload() -> None:

@@ -49,32 +49,36 @@ def never(_text: str) -> None:
     """Recognise no form, so that every chunk is parsed."""
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_responses_are_the_same(seed: int) -> None:
+def test_responses_are_the_same(subtests: pytest.Subtests) -> None:
     """A word would be lost, or appear in another item."""
-    chance = random.Random(seed)
-    quick, slow = responses(None), responses(KnownForm(never))
-    run = Run(stand_in(1, "llama", 0.0))
-    for _ in range(chance.randint(1, 60)):
-        run.chunks += [json.dumps(chat_chunk(chance)) for _ in range(chance.randint(1, 3))]
-        assert quick.news(run) == slow.news(run)
-    answer = Output(answer=json.dumps({"message": {}, "finish_reason": "stop"}))
-    assert _timeless(quick.closing(answer)) == _timeless(slow.closing(answer))
+    for seed in range(40):
+        with subtests.test(seed=seed):
+            chance = random.Random(seed)
+            quick, slow = responses(None), responses(KnownForm(never))
+            run = Run(stand_in(1, "llama", 0.0))
+            for _ in range(chance.randint(1, 60)):
+                run.chunks += [json.dumps(chat_chunk(chance)) for _ in range(chance.randint(1, 3))]
+                assert quick.news(run) == slow.news(run)
+            answer = Output(answer=json.dumps({"message": {}, "finish_reason": "stop"}))
+            assert _timeless(quick.closing(answer)) == _timeless(slow.closing(answer))
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_completions_are_the_same(seed: int) -> None:
+def test_completions_are_the_same(subtests: pytest.Subtests) -> None:
     """As above, for prompts."""
-    chance = random.Random(seed)
-    heading = CompletionHeading(id="cmpl-1", model="llama", created=1)
-    quick, slow = CompletionStream(heading=heading), CompletionStream(heading=heading)
-    slow.known = KnownForm(never)
-    run = Run(stand_in(1, "llama", 0.0))
-    for _ in range(60):
-        others = (text_piece("", "stop"), text_piece("a", logprobs={"tokens": ["a"]}))
-        chunk = text_piece(chance.choice(WORDS))
-        run.chunks.append(json.dumps(chance.choice(others) if chance.random() < 0.2 else chunk))
-        assert quick.news(run) == slow.news(run)
+    for seed in range(20):
+        with subtests.test(seed=seed):
+            chance = random.Random(seed)
+            heading = CompletionHeading(id="cmpl-1", model="llama", created=1)
+            quick, slow = CompletionStream(heading=heading), CompletionStream(heading=heading)
+            slow.known = KnownForm(never)
+            run = Run(stand_in(1, "llama", 0.0))
+            for _ in range(60):
+                others = (text_piece("", "stop"), text_piece("a", logprobs={"tokens": ["a"]}))
+                chunk = text_piece(chance.choice(WORDS))
+                run.chunks.append(
+                    json.dumps(chance.choice(others) if chance.random() < 0.2 else chunk)
+                )
+                assert quick.news(run) == slow.news(run)
 
 
 def _timeless(sent: bytes) -> list[Any]:

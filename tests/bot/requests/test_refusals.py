@@ -76,16 +76,16 @@ def test_no_reason_is_left_out_here() -> None:
 
 
 @pytest.mark.parametrize("language", CATALOGUES)
-@pytest.mark.parametrize("refusal", REFUSALS, ids=repr)
-def test_each_reason_has_its_own_sentence(refusal: Refusal, language: str) -> None:
+def test_each_reason_has_its_own_sentence(language: str) -> None:
     """A person would be told nothing, or that something else is wrong."""
-    key, values = sentence(refusal, Told(language, ("flux", "qwen"), "ask"))
-    text = plain(say(language, key, **values))
-    assert len(text) > 10
-    assert "None" not in text
-    assert (key == "refused.not_accepting") == (
-        isinstance(refusal, NotAccepting) and not refusal.full_disk
-    )
+    for refusal in REFUSALS:
+        key, values = sentence(refusal, Told(language, ("flux", "qwen"), "ask"))
+        text = plain(say(language, key, **values))
+        assert len(text) > 10, refusal
+        assert "None" not in text, refusal
+        assert (key == "refused.not_accepting") == (
+            isinstance(refusal, NotAccepting) and not refusal.full_disk
+        ), refusal
 
 
 @pytest.mark.parametrize("language", CATALOGUES)
