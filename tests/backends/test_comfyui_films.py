@@ -68,25 +68,28 @@ async def test_without_the_libraries_a_film_is_kept_back_with_a_sentence(
     assert refused.value.problem == KEPT_BACK
 
 
-@pytest.mark.parametrize(
-    "hidden",
-    [
-        "<metadata>{}</metadata>",
-        '<metadata id="a">\n<![CDATA[{{"text": "a </metadata> in a prompt", "seed": "{}"}}]]></metadata >',
-        "<metadata><![CDATA[a]]>and<![CDATA[</metadata>{}]]></metadata>",
-        "<svg:metadata><rdf:RDF>{}</rdf:RDF></svg:metadata>",
-        "<desc>{}</desc>",
-        "<metadata a='>'><metadata>x</metadata>{}</metadata>",
-        "<!-- made by {} -->",
-        '<metadata about="{}"/>',
-    ],
+HIDING = (
+    "<metadata>{}</metadata>",
+    '<metadata id="a">\n<![CDATA[{{"text": "a </metadata> in a prompt", "seed": "{}"}}]]></metadata >',
+    "<metadata><![CDATA[a]]>and<![CDATA[</metadata>{}]]></metadata>",
+    "<svg:metadata><rdf:RDF>{}</rdf:RDF></svg:metadata>",
+    "<desc>{}</desc>",
+    "<metadata a='>'><metadata>x</metadata>{}</metadata>",
+    "<!-- made by {} -->",
+    '<metadata about="{}"/>',
 )
-async def test_a_drawing_says_nothing_of_its_making(comfy: ComfyUI, hidden: str) -> None:
+
+
+async def test_a_drawing_says_nothing_of_its_making(
+    comfy: ComfyUI, subtests: pytest.Subtests
+) -> None:
     """A prompt with the right words would publish the graph it stands in."""
-    shape = "<path d='M0 0'/>"
-    drawing = f"<svg>{hidden.format(SECRET)}{shape}</svg>".encode()
-    (made,) = (await given(comfy, drawing)).files
-    assert made.data == f"<svg>{shape}</svg>".encode()
+    for hidden in HIDING:
+        with subtests.test(hidden):
+            shape = "<path d='M0 0'/>"
+            drawing = f"<svg>{hidden.format(SECRET)}{shape}</svg>".encode()
+            (made,) = (await given(comfy, drawing)).files
+            assert made.data == f"<svg>{shape}</svg>".encode()
 
 
 @pytest.mark.parametrize("piece", ["<metadata>", "<metadata><![CDATA[x]]>", "<!--", "<a b='"])

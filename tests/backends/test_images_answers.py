@@ -156,24 +156,27 @@ async def test_an_error_is_told_by_its_words_whatever_its_status(
                 await output(backend, work())
 
 
+SEEN = (
+    (400, {"error": "prompt required"}, Rejected),
+    (422, {"detail": [{"loc": ["body", "guidance_scale"], "msg": "too large"}]}, Rejected),
+    (500, {"error": "generate_image returned no results"}, Rejected),
+    (200, {"status": "failed", "error": {"code": "generation_failed"}}, Rejected),
+    (200, {"error": {"code": "cancelled", "message": "job cancelled by client"}}, Interrupted),
+    (413, "<html>Request Entity Too Large</html>", Rejected),
+    (429, {"error": "job queue is full"}, Unavailable),
+    (401, {"error": {"message": "An authentication key is required"}}, Unavailable),
+    (500, {"error": {"message": "rpc error: code = Unknown desc = EOF"}}, Unavailable),
+    (503, "upstream is starting", Unavailable),
+    (200, {"error": "Model not found."}, BadModel),
+    (200, {"error": "Model failed to load."}, OutOfMemory),
+    (400, {"error": "loaded model does not support img_gen"}, BadModel),
+    (400, "null", Rejected),
+)
+
+
 def test_errors_as_they_were_seen() -> None:
     """The queue would retry what cannot succeed, or give up what could."""
-    for status, body, kind in (
-        (400, {"error": "prompt required"}, Rejected),
-        (422, {"detail": [{"loc": ["body", "guidance_scale"], "msg": "too large"}]}, Rejected),
-        (500, {"error": "generate_image returned no results"}, Rejected),
-        (200, {"status": "failed", "error": {"code": "generation_failed"}}, Rejected),
-        (200, {"error": {"code": "cancelled", "message": "job cancelled by client"}}, Interrupted),
-        (413, "<html>Request Entity Too Large</html>", Rejected),
-        (429, {"error": "job queue is full"}, Unavailable),
-        (401, {"error": {"message": "An authentication key is required"}}, Unavailable),
-        (500, {"error": {"message": "rpc error: code = Unknown desc = EOF"}}, Unavailable),
-        (503, "upstream is starting", Unavailable),
-        (200, {"error": "Model not found."}, BadModel),
-        (200, {"error": "Model failed to load."}, OutOfMemory),
-        (400, {"error": "loaded model does not support img_gen"}, BadModel),
-        (400, "null", Rejected),
-    ):
+    for status, body, kind in SEEN:
         assert type(classify(status, body)) is kind  # type: ignore[arg-type]
 
 

@@ -154,15 +154,15 @@ FAULTS = (
 
 
 @pytest.mark.parametrize("kind", ["ollama", "generic", "llamacpp"])
-@pytest.mark.parametrize("fault", FAULTS)
-async def test_what_is_no_answer_is_not_believed(kind: str, fault: Fault) -> None:
+async def test_what_is_no_answer_is_not_believed(kind: str, subtests: pytest.Subtests) -> None:
     """No one notices a wrong vector: it only makes every search a little worse."""
     async with serving(kind, models()) as server, connected(server) as backend:
         await backend.load(embedder())
-        server.faults.append(fault)
-        with pytest.raises(Unavailable):
-            await embedded(backend, "a", "b")
-        assert vectors(await embedded(backend, "a"), 1) == [vector_of("a")]
+        for fault in FAULTS:
+            server.faults.append(fault)
+            with subtests.test(fault=fault), pytest.raises(Unavailable):
+                await embedded(backend, "a", "b")
+            assert vectors(await embedded(backend, "a"), 1) == [vector_of("a")]
 
 
 async def test_the_order_is_that_of_the_indexes() -> None:

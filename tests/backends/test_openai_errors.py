@@ -51,42 +51,41 @@ NOTHING_LOADED = (
 )
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "kind"),
-    [
-        (200, {"error": GUARDRAIL}, OutOfMemory),
-        (500, {"error": {"message": "x", "type": "model_load_failed"}}, OutOfMemory),
-        (
-            500,
-            {"error": "model requires more system memory (12 GiB) than is available"},
-            OutOfMemory,
-        ),
-        (500, {"error": {"message": "CUDA error: out of memory"}}, OutOfMemory),
-        (500, {"error": {"message": "model limit reached, try again later"}}, OutOfMemory),
-        (404, {"error": {"message": NOTHING_LOADED, "code": "model_not_found"}}, NotLoaded),
-        (400, {"error": {"code": 400, "message": "model is not loaded"}}, NotLoaded),
-        (503, {"error": {"code": 503, "message": "Loading model"}}, Unavailable),
-        (404, {"error": {"message": 'Model "x" not found.', "code": "model_not_found"}}, BadModel),
-        (200, {"error": "Unexpected endpoint or method. (POST /v1/x)"}, BadModel),
-        (401, {"error": {"code": "invalid_api_key", "message": "token is required"}}, Unavailable),
-        (200, {"error": {"code": "invalid_api_key", "message": "token is required"}}, Unavailable),
-        (200, {"error": "The model has crashed without additional information."}, Unavailable),
-        (503, {"error": {"message": "server busy, please try again."}}, Unavailable),
-        (429, "slow down", Unavailable),
-        (500, "Internal Server Error", Unavailable),
-        (500, {"error": "open libcuda.so: file not found"}, Unavailable),
-        (422, {"detail": [{"msg": "field required"}]}, Rejected),
-        (200, {"error": "Model does not support images. Please use a model that does."}, Rejected),
-        (200, {"error": "'url' field must be a base64 encoded image."}, Rejected),
-    ],
+ANSWERS = (
+    (200, {"error": GUARDRAIL}, OutOfMemory),
+    (500, {"error": {"message": "x", "type": "model_load_failed"}}, OutOfMemory),
+    (
+        500,
+        {"error": "model requires more system memory (12 GiB) than is available"},
+        OutOfMemory,
+    ),
+    (500, {"error": {"message": "CUDA error: out of memory"}}, OutOfMemory),
+    (500, {"error": {"message": "model limit reached, try again later"}}, OutOfMemory),
+    (404, {"error": {"message": NOTHING_LOADED, "code": "model_not_found"}}, NotLoaded),
+    (400, {"error": {"code": 400, "message": "model is not loaded"}}, NotLoaded),
+    (503, {"error": {"code": 503, "message": "Loading model"}}, Unavailable),
+    (404, {"error": {"message": 'Model "x" not found.', "code": "model_not_found"}}, BadModel),
+    (200, {"error": "Unexpected endpoint or method. (POST /v1/x)"}, BadModel),
+    (401, {"error": {"code": "invalid_api_key", "message": "token is required"}}, Unavailable),
+    (200, {"error": {"code": "invalid_api_key", "message": "token is required"}}, Unavailable),
+    (200, {"error": "The model has crashed without additional information."}, Unavailable),
+    (503, {"error": {"message": "server busy, please try again."}}, Unavailable),
+    (429, "slow down", Unavailable),
+    (500, "Internal Server Error", Unavailable),
+    (500, {"error": "open libcuda.so: file not found"}, Unavailable),
+    (422, {"detail": [{"msg": "field required"}]}, Rejected),
+    (200, {"error": "Model does not support images. Please use a model that does."}, Rejected),
+    (200, {"error": "'url' field must be a base64 encoded image."}, Rejected),
 )
-def test_what_servers_say_becomes_the_right_reaction(
-    status: int, body: object, kind: type[BackendError]
-) -> None:
+
+
+def test_what_servers_say_becomes_the_right_reaction(subtests: pytest.Subtests) -> None:
     """The queue would evict, retry or give up at the wrong time."""
-    for form in (body, json.dumps(body)):
-        error = classify(status, form)  # type: ignore[arg-type] # any JSON is one
-        assert type(error) is kind
+    for status, body, kind in ANSWERS:
+        with subtests.test(str(body)):
+            for form in (body, json.dumps(body)):
+                error = classify(status, form)  # type: ignore[arg-type] # any JSON is one
+                assert type(error) is kind
 
 
 def test_a_request_that_crashes_an_engine_is_charged() -> None:

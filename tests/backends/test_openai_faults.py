@@ -39,19 +39,20 @@ FAULTS: dict[Fault, type[BackendError]] = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-async def test_each_fault_of_a_server_becomes_the_right_error(fault: Fault) -> None:
+async def test_each_fault_of_a_server_becomes_the_right_error(subtests: pytest.Subtests) -> None:
     """A job would be retried for nothing, failed too early, or delivered half."""
     async with serving() as server, connected(server) as backend:
-        await backend.load(model())
-        server.faults.append(fault)
-        with pytest.raises(BackendError) as caught:
-            await asyncio.wait_for(backend.run(model(), work(), lambda _: None), 60)
-        assert isinstance(caught.value, FAULTS[fault])
-        if not caught.value.retryable:
-            assert words(caught.value)
-        if fault is not Fault.UNLOADED and fault is not Fault.CRASH:
-            assert (await answer(backend, model(), work())).text == ANSWER  # and it goes on
+        for fault, error in FAULTS.items():
+            with subtests.test(fault=fault):
+                await backend.load(model())
+                server.faults.append(fault)
+                with pytest.raises(BackendError) as caught:
+                    await asyncio.wait_for(backend.run(model(), work(), lambda _: None), 60)
+                assert isinstance(caught.value, error)
+                if not caught.value.retryable:
+                    assert words(caught.value)
+                if fault is not Fault.UNLOADED and fault is not Fault.CRASH:
+                    assert (await answer(backend, model(), work())).text == ANSWER  # and it goes on
 
 
 async def test_an_answer_that_was_not_streamed_is_still_an_answer() -> None:

@@ -30,33 +30,37 @@ def row(template: Workflow) -> str:
     return rows[0]
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_a_real_server_has_all_that_a_template_needs(path: Path) -> None:
+def test_a_real_server_has_all_that_a_template_needs(subtests: pytest.Subtests) -> None:
     """An operator would get a template that no server can run."""
-    template = shipped(path)
-    for key, node in template.nodes.items():
-        if "lora" not in names_in(node.inputs):
-            check_offered(template, key, {node.class_type: NODES[node.class_type]})
-    assert faults(asked(template), NODES) == []
-    assert faults(everything_asked(template), NODES) == []
-    blank = dict.fromkeys(template.needs, "blank.png")
-    least = warm_up(template, seed=1, files=blank, limits={})
-    assert faults(least, NODES) == []
+    for path in SHIPPED:
+        with subtests.test(path.name):
+            template = shipped(path)
+            for key, node in template.nodes.items():
+                if "lora" not in names_in(node.inputs):
+                    check_offered(template, key, {node.class_type: NODES[node.class_type]})
+            assert faults(asked(template), NODES) == []
+            assert faults(everything_asked(template), NODES) == []
+            blank = dict.fromkeys(template.needs, "blank.png")
+            least = warm_up(template, seed=1, files=blank, limits={})
+            assert faults(least, NODES) == []
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_a_template_that_draws_takes_seeds_and_loras(path: Path) -> None:
+def test_a_template_that_draws_takes_seeds_and_loras(subtests: pytest.Subtests) -> None:
     """`/again` would repeat the same result, and no style could be added."""
-    template = shipped(path)
-    if template.upscales:
-        return
-    assert {"seed", "lora"} <= template.options
-    graph = asked(template, lora=(LoraWeight(name="ink.safetensors"),), seed=3)
-    loaders = [node for node in graph.values() if node.inputs.get("lora_name") == "ink.safetensors"]
-    assert loaders
-    nodes = {**NODES, **{node.class_type: _with_lora(node.class_type) for node in loaders}}
-    assert faults(graph, nodes) == []
-    assert 3 in [node.inputs.get(name) for node in graph.values() for name in SEEDS]
+    for path in SHIPPED:
+        with subtests.test(path.name):
+            template = shipped(path)
+            if template.upscales:
+                continue
+            assert {"seed", "lora"} <= template.options
+            graph = asked(template, lora=(LoraWeight(name="ink.safetensors"),), seed=3)
+            loaders = [
+                node for node in graph.values() if node.inputs.get("lora_name") == "ink.safetensors"
+            ]
+            assert loaders
+            nodes = {**NODES, **{node.class_type: _with_lora(node.class_type) for node in loaders}}
+            assert faults(graph, nodes) == []
+            assert 3 in [node.inputs.get(name) for node in graph.values() for name in SEEDS]
 
 
 def test_each_of_several_repainted_pictures_keeps_what_is_not_masked() -> None:
@@ -103,16 +107,17 @@ def test_what_people_can_ask_of_each_template() -> None:
     }
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_a_template_has_a_row_with_its_files(path: Path) -> None:
+def test_a_template_has_a_row_with_its_files(subtests: pytest.Subtests) -> None:
     """Operators would not know which files to fetch, and where they belong."""
-    template = shipped(path)
-    told = set(re.findall(r"`([a-z_]+/[^`]+)`", row(template)))
-    assert told == files(template)
-    least = row(template).split("|")[-2].strip()
-    nodes = least_version(node.class_type for node in template.nodes.values())
-    assert re.fullmatch(r"0\.\d+(\.\d+)?|any", least)
-    assert nodes is None or numbers(least) >= numbers(nodes)
+    for path in SHIPPED:
+        with subtests.test(path.name):
+            template = shipped(path)
+            told = set(re.findall(r"`([a-z_]+/[^`]+)`", row(template)))
+            assert told == files(template)
+            least = row(template).split("|")[-2].strip()
+            nodes = least_version(node.class_type for node in template.nodes.values())
+            assert re.fullmatch(r"0\.\d+(\.\d+)?|any", least)
+            assert nodes is None or numbers(least) >= numbers(nodes)
 
 
 def test_there_is_no_row_for_a_template_that_is_not_shipped() -> None:
@@ -121,18 +126,21 @@ def test_there_is_no_row_for_a_template_that_is_not_shipped() -> None:
     assert named == {path.name for path in SHIPPED}
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_what_a_server_would_refuse_is_seen(path: Path) -> None:
+def test_what_a_server_would_refuse_is_seen(subtests: pytest.Subtests) -> None:
     """The test of the templates could not fail."""
-    template = shipped(path)
-    graph = dict(asked(template))
-    (save,) = template.saves
-    source = graph[save]
-    inputs = {name: value for name, value in source.inputs.items() if name == "filename_prefix"}
-    graph[save] = replace(source, inputs=inputs)
-    assert faults(graph, NODES)
-    assert faults({**asked(template), "x": replace(source, class_type="Unknown")}, NODES)
-    assert words_in(asked(template)) == frozenset()
+    for path in SHIPPED:
+        with subtests.test(path.name):
+            template = shipped(path)
+            graph = dict(asked(template))
+            (save,) = template.saves
+            source = graph[save]
+            inputs = {
+                name: value for name, value in source.inputs.items() if name == "filename_prefix"
+            }
+            graph[save] = replace(source, inputs=inputs)
+            assert faults(graph, NODES)
+            assert faults({**asked(template), "x": replace(source, class_type="Unknown")}, NODES)
+            assert words_in(asked(template)) == frozenset()
 
 
 def _with_lora(class_type: str) -> dict[str, object]:

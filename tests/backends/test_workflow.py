@@ -149,32 +149,33 @@ def test_no_prompt_can_change_the_graph(prompt: str, seed: int) -> None:
     assert again["3"]["inputs"] == {"seed": seed, "steps": 20}
 
 
-@pytest.mark.parametrize(
-    "prompt",
-    [
-        '["1", 1]',
-        '{"class_type": "LoadImage", "inputs": {}}',
-        "7",
-        "true",
-        "null",
-        'x", "ckpt_name": "../../secret',
-        'x"}}, "9": {"class_type": "RunPython", "inputs": {"code": "import os',
-        '\\", "seed": 1, "x": "',
-    ],
+PROMPTS = (
+    '["1", 1]',
+    '{"class_type": "LoadImage", "inputs": {}}',
+    "7",
+    "true",
+    "null",
+    'x", "ckpt_name": "../../secret',
+    'x"}}, "9": {"class_type": "RunPython", "inputs": {"code": "import os',
+    '\\", "seed": 1, "x": "',
 )
+
+
 @pytest.mark.parametrize("template", ["a photo, {{prompt}}", "{{prompt}}"], ids=["within", "whole"])
-def test_a_prompt_that_looks_like_json_stays_text(template: str, prompt: str) -> None:
+def test_a_prompt_that_looks_like_json_stays_text(template: str, subtests: pytest.Subtests) -> None:
     """A person could link nodes to others, or add some, by what they type."""
-    own = workflow(changed("2", text=template))
-    request = TextToImage(prompt=prompt, seed=7)
-    graph = json.loads(json.dumps(as_json(fill(own, request, prefix="p"))))
-    other = request.model_copy(update={"prompt": "cat"})
-    plain = json.loads(json.dumps(as_json(fill(own, other, prefix="p"))))
-    assert graph["2"]["inputs"] == {
-        "text": template.replace("{{prompt}}", prompt),
-        "clip": ["1", 1],
-    }
-    assert graph | {"2": None} == plain | {"2": None}
+    for prompt in PROMPTS:
+        with subtests.test(prompt):
+            own = workflow(changed("2", text=template))
+            request = TextToImage(prompt=prompt, seed=7)
+            graph = json.loads(json.dumps(as_json(fill(own, request, prefix="p"))))
+            other = request.model_copy(update={"prompt": "cat"})
+            plain = json.loads(json.dumps(as_json(fill(own, other, prefix="p"))))
+            assert graph["2"]["inputs"] == {
+                "text": template.replace("{{prompt}}", prompt),
+                "clip": ["1", 1],
+            }
+            assert graph | {"2": None} == plain | {"2": None}
 
 
 def test_a_prompt_that_looks_like_a_placeholder_stays_text() -> None:
@@ -183,27 +184,29 @@ def test_a_prompt_that_looks_like_a_placeholder_stays_text() -> None:
     assert graph["2"].inputs["text"] == "a photo, {{checkpoint}} {{seed}}"
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "not JSON"),
-        ("{", "not JSON"),
-        ("[" * 100_000, "not JSON"),
-        ("[]", "not a workflow"),
-        ("{}", "not a workflow"),
-        ('{"nodes": [], "links": []}', r"Export \(API\)"),
-        ('{"1": 5}', "node 1: not a node"),
-        ('{"1": {"inputs": {}}}', "node 1: class_type is missing"),
-        ('{"7": {"class_type": "KSampler"}}', r"node 7 \(KSampler\): inputs are missing"),
-        ('{"1": {"class_type": "A", "inputs": {"x": ["9", 0]}}}', "node 1: linked to node 9"),
-        ('{"1": {"class_type": "A", "inputs": {"x": "{{prompt"}}}', "node 1.*broken placeholder"),
-        ('{"1": {"class_type": "A", "inputs": {"x": "{{Prompt}}"}}}', "node 1.*broken"),
-    ],
+NO_WORKFLOWS = (
+    ("", "not JSON"),
+    ("{", "not JSON"),
+    ("[" * 100_000, "not JSON"),
+    ("[]", "not a workflow"),
+    ("{}", "not a workflow"),
+    ('{"nodes": [], "links": []}', r"Export \(API\)"),
+    ('{"1": 5}', "node 1: not a node"),
+    ('{"1": {"inputs": {}}}', "node 1: class_type is missing"),
+    ('{"7": {"class_type": "KSampler"}}', r"node 7 \(KSampler\): inputs are missing"),
+    ('{"1": {"class_type": "A", "inputs": {"x": ["9", 0]}}}', "node 1: linked to node 9"),
+    ('{"1": {"class_type": "A", "inputs": {"x": "{{prompt"}}}', "node 1.*broken placeholder"),
+    ('{"1": {"class_type": "A", "inputs": {"x": "{{Prompt}}"}}}', "node 1.*broken"),
 )
-def test_files_that_are_no_workflow_are_refused_with_file_and_node(text: str, says: str) -> None:
+
+
+def test_files_that_are_no_workflow_are_refused_with_file_and_node(
+    subtests: pytest.Subtests,
+) -> None:
     """A wrong file would only show when a person's job fails."""
-    with pytest.raises(BadModel, match=f"own.json: .*{says}"):
-        parse_workflow(text, name="own.json")
+    for text, says in NO_WORKFLOWS:
+        with subtests.test(text[:80]), pytest.raises(BadModel, match=f"own.json: .*{says}"):
+            parse_workflow(text, name="own.json")
 
 
 @pytest.mark.parametrize(

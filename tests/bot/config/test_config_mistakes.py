@@ -119,197 +119,203 @@ def test_a_file_without_settings_says_so(text: str) -> None:
     )
 
 
+BROKEN = (
+    (["models: {}"], "config.yaml:10: models: is given twice (first in line 6)"),
+    (["defaults: {1: x}"], "config.yaml:10: defaults: the name '1' must be text: quote it"),
+    (["defaults: {[1]: x}"], "config.yaml:10: defaults: the name must be text"),
+    (["a: &x 1", "b: *x"], "config.yaml:11: cannot be read: references (*name)"),
+    (["limits: {", "a"], "config.yaml:10: cannot be read: this group begins with {"),
+    (
+        ["\tlimits:"],
+        "config.yaml:10: cannot be read: a tab cannot stand here; indent with spaces, not with tabs",
+    ),
+    (
+        ["chats: {web: {token: ${TOKEN}}}"],
+        'config.yaml:10: cannot be read: between { and } write a variable with quotes: "${NAME}"',
+    ),
+    (["---", "x: 1"], "config.yaml:10: cannot be read: a line of --- begins a second"),
+    (["limits", "  a: 1"], 'config.yaml:10: cannot be read: this line lacks ":" and a blank'),
+    (["limits", "defaults: {}"], 'config.yaml:10: cannot be read: this line lacks ":" and a'),
+    (["limits: {a: [1}"], "config.yaml:10: cannot be read: this list begins with [ but ends"),
+    (["limits: {a: 1]"], "config.yaml:10: cannot be read: this group begins with { but ends"),
+    (['limits: {a: "1" b: 2}'], "config.yaml:10: cannot be read: between { and } a comma is"),
+    (["limits: {a: b: 2}"], 'config.yaml:10: cannot be read: between { and } a text with ":"'),
+    (['database: "a" b'], "config.yaml:10: cannot be read: only a comment may follow a value"),
+    (["timezone: @here"], "config.yaml:10: cannot be read: a text that begins with @ needs"),
+    (["timezone: %here"], "config.yaml:10: cannot be read: a text that begins with % needs"),
+    (["admins: - web:ada"], 'config.yaml:10: cannot be read: a list\'s "-" needs a line of'),
+    (['database: "C:\\data"'], "config.yaml:10: cannot be read: between double quotes write"),
+    (["database: |here"], "config.yaml:10: cannot be read: a text that begins with | or >"),
+    (["...", "x: 1"], "config.yaml:11: cannot be read: the configuration ends above this"),
+    (
+        ["database: $DATA"],
+        "config.yaml:10: database: a variable must read ${NAME} or ${NAME:-otherwise}",
+    ),
+    (["lanes: x"], "config.yaml:10: lanes: is not a setting"),
+    (
+        ["limits: {lane: VIP}"],
+        "config.yaml:10: limits.lane: must be one of 'vip', 'normal' or 'relaxed'; did you mean vip?",
+    ),
+    (["limits: !!python/name:os.system x"], "config.yaml:10: limits: the tag"),
+    (["x: " + "9" * 5000], "config.yaml:10: x: this is not a usable number"),
+    (["x: " + "[" * 3000], "config.yaml: cannot be read: nested too deeply"),
+    (["x: \x00"], "config.yaml: cannot be read: unacceptable character"),
+    (["nonsense: 1"], "config.yaml:10: nonsense: is not a setting; there are admins"),
+    (["defaults: {image: 7}"], "config.yaml:10: defaults.image: must be text"),
+    (
+        ["conversation: {idle: soon}"],
+        "config.yaml:10: conversation.idle: must be a time with its unit, such as 30min, 90s, 2h or 90d",
+    ),
+    (["retention: {days: .inf}"], "config.yaml:10: retention.days: must be a number"),
+    (["retention: {days: nan}"], "config.yaml:10: retention.days: must be a number"),
+    (['database: "a\\0b"'], "config.yaml:10: database: must be a path"),
+    (["limits: 7"], "config.yaml:10: limits: must be a group of settings"),
+    (
+        ["cluster: {listen: 'http://10.0.0.7'}"],
+        "config.yaml:10: cluster.listen: must be a host, or host:port such as 10.0.0.7:8124",
+    ),
+    (["cluster: {advertise: 'a:99999'}"], "config.yaml:10: cluster.advertise: must be a host,"),
+    (["cluster: {listen: 8124}"], "config.yaml:10: cluster.listen: must be text"),
+    (
+        ["cluster: {listen: 0.0.0.0:8124}"],
+        "config.yaml:10: cluster: advertise: 0.0.0.0 and :: are no address to call: name one",
+    ),
+    (["cluster: {advertise: '[::]'}"], "config.yaml:10: cluster: advertise: 0.0.0.0 and ::"),
+)
+
+
 def test_broken_files_are_refused_with_the_line(subtests: pytest.Subtests) -> None:
     """A slip of the pen would crash, hang, or silently change what is configured."""
-    for lines, expected in (
-        (["models: {}"], "config.yaml:10: models: is given twice (first in line 6)"),
-        (["defaults: {1: x}"], "config.yaml:10: defaults: the name '1' must be text: quote it"),
-        (["defaults: {[1]: x}"], "config.yaml:10: defaults: the name must be text"),
-        (["a: &x 1", "b: *x"], "config.yaml:11: cannot be read: references (*name)"),
-        (["limits: {", "a"], "config.yaml:10: cannot be read: this group begins with {"),
-        (
-            ["\tlimits:"],
-            "config.yaml:10: cannot be read: a tab cannot stand here; indent with spaces, not with tabs",
-        ),
-        (
-            ["chats: {web: {token: ${TOKEN}}}"],
-            'config.yaml:10: cannot be read: between { and } write a variable with quotes: "${NAME}"',
-        ),
-        (["---", "x: 1"], "config.yaml:10: cannot be read: a line of --- begins a second"),
-        (["limits", "  a: 1"], 'config.yaml:10: cannot be read: this line lacks ":" and a blank'),
-        (["limits", "defaults: {}"], 'config.yaml:10: cannot be read: this line lacks ":" and a'),
-        (["limits: {a: [1}"], "config.yaml:10: cannot be read: this list begins with [ but ends"),
-        (["limits: {a: 1]"], "config.yaml:10: cannot be read: this group begins with { but ends"),
-        (['limits: {a: "1" b: 2}'], "config.yaml:10: cannot be read: between { and } a comma is"),
-        (["limits: {a: b: 2}"], 'config.yaml:10: cannot be read: between { and } a text with ":"'),
-        (['database: "a" b'], "config.yaml:10: cannot be read: only a comment may follow a value"),
-        (["timezone: @here"], "config.yaml:10: cannot be read: a text that begins with @ needs"),
-        (["timezone: %here"], "config.yaml:10: cannot be read: a text that begins with % needs"),
-        (["admins: - web:ada"], 'config.yaml:10: cannot be read: a list\'s "-" needs a line of'),
-        (['database: "C:\\data"'], "config.yaml:10: cannot be read: between double quotes write"),
-        (["database: |here"], "config.yaml:10: cannot be read: a text that begins with | or >"),
-        (["...", "x: 1"], "config.yaml:11: cannot be read: the configuration ends above this"),
-        (
-            ["database: $DATA"],
-            "config.yaml:10: database: a variable must read ${NAME} or ${NAME:-otherwise}",
-        ),
-        (["lanes: x"], "config.yaml:10: lanes: is not a setting"),
-        (
-            ["limits: {lane: VIP}"],
-            "config.yaml:10: limits.lane: must be one of 'vip', 'normal' or 'relaxed'; did you mean vip?",
-        ),
-        (["limits: !!python/name:os.system x"], "config.yaml:10: limits: the tag"),
-        (["x: " + "9" * 5000], "config.yaml:10: x: this is not a usable number"),
-        (["x: " + "[" * 3000], "config.yaml: cannot be read: nested too deeply"),
-        (["x: \x00"], "config.yaml: cannot be read: unacceptable character"),
-        (["nonsense: 1"], "config.yaml:10: nonsense: is not a setting; there are admins"),
-        (["defaults: {image: 7}"], "config.yaml:10: defaults.image: must be text"),
-        (
-            ["conversation: {idle: soon}"],
-            "config.yaml:10: conversation.idle: must be a time with its unit, such as 30min, 90s, 2h or 90d",
-        ),
-        (["retention: {days: .inf}"], "config.yaml:10: retention.days: must be a number"),
-        (["retention: {days: nan}"], "config.yaml:10: retention.days: must be a number"),
-        (['database: "a\\0b"'], "config.yaml:10: database: must be a path"),
-        (["limits: 7"], "config.yaml:10: limits: must be a group of settings"),
-        (
-            ["cluster: {listen: 'http://10.0.0.7'}"],
-            "config.yaml:10: cluster.listen: must be a host, or host:port such as 10.0.0.7:8124",
-        ),
-        (["cluster: {advertise: 'a:99999'}"], "config.yaml:10: cluster.advertise: must be a host,"),
-        (["cluster: {listen: 8124}"], "config.yaml:10: cluster.listen: must be text"),
-        (
-            ["cluster: {listen: 0.0.0.0:8124}"],
-            "config.yaml:10: cluster: advertise: 0.0.0.0 and :: are no address to call: name one",
-        ),
-        (["cluster: {advertise: '[::]'}"], "config.yaml:10: cluster: advertise: 0.0.0.0 and ::"),
-    ):
+    for lines, expected in BROKEN:
         with subtests.test(expected):
             assert any(each.startswith(expected) for each in problems(with_lines(*lines)))
 
 
+UNFITTING = (
+    (
+        "[stand-in]",
+        "[stand-out]",
+        "config.yaml:7: models.flux.backends[0]: no host has a backend 'stand-out'; did you mean stand-in?",
+    ),
+    (
+        "{kind: demo}",
+        "{kind: dmo}",
+        "config.yaml:5: hosts.home.backends.stand-in.kind: unknown kind 'dmo'",
+    ),
+    (
+        "models:",
+        "  away: {vram: 8GB, backends: {stand-in: {kind: demo}}}\nmodels:",
+        "config.yaml:6: hosts.away.backends.stand-in: home has a backend of this name",
+    ),
+    (
+        "[stand-in]}",
+        "[stand-in]}\n  Sdxl: {backends: [stand-in], aliases: [FLUX]}",
+        "config.yaml:8: models.Sdxl.aliases[0]: 'FLUX' already means the model flux",
+    ),
+    (
+        "[stand-in]}",
+        "[stand-in]}\n  FLUX: {backends: [stand-in]}",
+        "config.yaml:8: models.FLUX: 'FLUX' already means the model flux",
+    ),
+    (
+        "[stand-in]}",
+        "[stand-in], vram: 20GB}",
+        "config.yaml:7: models.flux.vram: 20 GB is more than its hosts can offer: 19.2 GB (80% of home's 24 GB) at most",
+    ),
+    (
+        "[stand-in]}",
+        "[stand-in], stepz: 4}",
+        "config.yaml:7: models.flux.stepz: is not a setting; did you mean step_s?",
+    ),
+    (
+        "[stand-in]}",
+        "[stand-in], aliasses: [f]}",
+        "config.yaml:7: models.flux.aliasses: is not a setting; did you mean aliases?",
+    ),
+    (
+        "{kind: demo}",
+        "{kind: demo, adress: x}",
+        "config.yaml:5: hosts.home.backends.stand-in.adress: is not a setting; there are discover,",
+    ),
+    (
+        "{kind: demo}",
+        "{kind: demo, fail_rate: 3}",
+        "config.yaml:5: hosts.home.backends.stand-in.fail_rate: ",
+    ),
+    (
+        "{kind: demo}",
+        "{kind: openai, url: 'http://a', flavour: Olama}",
+        "config.yaml:5: hosts.home.backends.stand-in.flavour: unknown flavour; did you mean ollama?",
+    ),
+    (
+        "{kind: demo}",
+        "{kind: images, url: 'http://a', keep_metadata: perhaps}",
+        "config.yaml:5: hosts.home.backends.stand-in.keep_metadata: must be true or false",
+    ),
+    (
+        "{kind: demo}",
+        "{kind: Llama.cpp}",
+        "config.yaml:5: hosts.home.backends.stand-in.kind: unknown kind 'Llama.cpp'; such a server is of kind openai",
+    ),
+    (
+        "{kind: demo}\nmodels:\n  flux: {backends: [stand-in]}",
+        "{kind: comfyui, url: 'http://a'}\nmodels:\n  flux: {backends: [stand-in], workflow: flx.json}",
+        "config.yaml:7: models.flux: workflow flx.json is not there; did you mean flux.json?",
+    ),
+    (
+        "[stand-in]}",
+        "[stand-in], step_s: soon}",
+        "config.yaml:7: models.flux.step_s: must be a number",
+    ),
+    ("flux:", "flu x:", "config.yaml:7: models.flu x: must be a name without blanks"),
+    ("flux:", "--raw:", "config.yaml:7: models.--raw: must be a name without blanks"),
+    ("  web:", "  web: {host: 0.0.0.0}", "config.yaml:9: chats.web.host: 0.0.0.0 is open"),
+    (
+        "  web:",
+        "  web: {token: short}",
+        "config.yaml:9: chats.web.token: must have at least 16 characters",
+    ),
+    (
+        "  web:",
+        "  web: {token: aaaaaaaaaaaaaaaa}",
+        "config.yaml:9: chats.web.token: could be guessed: make one with `openssl rand -hex 16`",
+    ),
+    (
+        "  web:",
+        "  web:\ndefaults: {image: fluks}",
+        "config.yaml:10: defaults.image: no model is called 'fluks'; able to do it: flux",
+    ),
+    (
+        "[stand-in]}",
+        "[stand-in], capabilities: [text-to-text]}\ndefaults: {image: flux}",
+        "config.yaml:8: defaults.image: flux cannot do text-to-image",
+    ),
+    (
+        "  web:",
+        "  web:\nlimits: {in_line_per_person: 11}",
+        "config.yaml:10: limits.in_line_per_person: 11 is more than open_per_person; set it to 10",
+    ),
+    (
+        "  web:",
+        "  web:\nroles: {few: {open_per_person: 2}}",
+        "config.yaml:10: roles.few.in_line_per_person: 5 is more than open_per_person; set it to 2",
+    ),
+    (
+        "{kind: demo}",
+        "{kind: demo, url: 'gpu:8188'}",
+        "config.yaml:5: hosts.home.backends.stand-in.url: must be an address",
+    ),
+    (
+        "[stand-in]}",
+        "[stand-in], capabilities: []}",
+        "config.yaml:7: models.flux.backends: its servers have no capability in common",
+    ),
+)
+
+
 def test_what_does_not_fit_together_is_refused_with_the_line(subtests: pytest.Subtests) -> None:
     """A name that means nothing would only be noticed when a person asks for it."""
-    for old, new, expected in (
-        (
-            "[stand-in]",
-            "[stand-out]",
-            "config.yaml:7: models.flux.backends[0]: no host has a backend 'stand-out'; did you mean stand-in?",
-        ),
-        (
-            "{kind: demo}",
-            "{kind: dmo}",
-            "config.yaml:5: hosts.home.backends.stand-in.kind: unknown kind 'dmo'",
-        ),
-        (
-            "models:",
-            "  away: {vram: 8GB, backends: {stand-in: {kind: demo}}}\nmodels:",
-            "config.yaml:6: hosts.away.backends.stand-in: home has a backend of this name",
-        ),
-        (
-            "[stand-in]}",
-            "[stand-in]}\n  Sdxl: {backends: [stand-in], aliases: [FLUX]}",
-            "config.yaml:8: models.Sdxl.aliases[0]: 'FLUX' already means the model flux",
-        ),
-        (
-            "[stand-in]}",
-            "[stand-in]}\n  FLUX: {backends: [stand-in]}",
-            "config.yaml:8: models.FLUX: 'FLUX' already means the model flux",
-        ),
-        (
-            "[stand-in]}",
-            "[stand-in], vram: 20GB}",
-            "config.yaml:7: models.flux.vram: 20 GB is more than its hosts can offer: 19.2 GB (80% of home's 24 GB) at most",
-        ),
-        (
-            "[stand-in]}",
-            "[stand-in], stepz: 4}",
-            "config.yaml:7: models.flux.stepz: is not a setting; did you mean step_s?",
-        ),
-        (
-            "[stand-in]}",
-            "[stand-in], aliasses: [f]}",
-            "config.yaml:7: models.flux.aliasses: is not a setting; did you mean aliases?",
-        ),
-        (
-            "{kind: demo}",
-            "{kind: demo, adress: x}",
-            "config.yaml:5: hosts.home.backends.stand-in.adress: is not a setting; there are discover,",
-        ),
-        (
-            "{kind: demo}",
-            "{kind: demo, fail_rate: 3}",
-            "config.yaml:5: hosts.home.backends.stand-in.fail_rate: ",
-        ),
-        (
-            "{kind: demo}",
-            "{kind: openai, url: 'http://a', flavour: Olama}",
-            "config.yaml:5: hosts.home.backends.stand-in.flavour: unknown flavour; did you mean ollama?",
-        ),
-        (
-            "{kind: demo}",
-            "{kind: images, url: 'http://a', keep_metadata: perhaps}",
-            "config.yaml:5: hosts.home.backends.stand-in.keep_metadata: must be true or false",
-        ),
-        (
-            "{kind: demo}",
-            "{kind: Llama.cpp}",
-            "config.yaml:5: hosts.home.backends.stand-in.kind: unknown kind 'Llama.cpp'; such a server is of kind openai",
-        ),
-        (
-            "{kind: demo}\nmodels:\n  flux: {backends: [stand-in]}",
-            "{kind: comfyui, url: 'http://a'}\nmodels:\n  flux: {backends: [stand-in], workflow: flx.json}",
-            "config.yaml:7: models.flux: workflow flx.json is not there; did you mean flux.json?",
-        ),
-        (
-            "[stand-in]}",
-            "[stand-in], step_s: soon}",
-            "config.yaml:7: models.flux.step_s: must be a number",
-        ),
-        ("flux:", "flu x:", "config.yaml:7: models.flu x: must be a name without blanks"),
-        ("flux:", "--raw:", "config.yaml:7: models.--raw: must be a name without blanks"),
-        ("  web:", "  web: {host: 0.0.0.0}", "config.yaml:9: chats.web.host: 0.0.0.0 is open"),
-        (
-            "  web:",
-            "  web: {token: short}",
-            "config.yaml:9: chats.web.token: must have at least 16 characters",
-        ),
-        (
-            "  web:",
-            "  web: {token: aaaaaaaaaaaaaaaa}",
-            "config.yaml:9: chats.web.token: could be guessed: make one with `openssl rand -hex 16`",
-        ),
-        (
-            "  web:",
-            "  web:\ndefaults: {image: fluks}",
-            "config.yaml:10: defaults.image: no model is called 'fluks'; able to do it: flux",
-        ),
-        (
-            "[stand-in]}",
-            "[stand-in], capabilities: [text-to-text]}\ndefaults: {image: flux}",
-            "config.yaml:8: defaults.image: flux cannot do text-to-image",
-        ),
-        (
-            "  web:",
-            "  web:\nlimits: {in_line_per_person: 11}",
-            "config.yaml:10: limits.in_line_per_person: 11 is more than open_per_person; set it to 10",
-        ),
-        (
-            "  web:",
-            "  web:\nroles: {few: {open_per_person: 2}}",
-            "config.yaml:10: roles.few.in_line_per_person: 5 is more than open_per_person; set it to 2",
-        ),
-        (
-            "{kind: demo}",
-            "{kind: demo, url: 'gpu:8188'}",
-            "config.yaml:5: hosts.home.backends.stand-in.url: must be an address",
-        ),
-        (
-            "[stand-in]}",
-            "[stand-in], capabilities: []}",
-            "config.yaml:7: models.flux.backends: its servers have no capability in common",
-        ),
-    ):
+    for old, new, expected in UNFITTING:
         with subtests.test(expected):
             found = problems(SMALL.replace(old, new))
             assert [each for each in found if each.startswith(expected)], found

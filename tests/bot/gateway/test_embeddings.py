@@ -118,43 +118,44 @@ async def test_dimensions_are_as_asked(api: Api) -> None:
     assert len((await embedded(api, "a cat", dimensions=64))[0]) == 64
 
 
-@pytest.mark.parametrize(
-    ("body", "param"),
-    [
-        ({}, "model"),
-        ({"model": "hashing"}, "input"),
-        ({"model": "hashing", "input": ""}, "input"),
-        ({"model": "hashing", "input": []}, "input"),
-        ({"model": "hashing", "input": None}, "input"),
-        ({"model": "hashing", "input": 7}, "input"),
-        ({"model": "hashing", "input": True}, "input"),
-        ({"model": "hashing", "input": ["a", ""]}, "input.1"),
-        ({"model": "hashing", "input": ["a", None]}, "input.1"),
-        ({"model": "hashing", "input": ["a", 1]}, "input.1"),
-        ({"model": "hashing", "input": [1, "a"]}, "input"),
-        ({"model": "hashing", "input": [1.5]}, "input"),
-        ({"model": "hashing", "input": [[1], [-1]]}, "input.1"),
-        ({"model": "hashing", "input": [[1], [2**31]]}, "input.1"),
-        ({"model": "hashing", "input": [[True]]}, "input.0"),
-        ({"model": "hashing", "input": [[]]}, "input.0"),
-        ({"model": "hashing", "input": [{}]}, "input.0"),
-        ({"model": "hashing", "input": [{"image": "https://x.example/a.png"}]}, "input.0"),
-        ({"model": "hashing", "input": [{"image": "bm8="}]}, "input.0"),
-        ({"model": "hashing", "input": "a", "encoding_format": "int8"}, "encoding_format"),
-        ({"model": "hashing", "input": "a", "dimensions": 0}, "dimensions"),
-        ({"model": "hashing", "input": "a", "dimensions": "x"}, "dimensions"),
-        ({"model": "hashing", "input": ["a"] * 2049}, "input"),
-        ({"model": "hashing", "input": "a" * 400_001}, "input"),
-    ],
+BAD: tuple[tuple[Any, str], ...] = (
+    ({}, "model"),
+    ({"model": "hashing"}, "input"),
+    ({"model": "hashing", "input": ""}, "input"),
+    ({"model": "hashing", "input": []}, "input"),
+    ({"model": "hashing", "input": None}, "input"),
+    ({"model": "hashing", "input": 7}, "input"),
+    ({"model": "hashing", "input": True}, "input"),
+    ({"model": "hashing", "input": ["a", ""]}, "input.1"),
+    ({"model": "hashing", "input": ["a", None]}, "input.1"),
+    ({"model": "hashing", "input": ["a", 1]}, "input.1"),
+    ({"model": "hashing", "input": [1, "a"]}, "input"),
+    ({"model": "hashing", "input": [1.5]}, "input"),
+    ({"model": "hashing", "input": [[1], [-1]]}, "input.1"),
+    ({"model": "hashing", "input": [[1], [2**31]]}, "input.1"),
+    ({"model": "hashing", "input": [[True]]}, "input.0"),
+    ({"model": "hashing", "input": [[]]}, "input.0"),
+    ({"model": "hashing", "input": [{}]}, "input.0"),
+    ({"model": "hashing", "input": [{"image": "https://x.example/a.png"}]}, "input.0"),
+    ({"model": "hashing", "input": [{"image": "bm8="}]}, "input.0"),
+    ({"model": "hashing", "input": "a", "encoding_format": "int8"}, "encoding_format"),
+    ({"model": "hashing", "input": "a", "dimensions": 0}, "dimensions"),
+    ({"model": "hashing", "input": "a", "dimensions": "x"}, "dimensions"),
+    ({"model": "hashing", "input": ["a"] * 2049}, "input"),
+    ({"model": "hashing", "input": "a" * 400_001}, "input"),
 )
+
+
 async def test_what_cannot_be_embedded_is_refused_by_its_name(
-    api: Api, body: Any, param: str
+    api: Api, subtests: pytest.Subtests
 ) -> None:
     """A program would be told that something is wrong, and not what."""
-    answer = await api.post(PATH, body, status=400)
-    assert answer["error"]["param"] == param
-    assert answer["error"]["type"] == "invalid_request_error"
-    assert answer["error"]["message"].endswith(".")
+    for body, param in BAD:
+        with subtests.test(str(body)[:80]):
+            answer = await api.post(PATH, body, status=400)
+            assert answer["error"]["param"] == param
+            assert answer["error"]["type"] == "invalid_request_error"
+            assert answer["error"]["message"].endswith(".")
 
 
 @pytest.mark.parametrize(

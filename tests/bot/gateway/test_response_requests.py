@@ -126,58 +126,69 @@ async def test_pictures_and_text_files_are_read(tmp_path: Path) -> None:
     assert shown["content"][0]["type"] == "image_url"
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "param", "word"),
-    [
-        ({"model": "llama"}, 400, "input", "required"),
-        ({**CAT, "input": []}, 400, "input", ""),
-        ({**CAT, "input": 5}, 400, "input", ""),
-        ({**CAT, "model": "lama"}, 404, "model", "llama"),
-        ({**CAT, "model": "flux"}, 400, "model", ""),
-        ({**CAT, "previous_response_id": "resp_1"}, 400, None, "stored"),
-        ({**CAT, "conversation": "conv_1"}, 400, None, "stored"),
-        ({**CAT, "prompt": {"id": "pmpt_1"}}, 400, None, "stored"),
-        ({**CAT, "background": True}, 400, None, "/v1/jobs"),
-        ({**CAT, "temperature": 9}, 400, "temperature", ""),
-        ({**CAT, "tools": [{"type": "web_search"}]}, 400, "tools.0", "web_search"),
-        ({**CAT, "tools": [{"type": []}]}, 400, "tools.0", "only functions"),
-        ({**CAT, "input": [{"type": []}]}, 400, "input.0", "must be"),
-        ({**CAT, "tools": [{"type": "function"}]}, 400, "tools.0.name", "required"),
-        ({**CAT, "text": {"format": {"type": "json_schema"}}}, 400, "text.format", "schema"),
-        ({**CAT, "input": [{"type": "item_reference", "id": "x"}]}, 400, "input.0", "stored"),
-        ({**CAT, "input": [{"type": "computer_call"}]}, 400, "input.0", "computer_call"),
-        ({**CAT, "input": [{"type": "function_call"}]}, 400, "input.0", "call_id"),
-        ({**CAT, "input": [{"content": "Hi"}]}, 400, "input.0", "role"),
-        ({**CAT, "input": [{"role": "boss", "content": "Hi"}]}, 400, "input.0.role", ""),
-        (item({"type": "input_audio"}), 400, "input.0.content.0", "input_audio"),
-        (item({"type": "input_text"}), 400, "input.0.content.0", "text"),
-        (item({"type": "input_image"}), 400, "input.0.content.0", "image_url"),
-        (item({"type": "input_image", "file_id": "f"}), 400, "input.0.content.0", "stored"),
-        (item({"type": "input_file", "file_url": "http://a/b"}), 400, "input.0.content.0", "fetch"),
-        (
-            item({"type": "input_file", "file_data": PDF}),
-            400,
-            "input.0.content.0.file_data",
-            "text",
-        ),
-        (item({"type": "input_file", "file_data": "§"}), 400, "input.0.content.0.file_data", ""),
-        (
-            item({"type": "input_image", "image_url": "http://10.0.0.1/cat.png"}),
-            400,
-            "input.0.content.0.image_url",
-            "",
-        ),
-        ([], 400, None, ""),
-    ],
+BAD: tuple[tuple[Any, int, str | None, str], ...] = (
+    ({"model": "llama"}, 400, "input", "required"),
+    ({**CAT, "input": []}, 400, "input", ""),
+    ({**CAT, "input": 5}, 400, "input", ""),
+    ({**CAT, "model": "lama"}, 404, "model", "llama"),
+    ({**CAT, "model": "flux"}, 400, "model", ""),
+    ({**CAT, "previous_response_id": "resp_1"}, 400, None, "stored"),
+    ({**CAT, "conversation": "conv_1"}, 400, None, "stored"),
+    ({**CAT, "prompt": {"id": "pmpt_1"}}, 400, None, "stored"),
+    ({**CAT, "background": True}, 400, None, "/v1/jobs"),
+    ({**CAT, "temperature": 9}, 400, "temperature", ""),
+    ({**CAT, "tools": [{"type": "web_search"}]}, 400, "tools.0", "web_search"),
+    ({**CAT, "tools": [{"type": []}]}, 400, "tools.0", "only functions"),
+    ({**CAT, "input": [{"type": []}]}, 400, "input.0", "must be"),
+    ({**CAT, "tools": [{"type": "function"}]}, 400, "tools.0.name", "required"),
+    ({**CAT, "text": {"format": {"type": "json_schema"}}}, 400, "text.format", "schema"),
+    ({**CAT, "input": [{"type": "item_reference", "id": "x"}]}, 400, "input.0", "stored"),
+    ({**CAT, "input": [{"type": "computer_call"}]}, 400, "input.0", "computer_call"),
+    ({**CAT, "input": [{"type": "function_call"}]}, 400, "input.0", "call_id"),
+    ({**CAT, "input": [{"content": "Hi"}]}, 400, "input.0", "role"),
+    ({**CAT, "input": [{"role": "boss", "content": "Hi"}]}, 400, "input.0.role", ""),
+    (item({"type": "input_audio"}), 400, "input.0.content.0", "input_audio"),
+    (item({"type": "input_text"}), 400, "input.0.content.0", "text"),
+    (item({"type": "input_image"}), 400, "input.0.content.0", "image_url"),
+    (item({"type": "input_image", "file_id": "f"}), 400, "input.0.content.0", "stored"),
+    (
+        item({"type": "input_file", "file_url": "http://a/b"}),
+        400,
+        "input.0.content.0",
+        "fetch",
+    ),
+    (
+        item({"type": "input_file", "file_data": PDF}),
+        400,
+        "input.0.content.0.file_data",
+        "text",
+    ),
+    (
+        item({"type": "input_file", "file_data": "§"}),
+        400,
+        "input.0.content.0.file_data",
+        "",
+    ),
+    (
+        item({"type": "input_image", "image_url": "http://10.0.0.1/cat.png"}),
+        400,
+        "input.0.content.0.image_url",
+        "",
+    ),
+    ([], 400, None, ""),
 )
+
+
 async def test_a_bad_request_is_refused_with_a_sentence(
-    body: Any, status: int, param: str | None, word: str, tmp_path: Path
+    tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     """A program would repeat it, or take the error for an answer."""
     async with running(tmp_path) as api:
-        answer = await api.post("/responses", body, status=status)
-        assert not await api.open_jobs()
-    error = answer["error"]
-    assert set(error) == {"message", "type", "param", "code"}
-    assert (error["param"], error["message"][-1] in ".?") == (param, True)
-    assert word in error["message"]
+        for body, status, param, word in BAD:
+            with subtests.test(str(body)):
+                answer = await api.post("/responses", body, status=status)
+                assert not await api.open_jobs()
+                error = answer["error"]
+                assert set(error) == {"message", "type", "param", "code"}
+                assert (error["param"], error["message"][-1] in ".?") == (param, True)
+                assert word in error["message"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -81,81 +82,93 @@ async def test_a_function_is_called_and_answered(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("script", "items"),
-    [
-        (HELLO, [("message", "Hello you")]),
+ORDERS = (
+    (HELLO, [("message", "Hello you")]),
+    (
+        (piece(reasoning_content="Hm"), *HELLO),
+        [("reasoning", "Hm"), ("message", "Hello you")],
+    ),
+    ((piece(reasoning="Hm"), *HELLO), [("reasoning", "Hm"), ("message", "Hello you")]),
+    ((*HELLO, *WEATHER), [("message", "Hello you"), ("function_call", '{"city":"Rome"}')]),
+    (
+        (*WEATHER[:2], piece(content=""), piece(content=None), piece(), *WEATHER[2:]),
+        [("function_call", '{"city":"Rome"}')],
+    ),
+    ((piece(content="\n\n"), *WEATHER), [("function_call", '{"city":"Rome"}')]),
+    ((piece(content="\n"), *HELLO), [("message", "\nHello you")]),
+    (
+        (*WEATHER[:2], piece(content="wait"), *WEATHER[2:]),
+        [("function_call", '{"city":"Rome"}'), ("message", "wait")],
+    ),
+    (
         (
-            (piece(reasoning_content="Hm"), *HELLO),
-            [("reasoning", "Hm"), ("message", "Hello you")],
+            call(0, id="a", name="f", arguments="{"),
+            call(1, id="b", name="g", arguments="["),
+            call(0, arguments="}"),
+            call(1, arguments="]"),
         ),
-        ((piece(reasoning="Hm"), *HELLO), [("reasoning", "Hm"), ("message", "Hello you")]),
-        ((*HELLO, *WEATHER), [("message", "Hello you"), ("function_call", '{"city":"Rome"}')]),
+        [("function_call", "{}"), ("function_call", "[]")],
+    ),
+    (
         (
-            (*WEATHER[:2], piece(content=""), piece(content=None), piece(), *WEATHER[2:]),
-            [("function_call", '{"city":"Rome"}')],
+            call(0, id="a", name="f", arguments="{}"),
+            call(0, id="b", name="f", arguments='{"b":1}'),
         ),
-        ((piece(content="\n\n"), *WEATHER), [("function_call", '{"city":"Rome"}')]),
-        ((piece(content="\n"), *HELLO), [("message", "\nHello you")]),
-        (
-            (*WEATHER[:2], piece(content="wait"), *WEATHER[2:]),
-            [("function_call", '{"city":"Rome"}'), ("message", "wait")],
-        ),
-        (
-            (
-                call(0, id="a", name="f", arguments="{"),
-                call(1, id="b", name="g", arguments="["),
-                call(0, arguments="}"),
-                call(1, arguments="]"),
-            ),
-            [("function_call", "{}"), ("function_call", "[]")],
-        ),
-        (
-            (
-                call(0, id="a", name="f", arguments="{}"),
-                call(0, id="b", name="f", arguments='{"b":1}'),
-            ),
-            [("function_call", "{}"), ("function_call", '{"b":1}')],
-        ),
-        (
-            (call(None, id="a", name="f", arguments={"a": 1}),),
-            [("function_call", '{"a": 1}')],
-        ),
-        ((call(0, arguments="{"), call(0, id="a", name="f", arguments="}")), [("function_call", "{}")]),
-        ((piece(refusal="No."),), [("message", "No.")]),
-        ((piece(content="Well"), piece(refusal="No.")), [("message", "WellNo.")]),
-        ((piece(reasoning_content="Hm"),), [("reasoning", "Hm"), ("message", "")]),
-        ((piece(),), [("message", "")]),
-        ((piece(content="a"), piece(reasoning_content="b"), piece(content="c")),
-         [("message", "a"), ("reasoning", "b"), ("message", "c")]),
-    ],
-)  # fmt: skip
-async def test_pieces_come_in_any_order(
-    script: tuple[Any, ...], items: list[tuple[str, str]], tmp_path: Path
-) -> None:
+        [("function_call", "{}"), ("function_call", '{"b":1}')],
+    ),
+    (
+        (call(None, id="a", name="f", arguments={"a": 1}),),
+        [("function_call", '{"a": 1}')],
+    ),
+    (
+        (call(0, arguments="{"), call(0, id="a", name="f", arguments="}")),
+        [("function_call", "{}")],
+    ),
+    ((piece(refusal="No."),), [("message", "No.")]),
+    ((piece(content="Well"), piece(refusal="No.")), [("message", "WellNo.")]),
+    ((piece(reasoning_content="Hm"),), [("reasoning", "Hm"), ("message", "")]),
+    ((piece(),), [("message", "")]),
+    (
+        (piece(content="a"), piece(reasoning_content="b"), piece(content="c")),
+        [("message", "a"), ("reasoning", "b"), ("message", "c")],
+    ),
+)
+
+
+async def test_pieces_come_in_any_order(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """Servers mix reasoning, text and calls; clients break on items that are not complete."""
-    ended = (*script, piece("stop"))  # and no usage
-    async with scripted(tmp_path, ended, ended) as (api, _server):
-        events = await events_of(api, CAT)
-        answer = await whole(api, CAT)
-    response = events[-1]["response"]
-    assert [(item["type"], _said(item)) for item in response["output"]] == items
-    assert all(item["status"] == "completed" for item in response["output"])
-    assert len({item["id"] for item in response["output"]}) == len(items)
+    ends = [(*script, piece("stop")) for script, _ in ORDERS]  # and no usage
+    async with scripted(tmp_path, *(each for end in ends for each in (end, end))) as (api, _server):
+        for _, items in ORDERS:
+            with subtests.test(str(items)):
+                _are_complete(await events_of(api, CAT), items)
+                answer = await whole(api, CAT)
+                assert _merged((item["type"], _said(item)) for item in answer["output"]) == _merged(
+                    items
+                )
+
+
+def _are_complete(events: list[Any], items: list[tuple[str, str]]) -> None:
+    """Check that a stream brings these items, each once and whole, and ends with all of them."""
+    output = events[-1]["response"]["output"]
+    assert [(item["type"], _said(item)) for item in output] == items
+    assert all(item["status"] == "completed" for item in output)
+    assert len({item["id"] for item in output}) == len(items)
     done = [event for event in events if event["type"] == "response.output_item.done"]
-    assert sorted(done, key=_index) == [
-        {**event, "item": response["output"][_index(event)]} for event in sorted(done, key=_index)
-    ]
+    done.sort(key=_index)
+    assert done == [{**event, "item": output[_index(event)]} for event in done]
     assert len(done) == len(items)
     assert "".join(e["delta"] for e in events if e["type"].endswith(".delta")) == "".join(
         said for _, said in _in_order_of_pieces(events, items)
     )
-    merged = {kind: "" for kind, _ in items}
-    for item in answer["output"]:
-        merged[item["type"]] += _said(item)
-    assert merged == {
-        kind: "".join(said for each, said in items if each == kind) for kind, _ in items
-    }
+
+
+def _merged(items: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the words of each type of items together."""
+    merged: dict[str, str] = {}
+    for kind, said in items:
+        merged[kind] = merged.get(kind, "") + said
+    return merged
 
 
 def _index(event: Any) -> int:

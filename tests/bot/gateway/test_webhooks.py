@@ -171,36 +171,37 @@ async def test_a_cancelled_job_is_called_out(tmp_path: Path, acknowledged: Ackno
         assert await acknowledged.next() == job["id"]
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "{scheme}://{host}:1/x",
-        "https://{host}:{port}/x",
-        "{scheme}://localhost:{port}/x",
-        "{scheme}://{host}.:{port}/x",
-        "{scheme}://{host}:{port}@evil.example/x",
-        "{scheme}://user@{host}:{port}/x",
-        "{scheme}://:secret@{host}:{port}/x",
-        "{scheme}://evil.example\\@{host}:{port}/x",
-        "{scheme}://{host}:{port}\t.evil.example/x",
-        "//{host}:{port}/x",
-        "ftp://{host}:{port}/x",
-        "http://[::ffff:{host}]:{port}/x",
-        "http://0x7f000001:{port}/x",
-        "http://2130706433:{port}/x",
-        "file:///etc/passwd",
-        "nonsense",
-        "",
-    ],
+OTHERS = (
+    "{scheme}://{host}:1/x",
+    "https://{host}:{port}/x",
+    "{scheme}://localhost:{port}/x",
+    "{scheme}://{host}.:{port}/x",
+    "{scheme}://{host}:{port}@evil.example/x",
+    "{scheme}://user@{host}:{port}/x",
+    "{scheme}://:secret@{host}:{port}/x",
+    "{scheme}://evil.example\\@{host}:{port}/x",
+    "{scheme}://{host}:{port}\t.evil.example/x",
+    "//{host}:{port}/x",
+    "ftp://{host}:{port}/x",
+    "http://[::ffff:{host}]:{port}/x",
+    "http://0x7f000001:{port}/x",
+    "http://2130706433:{port}/x",
+    "file:///etc/passwd",
+    "nonsense",
+    "",
 )
-async def test_no_other_origin_is_called(address: str, tmp_path: Path) -> None:
+
+
+async def test_no_other_origin_is_called(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """A caller could have the bot call what only it can reach."""
     async with listening(Receiver()) as program, running(tmp_path, calling(program)) as api:
-        host, port = program.url.removeprefix("http://").split(":")
-        webhook = address.format(scheme="http", host=host, port=port)
-        refused = await api.post("/jobs", {**CHAT, "webhook": webhook}, status=400)
-        assert refused["error"]["param"] == "webhook"
-        assert not await api.open_jobs()
+        for address in OTHERS:
+            with subtests.test(address):
+                host, port = program.url.removeprefix("http://").split(":")
+                webhook = address.format(scheme="http", host=host, port=port)
+                refused = await api.post("/jobs", {**CHAT, "webhook": webhook}, status=400)
+                assert refused["error"]["param"] == "webhook"
+                assert not await api.open_jobs()
 
 
 async def test_without_a_list_nothing_is_called(tmp_path: Path) -> None:

@@ -56,19 +56,22 @@ def test_every_kind_is_among_the_examples() -> None:
 
 
 @pytest.mark.parametrize("language", CATALOGUES)
-@pytest.mark.parametrize("request_", [each for each, _ in ASKED] + [Embed(inputs=("a",))])
 def test_what_runs_and_what_is_ready_is_said_of_every_kind(
-    request_: AnyRequest, language: str
+    language: str, subtests: pytest.Subtests
 ) -> None:
     """A film would be announced as a picture, or as an answer that is being written."""
-    job = replace(stand_in(1, "wan", 0.0), request=request_)
-    standing = Standing(job=job, shown="processing", position=None, reason=None, done_at=None)
-    told = plain(running(standing, None, language, previews=False).body)
-    assert "wan" in told
-    assert (told == plain(say(language, "status.writing", model="wan"))) is isinstance(
-        request_, Chat
-    )
-    assert "wan" in plain(ping(replace(job, state=JobState.COMPLETED), language, "1").body)
+    for request_ in (*(each for each, _ in ASKED), Embed(inputs=("a",))):
+        with subtests.test(kind=request_.kind):
+            job = replace(stand_in(1, "wan", 0.0), request=request_)
+            standing = Standing(
+                job=job, shown="processing", position=None, reason=None, done_at=None
+            )
+            told = plain(running(standing, None, language, previews=False).body)
+            assert "wan" in told
+            assert (told == plain(say(language, "status.writing", model="wan"))) is isinstance(
+                request_, Chat
+            )
+            assert "wan" in plain(ping(replace(job, state=JobState.COMPLETED), language, "1").body)
 
 
 def test_the_facts_of_a_result_say_how_it_was_made() -> None:

@@ -252,21 +252,20 @@ REFUSALS: list[tuple[int, str, type[ChatError]]] = [
 ]
 
 
-@pytest.mark.parametrize(("status", "text", "kind"), REFUSALS, ids=[each[1] for each in REFUSALS])
-async def test_each_refusal_says_how_to_react(
-    status: int, text: str, kind: type[ChatError]
-) -> None:
+async def test_each_refusal_says_how_to_react(subtests: pytest.Subtests) -> None:
     """A dead chat would be tried for ever, or one deleted message would give a whole chat up."""
     async with bot_with_message() as (fake, chat, ref):
-        for method, call in (
-            ("editMessageText", chat.edit(ref, says("new"))),
-            ("sendMessage", chat.send("-1001", says("new"))),
-        ):
-            fake.fail(method, status=status, text=text)
-            with pytest.raises(ChatError) as failure:
-                await call
-            assert type(failure.value) is kind
-            assert fake.token not in str(failure.value)
+        for status, text, kind in REFUSALS:
+            with subtests.test(text):
+                for method, call in (
+                    ("editMessageText", chat.edit(ref, says("new"))),
+                    ("sendMessage", chat.send("-1001", says("new"))),
+                ):
+                    fake.fail(method, status=status, text=text)
+                    with pytest.raises(ChatError) as failure:
+                        await call
+                    assert type(failure.value) is kind
+                    assert fake.token not in str(failure.value)
 
 
 async def test_a_group_that_moved_says_where_to() -> None:

@@ -39,52 +39,53 @@ def stretches(message: OutgoingTelegram) -> Said:
     ]
 
 
-@pytest.mark.parametrize(
-    ("markdown", "text", "said"),
-    [
-        ("a **b** c", "a b c", [("bold", "b")]),
-        (
-            "__b__ and *i* and _i_",
-            "b and i and i",
-            [("bold", "b"), ("italic", "i"), ("italic", "i")],
-        ),
-        ("***both***", "both", [("bold", "both"), ("italic", "both")]),
-        ("~~gone~~", "gone", [("strikethrough", "gone")]),
-        ("**a *b* c**", "a b c", [("bold", "a b c"), ("italic", "b")]),
-        ("🐈 **Katze** 🐈", "🐈 Katze 🐈", [("bold", "Katze")]),
-        ("snake_case_name and 2*3*4", "snake_case_name and 234", [("italic", "3")]),
-        ("a ** b ** c, 5 * 6", "a ** b ** c, 5 * 6", []),
-        ("**never closed", "**never closed", []),
-        ("**over\na line**", "over\na line", [("bold", "over\na line")]),
-        ("**not\n\nover a gap**", "**not\n\nover a gap**", []),
-        (r"\*as it is\*", "*as it is*", []),
-        ("`x = *y*`", "x = *y*", [("code", "x = *y*")]),
-        ("`` a ` b ``", "a ` b", [("code", "a ` b")]),
-        ("a ` b", "a ` b", []),
-        ("**see `x` there**", "see x there", [("bold", "see "), ("code", "x"), ("bold", " there")]),
-        ("```python\nprint(1)\n```\nend", "print(1)\nend", [("pre", "print(1)")]),
-        ("```\nno end", "no end", [("pre", "no end")]),
-        ("~~~\na\n```\nb\n~~~", "a\n```\nb", [("pre", "a\n```\nb")]),
-        ("# Head *line* #\ntext", "Head line\ntext", [("bold", "Head line"), ("italic", "line")]),
-        ("#hashtag", "#hashtag", []),
-        (
-            "* one\n* *two*\n1. **three**",
-            "* one\n* two\n1. three",
-            [("italic", "two"), ("bold", "three")],
-        ),
-        ("[a cat](https://example.org/c)", "a cat", [("text_link", "a cat")]),
-        ("![alt](http://example.org/c.png)", "alt", [("text_link", "alt")]),
-        ("[a](tg://user?id=8)", "[a](tg://user?id=8)", []),
-        ("[a](javascript:alert)", "[a](javascript:alert)", []),
-        ("[ ] to do", "[ ] to do", []),
-        ("<b>no html</b> &amp;", "<b>no html</b> &amp;", []),
-    ],
+MARKED: tuple[tuple[str, str, Said], ...] = (
+    ("a **b** c", "a b c", [("bold", "b")]),
+    (
+        "__b__ and *i* and _i_",
+        "b and i and i",
+        [("bold", "b"), ("italic", "i"), ("italic", "i")],
+    ),
+    ("***both***", "both", [("bold", "both"), ("italic", "both")]),
+    ("~~gone~~", "gone", [("strikethrough", "gone")]),
+    ("**a *b* c**", "a b c", [("bold", "a b c"), ("italic", "b")]),
+    ("🐈 **Katze** 🐈", "🐈 Katze 🐈", [("bold", "Katze")]),
+    ("snake_case_name and 2*3*4", "snake_case_name and 234", [("italic", "3")]),
+    ("a ** b ** c, 5 * 6", "a ** b ** c, 5 * 6", []),
+    ("**never closed", "**never closed", []),
+    ("**over\na line**", "over\na line", [("bold", "over\na line")]),
+    ("**not\n\nover a gap**", "**not\n\nover a gap**", []),
+    (r"\*as it is\*", "*as it is*", []),
+    ("`x = *y*`", "x = *y*", [("code", "x = *y*")]),
+    ("`` a ` b ``", "a ` b", [("code", "a ` b")]),
+    ("a ` b", "a ` b", []),
+    ("**see `x` there**", "see x there", [("bold", "see "), ("code", "x"), ("bold", " there")]),
+    ("```python\nprint(1)\n```\nend", "print(1)\nend", [("pre", "print(1)")]),
+    ("```\nno end", "no end", [("pre", "no end")]),
+    ("~~~\na\n```\nb\n~~~", "a\n```\nb", [("pre", "a\n```\nb")]),
+    ("# Head *line* #\ntext", "Head line\ntext", [("bold", "Head line"), ("italic", "line")]),
+    ("#hashtag", "#hashtag", []),
+    (
+        "* one\n* *two*\n1. **three**",
+        "* one\n* two\n1. three",
+        [("italic", "two"), ("bold", "three")],
+    ),
+    ("[a cat](https://example.org/c)", "a cat", [("text_link", "a cat")]),
+    ("![alt](http://example.org/c.png)", "alt", [("text_link", "alt")]),
+    ("[a](tg://user?id=8)", "[a](tg://user?id=8)", []),
+    ("[a](javascript:alert)", "[a](javascript:alert)", []),
+    ("[ ] to do", "[ ] to do", []),
+    ("<b>no html</b> &amp;", "<b>no html</b> &amp;", []),
 )
-def test_markdown_becomes_entities(markdown: str, text: str, said: Said) -> None:
+
+
+def test_markdown_becomes_entities(subtests: pytest.Subtests) -> None:
     """An answer would show its marks, lose words, or format what was not meant."""
-    message = shown(Markdown(markdown))
-    assert message.text == text
-    assert stretches(message) == said
+    for markdown, text, said in MARKED:
+        with subtests.test(markdown):
+            message = shown(Markdown(markdown))
+            assert message.text == text
+            assert stretches(message) == said
 
 
 def test_a_code_block_keeps_its_language_and_a_link_its_address() -> None:
