@@ -184,56 +184,57 @@ def test_a_key_that_is_null_is_a_key_left_out() -> None:
 # ---------------------------------------------------------------- mistakes
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("{", "Invalid JSON: EOF while parsing an object at line 1 column 1"),
-        ('{"models": [], "jobs": []}', "hosts: Field required"),
-        (
-            trace(ASKED).model_dump_json().replace('"at":0.0', '"at":-1'),
-            "jobs[0].at: Input should be greater than or equal to 0",
-        ),
-        (
-            trace(ASKED).model_dump_json().replace('"parallel":1', '"parallel":0'),
-            "models[0].parallel: Input should be greater than or equal to 1, and 1 more such",
-        ),
-        (
-            trace(ASKED | {"model": "nobody"}).model_dump_json(),
-            "jobs[0] asks for nobody, and no such model is described",
-        ),
-        (
-            trace(ASKED, models=[{**FLUX, "vram_mb": 20_001}]).model_dump_json(),
-            "jobs[0] asks for flux, which fits on none of its hosts",
-        ),
-        (
-            trace(models=[{**FLUX, "backends": ["b7"]}]).model_dump_json(),
-            "the model flux names the backend b7, which no host has",
-        ),
-        (trace(models=[FLUX, FLUX]).model_dump_json(), "there are 2 models of the name flux"),
-        (trace(hosts=[CARD, CARD]).model_dump_json(), "there are 2 hosts of the name h1"),
-        (
-            trace(resident=resident("nobody")).model_dump_json(),
-            "the model nobody is resident, but no such model is described",
-        ),
-        (
-            trace(resident=[{"backend": "b7", "model": "flux"}]).model_dump_json(),
-            "flux is resident on b7, which it cannot run on",
-        ),
-        (
-            trace(resident=resident("flux", "sdxl")).model_dump_json(),
-            "the residents of h1 take 24000 MB, more than the 20000 MB of its budget",
-        ),
-    ],
+MISTAKES = (
+    ("{", "Invalid JSON: EOF while parsing an object at line 1 column 1"),
+    ('{"models": [], "jobs": []}', "hosts: Field required"),
+    (
+        trace(ASKED).model_dump_json().replace('"at":0.0', '"at":-1'),
+        "jobs[0].at: Input should be greater than or equal to 0",
+    ),
+    (
+        trace(ASKED).model_dump_json().replace('"parallel":1', '"parallel":0'),
+        "models[0].parallel: Input should be greater than or equal to 1, and 1 more such",
+    ),
+    (
+        trace(ASKED | {"model": "nobody"}).model_dump_json(),
+        "jobs[0] asks for nobody, and no such model is described",
+    ),
+    (
+        trace(ASKED, models=[{**FLUX, "vram_mb": 20_001}]).model_dump_json(),
+        "jobs[0] asks for flux, which fits on none of its hosts",
+    ),
+    (
+        trace(models=[{**FLUX, "backends": ["b7"]}]).model_dump_json(),
+        "the model flux names the backend b7, which no host has",
+    ),
+    (trace(models=[FLUX, FLUX]).model_dump_json(), "there are 2 models of the name flux"),
+    (trace(hosts=[CARD, CARD]).model_dump_json(), "there are 2 hosts of the name h1"),
+    (
+        trace(resident=resident("nobody")).model_dump_json(),
+        "the model nobody is resident, but no such model is described",
+    ),
+    (
+        trace(resident=[{"backend": "b7", "model": "flux"}]).model_dump_json(),
+        "flux is resident on b7, which it cannot run on",
+    ),
+    (
+        trace(resident=resident("flux", "sdxl")).model_dump_json(),
+        "the residents of h1 take 24000 MB, more than the 20000 MB of its budget",
+    ),
 )
+
+
 def test_a_mistake_in_a_trace_is_told_in_one_sentence(
-    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
     """A person who writes a trace of their own would have to read our code to find a typing error."""
     file, out = tmp_path / "trace.json", tmp_path / "out.json"
-    file.write_text(text, encoding="utf-8")
-    assert told(lambda: main(["--trace", str(file), "--out", str(out)])) == 2
-    assert capsys.readouterr().err == f"{file}: {said}.\n"
-    assert not out.exists()
+    for text, said in MISTAKES:
+        with subtests.test(said):
+            file.write_text(text, encoding="utf-8")
+            assert told(lambda: main(["--trace", str(file), "--out", str(out)])) == 2
+            assert capsys.readouterr().err == f"{file}: {said}.\n"
+            assert not out.exists()
 
 
 def test_a_trace_that_is_not_there_is_told(tmp_path: Path) -> None:

@@ -140,30 +140,33 @@ async def test_a_groups_admins_are_so_in_that_group_alone(tmp_path: Path) -> Non
     assert [seen.values["chat_id"] for seen in asked] == [-1001]
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        "discord-role:",
-        "discord-role:mods",
-        "discord:manage-guild",
-        "discord:manage-guild@",
-        "discord:send-messages@5",  # everyone's
-        "discord:manage-channels@5",  # a channel can give it
-        "discord:ada",
-        "telegram:group-admins",
-        "telegram:group-admins@5",
-        "telegram:abc",
-        "telegram:anonymous-1001",  # anyone who speaks for a channel there comes under it
-    ],
+PLACELESS = (
+    "discord-role:",
+    "discord-role:mods",
+    "discord:manage-guild",
+    "discord:manage-guild@",
+    "discord:send-messages@5",  # everyone's
+    "discord:manage-channels@5",  # a channel can give it
+    "discord:ada",
+    "telegram:group-admins",
+    "telegram:group-admins@5",
+    "telegram:abc",
+    "telegram:anonymous-1001",  # anyone who speaks for a channel there comes under it
 )
-def test_a_right_that_names_no_place_is_refused_at_the_start(wrong: str) -> None:
+
+
+def test_a_right_that_names_no_place_is_refused_at_the_start(subtests: pytest.Subtests) -> None:
     """A permission of any server would make admins of everyone who has a server."""
-    with pytest.raises(
-        ConfigError, match=r"admins\[0\]: must be such as (discord|telegram):[0-9]+ or"
-    ):
-        parse(written("web: {}", [wrong]), {})
-    with pytest.raises(ConfigError, match=r"allow_roles\[0\]: must be such as discord-role:"):
-        parse(written(f'discord: {{token: x, allow_roles: ["{wrong}"]}}'), {})
+    for wrong in PLACELESS:
+        with subtests.test(wrong):
+            with pytest.raises(
+                ConfigError, match=r"admins\[0\]: must be such as (discord|telegram):[0-9]+ or"
+            ):
+                parse(written("web: {}", [wrong]), {})
+            with pytest.raises(
+                ConfigError, match=r"allow_roles\[0\]: must be such as discord-role:"
+            ):
+                parse(written(f'discord: {{token: x, allow_roles: ["{wrong}"]}}'), {})
 
 
 def test_every_example_of_a_name_is_one() -> None:

@@ -47,35 +47,36 @@ def test_one_configuration_has_no_differences() -> None:
     assert apart() == ()
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "told"),
-    [
-        ("12GB", "8GB", ["models.flux.vram differs"]),
-        (", vram: 12GB", "", ["models.flux.vram is only here"]),
-        ("qwen2:", "qwen3:", ["models.qwen2 is only here", "models.qwen3 is only there"]),
-        ("  qwen2.5: {backends: [stand-in]}\n", "", ["models.qwen2.5 is only here"]),
-        (
-            "lane: vip",
-            "per_hour: none",
-            ["roles.patrons.lane is only here", "roles.patrons.per_hour is only there"],
-        ),
-        ("gpu:8188", "gpu:8189", ["hosts.home.backends.comfy.url differs"]),
-        ("telegram:", "discord:", ["chats.discord is only there", "chats.telegram is only here"]),
-        ("${TELEGRAM}", "${WEB}", ["chats.telegram.token differs"]),
-        ("api: {port: 8081}", "", ["api is only here"]),
-        ("roles:", "limits: {per_hour: 5}\nroles:", ["limits.per_hour is only there"]),
-        ("roles:", "rooms: {'*': {spoiler: true}}\nroles:", ["rooms.* is only there"]),
-        ("roles:", "cluster: {lease_s: 3}\nroles:", ["cluster.lease_s is only there"]),
-        ("roles:", "admins: ['web:ada']\nroles:", ["admins is only there"]),
-    ],
+DIFFERENCES = (
+    ("12GB", "8GB", ["models.flux.vram differs"]),
+    (", vram: 12GB", "", ["models.flux.vram is only here"]),
+    ("qwen2:", "qwen3:", ["models.qwen2 is only here", "models.qwen3 is only there"]),
+    ("  qwen2.5: {backends: [stand-in]}\n", "", ["models.qwen2.5 is only here"]),
+    (
+        "lane: vip",
+        "per_hour: none",
+        ["roles.patrons.lane is only here", "roles.patrons.per_hour is only there"],
+    ),
+    ("gpu:8188", "gpu:8189", ["hosts.home.backends.comfy.url differs"]),
+    ("telegram:", "discord:", ["chats.discord is only there", "chats.telegram is only here"]),
+    ("${TELEGRAM}", "${WEB}", ["chats.telegram.token differs"]),
+    ("api: {port: 8081}", "", ["api is only here"]),
+    ("roles:", "limits: {per_hour: 5}\nroles:", ["limits.per_hour is only there"]),
+    ("roles:", "rooms: {'*': {spoiler: true}}\nroles:", ["rooms.* is only there"]),
+    ("roles:", "cluster: {lease_s: 3}\nroles:", ["cluster.lease_s is only there"]),
+    ("roles:", "admins: ['web:ada']\nroles:", ["admins is only there"]),
 )
-def test_a_difference_is_named_by_its_path(old: str, new: str, told: list[str]) -> None:
+
+
+def test_a_difference_is_named_by_its_path(subtests: pytest.Subtests) -> None:
     """An operator would have to compare two files line by line."""
-    assert list(apart((old, new))) == told
-    other = differences(marks(read((old, new)), KEY), marks(read(), KEY))
-    swapped = {"here": "there", "there": "here"}
-    words = [" ".join(swapped.get(word, word) for word in each.split()) for each in other]
-    assert words == told
+    for old, new, told in DIFFERENCES:
+        with subtests.test(str(told)):
+            assert list(apart((old, new))) == told
+            other = differences(marks(read((old, new)), KEY), marks(read(), KEY))
+            swapped = {"here": "there", "there": "here"}
+            words = [" ".join(swapped.get(word, word) for word in each.split()) for each in other]
+            assert words == told
 
 
 def test_the_order_of_models_counts() -> None:

@@ -99,44 +99,45 @@ async def test_a_picture_in_a_data_url_is_seen(tmp_path: Path) -> None:
     assert "32 by 16 pixels" in answer["choices"][0]["message"]["content"]
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "param"),
-    [
-        ({}, 400, "model"),
-        ({"model": "llama", "messages": []}, 400, "messages"),
-        ({**CAT, "model": "lama"}, 404, "model"),
-        ({**CAT, "model": "flux"}, 400, "model"),
-        ({**CAT, "n": 2}, 400, None),
-        ({**CAT, "temperature": 9}, 400, "temperature"),
-        ({**CAT, "temperature": "hot"}, 400, "temperature"),
-        ({**CAT, "tools": [{"type": "magic"}]}, 400, "tools.0.type"),
-        ({**CAT, "messages": [{"role": "user"}]}, 400, "messages"),
-        (
-            with_parts({"type": "image_url", "image_url": {"url": "http://10.0.0.1/cat.png"}}),
-            400,
-            "messages.0.content.0.image_url",
-        ),
-        (
-            with_parts({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}),
-            400,
-            "messages.0.content.0.image_url",
-        ),
-        (with_parts({"type": "video_url", "video_url": {"url": "x"}}), 400, None),
-        ([1, 2], 400, None),
-        ("x", 400, None),
-    ],
+BAD: tuple[tuple[Any, int, str | None], ...] = (
+    ({}, 400, "model"),
+    ({"model": "llama", "messages": []}, 400, "messages"),
+    ({**CAT, "model": "lama"}, 404, "model"),
+    ({**CAT, "model": "flux"}, 400, "model"),
+    ({**CAT, "n": 2}, 400, None),
+    ({**CAT, "temperature": 9}, 400, "temperature"),
+    ({**CAT, "temperature": "hot"}, 400, "temperature"),
+    ({**CAT, "tools": [{"type": "magic"}]}, 400, "tools.0.type"),
+    ({**CAT, "messages": [{"role": "user"}]}, 400, "messages"),
+    (
+        with_parts({"type": "image_url", "image_url": {"url": "http://10.0.0.1/cat.png"}}),
+        400,
+        "messages.0.content.0.image_url",
+    ),
+    (
+        with_parts({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}),
+        400,
+        "messages.0.content.0.image_url",
+    ),
+    (with_parts({"type": "video_url", "video_url": {"url": "x"}}), 400, None),
+    ([1, 2], 400, None),
+    ("x", 400, None),
 )
+
+
 async def test_a_bad_request_is_refused_in_openais_shape(
-    body: Any, status: int, param: str | None, tmp_path: Path
+    tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     """A program would repeat it, or take the error for an answer."""
     async with running(tmp_path) as api:
-        answer = await api.post("/chat/completions", body, status=status)
-        assert not await api.open_jobs()
-    error = answer["error"]
-    assert set(error) == {"message", "type", "param", "code"}
-    assert error["message"][-1] in ".?"
-    assert error["param"] == param or param is None
+        for body, status, param in BAD:
+            with subtests.test(str(body)):
+                answer = await api.post("/chat/completions", body, status=status)
+                assert not await api.open_jobs()
+                error = answer["error"]
+                assert set(error) == {"message", "type", "param", "code"}
+                assert error["message"][-1] in ".?"
+                assert error["param"] == param or param is None
 
 
 async def test_a_stream_tells_its_place_as_soon_as_it_is_known(

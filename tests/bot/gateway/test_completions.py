@@ -164,32 +164,33 @@ async def test_a_model_that_cannot_fill_gaps_says_so(tmp_path: Path) -> None:
     assert len(server.posted) == 1
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "param"),
-    [
-        ({"model": "llama"}, 400, "prompt"),
-        ({**ONCE, "prompt": None}, 400, None),
-        ({**ONCE, "prompt": []}, 400, "prompt"),
-        ({**ONCE, "prompt": ["a", "b"]}, 400, "prompt"),
-        ({**ONCE, "prompt": [[1], [2]]}, 400, "prompt"),
-        ({**ONCE, "prompt": [1, "a"]}, 400, None),
-        ({**ONCE, "prompt": [1], "suffix": "a"}, 400, None),
-        ({**ONCE, "n": 2}, 400, None),
-        ({**ONCE, "best_of": 3}, 400, None),
-        ({**ONCE, "logprobs": 99}, 400, "logprobs"),
-        ({**ONCE, "max_tokens": -1}, 400, "max_tokens"),
-        ({**ONCE, "model": "lama"}, 404, "model"),
-    ],
+BAD: tuple[tuple[Any, int, str | None], ...] = (
+    ({"model": "llama"}, 400, "prompt"),
+    ({**ONCE, "prompt": None}, 400, None),
+    ({**ONCE, "prompt": []}, 400, "prompt"),
+    ({**ONCE, "prompt": ["a", "b"]}, 400, "prompt"),
+    ({**ONCE, "prompt": [[1], [2]]}, 400, "prompt"),
+    ({**ONCE, "prompt": [1, "a"]}, 400, None),
+    ({**ONCE, "prompt": [1], "suffix": "a"}, 400, None),
+    ({**ONCE, "n": 2}, 400, None),
+    ({**ONCE, "best_of": 3}, 400, None),
+    ({**ONCE, "logprobs": 99}, 400, "logprobs"),
+    ({**ONCE, "max_tokens": -1}, 400, "max_tokens"),
+    ({**ONCE, "model": "lama"}, 404, "model"),
 )
+
+
 async def test_a_bad_request_is_refused_with_a_sentence(
-    body: Any, status: int, param: str | None, tmp_path: Path
+    tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     """A program would repeat it, or take the error for an answer."""
     async with running(tmp_path) as api:
-        answer = await api.post("/completions", body, status=status)
-        assert not await api.open_jobs()
-    assert answer["error"]["message"][-1] in ".?"
-    assert answer["error"]["param"] == param or param is None
+        for body, status, param in BAD:
+            with subtests.test(str(body)):
+                answer = await api.post("/completions", body, status=status)
+                assert not await api.open_jobs()
+                assert answer["error"]["message"][-1] in ".?"
+                assert answer["error"]["param"] == param or param is None
 
 
 async def test_null_is_the_same_as_omitted(tmp_path: Path) -> None:

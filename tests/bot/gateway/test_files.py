@@ -66,25 +66,26 @@ async def test_a_form_brings_its_picture(tmp_path: Path) -> None:
             assert (await done(api, job))["state"] == "completed"
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"pictures": png()},
-        {"prompt": "x", "pictures": b"no picture"},
-        {"prompt": "x", "picture": png(), "file": png()},
-        {"prompt": "x", "steps": "many"},
-        {"prompt": "x", "surprise": "1"},
-        {"request": "{", "pictures": png()},
-        {"request": '{"prompt": "x"}', "prompt": "y"},
-        {"request": json.dumps(CHAT), "pictures": png()},
-        {"prompt": "x", "pictures": "as text"},
-    ],
+BAD_FORMS: tuple[dict[str, str | bytes], ...] = (
+    {"pictures": png()},
+    {"prompt": "x", "pictures": b"no picture"},
+    {"prompt": "x", "picture": png(), "file": png()},
+    {"prompt": "x", "steps": "many"},
+    {"prompt": "x", "surprise": "1"},
+    {"request": "{", "pictures": png()},
+    {"request": '{"prompt": "x"}', "prompt": "y"},
+    {"request": json.dumps(CHAT), "pictures": png()},
+    {"prompt": "x", "pictures": "as text"},
 )
-async def test_a_bad_form_makes_no_job(fields: dict[str, str | bytes], tmp_path: Path) -> None:
+
+
+async def test_a_bad_form_makes_no_job(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """A mistake would wait in line to fail."""
     async with running(tmp_path, ABLE) as api:
-        await sent(api, "/jobs", form(**fields), status=400)
-        assert not await api.open_jobs()
+        for fields in BAD_FORMS:
+            with subtests.test(str(fields)[:80]):
+                await sent(api, "/jobs", form(**fields), status=400)
+                assert not await api.open_jobs()
 
 
 async def test_a_result_goes_into_the_next_job(tmp_path: Path) -> None:
@@ -190,23 +191,20 @@ async def test_files_expire_and_are_forgotten(
         await api.get(f"/files/{new['id']}", status=404)
 
 
-@pytest.mark.parametrize(
-    ("asked", "status", "part"),
-    [
-        (None, 200, slice(None)),
-        ("bytes=0-9", 206, slice(0, 10)),
-        ("bytes=10-", 206, slice(10, None)),
-        ("bytes=-5", 206, slice(-5, None)),
-        ("bytes=0-99999999", 206, slice(None)),
-        ("bytes=99999999-", 416, None),
-        ("bytes=0-1,3-4", 200, slice(None)),
-        ("lines=0-1", 200, slice(None)),
-        ("bytes=5-2", 200, slice(None)),
-    ],
-)
-async def test_a_part_of_a_file_is_sent(
-    asked: str | None, status: int, part: slice | None, tmp_path: Path
-) -> None:
+PARTS = {
+    None: (200, slice(None)),
+    "bytes=0-9": (206, slice(0, 10)),
+    "bytes=10-": (206, slice(10, None)),
+    "bytes=-5": (206, slice(-5, None)),
+    "bytes=0-99999999": (206, slice(None)),
+    "bytes=99999999-": (416, None),
+    "bytes=0-1,3-4": (200, slice(None)),
+    "lines=0-1": (200, slice(None)),
+    "bytes=5-2": (200, slice(None)),
+}
+
+
+async def test_a_part_of_a_file_is_sent(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """A download that broke off would begin again, and a player could not seek."""
     async with running(tmp_path) as api:
         file = await sent(api, "/files", form(file=png()))
@@ -215,14 +213,16 @@ async def test_a_part_of_a_file_is_sent(
             whole = await answer.read()
             assert answer.headers["Content-Type"] == "image/png"
             assert "filename" in answer.headers["Content-Disposition"]
-        headers = {} if asked is None else {"Range": asked}
-        async with api.session.get(url, headers=headers) as answer:
-            data = await answer.read()
-            assert answer.status == status
-            if part is None:
-                assert answer.headers["Content-Range"] == f"bytes */{len(whole)}"
-            else:
-                assert data == whole[part]
+        for asked, (status, part) in PARTS.items():
+            headers = {} if asked is None else {"Range": asked}
+            async with api.session.get(url, headers=headers) as answer:
+                data = await answer.read()
+            with subtests.test(asked):
+                assert answer.status == status
+                if part is None:
+                    assert answer.headers["Content-Range"] == f"bytes */{len(whole)}"
+                else:
+                    assert data == whole[part]
         async with api.session.head(url) as answer:
             assert answer.status == 200
             assert int(answer.headers["Content-Length"]) == len(whole)

@@ -30,34 +30,35 @@ STEPS = st.lists(
 )
 
 
-@pytest.mark.parametrize(
-    ("state", "does"),
-    [
-        (HostActivity(up=True), IDLE),
-        (HostActivity(up=False), DOWN),
-        (HostActivity(up=None), None),
-        (HostActivity(up=True, running=frozenset({"flux"})), RUN),
-        (HostActivity(up=True, copies=frozenset({("flux", "b", Residency.LOADING)})), LOAD),
-        (
-            HostActivity(
-                up=True,
-                running=frozenset({"sdxl"}),
-                copies=frozenset({("flux", "b", Residency.LOADING)}),
-            ),
-            OTHER,
+DOES = (
+    (HostActivity(up=True), IDLE),
+    (HostActivity(up=False), DOWN),
+    (HostActivity(up=None), None),
+    (HostActivity(up=True, running=frozenset({"flux"})), RUN),
+    (HostActivity(up=True, copies=frozenset({("flux", "b", Residency.LOADING)})), LOAD),
+    (
+        HostActivity(
+            up=True,
+            running=frozenset({"sdxl"}),
+            copies=frozenset({("flux", "b", Residency.LOADING)}),
         ),
-        (HostActivity(up=True, copies=frozenset({("flux", "b", Residency.UNLOADING)})), IDLE),
-        (HostActivity(up=False, rest="asleep"), ASLEEP),
-        (HostActivity(up=False, rest="waking"), ASLEEP),
-        (HostActivity(up=False, rest="quiet"), QUIET),
-        (HostActivity(up=True, rest="yielding"), ("yielding", ())),
-        (HostActivity(up=True, rest="paused"), ("paused", ())),
-        (HostActivity(up=True, rest="paused", running=frozenset({"flux"})), RUN),
-    ],
+        OTHER,
+    ),
+    (HostActivity(up=True, copies=frozenset({("flux", "b", Residency.UNLOADING)})), IDLE),
+    (HostActivity(up=False, rest="asleep"), ASLEEP),
+    (HostActivity(up=False, rest="waking"), ASLEEP),
+    (HostActivity(up=False, rest="quiet"), QUIET),
+    (HostActivity(up=True, rest="yielding"), ("yielding", ())),
+    (HostActivity(up=True, rest="paused"), ("paused", ())),
+    (HostActivity(up=True, rest="paused", running=frozenset({"flux"})), RUN),
 )
-def test_a_host_does_one_thing_at_a_time(state: HostActivity, does: Doing | None) -> None:
+
+
+def test_a_host_does_one_thing_at_a_time(subtests: pytest.Subtests) -> None:
     """A card that runs one model while it loads another would be drawn as waiting."""
-    assert doing(state) == does
+    for state, does in DOES:
+        with subtests.test(str(does)):
+            assert doing(state) == does
 
 
 @given(steps=STEPS)

@@ -3,7 +3,6 @@
 import secrets
 
 import aiohttp
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,9 +16,9 @@ from tests.fakes.command_handler import ScriptedHandler
 TOKEN = "9f86d081884c7d659a2feaa0c55ad015"
 
 
-@pytest.mark.parametrize(
-    "token",
-    [
+def test_a_token_that_is_easy_to_guess_is_weak() -> None:
+    """A long token of one letter would open everything."""
+    tokens = (
         "aaaaaaaaaaaaaaaa",
         "abababababababab",
         "0123456789abcdef",
@@ -31,11 +30,8 @@ TOKEN = "9f86d081884c7d659a2feaa0c55ad015"
         "qwertzqwertz1234",
         "1111222233334444",
         "my-secret-password-2026",
-    ],
-)
-def test_a_token_that_is_easy_to_guess_is_weak(token: str) -> None:
-    """A long token of one letter passed every check."""
-    assert is_weak(token)
+    )
+    assert [token for token in tokens if not is_weak(token)] == []
 
 
 @given(st.sampled_from([16, 24, 32]))

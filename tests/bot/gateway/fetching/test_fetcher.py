@@ -171,12 +171,13 @@ BAD: dict[str, Answer] = {
 }
 
 
-@pytest.mark.parametrize("how", BAD)
-async def test_a_bad_answer_is_no_picture(how: str, tmp_path: Path) -> None:
+async def test_a_bad_answer_is_no_picture(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """Half a picture would be edited, or the memory filled."""
-    async with example(tmp_path, BAD[how]) as (fetcher, _):
-        with pytest.raises(NotFetched):
-            await fetcher.get(URL, MOST)
+    for how, answer in BAD.items():
+        with subtests.test(how):
+            async with example(tmp_path, answer) as (fetcher, _):
+                with pytest.raises(NotFetched):
+                    await fetcher.get(URL, MOST)
 
 
 async def test_nothing_is_unpacked(tmp_path: Path) -> None:

@@ -244,31 +244,30 @@ async def test_cloudflares_page_is_a_limit_too() -> None:
 # ---------------------------------------------------------------- messages and chats that are gone
 
 
-@pytest.mark.parametrize(
-    ("status", "code", "error"),
-    [
-        (404, 10008, MessageGone),
-        (404, 10003, ChatGone),
-        (403, 50001, ChatGone),
-        (403, 50013, ChatGone),
-        (403, 50007, ChatGone),
-        (403, 50005, MessageGone),
-        (400, 40005, TooLarge),
-        (413, 0, TooLarge),
-        (400, 50035, ContentRefused),
-        (401, 0, ChatUnavailable),
-        (503, 0, ChatUnavailable),
-    ],
+REACTIONS = (
+    (404, 10008, MessageGone),
+    (404, 10003, ChatGone),
+    (403, 50001, ChatGone),
+    (403, 50013, ChatGone),
+    (403, 50007, ChatGone),
+    (403, 50005, MessageGone),
+    (400, 40005, TooLarge),
+    (413, 0, TooLarge),
+    (400, 50035, ContentRefused),
+    (401, 0, ChatUnavailable),
+    (503, 0, ChatUnavailable),
 )
-async def test_each_refusal_of_discords_has_its_reaction(
-    status: int, code: int, error: type[ChatError]
-) -> None:
+
+
+async def test_each_refusal_of_discords_has_its_reaction(subtests: pytest.Subtests) -> None:
     """The bot would repeat what never works, or give up what would."""
     async with bot_with_message() as (fake, chat, ref):
-        fake.fail("PATCH", MESSAGE, status=status, code=code)
-        with pytest.raises(ChatError) as failure:
-            await chat.edit(ref, says("x"))
-        assert type(failure.value) is error
+        for status, code, error in REACTIONS:
+            with subtests.test(status=status, code=code):
+                fake.fail("PATCH", MESSAGE, status=status, code=code)
+                with pytest.raises(ChatError) as failure:
+                    await chat.edit(ref, says("x"))
+                assert type(failure.value) is error
 
 
 async def test_a_deleted_message_is_gone() -> None:

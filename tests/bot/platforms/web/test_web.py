@@ -45,28 +45,29 @@ def handler() -> ScriptedHandler:
 # ---------------------------------------------------------------- coming in
 
 
-@pytest.mark.parametrize(
-    ("line", "command", "rest"),
-    [
-        ("/image flux cat", "image", "flux cat"),
-        ("/image=flux=cat", "image", "flux cat"),
-        ("/image=flux=a=b", "image", "flux a=b"),
-        ("/image=cat", "image", "cat"),
-        ("/IMAGE cat", "image", "cat"),
-        ("/image\ntwo\nlines", "image", "two\nlines"),
-        ("  /queue  ", "queue", ""),
-        ("what is a queue?", "ask", "what is a queue?"),
-        ("a/b testing", "ask", "a/b testing"),
-        ("/ spaced", "ask", "/ spaced"),
-        ("/usr/bin is full", "ask", "/usr/bin is full"),
-        ("", "ask", ""),
-        ("/", "help", ""),
-        (" // ", "help", ""),
-    ],
+LINES = (
+    ("/image flux cat", "image", "flux cat"),
+    ("/image=flux=cat", "image", "flux cat"),
+    ("/image=flux=a=b", "image", "flux a=b"),
+    ("/image=cat", "image", "cat"),
+    ("/IMAGE cat", "image", "cat"),
+    ("/image\ntwo\nlines", "image", "two\nlines"),
+    ("  /queue  ", "queue", ""),
+    ("what is a queue?", "ask", "what is a queue?"),
+    ("a/b testing", "ask", "a/b testing"),
+    ("/ spaced", "ask", "/ spaced"),
+    ("/usr/bin is full", "ask", "/usr/bin is full"),
+    ("", "ask", ""),
+    ("/", "help", ""),
+    (" // ", "help", ""),
 )
-def test_a_line_names_its_command(line: str, command: str, rest: str) -> None:
+
+
+def test_a_line_names_its_command(subtests: pytest.Subtests) -> None:
     """A typed command would reach the wrong handler, or lose part of its prompt."""
-    assert split_command(line) == (command, rest)
+    for line, command, rest in LINES:
+        with subtests.test(line):
+            assert split_command(line) == (command, rest)
 
 
 async def test_a_line_becomes_a_call_and_a_bubble(handler: ScriptedHandler) -> None:
