@@ -81,6 +81,16 @@ CONTROL = frozenset(
         "test_a_dead_server_is_unavailable",
     }
 )
+# Promises of servers that differ in the form of one call, and in how they list and load a model.
+FORM = frozenset(
+    {
+        "test_a_model_the_server_lacks_is_found_out",
+        "test_what_is_discovered_can_be_used",
+        "test_a_run_reports_and_its_output_can_be_fetched_again",
+        "test_loading_and_unloading_tell_the_truth",
+        "test_a_dead_server_is_unavailable",
+    }
+)
 # Promises about the translation of a request for the server, and of its answer into a result.
 MAKING = frozenset(
     {

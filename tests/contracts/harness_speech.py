@@ -19,7 +19,7 @@ from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import Unavailable
 from queueing.core.ports import Backend
 from queueing.core.requests import Capability, File, SpeechToText, TextToSpeech
-from tests.contracts.backend_harness import Harness, Opens, Server, until
+from tests.contracts.backend_harness import FORM, Harness, Opens, Server, until
 from tests.fakes.real_server import free_port, kill, running
 from tests.fakes.speech import HEARING, SPEAKING, FakeSpeech, speech
 from tests.fakes.speech_script import wav
@@ -171,23 +171,14 @@ async def _llama(*, router: bool) -> AsyncIterator[Harness]:
         await server.aclose()
 
 
-# They use OpenAI's calls for sound in several forms, and differ in how they list and load models.
+# They use other forms of OpenAI's calls than the server without a name.
 _FLAVOURS = {"kokoro", "llamacpp", "localai", "speaches", "vllm"}
-_SOUND = frozenset(
-    {
-        "test_a_model_the_server_lacks_is_found_out",
-        "test_what_is_discovered_can_be_used",
-        "test_a_run_reports_and_its_output_can_be_fetched_again",
-        "test_loading_and_unloading_tell_the_truth",
-        "test_a_dead_server_is_unavailable",
-    }
-)
 
 
 def _server(kind: str, does: str) -> Server:
     opens = partial(_hearing if does == "hearing" else _speaking, kind)
     if kind in _FLAVOURS:
-        return Server(opens=opens, flavour_of=f"generic-{does}", differs=_SOUND)
+        return Server(opens=opens, flavour_of=f"generic-{does}", differs=FORM)
     return Server(opens=opens)
 
 

@@ -14,7 +14,7 @@ from backends.common.http import Http
 from backends.registry import connect
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.requests import Capability, Chat, ChatMessage, Embed
-from tests.contracts.backend_harness import CONTROL, Harness, Opens, Server
+from tests.contracts.backend_harness import CONTROL, FORM, Harness, Opens, Server
 from tests.fakes.llm import KINDS, Model, serving
 
 URL = os.environ.get("USHER_OPENAI_URL", "")
@@ -133,16 +133,6 @@ _FLAVOURS = dict.fromkeys(
     ("llamacpp", "llamacpp-router", "llamaswap", "vllm", "llama-cpp-python"), "generic"
 ) | {"lmstudio-0.3": "lmstudio"}
 _ANSWERING = CONTROL | {"test_a_run_reports_and_its_output_can_be_fetched_again"}
-# Servers of vectors differ in the form of the one call, and in how they list and load the model.
-_EMBEDDING = frozenset(
-    {
-        "test_a_model_the_server_lacks_is_found_out",
-        "test_what_is_discovered_can_be_used",
-        "test_a_run_reports_and_its_output_can_be_fetched_again",
-        "test_loading_and_unloading_tell_the_truth",
-        "test_a_dead_server_is_unavailable",
-    }
-)
 
 
 def _writing(kind: str) -> Server:
@@ -155,7 +145,7 @@ def _writing(kind: str) -> Server:
 def _embedding(kind: str) -> Server:
     opens = partial(_fake_embedder, kind)
     if kind in {*_FLAVOURS, "lmstudio", "ollama"}:
-        return Server(opens=opens, flavour_of="generic-embeddings", differs=_EMBEDDING)
+        return Server(opens=opens, flavour_of="generic-embeddings", differs=FORM)
     return Server(opens=opens)
 
 
