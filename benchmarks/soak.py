@@ -2,8 +2,8 @@
 
     python -m benchmarks.soak --days 30 --json
 
-Ten models, which draw, write, film and speak, three hosts, 300 people, restarts, kills and outages. Exit status 1 when a request was
-lost or something leaked; the sentences are printed to standard error.
+Ten models that make images, texts, videos and speech, three hosts, 300 people, restarts, kills and
+outages. The exit status is 1 when a request was lost or something leaked; standard error says what.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import logging
 import random
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.simulation.loop import run
@@ -19,13 +20,13 @@ from tests.simulation.soak import Report, Soak
 IN_MEMORY = Path("/dev/shm")  # flushing costs real time, and no power fails here
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run a soak and print its figures."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--days", type=int, default=30)
+    parser = argparse.ArgumentParser("benchmarks.soak", description=__doc__.splitlines()[0])
+    parser.add_argument("--days", type=float, default=30)
     parser.add_argument("--seed", type=int, default=random.randrange(2**32))
     parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     print(f"seed {options.seed}", file=sys.stderr)
     logging.disable(logging.CRITICAL)
     where = IN_MEMORY if IN_MEMORY.is_dir() else None

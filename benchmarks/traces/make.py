@@ -1,31 +1,29 @@
-"""Makes the traces beside it, the same ones every time: `python -m benchmarks.traces.make`.
+"""Makes the shipped traces, the same ones every time: `python -m benchmarks.traces.make`.
 
-`--dir DIR --variants N` makes N others of each kind elsewhere, and of further kinds whose cards,
-models and load are drawn by lot, to see what is luck; `--kinds` names some of them; `--crowd JOBS` makes one of so many jobs for
-50 models on 8 hosts, to see what promises cost. Each trace is one situation people are in:
-cards shared by several models, bursts, a model everyone wants beside ones hardly anyone does,
-more work than the cards can do.
+`--dir` names another folder than this one. `--variants N` makes N others of each kind, to see what is luck; `--kinds` names some of them;
+`--crowd JOBS` makes one of so many jobs for 50 models on 8 hosts, to see what estimates cost.
+`benchmarks.schedule` takes the name of a shipped trace without a file.
 """
 
 import argparse
 import json
-import random
-import sys
 from collections.abc import Sequence
+from fnmatch import fnmatch
 from pathlib import Path
+from random import Random
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))  # run as a plain script, too
+from benchmarks.schedule.trace import Trace
+from benchmarks.traces.kinds import SHIPPED, crowd
 
-from benchmarks.trace import Trace
-from benchmarks.traces.cards import CARDS, two_cards
-from benchmarks.traces.drawn import DRAWN, crowd
-from benchmarks.traces.flooders import FLOODED
-from benchmarks.traces.shared import SHARED
-from benchmarks.traces.shipped import TRACES
-from benchmarks.traces.sparse import SPARSE
 
-HERE = Path(__file__).resolve().parent
-KINDS = TRACES | CARDS | DRAWN | SHARED | FLOODED
+def shipped(name: str) -> Trace:
+    """Return the shipped trace of a name."""
+    return SHIPPED[name](Random(name))
+
+
+def named(path: Path) -> list[Path]:
+    """Return the shipped traces, as if they were files, that a pattern's last part matches."""
+    return [path.with_name(f"{name}.json") for name in SHIPPED if fnmatch(name, path.stem)]
 
 
 def as_text(trace: Trace) -> str:
@@ -42,27 +40,22 @@ def as_text(trace: Trace) -> str:
 def main() -> None:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--dir", type=Path, default=HERE)
+    parser.add_argument("--dir", type=Path, default=Path(__file__).resolve().parent)
     parser.add_argument("--variants", type=int, default=0)
-    parser.add_argument("--kinds", nargs="+", choices=sorted(KINDS | SPARSE), default=list(KINDS))
+    parser.add_argument("--kinds", nargs="+", choices=sorted(SHIPPED), default=list(SHIPPED))
     parser.add_argument("--crowd", type=int, metavar="JOBS")
     options = parser.parse_args()
     if options.crowd:
         name = f"crowd-{options.crowd}"
-        _write(options.dir, name, crowd(random.Random(name), options.crowd))
-        return
-    if not options.variants:
-        for name, make in (TRACES | {"two-cards": two_cards}).items():
-            _write(options.dir, name, make(random.Random(name)))
-        return
-    for name in options.kinds:
-        for number in range(1, options.variants + 1):
-            variant = f"{name}-{number}"
-            _write(options.dir, variant, (KINDS | SPARSE)[name](random.Random(variant)))
-
-
-def _write(folder: Path, name: str, trace: Trace) -> None:
-    (folder / f"{name}.json").write_text(as_text(trace), encoding="utf-8")
+        traces = {name: crowd(Random(name), options.crowd)}
+    elif options.variants:
+        numbers = range(1, options.variants + 1)
+        variants = {f"{kind}-{n}": kind for kind in options.kinds for n in numbers}
+        traces = {name: SHIPPED[kind](Random(name)) for name, kind in variants.items()}
+    else:
+        traces = {name: shipped(name) for name in options.kinds}
+    for name, trace in traces.items():
+        (options.dir / f"{name}.json").write_text(as_text(trace), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A small discrete-event simulator over `plan()`: traces in, what happened out; pure, no asyncio.
 
 It keeps the promises' books while it runs (budget, nothing busy evicted, no head held, FIFO), so a
-property test only has to run it. The real router is replayed by `benchmarks/schedule.py`.
+property test only has to run it. The real router is replayed by `benchmarks/schedule/replay.py`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

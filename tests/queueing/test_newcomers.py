@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.schedule import replay
-from benchmarks.trace import Trace, TraceBackend, TraceHost, TraceJob, TraceModel
+from benchmarks.schedule.replay import replay
+from benchmarks.schedule.trace import Trace, TraceBackend, TraceHost, TraceJob, TraceModel
 from queueing.planning.newcomers import Comings, Newcomers, going_first
 
 RATES = st.floats(0.0, 1.0)

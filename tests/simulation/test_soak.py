@@ -12,7 +12,7 @@ from bot.chat.api.content import Content
 from tests.simulation.loop import run
 from tests.simulation.soak import JOBS_A_DAY, Report, Soak, SoakChat, chat_of
 
-DAYS = float(os.environ.get("USHER_SOAK_DAYS", "0.25"))  # 30 in a nightly run: benchmarks/soak.py
+DAYS = float(os.environ.get("USHER_SOAK_DAYS", "0.25"))  # 30 in a nightly run: benchmarks.soak
 JOBS = max(JOBS_A_DAY, 500 / DAYS)  # a day; in a short soak people are in a hurry
 
 needs_proc = pytest.mark.skipif(

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.chats import StrictChat, StrictDiscord, StrictTelegram, Window
 from bot.chat.api.base import Invocation, MessageRef
 from bot.chat.api.content import Content
 from bot.chat.delivery.channels import Channels
 from tests.fakes.chat import FakeChat
 from tests.fakes.clock import VirtualClock
+from tests.fakes.strict_chats import StrictChat, StrictDiscord, StrictTelegram, Window
 from tests.simulation.bot_installation import ADMIN, Bot, bot
 from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import VirtualLoop, run

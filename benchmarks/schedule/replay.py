@@ -1,0 +1,250 @@
+"""One trace on its way through a queue, under one of several sets of rules."""
+
+import asyncio
+import gc
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from unittest.mock import patch
+
+from benchmarks.schedule.server import Ledger, TraceServer, index_of, sleep_until
+from benchmarks.schedule.trace import JobOutcome, Outcome, Trace, TraceJob
+from queueing.core.events import Event, JobChanged
+from queueing.core.jobs import Job, JobState, NewJob
+from queueing.core.requests import TextToImage
+from queueing.core.storage import Admission
+from queueing.core.world import Plan, Residency, Rules, Start, World
+from queueing.engine import scheduler
+from queueing.planning import plan
+from queueing.planning.board import Board
+from queueing.planning.space import candidates, is_idle, make_room
+from queueing.service.jobqueue import JobQueue
+from queueing.store import JobStore, open_database
+from tests.fakes.clock import VirtualClock
+from tests.simulation import loop as virtual
+
+RULES = {
+    "serial": Rules(gate=False, replicate=False),
+    "plain": Rules(gate=False, replicate=False),
+    "full": Rules(),
+    "fair": Rules(order="fair"),
+    "without-R4": Rules(gate=False),
+    "without-R5": Rules(replicate=False),
+    "without-double": Rules(double=False),
+}
+NO_LIMITS = Admission()
+LOOKS = 50  # turns of the loop; a start is recorded within a few
+
+
+def serial_plan(world: World) -> Plan:
+    """Run the oldest job of all on its own, as simple bots do; evict whatever is in its way.
+
+    Nothing else runs or loads at the same time, on any host. Replaces `queueing.planning.plan`.
+    """
+    if any(copy.running or copy.residency is not Residency.READY for copy in world.copies):
+        return Plan()
+    waiting = (waiting for model in world.models.values() for waiting in model.waiting)
+    heads = [each.heads[0] for each in waiting if each.heads]
+    if not heads:
+        return Plan()
+    job, board = min(heads, key=lambda job: (job.queued_at, job.id)), Board(world)
+    model = board.models[job.model]
+    for copy in model.copies:
+        return Plan(starts=(Start(job=job, backend=copy.view.backend),))
+    for backend in candidates(board, model):
+        room = make_room(model, backend, is_idle)
+        if room is not None:
+            board.load(model, backend, room.victims)
+            return Plan(loads=tuple(board.loads))
+    return Plan()
+
+
+class Stopwatch:
+    """Measures a planner while it decides for the scheduler, in processor time."""
+
+    def __init__(self, decide: Callable[[World], Plan]) -> None:
+        self._decide = decide
+        self.decisions = 0
+        self.spent_s = 0.0
+
+    def __call__(self, world: World) -> Plan:
+        """Decide, and count the decision with its time."""
+        began = time.process_time()
+        answer = self._decide(world)
+        self.spent_s += time.process_time() - began
+        self.decisions += 1
+        return answer
+
+
+class Replay:
+    """One trace on its way through a queue."""
+
+    def __init__(self, trace: Trace, rules: str, *, promises: bool) -> None:
+        self.watch = Stopwatch(serial_plan if rules == "serial" else plan)
+        self._trace = trace
+        self._promises = promises
+        self._rules = RULES[rules]
+        self._ledger = Ledger(trace)
+        self._estimates: dict[int, float | None] = {}
+        self._states: dict[int, JobState] = {}
+        self._promising_s = 0.0
+        self._ids: dict[int, int] = {}
+        self._all_ended: asyncio.Future[None] | None = None
+
+    async def run(self) -> Outcome:
+        """Replay the trace to its end."""
+        self._all_ended = asyncio.get_running_loop().create_future()
+        async with self._queue() as queue, asyncio.TaskGroup() as people:
+            asking = people.create_task(self._people(queue))
+            if self._trace.jobs:
+                await self._all_ended
+            asking.cancel()  # later cancels are of jobs that have ended
+        return self._outcome()
+
+    @asynccontextmanager
+    async def _queue(self) -> AsyncIterator[JobQueue]:
+        store = JobStore(await open_database("sqlite://", inline=True))
+        queue = JobQueue(
+            store=store,
+            catalog=self._trace.catalog(),
+            backends=self._servers(),
+            clock=VirtualClock(0.0),
+            rules=self._rules,
+            runner="replay",
+        )
+        queue.events.subscribe(self._notice)
+        running = asyncio.create_task(queue.run())
+        try:
+            yield queue
+        finally:
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+            await store.aclose()
+
+    def _servers(self) -> dict[str, TraceServer]:
+        servers = {name: TraceServer(name, self._ledger) for name in self._trace.hosts_of()}
+        for resident in self._trace.resident:
+            servers[resident.backend].hold(self._ledger.models[resident.model])
+        return servers
+
+    async def _people(self, queue: JobQueue) -> None:
+        """Ask and cancel, moment by moment; requests go before cancels of the same moment."""
+        await _first_look(queue)
+        arrivals: defaultdict[float, list[int]] = defaultdict(list)
+        cancels: defaultdict[float, list[int]] = defaultdict(list)
+        for index, job in enumerate(self._trace.jobs):
+            arrivals[job.at].append(index)
+            if job.cancel_at is not None:
+                cancels[max(job.cancel_at, job.at)].append(index)
+        for moment in sorted(arrivals.keys() | cancels.keys()):
+            if moment > asyncio.get_running_loop().time():
+                await sleep_until(moment)
+            await self._arrive(queue, arrivals.get(moment, ()))
+            for index in cancels.get(moment, ()):
+                await self._cancel(queue, index, moment)
+
+    async def _arrive(self, queue: JobQueue, indexes: Sequence[int]) -> None:
+        # All of one moment are accepted before any of them gets an estimate.
+        new = [_new(index, self._trace.jobs[index]) for index in indexes]
+        submitting = (queue.submitter.submit(each, limits=NO_LIMITS) for each in new)
+        accepted = await asyncio.gather(*submitting)
+        for job in accepted:
+            self._ids[index_of(job.request)] = job.id
+        if accepted and self._promises:
+            await self._promise(queue, accepted)
+
+    async def _promise(self, queue: JobQueue, jobs: Sequence[Job]) -> None:
+        """Note when jobs are expected to finish, as estimated at their acceptance.
+
+        There is none while a start of their queue is being recorded, which takes no time.
+        """
+        asked = jobs
+        for _ in range(LOOKS):
+            began = time.process_time()
+            standings = await queue.status.standings(asked)
+            self._promising_s += time.process_time() - began
+            for job in asked:
+                done_at = standings[job.id].done_at
+                estimate = job.finished_at if done_at is None else done_at
+                self._estimates[index_of(job.request)] = estimate
+            asked = [
+                await queue.jobs.get(job.id) or job
+                for job in asked
+                if self._estimates[index_of(job.request)] is None
+            ]
+            if not asked:
+                break
+            await asyncio.sleep(0)
+
+    async def _cancel(self, queue: JobQueue, index: int, moment: float) -> None:
+        """Cancel a job unless it ends by then; a job that starts in that moment goes on."""
+        run = self._ledger.runs.get(index)
+        if run is None or run.started_s == moment or run.ends_s > moment:
+            await queue.submitter.cancel(self._ids[index])
+
+    def _notice(self, event: Event) -> None:
+        if isinstance(event, JobChanged) and event.job.state.final:
+            self._states[index_of(event.job.request)] = event.job.state
+            if len(self._states) == len(self._trace.jobs) and self._all_ended is not None:
+                self._all_ended.set_result(None)
+
+    def _outcome(self) -> Outcome:
+        jobs = len(self._trace.jobs)
+        return Outcome(
+            jobs=tuple(self._job(index) for index in range(jobs)),
+            loads=tuple(self._ledger.loads),
+            peak_vram_mb={name: gpu.peak_mb for name, gpu in self._ledger.gpus.items()},
+            decisions=self.watch.decisions,
+            decision_us_mean=1e6 * self.watch.spent_s / max(1, self.watch.decisions),
+            forecast_ms_per_job=1e3 * self._promising_s / max(1, jobs),
+        )
+
+    def _job(self, index: int) -> JobOutcome:
+        state = self._states[index]
+        run = self._ledger.runs.get(index)
+        if run is not None and state is JobState.CANCELLED and run.finished_s == run.started_s:
+            run = None  # cancelled in the moment of its turn
+        return JobOutcome(
+            index=index,
+            model=self._trace.jobs[index].model,
+            backend=None if run is None else run.backend,
+            ready_s=None if run is None else run.ready_s,
+            started_s=None if run is None else run.started_s,
+            finished_s=None if run is None else run.finished_s,
+            estimate_s=self._estimates.get(index),
+            state=state.value,
+        )
+
+
+def _new(index: int, job: TraceJob) -> NewJob:
+    over_at_once = job.cancel_at is not None and job.cancel_at <= job.at
+    return NewJob(
+        model=job.model,
+        request=TextToImage(prompt=str(index)),
+        owner=job.user,
+        lane=job.lane,
+        key=f"trace:{index}",
+        delay_s=1.0 if over_at_once else 0.0,  # or a model might be loaded for it
+    )
+
+
+async def _first_look(queue: JobQueue) -> None:
+    """Wait until every server has reported what it holds: there are no estimates before."""
+    for _ in range(LOOKS):
+        if all(server.up for server in queue.status.snapshot().backends):
+            break
+        await asyncio.sleep(0)
+
+
+def replay(trace: Trace, rules: str, *, promises: bool = True) -> Outcome:
+    """Replay a trace under the given rules in virtual time, with or without estimates."""
+    run = Replay(trace, rules, promises=promises)
+    before = gc.get_threshold()
+    gc.set_threshold(50_000, 20, 50)  # days of work pass in seconds and leave almost no cycles
+    try:
+        with patch.object(scheduler, "plan", run.watch):
+            return virtual.run(run.run())
+    finally:
+        gc.set_threshold(*before)

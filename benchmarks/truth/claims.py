@@ -1,0 +1,121 @@
+"""What a message claims about the servers, and what the servers recorded about their work."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.truth.crowd import HOSTS, Server
+from benchmarks.truth.promises import Promise, broken
+
+_CLAIMS: Mapping[str, re.Pattern[str]] = {
+    "loading": re.compile(r"(?m)^(?:📦 )?loading (?P<model>\S+) on (?P<host>[\w-]+)"),
+    "loaded first": re.compile(r"(?m)^(?P<model>\S+) is being loaded on (?P<host>[\w-]+) first"),
+    "first": re.compile(r"requests? for (?P<model>\S+) goe?s? first on (?P<host>[\w-]+)"),
+    "let in first": re.compile(
+        r"(?m)^(?P<model>\S+) has waited longer and gets its turn on (?P<host>[\w-]+) first"
+    ),
+    "kept": re.compile(r"(?m)^(?P<host>[\w-]+) is kept for (?P<model>[^\s,]+), which"),
+    "runs": re.compile(r"(?m)^(?P<model>\S+) is busy on (?P<host>[\w-]+) until"),
+    "busy": re.compile(r"(?m)^(?P<model>\S+) is busy on (?P<host>[\w-]+)$"),
+    "offline": re.compile(r"(?m)^(?P<host>[\w-]+) is offline"),
+    "failed": re.compile(r"(?m)^loading (?P<model>\S+) failed"),
+    "pausing": re.compile(r"(?m)^pausing after a failed attempt"),
+    "drawing": re.compile(r"(?m)^🎨 drawing with"),
+    "waiting": re.compile(r"(?m)^⏳ \S+ · #\d+ in line"),
+}
+_COMES_FIRST = frozenset({"first", "let in first", "kept"})
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One thing a message says; `wish` is the job's prompt and `own` its model."""
+
+    kind: str
+    wish: str
+    own: str
+    model: str = ""
+    host: str = ""
+
+
+def claims(text: str, wish: str, own: str) -> Iterator[Claim]:
+    """Yield what the message of a job of the model `own` says about the servers."""
+    for kind, pattern in _CLAIMS.items():
+        found = pattern.search(text)
+        if found is not None:
+            yield Claim(kind, wish, own, **found.groupdict())
+
+
+class Truth:
+    """Judges claims, from the servers alone."""
+
+    def __init__(self, servers: Mapping[str, Server]) -> None:
+        self._servers = servers
+        self._on = {host: servers[backend] for host, (backend, _) in HOSTS.items()}
+        self.accepted: dict[str, float] = {}  # requests by prompt, in the loop's time
+
+    def holds(self, claim: Claim) -> bool | None:
+        """Return whether a claim is true now; None if that depends on what comes next."""
+        if claim.kind in _COMES_FIRST:
+            return None
+        drawn = any(server.draws(claim.wish) for server in self._servers.values())
+        if claim.kind == "drawing":
+            return drawn or self.ended_at(claim.wish) is not None
+        if claim.kind == "failed":
+            return not any(
+                claim.model in s.memory or claim.model in s.loading for s in self._servers.values()
+            )
+        if claim.host:
+            return self._holds_on(claim, self._on[claim.host])
+        return not drawn
+
+    def _holds_on(self, claim: Claim, server: Server) -> bool | None:
+        match claim.kind:
+            case "offline":
+                return not server.up
+            case "runs":
+                return None if _runs(server, claim.model) else False
+            case "busy":
+                return _runs(server, claim.model)
+            case _:
+                return claim.model in server.loading
+
+    def ended_at(self, wish: str) -> float | None:
+        """Return when a server finished a request, in the loop's time."""
+        ends = [s.done_at[wish] for s in self._servers.values() if wish in s.done_at]
+        return min(ends, default=None)
+
+    def broken(self, promises: Sequence[Promise]) -> dict[str, dict[str, int]]:
+        """Return the causes of broken promises, by lane."""
+        return broken(promises, self._servers)
+
+    def came_true(self, claim: Claim, at: float) -> bool:
+        """Return whether what a claim named came before the job's own model.
+
+        "Until its running job ends" is true if nothing goes first that was waiting at the time. What
+        failed before it could begin counts as first: from then on the message must name another.
+        """
+        server = self._on.get(claim.host)
+        if server is None:
+            return False
+        ends = claim.kind == "runs"
+        first = bisect_left(server.starts, at, key=lambda start: start[0])
+        for moment, model, prompt in server.starts[first:]:
+            if model == claim.model:
+                return (
+                    not ends
+                    or self.accepted.get(prompt, at) > at
+                    or _upset(server, claim.model, at, moment)
+                )
+            if model == claim.own:
+                return ends or _upset(server, claim.model, at, moment)
+        return True
+
+
+def _upset(server: Server, model: str, since: float, until: float) -> bool:
+    """Return whether work or a load of that model failed there in that time."""
+    return any(since <= at <= until and name in {model, ""} for at, name in server.upsets)
+
+
+def _runs(server: Server, model: str) -> bool:
+    return any(attempt.model == model for attempt in server.running)
