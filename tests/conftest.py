@@ -34,7 +34,7 @@ LONG = (
     "bot/platforms/web/test_web_page.py",
     "queueing/test_in_time.py",
     "bot/platforms/telegram/test_telegram_app.py",
-    "queueing/test_schedule.py",
+    "benchmarks/test_schedule.py",
     "queueing/test_planning_promises.py",
     "bot/gateway/test_schemathesis.py",
     "chaos/test_cluster_chaos.py",
@@ -54,7 +54,7 @@ LONG = (
     "test_tasks.py",
     "test_wheel.py",
     "simulation/test_soak.py",
-    "bot/chat/delivery/test_edits.py",
+    "benchmarks/test_edits.py",
 )
 TESTS = Path(__file__).parent
 # What `tasks.py check` leaves to `tasks.py check --thorough`, in addition to tests that are marked
@@ -69,7 +69,7 @@ NEED_PSYCOPG = (
     "contracts/test_posts.py",
     "queueing/test_fence.py",
     "queueing/test_postgres_*.py",
-    "queueing/test_store_benchmark.py",
+    "benchmarks/test_store.py",
 )
 collect_ignore_glob = [] if find_spec("psycopg") else list(NEED_PSYCOPG)
 

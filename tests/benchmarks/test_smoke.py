@@ -12,6 +12,7 @@ from benchmarks.api import __main__ as api
 from benchmarks.chaos import __main__ as chaos
 from tests.fakes.postgres_server import NOT_INSTALLED, binaries
 
+pytestmark = pytest.mark.thorough
 needs_proc = pytest.mark.skipif(
     not Path("/proc/self/statm").exists(), reason="memory and processor time are read from /proc"
 )

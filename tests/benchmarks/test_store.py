@@ -54,6 +54,7 @@ def test_sqlite_is_measured_next_to_its_rivals(
     assert found["submit_to_start_ms"].keys() == {"p50", "p99"}
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("few")
 def test_postgres_is_measured_over_a_longer_way(capsys: pytest.CaptureFixture[str]) -> None:
     programs = binaries()
