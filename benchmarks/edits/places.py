@@ -1,9 +1,9 @@
-"""Compares what people are shown with the truth, which the queue's events tell."""
+"""Compares the places that messages show with the queue's events."""
 
 import asyncio
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Sequence
 from statistics import median
 
 from bot.chat.api.content import Content
@@ -11,79 +11,79 @@ from bot.chat.texts import plain
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import JobEvent
 
-FIRST = 10  # places of a line that are watched most
+FIRST = 10  # places of a queue that are watched most
 
 _PLACE = re.compile(r"#(\d+) in line")
 
 
-@dataclass
 class Places:
-    """The true place of every waiting job beside the one its message shows.
+    """The true place of every waiting job, and the one its message shows.
 
-    A shown place is stale from the moment it ceases to be true until it is true again; its age
-    counts for the first ten of a line, private chats only, and apart from that for all others.
+    A shown place is stale from the moment it ceases to be true until it is true again. Ages of the
+    first ten places of a queue in private chats are counted apart from all others.
     """
 
-    _lines: dict[str, list[int]] = field(default_factory=dict)
-    _true: dict[int, int] = field(default_factory=dict)
-    _shown: dict[int, int | None] = field(default_factory=dict)
-    _wrong_since: dict[int, float] = field(default_factory=dict)
-    _group_jobs: set[int] = field(default_factory=set)
-    _accepted_at: dict[int, float] = field(default_factory=dict)
-    _ended_at: dict[int, float] = field(default_factory=dict)
-    _counting: bool = False
-    _changes: int = 0
-    _ages: dict[str, list[float]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._queues: defaultdict[str, list[int]] = defaultdict(list)
+        self._true: dict[int, int] = {}
+        self._shown: dict[int, int | None] = {}
+        self._wrong_since: dict[int, float] = {}
+        self._group_jobs: set[int] = set()
+        self._accepted_at: dict[int, float] = {}
+        self._ended_at: dict[int, float] = {}
+        self._counting = False
+        self._changes = 0
+        self._seconds: defaultdict[str, list[float]] = defaultdict(list)
 
     def begin(self) -> None:
         """Count from now on."""
         self._counting = True
 
     def end(self) -> dict[str, float]:
-        """Return the figures; what is still stale or not delivered counts as it stands now."""
+        """Return the figures; what is still stale or not delivered counts as of now."""
         for job_id in list(self._wrong_since):
             self._close(job_id)
         for job_id in list(self._ended_at):
             self._note("final", _now() - self._ended_at.pop(job_id))
         return {
-            "stale_s_max_first10_private": _most(self._ages.get("first", ())),
-            "final_s_p50": round(median(self._ages.get("final", [0.0])), 2),
-            "final_s_max": _most(self._ages.get("final", ())),
+            "stale_s_max_first10_private": _most(self._seconds["first"]),
+            "final_s_p50": _median(self._seconds["final"]),
+            "final_s_max": _most(self._seconds["final"]),
             "edits_naive": self._changes,
-            "edits_of_places": len(self._ages.get("place_edits", ())),
-            "stale_s_p50_further_back": round(median(self._ages.get("further", [0.0])), 2),
-            "stale_s_max_further_back": _most(self._ages.get("further", ())),
-            "stale_s_max_first10_group": _most(self._ages.get("group", ())),
-            "first_answer_s_p50": round(median(self._ages.get("answer", [0.0])), 2),
-            "first_answer_s_max": _most(self._ages.get("answer", ())),
-            "jobs_ended": len(self._ages.get("final", ())),
+            "edits_of_places": len(self._seconds["place_edits"]),
+            "stale_s_p50_further_back": _median(self._seconds["further"]),
+            "stale_s_max_further_back": _most(self._seconds["further"]),
+            "stale_s_max_first10_group": _most(self._seconds["group"]),
+            "first_answer_s_p50": _median(self._seconds["answer"]),
+            "first_answer_s_max": _most(self._seconds["answer"]),
+            "jobs_ended": len(self._seconds["final"]),
         }
 
     def on_event(self, event: Event) -> None:
-        """Follow the lines."""
+        """Follow the queues."""
         if not isinstance(event, JobChanged):
             return
         job = event.job
-        line = self._lines.setdefault(job.model, [])
+        queue = self._queues[job.model]
         match event.event:
             case None:
-                line.append(job.id)
-                self._true[job.id] = len(line)
+                queue.append(job.id)
+                self._true[job.id] = len(queue)
                 self._accepted_at[job.id] = _now()
             case JobEvent.START:
-                line.remove(job.id)
+                queue.remove(job.id)
                 self._close(job.id)
                 del self._true[job.id]
-                self._renumber(line)
+                self._renumber(queue)
             case JobEvent.COMPLETE:
                 self._ended_at[job.id] = _now()
             case JobEvent.RELEASE:
                 self._counting = False  # the bot stops, and gives back what ran
             case other:
-                raise AssertionError(f"nothing of that kind was to happen: {other}")
+                raise AssertionError(f"unexpected: {other}")
 
-    def _renumber(self, line: list[int]) -> None:
-        for place, job_id in enumerate(line, start=1):
+    def _renumber(self, queue: list[int]) -> None:
+        for place, job_id in enumerate(queue, start=1):
             if self._true[job_id] != place:
                 self._true[job_id] = place
                 self._changes += self._counting
@@ -111,7 +111,7 @@ class Places:
     def _compare(self, job_id: int) -> None:
         if job_id not in self._shown or job_id not in self._true:
             return
-        # A model that is being loaded is shown in place of its first job's number.
+        # The first job of a model that is loading shows the load and not its place.
         right = (self._shown[job_id] or 1) == self._true[job_id]
         if right:
             self._close(job_id)
@@ -129,12 +129,16 @@ class Places:
 
     def _note(self, kind: str, seconds: float) -> None:
         if self._counting:
-            self._ages.setdefault(kind, []).append(seconds)
+            self._seconds[kind].append(seconds)
 
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _most(ages: Iterable[float]) -> float:
-    return round(max(ages, default=0.0), 2)
+def _median(seconds: Sequence[float]) -> float:
+    return round(median(seconds or [0.0]), 2)
+
+
+def _most(seconds: Sequence[float]) -> float:
+    return round(max(seconds, default=0.0), 2)
