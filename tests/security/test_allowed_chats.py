@@ -64,45 +64,41 @@ async def test_topics_belong_to_their_group(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("allowed", "expected"),
     [
-        (str(GUILD_ID), {"direct"}),
-        ("100", {"thread", "direct"}),
-        ("55", {"channel", "direct"}),
-        ("1", {"channel", "direct"}),  # the thread's channel
+        (str(GUILD_ID), {"direct of 7", "direct of 8"}),
+        ("100, 55, 2, 7", {"other channel", "thread of another", "direct of 8"}),
     ],
+    ids=["server", "places"],
 )
 async def test_discord_listens_to_listed_servers_channels_and_threads(
     allowed: str, expected: set[str], tmp_path: Path
 ) -> None:
     """Anyone could invite the bot to a server of theirs, or write to it, and use the GPUs."""
     async with FakeDiscord() as fake:
-        thread = fake.add_channel(55, thread=True, parent=1)
+        person, other = fake.person(7), fake.person(8)
+        places = {
+            "channel": fake.channel(),
+            "other channel": fake.add_channel(101),
+            "thread": fake.add_channel(55, thread=True, parent=1),
+            "thread of a listed channel": fake.add_channel(56, thread=True, parent=2),
+            "thread of another": fake.add_channel(57, thread=True, parent=3),
+            "direct of 7": person.direct,
+            "direct of 8": other.direct,
+        }
+        told = {}
         async with on_discord(fake, tmp_path, f", allow: [{allowed}]") as parts:
-            person = fake.person(7)
-            told = {}
-            for name, channel in (("channel", None), ("thread", thread), ("direct", person.direct)):
-                call = await person.slash("image", in_channel=channel, model="flux", prompt="cat")
+            for name, channel in places.items():
+                who = other if channel is other.direct else person
+                call = await who.slash("image", in_channel=channel, model="flux", prompt="cat")
                 answer = await fake.wait_for(lambda call=call: call.answer)  # type: ignore[misc]
                 assert answer is not None
                 told[name] = answer.shown
-            refused = {name for name, text in told.items() if REFUSED in text}
-            assert refused == expected
-            assert "using the id 7" in told["direct"]
-            assert await parts.queue.jobs.get(4 - len(refused)) is None
+            assert await parts.queue.jobs.get(1 + len(places) - len(expected)) is None
+    assert {name for name, text in told.items() if REFUSED in text} == expected
+    assert "using the id 8" in told["direct of 8"]
 
 
-async def test_discord_listens_to_listed_people_in_direct_messages(tmp_path: Path) -> None:
-    """An admin could not reach their own bot in private once there is a list."""
-    async with FakeDiscord() as fake, on_discord(fake, tmp_path, ", allow: [7]"):
-        for person, refused in ((fake.person(7), False), (fake.person(8), True)):
-            call = await person.slash("models", in_channel=person.direct)
-            answer = await fake.wait_for(lambda call=call: call.answer)  # type: ignore[misc]
-            assert answer is not None
-            assert (REFUSED in answer.shown) is refused
-
-
-@pytest.mark.parametrize("wrong", ["'@us'", "true", "1.5", "'https://t.me/us'"])
-def test_a_chat_that_is_no_id_is_refused_at_the_start(wrong: str) -> None:
+def test_a_chat_that_is_no_id_is_refused_at_the_start() -> None:
     """A name instead of an id would let no one in, or be anyone's to take."""
-    text = written(f"telegram: {{token: x, allow: [{wrong}]}}")
-    with pytest.raises(ConfigError, match="must be a chat's id, such as -100"):
-        parse(text, {})
+    for wrong in ("'@us'", "true", "1.5", "'https://t.me/us'"):
+        with pytest.raises(ConfigError, match="must be a chat's id, such as -100"):
+            parse(written(f"telegram: {{token: x, allow: [{wrong}]}}"), {})

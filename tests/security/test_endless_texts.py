@@ -1,7 +1,7 @@
 """No text keeps the bot busy: the time to read one grows with its length and no faster."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 
 import pytest
@@ -22,7 +22,18 @@ BEGINNINGS = ("", "~~~", "# ", "- ", "http://", "[a](", "--prompt ", "<think>")
 REPEATED = (
     *("~", "`", "~`", "*", "_", "**a", "_a", "[", "[a](", "![", "(", "<", "#", " ", "# ", "\t"),
     *("|", "\\", "@", "http://", "https://x.,", "\n", "\n\n", "1. ", "--a", "--a ", '"', "'a", "="),
-    *("\N{CAT FACE}", "[a](http://b)", "``a", "\n</think>", "[x](y z) ", ".", ":"),
+    *(
+        "**a ",
+        "`a``b",
+        "- *",
+        "\N{CAT FACE}",
+        "[a](http://b)",
+        "``a",
+        "\n</think>",
+        "[x](y z) ",
+        ".",
+        ":",
+    ),
 )
 ENDS = ("", "`", "<")
 
@@ -47,11 +58,18 @@ READERS: dict[str, tuple[Callable[[str], object], int]] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("beginnings", "ends"),
+    [(("",), ("",)), pytest.param(BEGINNINGS, ENDS, marks=pytest.mark.thorough)],
+    ids=["bare", "all"],
+)
 @pytest.mark.parametrize("reader", READERS)
-def test_a_text_is_read_in_the_time_its_length_allows(reader: str) -> None:
+def test_a_text_is_read_in_the_time_its_length_allows(
+    reader: str, beginnings: Sequence[str], ends: Sequence[str]
+) -> None:
     """One prompt or answer would stop the bot for everyone, for minutes or for ever."""
     read, length = READERS[reader]
-    for beginning, repeated, end in product(BEGINNINGS, REPEATED, ENDS):
+    for beginning, repeated, end in product(beginnings, REPEATED, ends):
         text = beginning + repeated * (length // len(repeated)) + end
         began = time.process_time()
         read(text)

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
-import pytest
 
 from bot.platforms.web.open_page import NOT_KNOWN
 from bot.platforms.web.platform import Web
@@ -147,13 +146,11 @@ async def test_without_a_token_of_the_page_nobody_is_invited(tmp_path: Path) -> 
             assert (await page.hello())["person"] == "local"
 
 
-@pytest.mark.parametrize("name", ["a" * 41, "<script>alert(1)</script>", "a\u202eb", "@everyone"])
-async def test_a_name_is_shown_as_it_is_or_refused(name: str, tmp_path: Path) -> None:
+async def test_a_name_is_shown_as_it_is_or_refused(tmp_path: Path) -> None:
     """A name could become markup, a mention, or turn the words around it."""
     async with FakeTelegram() as fake, installation(fake, tmp_path) as (web, _):
-        text = await told(fake, fake.person(1), f"/invite {name}")
-        if len(name) > 40:
-            assert "the limit is 40" in text
-            return
-        async with tab(web, cookie=token_in(text), greet=False) as page:
-            assert (await page.hello())["name"] == name.replace("\u202e", "")
+        assert "the limit is 40" in await told(fake, fake.person(1), f"/invite {'a' * 41}")
+        for name in ("<script>alert(1)</script>", "a\u202eb", "@everyone"):
+            text = await told(fake, fake.person(1), f"/invite {name}")
+            async with tab(web, cookie=token_in(text), greet=False) as page:
+                assert (await page.hello())["name"] == name.replace("\u202e", "")
