@@ -98,13 +98,16 @@ class Stage(Protocol):
 
     async def listening(self) -> None:
         """Wait until the platform waits for what comes after the calls it has handed over."""
+        return
 
     async def cut(self) -> bool:
         """Break the connection by which the platform hears; False where it makes none itself."""
+        return False
 
     @property
     def tells_again(self) -> bool:
         """Whether the service tells a call again that no process took."""
+        return False
 
     async def ready(self) -> None:
         """Wait until calls reach the platform that runs."""
@@ -151,12 +154,11 @@ class Stage(Protocol):
         """Let a person press a button."""
 
 
-class OnFake:
+class OnFake(Stage):
     """The chat that tests use; calls are made by the test itself."""
 
     chat, group, stranger, finds_again = "1", "g1", None, False
-    listened, tells_again = 0, False
-    slow, alone = ("download",), False
+    listened, slow, alone = 0, ("download",), False
 
     def __init__(self) -> None:
         self._chat = FakeChat()
@@ -166,12 +168,6 @@ class OnFake:
     def platform(self, held: Held = always) -> ChatPlatform:
         self._chat.handler, self._chat.held = None, held
         return self._chat
-
-    async def listening(self) -> None:
-        pass
-
-    async def cut(self) -> bool:
-        return False
 
     async def ready(self) -> None:
         while self._chat.handler is None:  # noqa: ASYNC110  a platform does not signal that it runs
@@ -237,11 +233,10 @@ class OnFake:
         await self._chat.handler.call(call)
 
 
-class OnDiscord:
+class OnDiscord(Stage):
     """Discord's fake; calls are slash commands."""
 
     chat, group, stranger, finds_again = "@0", "100", "999", True
-    tells_again = False
     slow, alone = ("download", "option", "lookup"), False
     _ANSWERS: Mapping[type[ChatError], Mapping[str, Any]] = {
         SlowDown: {"status": 429, "retry_after": RETRY_AFTER_S},
@@ -265,9 +260,6 @@ class OnDiscord:
     @property
     def listened(self) -> int:
         return len(self._fake.gateway.identified) + self._fake.gateway.resumed
-
-    async def listening(self) -> None:
-        pass
 
     async def cut(self) -> bool:
         await self._fake.gateway.disconnect()
@@ -339,10 +331,10 @@ class OnDiscord:
         await self._person.click(message, label)
 
 
-class OnTelegram:
+class OnTelegram(Stage):
     """Telegram's fake; calls are messages."""
 
-    group, stranger, finds_again = "-1001", "999", False
+    chat, group, stranger, finds_again = "7", "-1001", "999", False
     tells_again = True
     slow, alone = ("download", "album"), False
     _ANSWERS: Mapping[type[ChatError], Mapping[str, Any]] = {
@@ -363,7 +355,6 @@ class OnTelegram:
         self._person = fake.person(7)
         self._said: FakeMessage | None = None
         fake.group(int(self.group))
-        self.chat = "7"
         self._where: FakeGroup | None = None
 
     def platform(self, held: Held = always) -> ChatPlatform:
@@ -466,12 +457,11 @@ class FailingLog(MemoryLog):
             raise StoreError("the disk is full")
 
 
-class OnWeb:
+class OnWeb(Stage):
     """The page; calls are lines typed there."""
 
     chat, group, stranger, finds_again = "local", None, "nobody", True
-    listened, tells_again = 0, False
-    slow, alone = ("disk",), True
+    listened, slow, alone = 0, ("disk",), True
 
     def __init__(self, stack: AsyncExitStack) -> None:
         self._stack = stack
@@ -484,12 +474,6 @@ class OnWeb:
     def platform(self, held: Held = always) -> ChatPlatform:
         self._web, self._open = Web(port=0, log=self._log, held=held), None
         return self._web
-
-    async def listening(self) -> None:
-        pass
-
-    async def cut(self) -> bool:
-        return False
 
     async def ready(self) -> None:
         assert self._web is not None

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from bot.chat.api.attachment_kinds import AttachmentKind, kind_of
 from bot.chat.api.base import Invocation
 from bot.chat.api.table import ParamKind
@@ -101,18 +99,19 @@ def test_a_command_with_a_place_for_pictures_takes_them() -> None:
         assert shows == takes or command.hidden, command.name
 
 
-@pytest.mark.parametrize("language", CATALOGUES)
-def test_every_kind_has_a_sentence(language: str) -> None:
+def test_every_kind_has_a_sentence() -> None:
     """A new kind of attachment would end in an internal error."""
-    sentences = {
-        word(language, f"attached.{kind}", command="ask", names=" (a.b)") for kind in AttachmentKind
-    }
-    assert len(sentences) == len(AttachmentKind)
+    for language in CATALOGUES:
+        sentences = {
+            word(language, f"attached.{kind}", command="ask", names=" (a.b)")
+            for kind in AttachmentKind
+        }
+        assert len(sentences) == len(AttachmentKind), language
 
 
 def test_files_are_told_apart() -> None:
     """A film would be read as text, or a PDF be refused as a broken picture."""
-    for name, mime, kind in (
+    cases: list[tuple[str, str, AttachmentKind]] = [
         *((name, mime, kind) for kind, (name, mime) in FILES.items()),
         *((name, "", kind) for kind, (name, _) in FILES.items()),
         *((name.upper(), "application/octet-stream", kind) for kind, (name, _) in FILES.items()),
@@ -122,8 +121,9 @@ def test_files_are_told_apart() -> None:
         ("talk.ts", "video/mp2t", AttachmentKind.FILM),
         ("tool.ts", "", AttachmentKind.TEXT),
         ("", "", AttachmentKind.OTHER),
-    ):
-        assert kind_of(name, mime) is kind, (name, mime)
+    ]
+    for name, mime, kind in cases:
+        assert kind_of(name, mime) is kind, name
 
 
 # ---------------------------------------------------------------- what the platforms hand on
@@ -159,26 +159,25 @@ TELEGRAMS: Mapping[AttachmentKind, Mapping[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", TELEGRAMS)
-async def test_telegram_hands_on_every_kind(kind: AttachmentKind) -> None:
+async def test_telegram_hands_on_every_kind() -> None:
     """A voice message would get no answer, or a caption be answered without its film."""
-    handler = RecordingHandler()
-    carried = dict(TELEGRAMS[kind])
-    async with FakeTelegram() as fake, on_telegram(fake, handler):
-        person, group = fake.person(7), fake.group()
-        theirs = fake.person(8).says("", chat=group, carries=carried)
-        person.says("look", chat=group, carries=carried)
-        person.says("", carries=carried)
-        person.says("what is it?", carries=carried)
-        person.says("/ask@usher_test_bot what is it?", chat=group, reply_to=theirs)
-        await handler.called(3)
-        await fake.quiet()
-    calls = {(call.command, call.group, call.text): _shown(call) for call in handler.calls}
-    assert calls == {
-        ("ask", False, ""): [(kind, False)],
-        ("ask", False, "what is it?"): [(kind, False)],
-        ("ask", True, "what is it?"): [(kind, True)],
-    }
+    for kind, carries in TELEGRAMS.items():
+        handler, carried = RecordingHandler(), dict(carries)
+        async with FakeTelegram() as fake, on_telegram(fake, handler):
+            person, group = fake.person(7), fake.group()
+            theirs = fake.person(8).says("", chat=group, carries=carried)
+            person.says("look", chat=group, carries=carried)
+            person.says("", carries=carried)
+            person.says("what is it?", carries=carried)
+            person.says("/ask@usher_test_bot what is it?", chat=group, reply_to=theirs)
+            await handler.called(3)
+            await fake.quiet()
+        calls = {(call.command, call.group, call.text): _shown(call) for call in handler.calls}
+        assert calls == {
+            ("ask", False, ""): [(kind, False)],
+            ("ask", False, "what is it?"): [(kind, False)],
+            ("ask", True, "what is it?"): [(kind, True)],
+        }, kind
 
 
 async def test_telegram_takes_a_reply_to_our_text_for_a_word_to_us() -> None:
@@ -211,27 +210,28 @@ DISCORDS: Mapping[AttachmentKind, Mapping[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", [*FILES, *DISCORDS])
-async def test_discord_hands_on_every_kind(kind: AttachmentKind) -> None:
+async def test_discord_hands_on_every_kind() -> None:
     """A PDF would be summarised unread: in a direct message, by a mention, from a menu."""
-    handler = RecordingHandler()
-    carries = DISCORDS.get(kind, {})
-    name, mime = FILES.get(kind, ("voice-message.ogg", "audio/ogg"))
-    has_file = kind in FILES or kind is AttachmentKind.VOICE
-    async with FakeDiscord() as fake, on_discord(fake, handler):
-        person = fake.person(7)
-        files = (person.file(name, b"data", mime),) if has_file else ()
-        await person.says("", *files, in_channel=person.direct, **carries)
-        await person.says("what is it?", *files, in_channel=person.direct, **carries)
-        await person.says(ME, *files, **carries)
-        await person.says(f"{ME} what is it?", *files, **carries)
-        await person.says("unaddressed", *files, **carries)
-        await handler.called(4)
-    calls = sorted((call.group, call.text, _kinds(call)) for call in handler.calls)
-    assert calls == sorted(
-        (group, text, [kind]) for group in (False, True) for text in ("", "what is it?")
-    )
-    assert {call.command for call in handler.calls} == {"ask"}
+    cases: list[AttachmentKind] = [*FILES, *DISCORDS]
+    for kind in cases:
+        handler = RecordingHandler()
+        carries = DISCORDS.get(kind, {})
+        name, mime = FILES.get(kind, ("voice-message.ogg", "audio/ogg"))
+        has_file = kind in FILES or kind is AttachmentKind.VOICE
+        async with FakeDiscord() as fake, on_discord(fake, handler):
+            person = fake.person(7)
+            files = (person.file(name, b"data", mime),) if has_file else ()
+            await person.says("", *files, in_channel=person.direct, **carries)
+            await person.says("what is it?", *files, in_channel=person.direct, **carries)
+            await person.says(ME, *files, **carries)
+            await person.says(f"{ME} what is it?", *files, **carries)
+            await person.says("unaddressed", *files, **carries)
+            await handler.called(4)
+        calls = sorted((call.group, call.text, _kinds(call)) for call in handler.calls)
+        assert calls == sorted(
+            (group, text, [kind]) for group in (False, True) for text in ("", "what is it?")
+        ), kind
+        assert {call.command for call in handler.calls} == {"ask"}, kind
 
 
 async def test_a_reply_to_what_discord_keeps_to_itself_is_told() -> None:
@@ -274,15 +274,14 @@ def test_every_kind_is_brought_by_some_platform() -> None:
     assert {*TELEGRAMS, *DISCORDS, *FILES, AttachmentKind.UNSEEN} == set(AttachmentKind)
 
 
-@pytest.mark.parametrize("kind", FILES)
-async def test_a_slash_command_and_a_menu_hand_on_every_kind(kind: AttachmentKind) -> None:
+async def test_a_slash_command_and_a_menu_hand_on_every_kind() -> None:
     """What is put into the field for a picture would be dropped where it is none."""
-    handler = RecordingHandler(commands=COMMANDS)
-    name, mime = FILES[kind]
-    async with FakeDiscord() as fake:
-        await _slash_and_menu(fake, handler, name, mime)
-    assert [_kinds(call) for call in handler.calls] == [[kind], [kind]]
-    assert [call.files[0].replied for call in handler.calls] == [False, True]
+    for kind, (name, mime) in FILES.items():
+        handler = RecordingHandler(commands=COMMANDS)
+        async with FakeDiscord() as fake:
+            await _slash_and_menu(fake, handler, name, mime)
+        assert [_kinds(call) for call in handler.calls] == [[kind], [kind]], kind
+        assert [call.files[0].replied for call in handler.calls] == [False, True], kind
 
 
 async def _slash_and_menu(
@@ -297,18 +296,17 @@ async def _slash_and_menu(
         await handler.called(2)
 
 
-@pytest.mark.parametrize("kind", FILES)
-async def test_the_page_hands_on_every_kind(kind: AttachmentKind) -> None:
+async def test_the_page_hands_on_every_kind() -> None:
     """A file dropped onto the page would be shown there and never looked at."""
-    handler = ScriptedHandler()
-    name, mime = FILES[kind]
-    async with on_web(Web(port=0), handler) as web, tab(web) as page:
-        key = await page.say("", uploads=[await uploaded(web, b"data", name, mime)])
-        alone = await handler.taken()
-        await page.say("and this?", reply_to=f"line-{key}")
-        replied = await handler.taken()
-    assert (alone.command, alone.text, _kinds(alone)) == ("ask", "", [kind])
-    assert [(file.kind, file.replied) for file in replied.files] == [(kind, True)]
+    for kind, (name, mime) in FILES.items():
+        handler = ScriptedHandler()
+        async with on_web(Web(port=0), handler) as web, tab(web) as page:
+            key = await page.say("", uploads=[await uploaded(web, b"data", name, mime)])
+            alone = await handler.taken()
+            await page.say("and this?", reply_to=f"line-{key}")
+            replied = await handler.taken()
+        assert (alone.command, alone.text, _kinds(alone)) == ("ask", "", [kind]), kind
+        assert [(file.kind, file.replied) for file in replied.files] == [(kind, True)], kind
 
 
 def _kinds(call: Invocation) -> list[AttachmentKind]:

@@ -1,133 +1,169 @@
 """What every log of the web chat promises, in memory and in the database."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from bot.chat.records.chat_log import ChatLog, MemoryLog, ShownFile, ShownMessage, TextPart, file_id
+from bot.chat.records.chat_log import ChatLog, Entry, MemoryLog, ShownMessage, TextPart
 from bot.chat.records.stored_log import StoredLog
 from bot.chat.records.stored_records import MIGRATIONS
+from bot.platforms.web.content import shown_file
 from queueing.core.requests import File
 from queueing.store import open_database
+from tests.bot.platforms.web.web_client import picture
 
-PICTURE = File(name="cat.png", mime="image/png", data=b"\x89PNG not decoded here")
+KEEP = 5
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def log(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ChatLog]:
+async def log(request: pytest.FixtureRequest) -> AsyncIterator[ChatLog]:
     if request.param == "memory":
-        yield MemoryLog(keep=5)
+        yield MemoryLog(keep=KEEP)
         return
-    database = await open_database(_url(request, tmp_path), migrations=(MIGRATIONS,))
-    yield StoredLog(database, keep=5)
-    await database.aclose()
+    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else "sqlite://"
+    database = await open_database(url, migrations=(MIGRATIONS,), inline=True)
+    try:
+        yield StoredLog(database, keep=KEEP)
+    finally:
+        await database.aclose()
 
 
-def _url(request: pytest.FixtureRequest, folder: Path) -> str:
-    if request.param == "postgres":
-        return str(request.getfixturevalue("postgres_url"))
-    return f"sqlite:///{folder}/chat.sqlite"
+def shown(text: str, message: str = "", *files: File) -> ShownMessage:
+    described = tuple(shown_file("ada", message, file) for file in files)
+    return ShownMessage(author="usher", body=(TextPart(text=text),), files=described)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return _url(request, tmp_path)
+async def put(log: ChatLog, message: str, text: str = "", *files: File, chat: str = "ada") -> Entry:
+    return await log.put(chat, message, 1000.0, shown(text or message, message, *files), files)
 
 
-def words(text: str) -> ShownMessage:
-    return ShownMessage(author="usher", body=(TextPart(text=text),))
+def names(entries: Sequence[Entry]) -> list[str]:
+    return [entry.message for entry in entries]
 
 
-def with_picture(text: str, chat: str, message: str) -> ShownMessage:
-    file = ShownFile(
-        id=file_id(chat, message, PICTURE), name=PICTURE.name, mime=PICTURE.mime, size=3
-    )
-    return words(text).model_copy(update={"files": (file,)})
+def ids(entry: Entry) -> list[str]:
+    assert entry.shown is not None
+    return [file.id for file in entry.shown.files]
 
 
-async def test_a_page_that_has_seen_a_number_gets_only_what_changed(log: ChatLog) -> None:
-    """A reconnecting page would miss an edit, or show messages twice."""
-    first = await log.put("anna", "a", 1.0, words("one"), ())
-    second = await log.put("anna", "b", 2.0, words("two"), ())
-    edited = await log.edit("anna", "a", words("one!"), ())
+async def test_a_repeated_put_or_edit_is_no_change(log: ChatLog) -> None:
+    """A send repeated after a crash would show twice, or each repeated edit wake every page."""
+    first = await put(log, "m", "one")
+    assert await put(log, "m", "two") == first
+    assert await log.edit("ada", "m", shown("one", "m"), ()) == first
+    assert await log.since("ada", first.number, 10) == []
+
+
+async def test_changes_come_in_their_order_and_each_once(log: ChatLog) -> None:
+    """A page that asks for what it missed would lose a change or get old ones again."""
+    a = await put(log, "a")
+    b = await put(log, "b")
+    edited = await log.edit("ada", "a", shown("changed"), ())
     assert edited is not None
-    assert first.number < second.number < edited.number
-    assert edited.place == first.place
-    changed = await log.since("anna", second.number, 10)
-    assert [(entry.message, entry.shown) for entry in changed] == [("a", words("one!"))]
-    fresh = await log.since("anna", 0, 10)
-    assert {entry.message for entry in fresh} == {"a", "b"}
+    assert (edited.place, edited.at) == (a.place, a.at), "it would jump to the end of the chat"
+    assert a.number < b.number < edited.number
+    assert await log.get("ada", "a") == edited
+    await put(log, "c")
+    await put(log, "d", chat="ben")
+    assert names(await log.since("ada", b.number, 10)) == ["a", "c"]
+    assert names(await log.since("ada", b.number, 1)) == ["a"]
+    newest = (await log.since("ada", b.number, 10))[-1].number
+    assert await log.since("ada", newest, 10) == []
 
 
-async def test_a_message_put_twice_is_one(log: ChatLog) -> None:
-    """A resend after a lost connection would show twice."""
-    first = await log.put("anna", "a", 1.0, words("one"), ())
-    again = await log.put("anna", "a", 9.0, words("other"), ())
-    assert again == first
+async def test_a_deleted_message_is_gone_and_pages_that_saw_it_learn_of_it(log: ChatLog) -> None:
+    """It would stay on open pages, come back with an edit, or show up on fresh ones."""
+    entry = await put(log, "a", "", picture())
+    seen = await put(log, "b")
+    for message in ("a", "a", "none"):
+        await log.delete("ada", message)
+    assert await log.get("ada", "a") is None
+    assert await log.file("ada", ids(entry)[0]) is None
+    for chat, message in (("ada", "a"), ("ada", "none"), ("ben", "b")):
+        assert await log.edit(chat, message, shown("x"), ()) is None, (chat, message)
+    told = await log.since("ada", seen.number, 10)
+    assert [(entry.message, entry.shown) for entry in told] == [("a", None)]
+    assert names(await log.since("ada", 0, 10)) == ["b"]
+    assert names(await log.before("ada", seen.place, 10)) == []
 
 
-async def test_an_edit_that_changes_nothing_gets_no_number(log: ChatLog) -> None:
-    """Pages would be sent the same message again and again."""
-    first = await log.put("anna", "a", 1.0, words("one"), ())
-    assert await log.edit("anna", "a", words("one"), ()) == first
+async def test_a_fresh_page_gets_the_newest_messages(log: ChatLog) -> None:
+    """A page opened in a long conversation would show its beginning."""
+    for at in range(KEEP):
+        await put(log, f"m{at}")
+    fresh = await log.since("ada", 0, 2)
+    assert names(fresh) == ["m3", "m4"]
+    first = min(entry.place for entry in fresh)
+    assert names(await log.before("ada", first, 2)) == ["m1", "m2"]
+    assert names(await log.before("ada", first, 30)) == ["m0", "m1", "m2"]
 
 
-async def test_a_deleted_message_is_gone_and_pages_learn_of_it(log: ChatLog) -> None:
-    """A deleted message would stay on an open page."""
-    put = await log.put("anna", "a", 1.0, with_picture("one", "anna", "a"), (PICTURE,))
-    await log.delete("anna", "a")
-    await log.delete("anna", "a")
-    assert await log.get("anna", "a") is None
-    assert await log.edit("anna", "a", words("back"), ()) is None
-    assert [entry.shown for entry in await log.since("anna", put.number, 10)] == [None]
-    assert await log.since("anna", 0, 10) == []
-    assert await log.file("anna", file_id("anna", "a", PICTURE)) is None
-
-
-async def test_files_belong_to_their_chat_and_go_with_an_edit(log: ChatLog) -> None:
-    """A stranger could fetch a picture, or old previews would pile up."""
-    name = file_id("anna", "a", PICTURE)
-    await log.put("anna", "a", 1.0, with_picture("one", "anna", "a"), (PICTURE,))
-    assert await log.file("anna", name) == PICTURE
-    assert await log.file("bert", name) is None
-    await log.edit("anna", "a", words("done"), ())
-    assert await log.file("anna", name) is None
+async def test_files_live_and_go_with_their_message(log: ChatLog) -> None:
+    """Pictures would be gone too early, be a stranger's, or previews fill the disk."""
+    first, second = picture("one.png"), picture("two.png", shade=3)
+    files = ids(await put(log, "m", "x", first, second))
+    assert [await log.file("ada", each) for each in files] == [first, second]
+    assert await log.file("ben", files[0]) is None
+    await log.edit("ada", "m", shown("y", "m", second), (second,))
+    assert [await log.file("ada", each) for each in files] == [None, second]
+    await log.delete("ada", "m")
+    assert await log.file("ada", files[1]) is None
 
 
 async def test_only_the_newest_messages_of_a_chat_are_kept(log: ChatLog) -> None:
     """The log would grow for ever, or one person's flood push out another's messages."""
-    await log.put("bert", "first", 0.0, words("mine"), ())
-    for number in range(8):
-        await log.put("anna", str(number), 1.0, words(str(number)), ())
-    kept = await log.before("anna", 10**9, 100)
-    assert [entry.message for entry in kept] == ["3", "4", "5", "6", "7"]
-    assert await log.get("bert", "first") is not None
+    await put(log, "other", chat="ben")
+    oldest = await put(log, "oldest", "x", picture())
+    for at in range(KEEP):
+        await put(log, f"m{at}")
+    assert await log.get("ada", "oldest") is None
+    assert await log.file("ada", ids(oldest)[0]) is None
+    assert names(await log.since("ada", 0, 100)) == [f"m{at}" for at in range(KEEP)]
+    assert await log.get("ben", "other") is not None
 
 
-async def test_a_database_keeps_the_conversation_over_a_restart(url: str) -> None:
-    """After an update of the bot the page would be empty."""
-    names = []
-    for _ in range(2):
-        database = await open_database(url, migrations=(MIGRATIONS,))
-        log = StoredLog(database)
-        names.append(log.id)
-        await log.put("anna", "a", 1.0, words("one"), ())
-        assert len(await log.since("anna", 0, 10)) == 1
-        await database.aclose()
-    assert names[0] == names[1]
+async def test_numbers_are_never_given_twice(log: ChatLog) -> None:
+    """A page could believe to have seen a change that is new."""
+    await put(log, "old")
+    for at in range(KEEP - 1):
+        await put(log, f"m{at}")
+    edited = await log.edit("ada", "old", shown("changed"), ())
+    assert edited is not None
+    after = await put(log, "new")  # pushes the message with the highest number out
+    assert after.number > edited.number
+    assert (await put(log, "newer")).number > after.number
 
 
 async def test_a_cleared_chat_is_empty_and_pages_learn_of_it(log: ChatLog) -> None:
     """A forgotten person's words would stay on the page, or in the database behind it."""
-    await log.put("anna", "a", 1.0, with_picture("one", "anna", "a"), [PICTURE])
-    seen = await log.put("anna", "b", 2.0, words("two"), ())
-    await log.put("bert", "a", 3.0, words("his"), ())
-    await log.clear("anna")
-    assert await log.since("anna", 0, 10) == []
-    changed = await log.since("anna", seen.number, 10)
+    entry = await put(log, "a", "one", picture())
+    seen = await put(log, "b", "two")
+    await put(log, "a", "his", chat="ben")
+    await log.clear("ada")
+    assert await log.since("ada", 0, 10) == []
+    changed = await log.since("ada", seen.number, 10)
     assert [(entry.message, entry.shown) for entry in changed] == [("a", None), ("b", None)]
-    assert await log.file("anna", file_id("anna", "a", PICTURE)) is None
-    assert await log.get("bert", "a") is not None
-    await log.clear("anna")
-    assert len(await log.since("anna", seen.number, 10)) == 2
+    assert await log.file("ada", ids(entry)[0]) is None
+    assert await log.get("ben", "a") is not None
+    await log.clear("ada")
+    assert len(await log.since("ada", seen.number, 10)) == 2
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+async def test_a_database_keeps_the_conversation_over_a_restart(
+    engine: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """After an update of the bot the page would be empty."""
+    url = f"sqlite:///{tmp_path}/chat.sqlite"
+    if engine == "postgres":
+        url = request.getfixturevalue("postgres_url")
+    logs = []
+    for _ in range(2):
+        database = await open_database(url, migrations=(MIGRATIONS,))
+        log = StoredLog(database)
+        logs.append(log.id)
+        await put(log, "a", "one")
+        assert len(await log.since("ada", 0, 10)) == 1
+        await database.aclose()
+    assert logs[0] == logs[1]

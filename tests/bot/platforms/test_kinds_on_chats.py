@@ -1,4 +1,4 @@
-"""Films, speech and edited pictures on the real platforms: fields, buttons, forms and replies."""
+"""Films and edited pictures on Discord: its fields are told apart, its buttons reach their job."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -6,12 +6,12 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import pytest
 from PIL import Image
 
 from bot.runtime.app import BotParts
-from tests.bot.whole_bot import on_discord, on_telegram
+from tests.bot.whole_bot import on_discord
 from tests.fakes.discord import FakeDiscord
-from tests.fakes.telegram import FakeTelegram
 
 MODELS = """
 hosts:
@@ -28,8 +28,6 @@ models:
     vram: 4GB
     load_s: 0.1
     service_s: 0.2
-  amy: {backends: [studio], capabilities: [text-to-speech], vram: 2GB, load_s: 0.1, service_s: 0.2}
-  ear: {backends: [studio], capabilities: [speech-to-text], vram: 2GB, load_s: 0.1, service_s: 0.2}
 """
 
 
@@ -46,19 +44,13 @@ async def discord(folder: Path) -> AsyncIterator[tuple[FakeDiscord, BotParts]]:
         yield fake, parts
 
 
-@asynccontextmanager
-async def telegram(folder: Path) -> AsyncIterator[tuple[FakeTelegram, BotParts]]:
-    chats = 'chats:\n  telegram: {token: "${TELEGRAM_TOKEN}", api_url: "${TELEGRAM_API}"}'
-    async with FakeTelegram() as fake, on_telegram(fake, folder, f"{MODELS}\n{chats}") as parts:
-        yield fake, parts
-
-
 async def request_of(parts: BotParts, job_id: int) -> Any:
     job = await parts.queue.jobs.get(job_id)
     assert job is not None
     return job.request
 
 
+@pytest.mark.thorough
 async def test_a_picture_is_filmed_by_its_button_on_discord(tmp_path: Path) -> None:
     """The button would reach no command, or a film be sent as a picture."""
     async with discord(tmp_path) as (fake, parts):
@@ -94,33 +86,3 @@ async def test_the_fields_of_discord_are_told_apart(tmp_path: Path) -> None:
             with Image.open(BytesIO(file.data)) as opened:
                 colors.append(opened.convert("RGB").getpixel((0, 0)))
         assert colors == [(255, 0, 0), (0, 0, 255)]
-
-
-async def test_a_picture_is_edited_by_a_reply_to_the_question_for_it(tmp_path: Path) -> None:
-    """Where Discord opens a form, people on Telegram could not say what to change."""
-    async with telegram(tmp_path) as (fake, parts):
-        person = fake.person(7)
-        person.says("/image flux a cat")
-        await fake.wait_for(lambda: any("seed" in m.shown for m in person.chat.from_bot))
-        [result] = person.chat.from_bot
-        person.sends_data(result, "edit-picture:1")
-        await fake.wait_for(lambda: len(person.chat.from_bot) == 2)
-        question = person.chat.from_bot[1]
-        assert question.awaits
-        person.says("make it red", reply_to=question)
-        await fake.wait_for(lambda: any("pen" in m.shown for m in person.chat.from_bot))
-        edited = await request_of(parts, 2)
-        assert (edited.prompt, edited.edit, edited.source) == ("make it red", True, 1)
-
-
-async def test_a_text_replied_to_is_read_on_telegram(tmp_path: Path) -> None:
-    """A person would have to copy what someone wrote."""
-    async with telegram(tmp_path) as (fake, parts):
-        person, group = fake.person(7), fake.group()
-        said = fake.person(8).says("Good **morning**", chat=group)
-        person.says("/speak", chat=group, reply_to=said)
-        await fake.wait_for(lambda: any("0:0" in m.shown for m in group.from_bot))
-        assert (await request_of(parts, 1)).text == "Good morning"
-        [sound] = group.from_bot
-        assert sound.file is not None
-        assert sound.shown.startswith("Good morning\namy · 0:0")

@@ -123,17 +123,6 @@ async def test_an_edit_makes_a_message_show_this_and_nothing_else() -> None:
         assert (message.shown, message.files) == ("gone", [])
 
 
-async def test_the_same_nonce_posts_once() -> None:
-    """A result sent again after a crash would show twice."""
-    nonce = "a nonce that is far longer than Discord takes"
-    async with FakeDiscord() as fake, running(fake, RecordingHandler()) as chat:
-        first = await chat.send("100", says("result"), nonce=nonce)
-        again = await chat.send("100", says("result"), nonce=nonce)
-        other = await chat.send("100", says("result"), nonce=nonce + "!")
-        assert first == again != other
-        assert len(fake.channel().messages) == 2
-
-
 async def test_only_the_mentioned_person_is_notified() -> None:
     """A prompt or an answer would notify everyone, or the ping would notify no one."""
     bait = "@everyone <@8> <@&9> @here"
@@ -213,19 +202,6 @@ async def test_a_lost_connection_is_resumed() -> None:
         await fake.person(7).slash("queue")
         call = await handler.called()
         await call.respond(says("ok"), True)
-
-
-async def test_nothing_is_sent_while_the_bot_is_not_up() -> None:
-    """A send before the start or after the stop would be lost without an error."""
-    async with FakeDiscord() as fake:
-        chat = Discord(fake.token)
-        with pytest.raises(ChatUnavailable) as failure:
-            await chat.send("100", says("hello"))
-        assert not failure.value.unclear
-        async with running(fake, RecordingHandler(), chat):
-            ref = await chat.send("100", says("hello"))
-        with pytest.raises(ChatUnavailable):
-            await chat.edit(ref, says("bye"))
 
 
 async def test_the_token_is_in_no_log_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -231,6 +231,7 @@ def test_an_album_for_a_command_that_takes_one_picture_is_refused(line: str) -> 
 # ---------------------------------------------------------------- the whole bot
 
 
+@pytest.mark.thorough
 async def test_an_album_and_its_late_part_survive_restarts(tmp_path: Path) -> None:
     """A stop between two pictures would lose one of them, or ask about the other alone."""
     async with FakeTelegram() as fake:

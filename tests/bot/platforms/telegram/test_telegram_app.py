@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli import check
-from bot.config import load as configuration
 from bot.runtime.app import BotParts
 from tests.bot.platforms.telegram.telegram_bot import picture
 from tests.bot.whole_bot import DRAWS_AND_WRITES, on_telegram
@@ -65,28 +63,6 @@ async def test_a_picture_is_asked_for_and_delivered_in_one_message(tmp_path: Pat
     assert fake.api.answers_429 == 0
 
 
-async def test_jobs_wait_in_line_and_one_is_cancelled_by_its_button(tmp_path: Path) -> None:
-    """Positions would not be shown, or the button would cancel another job."""
-    go_on = asyncio.Event()
-    async with FakeTelegram() as fake, usher(fake, tmp_path, go_on=go_on):
-        group = fake.group(-1001)
-        person, stranger = fake.person(7, "Ada"), fake.person(8)
-        for number in range(3):
-            person.says(f"/image=flux=cat {number}", chat=group)
-        await fake.wait_for(lambda: len(group.from_bot) == 3)
-        last = group.from_bot[2]
-        press = stranger.presses(last, "Cancel")
-        await fake.wait_for(lambda: press.answered)
-        assert press.alert is not None
-        assert "only" in press.alert.lower()
-        person.presses(last, "Cancel")
-        await fake.wait_for(lambda: last.shown.startswith("Cancelled"))
-        go_on.set()
-        await fake.wait_for(lambda: all(map(done, group.from_bot[:2])))
-        assert not done(last)
-        assert any("in line" in text for each in group.from_bot for text in each.history)
-
-
 async def test_work_goes_on_after_a_restart_in_the_same_message(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -125,57 +101,6 @@ async def test_an_answer_streams_and_is_continued_by_a_reply(tmp_path: Path) -> 
         assert len(job.request.messages) == 3
 
 
-async def test_a_picture_is_changed_by_a_reply_to_the_question_for_it(tmp_path: Path) -> None:
-    """Where Discord opens a form, people on Telegram could not say what to change."""
-    async with FakeTelegram() as fake, usher(fake, tmp_path) as parts:
-        person, group = fake.person(7), fake.group()
-        first = person.says("/image flux cat", chat=group)
-        await fake.wait_for(lambda: any(map(ended, group.from_bot)))
-        [result] = group.from_bot
-        assert result.reply_to == first.id
-        person.sends_data(result, "edit:1")
-        await fake.wait_for(lambda: len(group.from_bot) == 2)
-        question = group.from_bot[1]
-        assert question.awaits
-        assert question.notified == ["7"]
-        person.says("dog", chat=group, reply_to=question)
-        await fake.wait_for(lambda: len([each for each in group.from_bot if ended(each)]) == 2)
-        job = await parts.queue.jobs.get(2)
-        assert job is not None
-        assert job.request.kind == "text-to-image"
-        assert job.request.prompt == "dog"
-
-
-async def test_admins_alone_may_preload(tmp_path: Path) -> None:
-    """Anyone could move models about, or an anonymous admin of some group could."""
-    async with FakeTelegram() as fake, usher(fake, tmp_path):
-        group, admin = fake.group(), fake.person(1)
-        refused = [
-            fake.person(7).says("/preload flux", chat=group),
-            admin.says("/preload flux", chat=group, anonymous=True),
-        ]
-        allowed = admin.says("/preload flux", chat=group)
-        await fake.wait_for(lambda: len(group.from_bot) == 3)
-        told = {each.reply_to: each for each in group.from_bot}
-        for request in refused:
-            assert "admin" in told[request.id].shown
-        assert "admin" not in told[allowed.id].shown
-        await fake.wait_for(lambda: "is loaded" in told[allowed.id].shown)
-
-
-async def test_a_photo_with_a_caption_is_the_picture_to_look_at(tmp_path: Path) -> None:
-    """A command in a photo's caption would do nothing, or come without the photo."""
-    async with FakeTelegram() as fake, usher(fake, tmp_path) as parts:
-        person = fake.person(7)
-        person.says("/ask llama what is this?", photo=picture(kind="JPEG").data)
-        await fake.wait_for(lambda: person.chat.from_bot)
-        job = await parts.queue.jobs.get(1)
-        told = person.chat.from_bot[0].shown
-        assert job is not None, told
-        [file] = await parts.queue.jobs.inputs(job) or ()
-        assert file.mime == "image/jpeg"
-
-
 async def test_a_photo_is_called_by_no_name_that_nobody_gave_it(tmp_path: Path) -> None:
     """A person who sent two photos would read of "photo.jpg, photo.jpg"."""
     async with FakeTelegram() as fake, usher(fake, tmp_path):
@@ -183,19 +108,3 @@ async def test_a_photo_is_called_by_no_name_that_nobody_gave_it(tmp_path: Path) 
         person.says("/queue", photo=picture(kind="JPEG").data)
         await fake.wait_for(lambda: person.chat.from_bot)
         assert person.chat.from_bot[0].shown.startswith("/queue doesn't take pictures. ")
-
-
-async def test_check_tells_whether_the_token_works(tmp_path: Path) -> None:
-    """`usher check` would skip Telegram, or print the token with what is wrong."""
-    async with FakeTelegram() as fake:
-        environ = {"TELEGRAM_TOKEN": fake.token, "TELEGRAM_API": fake.url}
-        config = configuration.parse(CONFIG.replace("PICTURE_S", "1"), environ, folder=tmp_path)
-        told = []
-        for token in (fake.token, "1:another"):
-            fake.api.token = token
-            findings = await check.try_everything(config, try_s=10)
-            told += [each for each in findings if (each.what, each.name) == ("chat", "telegram")]
-    assert [each.works for each in told] == [True, False]
-    assert "@usher_test_bot" in told[0].text
-    assert "token" in told[1].text
-    assert fake.token not in told[1].text

@@ -1,6 +1,5 @@
 """What people type becomes a command with its text, however they type it."""
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from telegram import MessageEntity
@@ -19,29 +18,26 @@ def read(text: str) -> TypedCommand | None:
     return typed(text, entities(text))
 
 
-TYPED = (
-    ("/image flux cat", "image", "flux cat"),
-    ("/image=flux=cat on mat", "image", "flux cat on mat"),
-    ("/image=cat on mat", "image", "cat on mat"),
-    ("/image=flux cat", "image", "flux cat"),
-    ("/image=flux-dev/v1.0:fp8=cat", "image", "flux-dev/v1.0:fp8 cat"),
-    ("/image=flux=1+1=2", "image", "flux 1+1=2"),
-    ("/image=--size=3:2 cat", "image", "--size=3:2 cat"),
-    ("/image=", "image", ""),
-    ("/image", "image", ""),
-    ("/IMAGE cat", "image", "cat"),
-    ("/image\nflux\na cat\non a mat", "image", "flux\na cat\non a mat"),
-    ("/image =) a smile", "image", "=) a smile"),
-    ("/image 🐈 /ask nothing", "image", "🐈 /ask nothing"),
-    ("/image=flüx=Katze 🐈\u200d⬛", "image", "flüx Katze 🐈\u200d⬛"),
-)
-
-
-def test_a_command_and_its_text_are_told_apart(subtests: pytest.Subtests) -> None:
+def test_a_command_and_its_text_are_told_apart() -> None:
     """A way of typing that people use would lose its model or its prompt."""
-    for text, command, rest in TYPED:
-        with subtests.test(text):
-            assert read(text) == TypedCommand(command=command, addressee=None, text=rest)
+    cases: list[tuple[str, str, str]] = [
+        ("/image flux cat", "image", "flux cat"),
+        ("/image=flux=cat on mat", "image", "flux cat on mat"),
+        ("/image=cat on mat", "image", "cat on mat"),
+        ("/image=flux cat", "image", "flux cat"),
+        ("/image=flux-dev/v1.0:fp8=cat", "image", "flux-dev/v1.0:fp8 cat"),
+        ("/image=flux=1+1=2", "image", "flux 1+1=2"),
+        ("/image=--size=3:2 cat", "image", "--size=3:2 cat"),
+        ("/image=", "image", ""),
+        ("/image", "image", ""),
+        ("/IMAGE cat", "image", "cat"),
+        ("/image\nflux\na cat\non a mat", "image", "flux\na cat\non a mat"),
+        ("/image =) a smile", "image", "=) a smile"),
+        ("/image 🐈 /ask nothing", "image", "🐈 /ask nothing"),
+        ("/image=flüx=Katze 🐈\u200d⬛", "image", "flüx Katze 🐈\u200d⬛"),
+    ]
+    for text, command, rest in cases:
+        assert read(text) == TypedCommand(command=command, addressee=None, text=rest), text
 
 
 def test_the_addressed_bot_is_named() -> None:
@@ -51,10 +47,10 @@ def test_the_addressed_bot_is_named() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["a cat", "see /image cat", "https://a.org/image", "", "/"])
-def test_a_command_later_in_a_text_is_none(text: str) -> None:
+def test_a_command_later_in_a_text_is_none() -> None:
     """People who talk about a command would start it."""
-    assert read(text) is None
+    for text in ("a cat", "see /image cat", "https://a.org/image", "", "/"):
+        assert read(text) is None, text
 
 
 @given(model=st.from_regex(r"[a-z][\w.:/-]{0,20}", fullmatch=True), prompt=st.text(max_size=80))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from telegram import Bot, Update
 
@@ -99,6 +99,7 @@ def test_an_album_that_is_as_large_as_can_be_waits_for_nothing() -> None:
     assert server.served == [tuple(range(1, ALBUM_MOST + 1))]
 
 
+@settings(max_examples=25)
 @given(
     gaps=st.lists(
         st.tuples(st.floats(0, 4), st.sampled_from([None, "a", "b"])), min_size=1, max_size=8

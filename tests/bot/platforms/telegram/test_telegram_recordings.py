@@ -30,6 +30,7 @@ chats:
 """
 
 
+@pytest.mark.thorough
 async def test_a_voice_message_is_answered_once_and_read_aloud(tmp_path: Path) -> None:
     """The main job of a phone would not work: holding the button and speaking."""
     config = CONFIG.replace("PICTURE_S", "0.3").replace("\nchats:\n", MODELS)

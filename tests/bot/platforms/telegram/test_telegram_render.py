@@ -4,7 +4,6 @@ import re
 from itertools import pairwise
 from typing import Any
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from telegram import MessageEntity
@@ -39,53 +38,50 @@ def stretches(message: OutgoingTelegram) -> Said:
     ]
 
 
-MARKED: tuple[tuple[str, str, Said], ...] = (
-    ("a **b** c", "a b c", [("bold", "b")]),
-    (
-        "__b__ and *i* and _i_",
-        "b and i and i",
-        [("bold", "b"), ("italic", "i"), ("italic", "i")],
-    ),
-    ("***both***", "both", [("bold", "both"), ("italic", "both")]),
-    ("~~gone~~", "gone", [("strikethrough", "gone")]),
-    ("**a *b* c**", "a b c", [("bold", "a b c"), ("italic", "b")]),
-    ("🐈 **Katze** 🐈", "🐈 Katze 🐈", [("bold", "Katze")]),
-    ("snake_case_name and 2*3*4", "snake_case_name and 234", [("italic", "3")]),
-    ("a ** b ** c, 5 * 6", "a ** b ** c, 5 * 6", []),
-    ("**never closed", "**never closed", []),
-    ("**over\na line**", "over\na line", [("bold", "over\na line")]),
-    ("**not\n\nover a gap**", "**not\n\nover a gap**", []),
-    (r"\*as it is\*", "*as it is*", []),
-    ("`x = *y*`", "x = *y*", [("code", "x = *y*")]),
-    ("`` a ` b ``", "a ` b", [("code", "a ` b")]),
-    ("a ` b", "a ` b", []),
-    ("**see `x` there**", "see x there", [("bold", "see "), ("code", "x"), ("bold", " there")]),
-    ("```python\nprint(1)\n```\nend", "print(1)\nend", [("pre", "print(1)")]),
-    ("```\nno end", "no end", [("pre", "no end")]),
-    ("~~~\na\n```\nb\n~~~", "a\n```\nb", [("pre", "a\n```\nb")]),
-    ("# Head *line* #\ntext", "Head line\ntext", [("bold", "Head line"), ("italic", "line")]),
-    ("#hashtag", "#hashtag", []),
-    (
-        "* one\n* *two*\n1. **three**",
-        "* one\n* two\n1. three",
-        [("italic", "two"), ("bold", "three")],
-    ),
-    ("[a cat](https://example.org/c)", "a cat", [("text_link", "a cat")]),
-    ("![alt](http://example.org/c.png)", "alt", [("text_link", "alt")]),
-    ("[a](tg://user?id=8)", "[a](tg://user?id=8)", []),
-    ("[a](javascript:alert)", "[a](javascript:alert)", []),
-    ("[ ] to do", "[ ] to do", []),
-    ("<b>no html</b> &amp;", "<b>no html</b> &amp;", []),
-)
-
-
-def test_markdown_becomes_entities(subtests: pytest.Subtests) -> None:
+def test_markdown_becomes_entities() -> None:
     """An answer would show its marks, lose words, or format what was not meant."""
-    for markdown, text, said in MARKED:
-        with subtests.test(markdown):
-            message = shown(Markdown(markdown))
-            assert message.text == text
-            assert stretches(message) == said
+    cases: list[tuple[str, str, Said]] = [
+        ("a **b** c", "a b c", [("bold", "b")]),
+        (
+            "__b__ and *i* and _i_",
+            "b and i and i",
+            [("bold", "b"), ("italic", "i"), ("italic", "i")],
+        ),
+        ("***both***", "both", [("bold", "both"), ("italic", "both")]),
+        ("~~gone~~", "gone", [("strikethrough", "gone")]),
+        ("**a *b* c**", "a b c", [("bold", "a b c"), ("italic", "b")]),
+        ("🐈 **Katze** 🐈", "🐈 Katze 🐈", [("bold", "Katze")]),
+        ("snake_case_name and 2*3*4", "snake_case_name and 234", [("italic", "3")]),
+        ("a ** b ** c, 5 * 6", "a ** b ** c, 5 * 6", []),
+        ("**never closed", "**never closed", []),
+        ("**over\na line**", "over\na line", [("bold", "over\na line")]),
+        ("**not\n\nover a gap**", "**not\n\nover a gap**", []),
+        (r"\*as it is\*", "*as it is*", []),
+        ("`x = *y*`", "x = *y*", [("code", "x = *y*")]),
+        ("`` a ` b ``", "a ` b", [("code", "a ` b")]),
+        ("a ` b", "a ` b", []),
+        ("**see `x` there**", "see x there", [("bold", "see "), ("code", "x"), ("bold", " there")]),
+        ("```python\nprint(1)\n```\nend", "print(1)\nend", [("pre", "print(1)")]),
+        ("```\nno end", "no end", [("pre", "no end")]),
+        ("~~~\na\n```\nb\n~~~", "a\n```\nb", [("pre", "a\n```\nb")]),
+        ("# Head *line* #\ntext", "Head line\ntext", [("bold", "Head line"), ("italic", "line")]),
+        ("#hashtag", "#hashtag", []),
+        (
+            "* one\n* *two*\n1. **three**",
+            "* one\n* two\n1. three",
+            [("italic", "two"), ("bold", "three")],
+        ),
+        ("[a cat](https://example.org/c)", "a cat", [("text_link", "a cat")]),
+        ("![alt](http://example.org/c.png)", "alt", [("text_link", "alt")]),
+        ("[a](tg://user?id=8)", "[a](tg://user?id=8)", []),
+        ("[a](javascript:alert)", "[a](javascript:alert)", []),
+        ("[ ] to do", "[ ] to do", []),
+        ("<b>no html</b> &amp;", "<b>no html</b> &amp;", []),
+    ]
+    for markdown, text, said in cases:
+        message = shown(Markdown(markdown))
+        assert message.text == text, markdown
+        assert stretches(message) == said, markdown
 
 
 def test_a_code_block_keeps_its_language_and_a_link_its_address() -> None:
@@ -102,13 +98,14 @@ def test_plain_text_is_shown_literally() -> None:
     assert shown(prompt) == OutgoingTelegram(text=prompt, entities=[], keyboard=None)
 
 
-@pytest.mark.parametrize("part", ["@somebody and @you", Markdown("**@somebody** and @you")])
-def test_nobody_is_mentioned_by_accident(part: Part) -> None:
+def test_nobody_is_mentioned_by_accident() -> None:
     """A prompt or an answer would notify people."""
-    text = shown(part).text
-    assert "@s" not in text
-    assert "@y" not in text
-    assert text.replace("\u2060", "") == "@somebody and @you"
+    cases: list[Part] = ["@somebody and @you", Markdown("**@somebody** and @you")]
+    for part in cases:
+        text = shown(part).text
+        assert "@s" not in text, part
+        assert "@y" not in text, part
+        assert text.replace("\u2060", "") == "@somebody and @you", part
 
 
 _DROPPED = re.compile("[\u2028-\u202e\u030a\u0333\u033f]")  # by Telegram's server, before it looks
@@ -126,22 +123,19 @@ def found_by_telegram(message: OutgoingTelegram) -> list[str]:
     return _FOUND.findall(_DROPPED.sub("", raw.decode("utf-16-le")))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_no_trick_makes_a_mention() -> None:
+    """A model talked into it, or a name, could call people who are not there."""
+    cases: list[str] = [
         "@@durov",
         "@\u202edurov",
         "@\u0333durov",
         "a\U00010d40@durov",
         "`a` " * 100 + "`@durov`",
         "`" * 3 + "\n@durov",
-    ],
-    ids=["twice", "turned around", "a line beneath", "a new digit", "entity 101", "open fence"],
-)
-def test_no_trick_makes_a_mention(text: str) -> None:
-    """A model talked into it, or a name, could call people who are not there."""
-    assert found_by_telegram(shown(Markdown(text))) == []
-    assert found_by_telegram(shown(text)) == []
+    ]
+    for text in cases:
+        assert found_by_telegram(shown(Markdown(text))) == [], text
+        assert found_by_telegram(shown(text)) == [], text
 
 
 @given(
@@ -268,17 +262,10 @@ def test_no_word_of_an_answer_is_lost(markdown: str) -> None:
         assert read == kept
 
 
-@pytest.mark.parametrize("sign", ["*", "_", "`", "[", "**a ", "`a``b", "[a](", "~~", "\\", "- *"])
-def test_a_hostile_answer_is_read_in_time(sign: str) -> None:
-    """An answer made of marks would block the whole bot for minutes."""
-    text = sign * (200_000 // len(sign))
-    assert len(styled(text).text) <= len(text)
-
-
-@pytest.mark.parametrize("data", ["", "cancel", "cancel:", "cancel:x", "a b:1", "x:1:2:3", "c:²"])
-def test_a_button_of_another_age_is_not_read(data: str) -> None:
+def test_a_button_of_another_age_is_not_read() -> None:
     """Data of another version, or that a person made up, would reach a command."""
-    assert pressed(data) is None
+    for data in ("", "cancel", "cancel:", "cancel:x", "a b:1", "x:1:2:3", "c:²"):
+        assert pressed(data) is None, data
 
 
 def test_a_button_carries_all_it_needs() -> None:

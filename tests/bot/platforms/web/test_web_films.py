@@ -60,20 +60,20 @@ async def test_an_uploaded_film_is_kept_without_what_a_camera_wrote(
     assert await bare(before) == b""
 
 
-@pytest.mark.parametrize("kind", ["mp4", "webm", "flac", "mp3", "ogg", "wav"])
-async def test_a_player_can_seek(kind: str) -> None:
+async def test_a_player_can_seek() -> None:
     """A player asks for ranges; Safari plays nothing without."""
-    file = content(kind).files[0]
-    async with running(Web(port=0), ScriptedHandler()) as web:
-        ref = await web.send("local", Content(files=(file,)))
-        entry = await web._log.get("local", ref.message)
-        assert entry is not None
-        assert entry.shown is not None
-        address = f"{web.url}files/{entry.shown.files[0].id}"
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(address, headers={"Range": "bytes=100-"}) as answer,
-        ):
-            assert answer.status == 206
-            assert answer.headers["Content-Type"] == file.mime
-            assert await answer.read() == file.data[100:]
+    for kind in ("mp4", "webm", "flac", "mp3", "ogg", "wav"):
+        file = content(kind).files[0]
+        async with running(Web(port=0), ScriptedHandler()) as web:
+            ref = await web.send("local", Content(files=(file,)))
+            entry = await web._log.get("local", ref.message)
+            assert entry is not None, kind
+            assert entry.shown is not None, kind
+            address = f"{web.url}files/{entry.shown.files[0].id}"
+            async with (
+                aiohttp.ClientSession() as session,
+                session.get(address, headers={"Range": "bytes=100-"}) as answer,
+            ):
+                assert answer.status == 206, kind
+                assert answer.headers["Content-Type"] == file.mime, kind
+                assert await answer.read() == file.data[100:], kind

@@ -22,26 +22,23 @@ REQUEST = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n%s\r\n"
 COOKIE = b"Cookie: usher=owner\r\n"
 
 
-FORWARDED = (
-    ("203.0.113.9", (), "203.0.113.9"),
-    ("203.0.113.9", ("198.51.100.1",), "203.0.113.9"),  # no one we believe says so
-    ("10.0.0.1", ("198.51.100.1",), "198.51.100.1"),
-    ("10.0.0.1", ("1.2.3.4, 198.51.100.1",), "198.51.100.1"),  # the first is the visitor's own
-    ("10.0.0.1", ("1.2.3.4", "198.51.100.1, 10.0.0.7"), "198.51.100.1"),
-    ("10.0.0.1", (), "10.0.0.1"),
-    ("10.0.0.1", ("nonsense",), "10.0.0.1"),
-    ("10.0.0.1", ("1.2.3.4, nonsense",), "10.0.0.1"),
-    ("::ffff:10.0.0.1", ("2001:db8:1:2:3::4",), "2001:db8:1:2::/64"),
-    ("2001:db8::1", (), "2001:db8::/64"),
-    ("fe80::1%eth0", (), "fe80::/64"),
-)
-
-
-def test_only_a_known_proxy_is_believed_about_addresses(subtests: pytest.Subtests) -> None:
+def test_only_a_known_proxy_is_believed_about_addresses() -> None:
     """A stranger would choose the address that is counted, and be a new one every time."""
-    for peer, forwarded, client in FORWARDED:
-        with subtests.test(peer, forwarded=forwarded):
-            assert Clients(["10.0.0.0/8"]).of(peer, forwarded) == client
+    cases: list[tuple[str, tuple[str, ...], str]] = [
+        ("203.0.113.9", (), "203.0.113.9"),
+        ("203.0.113.9", ("198.51.100.1",), "203.0.113.9"),  # no one we believe says so
+        ("10.0.0.1", ("198.51.100.1",), "198.51.100.1"),
+        ("10.0.0.1", ("1.2.3.4, 198.51.100.1",), "198.51.100.1"),  # the first is the visitor's own
+        ("10.0.0.1", ("1.2.3.4", "198.51.100.1, 10.0.0.7"), "198.51.100.1"),
+        ("10.0.0.1", (), "10.0.0.1"),
+        ("10.0.0.1", ("nonsense",), "10.0.0.1"),
+        ("10.0.0.1", ("1.2.3.4, nonsense",), "10.0.0.1"),
+        ("::ffff:10.0.0.1", ("2001:db8:1:2:3::4",), "2001:db8:1:2::/64"),
+        ("2001:db8::1", (), "2001:db8::/64"),
+        ("fe80::1%eth0", (), "fe80::/64"),
+    ]
+    for peer, forwarded, client in cases:
+        assert Clients(["10.0.0.0/8"]).of(peer, forwarded) == client, (peer, forwarded)
 
 
 @given(st.text(max_size=40), st.lists(st.text(max_size=40), max_size=3))

@@ -46,6 +46,7 @@ async def crowded_bot(folder: Path) -> AsyncIterator[tuple[BotParts, Web]]:
             await asyncio.wait([queue])
 
 
+@pytest.mark.thorough
 async def test_a_crowd_is_seen_and_steered_and_all_of_it_is_in_the_audit_log(
     tmp_path: Path,
 ) -> None:
