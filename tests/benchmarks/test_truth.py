@@ -64,6 +64,7 @@ def test_messages_say_what_queue_says_and_name_no_moment_that_has_passed(
     assert found["answers_429"] == 0
 
 
+@pytest.mark.thorough
 def test_the_trial_sees_messages_that_nobody_looks_after(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

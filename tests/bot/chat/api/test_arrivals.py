@@ -43,7 +43,7 @@ LINES = st.lists(
 )
 
 
-@settings(max_examples=40)  # a bot of its own for each
+@settings(max_examples=10)  # a bot of its own for each
 @given(LINES)
 def test_requests_are_accepted_in_the_order_they_were_sent(
     lines: list[tuple[tuple[str, str], float, float]],

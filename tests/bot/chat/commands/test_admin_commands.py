@@ -79,16 +79,16 @@ def test_a_reply_names_the_person() -> None:
     in_bot(scenario)
 
 
-@pytest.mark.parametrize("text", ["/ban nobody-at-all", "/ban", f"/ban {ADMIN}", "/unban 5"])
-def test_what_cannot_be_done_is_said(text: str) -> None:
+def test_what_cannot_be_done_is_said() -> None:
     """The command would say done and have done nothing."""
 
     async def scenario(running: Bot) -> None:
-        await say(running, text)
-        await say(running, "/audit")
+        for text in ("/ban nobody-at-all", "/ban", f"/ban {ADMIN}", "/unban 5", "/audit"):
+            await say(running, text)
 
-    refusal, audit = in_bot(scenario)
-    assert not refusal.endswith("cancelled.")
+    *refusals, audit = in_bot(scenario)
+    assert len(refusals) == 4
+    assert not [each for each in refusals if each.endswith("cancelled.")]
     assert audit == "No admin actions yet."
 
 
@@ -318,9 +318,9 @@ def test_roles_give_limits_and_admins_override_them() -> None:
     )
 
 
-def test_nobody_can_be_meant_by_a_name_nobody_can_have(subtests: pytest.Subtests) -> None:
+def test_nobody_can_be_meant_by_a_name_nobody_can_have() -> None:
     """An admin would believe a person banned who goes on, because of a slip of the pen."""
-    names = (
+    cases = [
         ("foo:bar", "There's no chat called “foo”. There are: discord, telegram, web, fake."),
         (
             "telegram:abc",
@@ -332,24 +332,25 @@ def test_nobody_can_be_meant_by_a_name_nobody_can_have(subtests: pytest.Subtests
         ("discord-role:5", "Who?"),
         ("discord:manage-guild@5", "“discord:manage-guild@5” isn't a valid id for a person."),
         ("web:A%20B", "“web:A%20B” isn't a valid id for a person."),
-    )
-    calls = list(product(("ban", "unban", "limit"), names))
+    ]
+    commands = ("ban", "unban", "limit")
 
     async def scenario(running: Bot) -> None:
-        for command, (person, _) in calls:
+        for command, (person, _) in product(commands, cases):
             await say(running, f"/{command} {person}")
-            assert not (await running.people.get(person)).is_banned(running.clock.now())
+            assert not (await running.people.get(person)).is_banned(running.clock.now()), person
 
-    for (command, (person, told)), answer in zip(calls, in_bot(scenario), strict=True):
-        with subtests.test(f"/{command} {person}"):
-            assert answer.startswith(told)
+    answers = in_bot(scenario)
+    for (command, (person, told)), answer in zip(product(commands, cases), answers, strict=True):
+        assert answer.startswith(told), (command, person)
 
 
-@pytest.mark.parametrize("person", ["discord:123", "telegram:42", "telegram:anonymous-1001", "2"])
-def test_people_of_every_chat_can_be_banned(person: str) -> None:
+def test_people_of_every_chat_can_be_banned() -> None:
     """A stranger of another platform, or who hides behind a group, could not be kept out."""
+    people = ("discord:123", "telegram:42", "telegram:anonymous-1001", "2")
 
     async def scenario(running: Bot) -> None:
-        await say(running, f"/ban {person}")
+        for person in people:
+            await say(running, f"/ban {person}")
 
-    assert "is banned" in in_bot(scenario)[0]
+    assert ["is banned" in answer for answer in in_bot(scenario)] == [True] * len(people)

@@ -51,12 +51,17 @@ async def refused(fake: FakeDiscord, person: Person, channel: Channel) -> tuple[
 @pytest.mark.parametrize(
     ("place", "held"),
     [
-        (GENERAL, {"channel", "thread", "asleep"}),
-        (THREAD, {"thread"}),
-        (FORUM, {"post"}),
-        (POST, {"post"}),
         (CATEGORY, {"channel", "thread", "asleep", "post"}),
-        (GUILD_ID, {"channel", "thread", "asleep", "post", "another"}),
+        *(
+            pytest.param(place, held, marks=pytest.mark.thorough)
+            for place, held in (
+                (GENERAL, {"channel", "thread", "asleep"}),
+                (THREAD, {"thread"}),
+                (FORUM, {"post"}),
+                (POST, {"post"}),
+                (GUILD_ID, {"channel", "thread", "asleep", "post", "another"}),
+            )
+        ),
     ],
 )
 async def test_words_hold_in_everything_a_place_is_made_of(

@@ -9,6 +9,7 @@ import pytest
 
 from queueing.core.errors import OutOfMemory
 from queueing.core.jobs import JobState
+from queueing.core.paused import Paused
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
 from queueing.core.storage import Admission
 from tests.bot.chat.commands.test_admin_commands import say
@@ -259,44 +260,44 @@ def test_a_moved_job_runs_next_and_others_see_that_they_wait_longer() -> None:
     assert refused == "Job 4 is no longer waiting."
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("/pause fluxx", "There's no model or machine called “fluxx”. Did you mean flux?"),
-        (
-            "/pause gpu-9",
-            "There's no model or machine called “gpu-9”. Machines: gpu-1, gpu-2.",
-        ),
-        ("/resume", "Nothing was paused."),
-        ("/resume sdxl", "sdxl wasn't paused."),
-        ("/pause flux gpu-1", "/pause takes a model or a machine, not both."),
-        ("/drain gpu-9", "There's no machine called “gpu-9”. Available: gpu-1, gpu-2."),
-        ("/clear fluxx", "There's no model called “fluxx”. Did you mean flux?"),
-        ("/move 77 first", "There's no job 77."),
-        ("/preload flux gpu-2", "gpu-2 doesn't have flux; it's on gpu-1."),
-    ],
-)
-def test_a_wrong_name_changes_nothing(text: str, answer: str) -> None:
+WRONG_NAMES = [
+    ("/pause fluxx", "There's no model or machine called “fluxx”. Did you mean flux?"),
+    (
+        "/pause gpu-9",
+        "There's no model or machine called “gpu-9”. Machines: gpu-1, gpu-2.",
+    ),
+    ("/resume", "Nothing was paused."),
+    ("/resume sdxl", "sdxl wasn't paused."),
+    ("/pause flux gpu-1", "/pause takes a model or a machine, not both."),
+    ("/drain gpu-9", "There's no machine called “gpu-9”. Available: gpu-1, gpu-2."),
+    ("/clear fluxx", "There's no model called “fluxx”. Did you mean flux?"),
+    ("/move 77 first", "There's no job 77."),
+    ("/preload flux gpu-2", "gpu-2 doesn't have flux; it's on gpu-1."),
+]
+
+
+def test_a_wrong_name_changes_nothing() -> None:
     """A typing error would pause or empty something, or be logged as an act."""
 
     async def scenario(running: Bot, installation: Installation) -> None:
-        await say(running, text)
-        assert (
-            running.queue.status.snapshot().paused == type(running.queue.status.snapshot().paused)()
-        )
+        for text, _ in WRONG_NAMES:
+            await say(running, text)
+            assert running.queue.status.snapshot().paused == Paused(), text
         await say(running, "/audit")
 
-    assert answers(in_bot(scenario)) == [answer, "No admin actions yet."]
+    told = [answer for _, answer in WRONG_NAMES]
+    assert answers(in_bot(scenario)) == [*told, "No admin actions yet."]
 
 
-@pytest.mark.parametrize("name", ["pause", "resume", "drain", "clear", "move", "queue all"])
-def test_these_are_for_admins(name: str) -> None:
+def test_these_are_for_admins() -> None:
     """Anyone could stop the machines of everyone."""
+    names = ("pause", "resume", "drain", "clear", "move", "queue all")
 
     async def scenario(running: Bot, installation: Installation) -> None:
-        await say(running, f"/{name}", "fake:1")
+        for name in names:
+            await say(running, f"/{name}", "fake:1")
 
-    assert answers(in_bot(scenario)) == [f"/{name} is for admins."]
+    assert answers(in_bot(scenario)) == [f"/{name} is for admins." for name in names]
 
 
 def test_a_cancelled_job_of_another_is_an_act_and_an_own_one_is_none() -> None:

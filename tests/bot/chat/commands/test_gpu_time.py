@@ -64,6 +64,7 @@ def test_a_costly_job_says_so_and_a_cheap_or_unlimited_one_does_not() -> None:
 
 
 @pytest.mark.usefixtures("rare_ticks")  # hours or days pass
+@pytest.mark.thorough
 def test_a_new_day_begins_at_nothing() -> None:
     """A limit that was once reached would hold for ever."""
 

@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from queueing.core.requests import Capability
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import bot, quiet
@@ -32,30 +30,26 @@ def shown_of(*lines: str) -> list[list[str]]:
     return run(play())
 
 
-@pytest.mark.parametrize(
-    ("typed", "word", "meant"),
-    [
+def test_a_misspelt_model_stays_in_the_prompt_and_is_said() -> None:
+    """People would get a picture of "flx", by another model, and not know why."""
+    cases: list[tuple[str, str, str]] = [
         ("/image flx cat", "flx", "flux"),
         ("/image fluxx cat", "fluxx", "flux"),
         ("/image Fulx cat", "Fulx", "flux"),
         ("/image flux-schnel\na cat", "flux-schnel", "flux"),
         ("/ask lama why?", "lama", "llama"),
-    ],
-)
-def test_a_misspelt_model_stays_in_the_prompt_and_is_said(
-    typed: str, word: str, meant: str
-) -> None:
-    """People would get a picture of "flx", by another model, and not know why."""
-    ((first, *_, last),) = shown_of(typed)
-    assert HINT.format(word, meant) in first
-    if typed.startswith("/image"):
-        assert last.startswith(word)
-        assert HINT.format(word, meant) in last
+    ]
+    for typed, word, meant in cases:
+        ((first, *_, last),) = shown_of(typed)
+        assert HINT.format(word, meant) in first, typed
+        if typed.startswith("/image"):
+            assert last.startswith(word), typed
+            assert HINT.format(word, meant) in last, typed
 
 
-@pytest.mark.parametrize(
-    "typed",
-    [
+def test_ordinary_words_are_taken_as_they_are() -> None:
+    """A hint under every other picture would be read by no one."""
+    cases: list[str] = [
         "/image flux cat",
         "/image cat on a fence",
         "/image fl cat",
@@ -63,12 +57,10 @@ def test_a_misspelt_model_stays_in_the_prompt_and_is_said(
         "/ask llamas or alpacas?",
         "/image --model flux flx cat",
         "/image " + "flux" * 20,
-    ],
-)
-def test_ordinary_words_are_taken_as_they_are(typed: str) -> None:
-    """A hint under every other picture would be read by no one."""
-    ((*texts,),) = shown_of(typed)
-    assert not any("Did you mean" in text for text in texts)
+    ]
+    for typed in cases:
+        ((*texts,),) = shown_of(typed)
+        assert not any("Did you mean" in text for text in texts), typed
 
 
 def test_a_word_that_is_used_again_is_meant() -> None:

@@ -219,18 +219,6 @@ def test_a_chat_that_cannot_be_reached_does_not_keep_anybody_from_being_forgotte
     assert "dog" in newest(in_bot(scenario)).text
 
 
-def test_forgetting_is_no_way_around_a_quota() -> None:
-    """A person could draw without end by forgetting every hour's jobs."""
-
-    async def scenario(running: Bot, installation: Installation) -> None:
-        await say(running, "/limit fake:1 --per-hour 1")
-        await draw(running, installation, "cat")
-        await say(running, "/forget me", "fake:1")
-        await say(running, "/image flux dog", "fake:1")
-
-    assert "your jobs for this hour (1)" in answers(in_bot(scenario))[-1]
-
-
 def test_a_forgotten_conversation_leaves_pictures_and_other_chats_alone() -> None:
     """More would be deleted than was asked for, or the answers would stay."""
 

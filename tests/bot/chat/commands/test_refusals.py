@@ -12,28 +12,27 @@ from tests.bot.results import FLUX, picture
 from tests.simulation.bot_installation import Bot
 from tests.simulation.installation import Installation, host
 
+WRONG_VALUES = [
+    ("/image cat --steps 9999", "--steps must be between 1 and 150."),
+    ("/image cat --steps many", "--steps must be a whole number."),
+    ("/queue mine", "There's no “mine” here, only “all”."),
+    ("/forget it", "“it” isn't one of these: conversation, me."),
+    ("/cancel abc", "“abc” isn't a job number."),
+    ("/ask flux why", "flux can't write text."),
+    ("/settings --image xyz", "There's no model called “xyz”. Available: flux, sdxl."),
+    ("/help imgae", "There's no command /imgae. Did you mean /image?"),
+    (f"/image {'cat ' * 1001}", "Your text has 4003 characters; the limit is 4000."),
+]
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("/image cat --steps 9999", "--steps must be between 1 and 150."),
-        ("/image cat --steps many", "--steps must be a whole number."),
-        ("/queue mine", "There's no “mine” here, only “all”."),
-        ("/forget it", "“it” isn't one of these: conversation, me."),
-        ("/cancel abc", "“abc” isn't a job number."),
-        ("/ask flux why", "flux can't write text."),
-        ("/settings --image xyz", "There's no model called “xyz”. Available: flux, sdxl."),
-        ("/help imgae", "There's no command /imgae. Did you mean /image?"),
-        (f"/image {'cat ' * 1001}", "Your text has 4003 characters; the limit is 4000."),
-    ],
-)
-def test_a_wrong_value_is_told_in_one_sentence(text: str, answer: str) -> None:
+
+def test_a_wrong_value_is_told_in_one_sentence() -> None:
     """What is wrong would drown in a usage line and an example that do not help."""
 
     async def scenario(running: Bot, installation: Installation) -> None:
-        await say(running, text, "fake:1")
+        for text, _ in WRONG_VALUES:
+            await say(running, text, "fake:1")
 
-    assert answers(in_bot(scenario)) == [answer]
+    assert answers(in_bot(scenario)) == [answer for _, answer in WRONG_VALUES]
 
 
 def test_a_bound_is_written_as_its_reader_writes_numbers() -> None:
@@ -50,23 +49,23 @@ def test_a_bound_is_written_as_its_reader_writes_numbers() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("/settings image sdxl", "/settings doesn't know what to do with “image sdxl”."),
-        ("/cancel 1 2", "/cancel doesn't know what to do with “2”."),
-        ("/models please", "/models doesn't know what to do with “please”."),
-        ("/image cat --stps 20", "There's no option --stps. Did you mean --steps?"),
-    ],
-)
-def test_nothing_that_was_typed_is_passed_over(text: str, answer: str) -> None:
+PASSED_OVER = [
+    ("/settings image sdxl", "/settings doesn't know what to do with “image sdxl”."),
+    ("/cancel 1 2", "/cancel doesn't know what to do with “2”."),
+    ("/models please", "/models doesn't know what to do with “please”."),
+    ("/image cat --stps 20", "There's no option --stps. Did you mean --steps?"),
+]
+
+
+def test_nothing_that_was_typed_is_passed_over() -> None:
     """A person would believe that a setting was changed, or both jobs cancelled."""
 
     async def scenario(running: Bot, installation: Installation) -> None:
-        await say(running, text, "fake:1")
+        for text, _ in PASSED_OVER:
+            await say(running, text, "fake:1")
 
-    (told,) = answers(in_bot(scenario))
-    assert told.startswith(f"{answer} Usage: /")
+    for (_, answer), told in zip(PASSED_OVER, answers(in_bot(scenario)), strict=True):
+        assert told.startswith(f"{answer} Usage: /")
 
 
 def test_a_command_of_options_only_shows_them() -> None:

@@ -59,6 +59,20 @@ def only(chat: FakeChat) -> Message:
     return message
 
 
+def told(
+    chat: FakeChat, text: str = "/image flux cat", *, within_s: float | None = None
+) -> Message:
+    """Ask for something and wait for its end, no longer than that; return its only message."""
+
+    async def scenario(running: Bot) -> None:
+        await running.gate.call(ask(chat, text))
+        await quiet(running)
+        assert within_s is None or await now() < within_s
+
+    in_bot(scenario, chat)
+    return only(chat)
+
+
 def commands(message: Message) -> list[str]:
     return [button.command for row in message.contents[-1].buttons for button in row]
 
@@ -67,7 +81,12 @@ def commands(message: Message) -> list[str]:
 
 
 @pytest.mark.usefixtures("rare_ticks")  # hours or days pass
-def test_a_chat_that_shut_us_out_is_tried_rarely_whatever_waits_for_it() -> None:
+@pytest.mark.parametrize(
+    ("hours", "most"), [(2, 30), pytest.param(12, 60, marks=pytest.mark.thorough)]
+)
+def test_a_chat_that_shut_us_out_is_tried_rarely_whatever_waits_for_it(
+    hours: int, most: int
+) -> None:
     """Every job of a kicked bot would knock on its own, and the platform would ban us."""
     chat = FakeChat()
 
@@ -77,15 +96,17 @@ def test_a_chat_that_shut_us_out_is_tried_rarely_whatever_waits_for_it() -> None
         await until(lambda: len(chat.messages) == 8)
         chat.fail_when = lambda _: ChatGone("kicked")
         before = len(chat.asked)
-        await asyncio.sleep(12 * HOUR_S)
-        assert len(chat.asked) - before < 60
-        await quiet(running)
-        assert await now() < 26 * HOUR_S
+        await asyncio.sleep(hours * HOUR_S)
+        assert len(chat.asked) - before < most
+        if hours > 2:
+            await quiet(running)
+            assert await now() < 26 * HOUR_S
 
     in_bot(scenario, chat)
 
 
 @pytest.mark.usefixtures("rare_ticks")  # hours or days pass
+@pytest.mark.thorough
 def test_restarts_neither_hammer_a_chat_nor_forget_how_long_it_is_gone(tmp_path: Path) -> None:
     """A bot in a restart loop would knock without end, or never give up."""
     chat = FakeChat()
@@ -205,13 +226,7 @@ def test_a_result_whose_files_are_refused_comes_in_words() -> None:
     """A chat without the right to see pictures would never hear that its job is done."""
     chat = FakeChat()
     chat.refuse = lambda content: ContentRefused("no files here") if content.files else None
-
-    async def scenario(running: Bot) -> None:
-        await running.gate.call(ask(chat))
-        await quiet(running)
-
-    in_bot(scenario, chat)
-    message = only(chat)
+    message = told(chat)
     assert message.text.startswith("cat\nflux")
     assert "/show 1" in message.text
     assert message.contents[-1].files == ()
@@ -221,14 +236,7 @@ def test_where_we_may_write_but_send_no_pictures_the_result_comes_in_words() -> 
     """A group that takes no pictures looks like one that is gone: the job's end would be lost."""
     chat = FakeChat()
     chat.refuse = lambda content: ChatGone("no right to send photos") if content.files else None
-
-    async def scenario(running: Bot) -> None:
-        await running.gate.call(ask(chat))
-        await quiet(running)
-        assert await now() < 60
-
-    in_bot(scenario, chat)
-    assert "/show 1" in only(chat).text
+    assert "/show 1" in told(chat, within_s=60).text
 
 
 def test_a_result_refused_even_in_words_ends_in_a_note() -> None:
@@ -237,14 +245,7 @@ def test_a_result_refused_even_in_words_ends_in_a_note() -> None:
     chat.refuse = lambda content: (
         ContentRefused("can't parse") if "result of" in plain_of(content) else None
     )
-
-    async def scenario(running: Bot) -> None:
-        await running.gate.call(ask(chat, "/ask llama why"))
-        await quiet(running)
-        assert await now() < 60
-
-    in_bot(scenario, chat)
-    assert "/show 1" in only(chat).text
+    assert "/show 1" in told(chat, "/ask llama why", within_s=60).text
 
 
 def plain_of(content: Content) -> str:
@@ -265,30 +266,18 @@ def test_a_picture_that_proves_too_large_comes_smaller(monkeypatch: pytest.Monke
         return TooLarge(f"{size} bytes") if size > 100_000 else None
 
     chat.refuse = refuse
-
-    async def scenario(running: Bot) -> None:
-        await running.gate.call(ask(chat))
-        await quiet(running)
-
-    in_bot(scenario, chat)
-    (file,) = only(chat).contents[-1].files
+    message = told(chat)
+    (file,) = message.contents[-1].files
     assert len(picture.data) > 200_000
     assert len(file.data) <= 100_000
-    assert "smaller" in only(chat).text
+    assert "smaller" in message.text
 
 
 def test_a_passing_state_that_is_refused_does_not_stop_the_result() -> None:
     """One text a platform dislikes would cost a person the picture."""
     chat = FakeChat()
     chat.refuse = lambda content: ContentRefused("no") if "drawing" in plain_of(content) else None
-
-    async def scenario(running: Bot) -> None:
-        await running.gate.call(ask(chat))
-        await quiet(running)
-        assert await now() < 60
-
-    in_bot(scenario, chat)
-    assert only(chat).contents[-1].files
+    assert told(chat, within_s=60).contents[-1].files
 
 
 # ---------------------------------------------------------------- further parts

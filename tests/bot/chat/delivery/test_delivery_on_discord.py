@@ -3,18 +3,17 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.bot.platforms.discord.test_discord_app import done, usher
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord_rest import Seen
-from tests.fakes.discord_state import Limits
 
 EDITS = "/channels/*/messages/*"
 
 
+@pytest.mark.thorough
 async def test_the_end_of_an_old_message_comes_as_a_fresh_one(tmp_path: Path) -> None:
     """After an hour in line the result would be refused (30046) and come minutes late."""
     go_on = asyncio.Event()
@@ -30,18 +29,6 @@ async def test_the_end_of_an_old_message_comes_as_a_fresh_one(tmp_path: Path) ->
         await parts.presenter.settle(10)
         assert await parts.queue.deliveries.unacknowledged() == []
         assert not done(fake.channel().messages[0])
-
-
-async def test_the_end_of_a_deleted_message_comes_as_a_fresh_one(tmp_path: Path) -> None:
-    """A moderator who tidies up would take a person's picture away."""
-    go_on = asyncio.Event()
-    async with FakeDiscord() as fake, usher(fake, tmp_path, go_on=go_on):
-        call = await fake.person(7).slash("image", model="flux", prompt="cat")
-        await fake.wait_for(lambda: call.answer)
-        fake.channel().all_messages.clear()
-        go_on.set()
-        await fake.wait_for(lambda: any(map(done, fake.channel().messages)))
-        assert len(fake.channel().messages) == 1
 
 
 async def test_a_channel_closed_to_us_gets_its_result_when_somebody_calls_again(
@@ -66,31 +53,3 @@ async def test_a_channel_closed_to_us_gets_its_result_when_somebody_calls_again(
 def refused_in_words(requests: Sequence[Seen]) -> bool:
     """Tell whether the result was tried with its picture and, that refused, without."""
     return any("doesn't accept the files" in str(seen.body) for seen in requests)
-
-
-async def test_a_busy_channel_answers_every_call_in_time(tmp_path: Path) -> None:
-    """In a busy channel the third caller would be left without an answer for three seconds."""
-    limits = Limits()
-    async with FakeDiscord(limits=limits) as fake, usher(fake, tmp_path, picture_s=1.0):
-        calls = [
-            await fake.person(number).slash("image", model="flux", prompt="cat")
-            for number in range(7, 13)
-        ]
-        await fake.wait_for(lambda: all(call.answer for call in calls))
-        await fake.wait_for(lambda: all(done(call.answer) for call in calls))
-        assert limits.refused == {}
-
-
-@pytest.mark.parametrize(
-    ("name", "given"), [("image", {"model": "flux", "prompt": "cat"}), ("queue", {})]
-)
-async def test_a_call_whose_first_answer_is_refused_gets_it_all_the_same(
-    name: str, given: dict[str, Any], tmp_path: Path
-) -> None:
-    """People would read "The application did not respond", and below it an unrelated message."""
-    async with FakeDiscord() as fake, usher(fake, tmp_path, go_on=asyncio.Event()):
-        fake.fail("POST", "/interactions/*/*/callback", status=429, retry_after=0.3)
-        sent = await fake.person(7).slash(name, **given)
-        await fake.wait_for(lambda: sent.answer)
-        posted = [each for each in fake.rest.requests if each.path == "/channels/100/messages"]
-        assert posted == [], "it came as an ordinary message"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bot.chat.api.content import Content
-from bot.chat.api.errors import ChatError, ChatGone, ChatMoved, ChatUnavailable, SlowDown
+from bot.chat.api.errors import ChatError, ChatGone, ChatUnavailable, SlowDown
 from bot.chat.delivery import earlier_run
 from bot.people.access import PersonLimits
 from queueing.core.jobs import JobState
@@ -188,38 +188,6 @@ def test_a_deleted_message_is_not_posted_again_until_the_end() -> None:
     assert message.text.startswith("cat\nflux")
 
 
-def test_a_penalty_is_waited_out_and_the_end_still_comes() -> None:
-    """A 429 would be answered with more requests, or lose the final state."""
-    penalised: list[float] = []
-
-    async def scenario(running: Bot) -> None:
-        await running.gate.call(running.chat.call("/image flux cat"))
-        await until(lambda: running.chat.messages)
-        running.chat.failures.append(SlowDown(200.0))
-        await until(lambda: not running.chat.failures)
-        penalised.append(asyncio.get_running_loop().time())
-        await quiet(running)
-
-    (message,) = in_bot(scenario).messages.values()
-    assert message.times[-1] >= penalised[0] + 199.0
-    assert message.text.startswith("cat\nflux")
-
-
-def test_a_group_that_moves_is_followed() -> None:
-    """A Telegram group that becomes a supergroup would never see its results."""
-
-    async def scenario(running: Bot) -> None:
-        chat = running.chat
-        await running.gate.call(chat.call("/image flux cat", chat="g1"))
-        await until(lambda: chat.messages)
-        chat.fail_when = lambda name: ChatMoved("g2") if name == "g1" else None
-        await quiet(running)
-
-    chat = in_bot(scenario)
-    (message,) = chat.messages.values()
-    assert message.text.startswith("cat\nflux")
-
-
 def test_an_unknown_outcome_of_the_first_answer_still_ends_in_one_result() -> None:
     """A timeout after having acted would show the picture twice."""
 
@@ -332,64 +300,6 @@ def test_refusals_are_private_and_make_no_job() -> None:
     assert "Did you mean /image?" in answers[2]
     assert "admins" in answers[3]
     assert "4000" in answers[7]
-
-
-def test_the_limit_of_open_jobs_is_told_with_its_number() -> None:
-    """One person could fill the line, or be refused without knowing why."""
-
-    async def scenario(running: Bot) -> None:
-        for _ in range(4):
-            await running.gate.call(running.chat.call("/image flux cat"))
-        await quiet(running)
-
-    chat = in_bot(scenario, limits=PersonLimits(open_per_person=3, in_line_per_person=2))
-    assert len(chat.messages) == 3
-    assert any("limit of open jobs (3)" in text for _, text in chat.private)
-
-
-def test_only_owner_and_admin_may_cancel() -> None:
-    """Anyone could end other people's jobs by a number or a button."""
-
-    async def scenario(running: Bot) -> None:
-        chat = running.chat
-        await running.gate.call(chat.call("/image flux cat", user="fake:1"))
-        await running.gate.call(chat.call("/image flux dog", user="fake:1"))
-        await running.gate.call(chat.call("/cancel 1", user="fake:2"))
-        press: dict[str, Any] = {"options": {"id": 1}, "button": True}
-        await running.gate.call(chat.call("/cancel", user="fake:2", **press))
-        await running.gate.call(chat.call("/cancel", user="fake:1", **press))
-        await running.gate.call(chat.call("/cancel 2", user=ADMIN))
-        await quiet(running)
-        states = [(await running.queue.jobs.get(number)) for number in (1, 2)]
-        assert [job.state for job in states if job] == [JobState.CANCELLED] * 2
-
-    chat = in_bot(scenario)
-    assert [text.text for text in chat.messages.values()] == ["Cancelled."] * 2
-    assert [text for _, text in chat.private][:2] == [
-        "You have no job 1.",
-        "Only the person who asked, or an admin, can do that.",
-    ]
-
-
-def test_an_admin_preloads_and_unloads() -> None:
-    """The command would say done and have done nothing."""
-
-    async def scenario(running: Bot) -> None:
-        await asyncio.sleep(1)
-        await running.gate.call(running.chat.call("/preload sdxl", user=ADMIN))
-        await asyncio.sleep(30)
-        (status,) = [m for m in running.queue.status.snapshot().models if m.name == "sdxl"]
-        assert [copy.pinned for copy in status.copies] == [True]
-        await running.gate.call(running.chat.call("/unload sdxl", user=ADMIN))
-        await asyncio.sleep(30)
-        (status,) = [m for m in running.queue.status.snapshot().models if m.name == "sdxl"]
-        assert status.copies == ()
-
-    texts = [message.text for message in in_bot(scenario).messages.values()]
-    assert texts == [
-        "✅ sdxl is loaded on gpu-1 (comfy) and stays loaded.",
-        "✅ sdxl was unloaded from gpu-1 (comfy).",
-    ]
 
 
 def test_queue_and_models_tell_what_is_true() -> None:

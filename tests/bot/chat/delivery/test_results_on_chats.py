@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.bot.platforms.telegram.telegram_bot import picture
 from tests.bot.whole_bot import on_discord, on_telegram
 from tests.fakes.discord import FakeDiscord
@@ -54,6 +56,7 @@ async def drawn(fake: FakeDiscord, count: int) -> DiscordMessage:
     return results()[-1]
 
 
+@pytest.mark.thorough
 async def test_a_result_on_discord_is_edited_varied_enlarged_and_deleted(tmp_path: Path) -> None:
     """The buttons under a picture would do nothing on Discord, or only until a restart."""
     async with FakeDiscord() as fake:
@@ -101,6 +104,7 @@ async def test_the_menu_of_a_message_on_discord_asks_about_its_words(tmp_path: P
         await fake.wait_for(lambda: any("64" in each.shown for each in fake.channel().messages))
 
 
+@pytest.mark.thorough
 async def test_a_result_on_telegram_is_edited_by_a_reply_and_deleted(tmp_path: Path) -> None:
     """The buttons under a picture would do nothing on Telegram, or only until a restart."""
 

@@ -24,9 +24,9 @@ async def a_standing() -> Standing:
         return (await queue.status.standings([job]))[job.id]
 
 
-@pytest.mark.parametrize(
-    ("spread_s", "words"),
-    [
+def test_a_moment_says_how_sure_it_is() -> None:
+    """A guess would be shown as if it were a timetable."""
+    cases: list[tuple[float | None, str]] = [
         (None, ""),
         (3.0, ""),
         (12.0, " ± 20 s"),
@@ -34,13 +34,11 @@ async def a_standing() -> Standing:
         (61.0, " ± 2 min"),
         (250.0, " ± 5 min"),
         (1e5, " ± 60 min"),
-    ],
-)
-def test_a_moment_says_how_sure_it_is(spread_s: float | None, words: str) -> None:
-    """A guess would be shown as if it were a timetable."""
-    standing = replace(run(a_standing()), done_spread_s=spread_s, reason=None)
-    assert plain(waiting(standing, "en")).endswith(words)
-    assert ("±" in plain(waiting(standing, "en"))) == bool(words)
+    ]
+    for spread_s, words in cases:
+        standing = replace(run(a_standing()), done_spread_s=spread_s, reason=None)
+        assert plain(waiting(standing, "en")).endswith(words), spread_s
+        assert ("±" in plain(waiting(standing, "en"))) == bool(words), spread_s
 
 
 def test_a_place_that_others_with_precedence_push_back_says_why() -> None:

@@ -108,7 +108,7 @@ def test_the_page_is_told_of_a_load_and_of_drawing_in_the_same_second() -> None:
     assert drawing_at - drawn_at < 1.0
 
 
-@pytest.mark.parametrize("every_s", [2.8, 4.0])
+@pytest.mark.parametrize("every_s", [pytest.param(2.8, marks=pytest.mark.thorough), 4.0])
 def test_a_place_that_keeps_moving_is_told_again_within_two_seconds_and_a_half(
     every_s: float,
 ) -> None:

@@ -60,14 +60,15 @@ def test_a_translation_counts_what_the_reference_counts() -> None:
             assert (key, name) in _counted(texts), (language, key)
 
 
-@pytest.mark.parametrize(
-    ("count", "english", "german"),
-    [(1, "1 embedding for", "1 Embedding für"), (3, "3 embeddings for", "3 Embeddings für")],
-)
-def test_a_number_chooses_the_word_behind_it(count: int, english: str, german: str) -> None:
+def test_a_number_chooses_the_word_behind_it() -> None:
     """A person would read of "1 embeddings for programs"."""
-    assert english in plain(say("en", "queue.embeddings", count=count))
-    assert german in plain(say("de", "queue.embeddings", count=count))
+    cases: list[tuple[int, str, str]] = [
+        (1, "1 embedding for", "1 Embedding für"),
+        (3, "3 embeddings for", "3 Embeddings für"),
+    ]
+    for count, english, german in cases:
+        assert english in plain(say("en", "queue.embeddings", count=count)), count
+        assert german in plain(say("de", "queue.embeddings", count=count)), count
 
 
 def _counted(texts: Mapping[str, str]) -> set[tuple[str, str]]:
@@ -97,14 +98,15 @@ def test_every_reason_has_a_sentence(language: str) -> None:
         assert "None" not in text, why
 
 
-@pytest.mark.parametrize("why", [Blocked.PAUSED, Blocked.OFFLINE, Blocked.KEPT, Blocked.ROOM_BUSY])
-def test_a_moment_is_shown_only_where_one_can_be_known(why: Blocked) -> None:
+def test_a_moment_is_shown_only_where_one_can_be_known() -> None:
     """A person would be promised a time while an admin holds the model back."""
-    reason = Reason(why=why, model="flux", host="gpu-1", other="sdxl")
-    waits = stand_in(1, "flux", 0.0)
-    standing = Standing(job=waits, shown="ready", position=2, reason=reason, done_at=1e9)
-    shown = waiting(standing, "en")
-    assert any(isinstance(part, Moment) for part in shown) == (why is Blocked.ROOM_BUSY)
+    cases: list[Blocked] = [Blocked.PAUSED, Blocked.OFFLINE, Blocked.KEPT, Blocked.ROOM_BUSY]
+    for why in cases:
+        reason = Reason(why=why, model="flux", host="gpu-1", other="sdxl")
+        waits = stand_in(1, "flux", 0.0)
+        standing = Standing(job=waits, shown="ready", position=2, reason=reason, done_at=1e9)
+        shown = waiting(standing, "en")
+        assert any(isinstance(part, Moment) for part in shown) == (why is Blocked.ROOM_BUSY), why
 
 
 def test_every_text_is_used_and_every_key_used_exists() -> None:
@@ -160,25 +162,27 @@ def test_moments_and_answers_stay_whole() -> None:
     assert plain((*body, Markdown(" *x*"))) == " · ready at 01:00 UTC *x*"
 
 
-@pytest.mark.parametrize(
-    ("hours", "day"), [(1, ""), (11, ""), (20, "2027-01-16 "), (72, "2027-01-18 ")]
-)
-def test_a_time_of_day_that_is_far_off_comes_with_its_day(hours: int, day: str) -> None:
+def test_a_time_of_day_that_is_far_off_comes_with_its_day() -> None:
     """In a terminal, "until 14:00" would be read as today's although it is the day after."""
-    now = 1_800_000_000.0
-    body = dated(say("en", "status.ready_at", moment=Moment(now + hours * 3600)), now)
-    assert plain(body).startswith(f" · ready at {day}")
-    assert plain(body).endswith(":00 UTC")
-    assert len(plain(body)) == len(" · ready at 00:00 UTC") + len(day)
+    cases: list[tuple[int, str]] = [(1, ""), (11, ""), (20, "2027-01-16 "), (72, "2027-01-18 ")]
+    for hours, day in cases:
+        now = 1_800_000_000.0
+        body = dated(say("en", "status.ready_at", moment=Moment(now + hours * 3600)), now)
+        assert plain(body).startswith(f" · ready at {day}"), hours
+        assert plain(body).endswith(":00 UTC"), hours
+        assert len(plain(body)) == len(" · ready at 00:00 UTC") + len(day), hours
 
 
-@pytest.mark.parametrize(
-    ("language", "megabytes", "shown"),
-    [("en", 17 * 1024, "17"), ("en", 8704, "8.5"), ("de", 8704, "8,5"), ("en", 100, "0.1")],
-)
-def test_memory_is_written_as_people_write_it(language: str, megabytes: int, shown: str) -> None:
+def test_memory_is_written_as_people_write_it() -> None:
     """One list would say 17 GB and the next 17.0 GB."""
-    assert gigabytes(language, megabytes) == shown
+    cases: list[tuple[str, int, str]] = [
+        ("en", 17 * 1024, "17"),
+        ("en", 8704, "8.5"),
+        ("de", 8704, "8,5"),
+        ("en", 100, "0.1"),
+    ]
+    for language, megabytes, shown in cases:
+        assert gigabytes(language, megabytes) == shown, language
 
 
 def test_a_locale_finds_its_language() -> None:
