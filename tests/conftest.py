@@ -59,7 +59,7 @@ LONG = (
 TESTS = Path(__file__).parent
 # What `tasks.py check` leaves to `tasks.py check --thorough`, in addition to tests that are marked
 # as thorough and to those that need a browser.
-THOROUGH = ("chaos", "fuzz", "processes")
+THOROUGH = ("benchmarks", "chaos", "fuzz", "processes")
 QUICK = "not thorough"  # as in tasks.py
 MEMORY = Path("/dev/shm")  # the machine's, as a folder
 ROOM_BYTES = 4 * 2**30  # databases and files of a run are a tenth of that

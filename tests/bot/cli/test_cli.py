@@ -1,6 +1,7 @@
 """The command line: what it answers, with which exit status, and how it stops."""
 
 import asyncio
+import io
 import json
 import os
 import signal
@@ -111,18 +112,13 @@ def test_a_wrong_command_line_is_told_in_a_usage_line(
     assert capsys.readouterr().err.startswith("usage: usher")
 
 
-def test_a_console_that_lacks_a_sign_ends_nothing() -> None:
+def test_a_console_that_lacks_a_sign_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a console of another alphabet the first picture would end the demo with a traceback."""
-    done = subprocess.run(
-        [sys.executable, "-m", "bot", "run", "-c", "no⏳file.yaml"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert "no?file.yaml: there is no such file" in done.stderr
+    written = io.BytesIO()
+    console = io.TextIOWrapper(written, encoding="ascii", errors="strict", write_through=True)
+    monkeypatch.setattr(sys, "stderr", console)
+    assert cli.main(["run", "-c", "no⏳file.yaml"]) == 1
+    assert b"no?file.yaml: there is no such file" in written.getvalue()
 
 
 # ---------------------------------------------------------------- signs of life
@@ -178,17 +174,6 @@ async def test_a_clock_that_is_set_makes_nobody_alive(
     await asyncio.gather(beating, return_exceptions=True)
 
 
-def test_a_bot_that_was_killed_is_not_alive(tmp_path: Path) -> None:
-    """A second signal ends the process at once: its sign of life stays behind."""
-    database = tmp_path / "usher.sqlite"
-    with _started("run", "-c", configured(tmp_path)) as bot:
-        _wait_until_alive(bot, database)
-        bot.kill()
-        bot.communicate(timeout=WAIT_S)
-    assert heartbeat.file_of(database).exists()
-    assert not heartbeat.is_alive(database)
-
-
 async def test_a_deleted_database_is_told_by_health_and_by_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -238,7 +223,9 @@ def _wait_until_alive(bot: subprocess.Popen[str], database: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to answer")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)]
+)
 def test_a_signal_stops_the_bot_in_order(
     bot: subprocess.Popen[str], tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -253,6 +240,7 @@ def test_a_signal_stops_the_bot_in_order(
     assert not heartbeat.is_alive(tmp_path / "usher.sqlite")
 
 
+@pytest.mark.thorough
 def test_a_chat_that_is_away_stops_no_other_and_shows_no_secret(tmp_path: Path) -> None:
     """One wrong or unreachable chat would take the others with it, or put its token in the log."""
     chats = "{telegram: {token: '${TOKEN}', api_url: 'http://127.0.0.1:9'}, web: {port: 0}}"
@@ -272,20 +260,26 @@ def test_a_chat_that_is_away_stops_no_other_and_shows_no_secret(tmp_path: Path) 
     assert canary[-20:] not in told
 
 
-def test_a_second_bot_on_one_database_is_refused(
+def test_a_second_bot_is_refused_and_a_killed_one_is_not_alive(
     bot: subprocess.Popen[str], tmp_path: Path
 ) -> None:
-    """Two bots would hand out the same jobs twice."""
+    """Two bots would hand out the same jobs twice.
+
+    One that is killed leaves its sign of life behind, and would count as alive for ever.
+    """
+    database = tmp_path / "usher.sqlite"
     with bot:
-        _wait_until_alive(bot, tmp_path / "usher.sqlite")
+        _wait_until_alive(bot, database)
         with _started("run", "-c", str(tmp_path / "config.yaml")) as second:
             told, _ = second.communicate(timeout=WAIT_S)
-        assert heartbeat.is_alive(tmp_path / "usher.sqlite")
-        bot.terminate()
+        assert heartbeat.is_alive(database)
+        bot.kill()
         bot.communicate(timeout=WAIT_S)
     assert second.returncode == 2
     assert "another Usher runs on this database" in told
     assert "Traceback" not in told
+    assert heartbeat.file_of(database).exists()
+    assert not heartbeat.is_alive(database)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to answer")

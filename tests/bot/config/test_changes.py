@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -91,6 +92,7 @@ def test_every_change_is_applied_or_needs_a_restart() -> None:
         assert (list(changed(before, held)), list(changed(held, after))) == told, change
 
 
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.sampled_from(sorted(CHANGES)), unique=True, max_size=5))
 def test_what_is_applied_and_what_is_not_make_up_the_new_configuration(
     changes: list[tuple[str, str]],
@@ -156,6 +158,7 @@ def test_all_that_is_listed_exists() -> None:
         assert any(not any(_covers(each, place) for each in APPLIED) for place in left), listed
 
 
+@cache
 def example() -> Config:
     """Return the configuration in which every setting is named."""
     text = EXAMPLE.read_text(encoding="utf-8")

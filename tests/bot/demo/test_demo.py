@@ -26,6 +26,7 @@ from tests.fakes.terminal import FakeTty
 
 ROOT = Path(__file__).parents[3]
 WAIT_S = 60.0
+STEERING = "/image --steps 9999 a\x1b[2J cat\u202e\u0007"
 DEMO = """
 import sys
 from bot.cli.main import main
@@ -74,8 +75,12 @@ def said(out: Path, *lines: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_transcript_shows_each_line_its_answers_and_saves_the_pictures(tmp_path: Path) -> None:
-    """A newcomer without a browser would see nothing, or a script not learn how it ended."""
-    done = said(tmp_path, "/image=sdxl=cat", "/ask why", "/nonsense", "/image flux --steps 9999 x")
+    """A newcomer without a browser would see nothing, or a script not learn how it ended.
+
+    Controls and direction marks in a prompt would rewrite what stands on the screen.
+    """
+    lines = ("/image=sdxl=cat", "/ask why", "/nonsense", "/image flux --steps 9999 x", STEERING)
+    done = said(tmp_path, *lines)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
     assert "> /image=sdxl=cat\n" in done.stdout
@@ -85,8 +90,10 @@ def test_a_transcript_shows_each_line_its_answers_and_saves_the_pictures(tmp_pat
     (picture,) = tmp_path.glob("1-*.png")
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert str(picture) in done.stdout
+    assert not any(mark in done.stdout for mark in ("\x1b", "\u202e", "\u0007")), "it is steered"
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not films.available(), reason="needs usher-bot[media]")
 def test_a_newcomer_sees_a_film_and_hears_a_sound(tmp_path: Path) -> None:
     """The first things anyone tries would leave nothing that plays."""
@@ -95,13 +102,6 @@ def test_a_newcomer_sees_a_film_and_hears_a_sound(tmp_path: Path) -> None:
     kinds = sorted(mime_of(path.read_bytes()) for path in tmp_path.iterdir())
     assert kinds == ["audio/mpeg", "audio/mpeg", "video/mp4", "video/mp4"]
     assert "hello.mp3" in done.stdout
-
-
-def test_what_people_type_cannot_steer_a_terminal(tmp_path: Path) -> None:
-    """Controls and direction marks in a prompt would rewrite what stands on the screen."""
-    done = said(tmp_path, "/image sdxl a\x1b[2J cat\u202e\u0007")
-    assert done.stdout
-    assert not any(mark in done.stdout for mark in ("\x1b", "\u202e", "\u0007"))
 
 
 def test_a_terminal_shows_each_message_once_in_its_latest_state(
@@ -144,6 +144,7 @@ def test_a_port_one_asked_for_and_that_is_taken_ends_the_demo(
     assert capsys.readouterr().err == f"port {port} is taken; use --port 0 for any free one\n"
 
 
+@pytest.mark.thorough
 async def test_a_killed_demo_goes_on_where_it_was(tmp_path: Path) -> None:
     """The first promise a newcomer tries, kill -9, would be broken: the chat would be empty."""
     async with demo_page(tmp_path) as (url, process), opened(url) as tab:

@@ -73,39 +73,48 @@ async def sent(api: Api, path: str, data: aiohttp.FormData, *, status: int = 200
 # ---------------------------------------------------------------- speech
 
 
-@pytest.mark.parametrize("form", sounds.FORMS)
-async def test_speech_comes_in_the_form_that_was_asked_for(form: Any, tmp_path: Path) -> None:
+async def test_speech_comes_in_the_form_that_was_asked_for(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
     """A player that was promised FLAC would be sent MP3."""
-    async with sounding(tmp_path) as (_, client):
+
+    async def is_spoken(client: Any, form: str) -> None:
         answer = await client.audio.speech.create(
             model="kokoro", input="Hello there.", voice="alloy", response_format=form
         )
         assert answer.response.headers["Content-Type"] == sounds.FORMS[form]
         assert answer.response.headers["x-usher-job"]
         data = answer.content
-    if form == "pcm":
-        assert len(data) % 2 == 0
-        assert len(data) > 24_000
-    elif form == "aac":
-        assert data[:1] == b"\xff"
-    else:
-        assert mime_of(data) == sounds.FORMS[form]
-        heard = await films.looked_at(File(name="x", mime=sounds.FORMS[form], data=data))
-        assert heard.looks.seconds > 0.5
+        if form == "pcm":
+            assert len(data) % 2 == 0
+            assert len(data) > 24_000
+        elif form == "aac":
+            assert data[:1] == b"\xff"
+        else:
+            assert mime_of(data) == sounds.FORMS[form]
+            heard = await films.looked_at(File(name="x", mime=sounds.FORMS[form], data=data))
+            assert heard.looks.seconds > 0.5
+
+    async with sounding(tmp_path) as (_, client):
+        for form in sounds.FORMS:
+            with subtests.test(form):
+                await is_spoken(client, form)
 
 
-@pytest.mark.parametrize("form", sounds.FORMS)
-async def test_what_a_server_sent_in_another_form_is_converted(form: Any) -> None:
+async def test_what_a_server_sent_in_another_form_is_converted(subtests: pytest.Subtests) -> None:
     """Servers ignore the form, and long texts come in one that can be joined."""
-    mp3 = await sounds.as_form(File(name="a.wav", mime="audio/wav", data=RECORDING), "mp3")
-    for sent_as in (mp3, File(name="a.wav", mime="audio/wav", data=RECORDING)):
-        made = await in_form(form)(Output(files=(sent_as,)))
-        assert made.mime == sounds.FORMS[form]
-        assert mime_of(made.data) == made.mime or form in {"aac", "pcm"}
+    wav = File(name="a.wav", mime="audio/wav", data=RECORDING)
+    mp3 = await sounds.as_form(wav, "mp3")
+    for form in sounds.FORMS:
+        for sent_as in (mp3, wav) if form in {"mp3", "wav"} else (wav,):
+            with subtests.test(form, sent_as=sent_as.mime):
+                made = await in_form(form)(Output(files=(sent_as,)))
+                assert made.mime == sounds.FORMS[form]
+                assert mime_of(made.data) == made.mime or form in {"aac", "pcm"}
     rubbish = File(name="a", mime="audio/x-unknown", data=b"rubbish")
     for output in (Output(files=(rubbish,)), Output(text="no file")):
         with pytest.raises(ApiError):
-            await in_form(form)(output)
+            await in_form("wav")(output)
 
 
 async def test_every_wish_for_a_voice_reaches_the_model(tmp_path: Path) -> None:
@@ -179,24 +188,31 @@ async def test_a_bad_request_for_speech_makes_no_job(
 # ---------------------------------------------------------------- transcripts
 
 
-@pytest.mark.parametrize("form", ["json", "text", "srt", "verbose_json", "vtt"])
-async def test_a_transcript_comes_in_the_form_that_was_asked_for(form: Any, tmp_path: Path) -> None:
+async def test_a_transcript_comes_in_the_form_that_was_asked_for(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
     """A program that reads subtitles would be sent JSON."""
-    async with sounding(tmp_path) as (_, client):
+
+    async def is_written(client: Any, form: str) -> None:
         made = await client.audio.transcriptions.create(
             model="whisper", file=("voice.wav", RECORDING), response_format=form
         )
-    text = made if isinstance(made, str) else made.text
-    assert "no model listened" in text
-    if form == "srt":
-        assert text.startswith("1\n00:00:00,000 --> 00:00:02,5")
-    if form == "vtt":
-        assert text.startswith("WEBVTT\n\n00:00:00.000 --> 00:00:02.5")
-    if form == "verbose_json":
-        assert made.duration == made.segments[0].end == pytest.approx(2.5, abs=0.05)
-        openai_spec.check_schema(
-            "CreateTranscriptionResponseVerboseJson", made.model_dump(exclude_unset=True)
-        )
+        text = made if isinstance(made, str) else made.text
+        assert "no model listened" in text
+        if form == "srt":
+            assert text.startswith("1\n00:00:00,000 --> 00:00:02,5")
+        if form == "vtt":
+            assert text.startswith("WEBVTT\n\n00:00:00.000 --> 00:00:02.5")
+        if form == "verbose_json":
+            assert made.duration == made.segments[0].end == pytest.approx(2.5, abs=0.05)
+            openai_spec.check_schema(
+                "CreateTranscriptionResponseVerboseJson", made.model_dump(exclude_unset=True)
+            )
+
+    async with sounding(tmp_path) as (_, client):
+        for form in ("json", "text", "srt", "verbose_json", "vtt"):
+            with subtests.test(form):
+                await is_written(client, form)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the package names newer models

@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
@@ -208,6 +209,7 @@ def assert_same(stored: dict[BucketKey, ModelBucket], wanted: dict[BucketKey, Mo
         assert replace(stored[key], service_s=0.0) == replace(bucket, service_s=0.0)
 
 
-def test_the_buckets_agree_with_the_jobs() -> None:
+@pytest.mark.parametrize("histories", [15, pytest.param(60, marks=pytest.mark.thorough)])
+def test_the_buckets_agree_with_the_jobs(histories: int) -> None:
     """A job would be missing from the history after a crash, or counted twice after a retry."""
-    run_state_machine_as_test(Machine, settings=settings(max_examples=60, deadline=None))
+    run_state_machine_as_test(Machine, settings=settings(max_examples=histories, deadline=None))

@@ -29,7 +29,10 @@ NAMED = Origin(
 )
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+BOTH = ("sqlite", "postgres")
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.thorough)])
 def there(request: pytest.FixtureRequest, tmp_path: Path) -> Recording:
     if request.param == "postgres":
         return Recording(two_cards(request.getfixturevalue("postgres_url")))
@@ -44,6 +47,7 @@ def hosts(hours: OperatorHours) -> Mapping[str, HostHours]:
     return {each.name: each for each in hours.hosts}
 
 
+@pytest.mark.parametrize("there", BOTH, indirect=True)
 def test_an_hour_shows_what_happened(there: Recording) -> None:
     """An operator would look at a picture of another bot."""
 
@@ -76,9 +80,21 @@ def test_an_hour_shows_what_happened(there: Recording) -> None:
     run(scenario())
 
 
-@pytest.mark.parametrize("span", list(HourSpan))
-def test_the_steps_of_every_span_add_up(there: Recording, span: HourSpan) -> None:
+def test_the_steps_of_every_span_add_up(there: Recording, subtests: pytest.Subtests) -> None:
     """The curve would tell of other jobs than the figures beside it."""
+
+    def add_up(hours: OperatorHours) -> None:
+        flux, card = models(hours)["flux"], hosts(hours)["gpu-1"]
+        assert sum(step.done for step in flux.steps) == flux.done == 3
+        assert sum(step.given for step in hours.promises.steps) == hours.promises.given == 3
+        assert sum(step.service_s for step in flux.steps) == pytest.approx(flux.service_s)
+        moments = [step.at for step in flux.steps]
+        for at in (*moments, *(share.at for share in card.shares)):
+            assert hours.begins <= at < hours.ends
+            assert (at - hours.begins) % hours.step_s == 0
+        for share in card.shares:
+            assert share.run + share.load + share.idle + share.down <= 1.001
+        assert json.loads(to_json(hours))["models"][0]["name"] == "flux"
 
     async def scenario() -> None:
         async with there.opened() as bot:
@@ -86,18 +102,9 @@ def test_the_steps_of_every_span_add_up(there: Recording, span: HourSpan) -> Non
                 await there.draw(bot, "flux")
                 await asyncio.sleep(1000.0)
             await asyncio.sleep(EVERY_S + 1)
-            hours = await bot.reader.read_hours(span)
-            flux = models(hours)["flux"]
-            assert sum(step.done for step in flux.steps) == flux.done == 3
-            assert sum(step.given for step in hours.promises.steps) == hours.promises.given == 3
-            assert sum(step.service_s for step in flux.steps) == pytest.approx(flux.service_s)
-            moments = [step.at for step in flux.steps]
-            for at in (*moments, *(share.at for share in hosts(hours)["gpu-1"].shares)):
-                assert hours.begins <= at < hours.ends
-                assert (at - hours.begins) % hours.step_s == 0
-            for share in hosts(hours)["gpu-1"].shares:
-                assert share.run + share.load + share.idle + share.down <= 1.001
-            assert json.loads(to_json(hours))["models"][0]["name"] == "flux"
+            for span in HourSpan:
+                with subtests.test(span):
+                    add_up(await bot.reader.read_hours(span))
 
     run(scenario())
 

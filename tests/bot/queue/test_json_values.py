@@ -173,10 +173,10 @@ def crossing() -> dict[str, Any]:
     return {place: kind for kind, place in found.items()}
 
 
-def survives(kind: Any) -> None:
+def survives(kind: Any, examples: int) -> None:
     """Try that values of a type can be written and read back."""
 
-    @settings(max_examples=20, suppress_health_check=list(HealthCheck), deadline=None)
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck), deadline=None)
     @given(st.none() if kind is type(None) else st.from_type(kind))
     def is_read_as_written(value: Any) -> None:
         assert from_json(to_json(value, kind), kind) == value
@@ -184,14 +184,15 @@ def survives(kind: Any) -> None:
     is_read_as_written()
 
 
-def test_what_crosses_the_seam_survives_it(subtests: pytest.Subtests) -> None:
+@pytest.mark.parametrize("examples", [4, pytest.param(50, marks=pytest.mark.thorough)])
+def test_what_crosses_the_seam_survives_it(examples: int, subtests: pytest.Subtests) -> None:
     """A chat in a process of its own could not ask this, or would read something else."""
     for place, kind in crossing().items():
         with subtests.test(place):
-            survives(kind)
+            survives(kind, examples)
 
 
-@settings(max_examples=100, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
 @given(event=st.one_of(*(st.from_type(each) for each in get_args(Event))))
 def test_an_event_survives_it_as_what_it_is(event: Event) -> None:
     """Two events have the same fields: jobs about to be deleted would be taken for deleted ones."""

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from io import BytesIO
 
+import pytest
 from PIL import Image
 
 from bot.config.load import parse
@@ -21,6 +22,7 @@ from tests.fakes.clock import VirtualClock
 from tests.simulation.loop import run
 
 HOUR_S, DAY_S = 3600.0, 86400.0
+pytestmark = pytest.mark.usefixtures("rare_ticks")
 CONFIG = """\
 hosts: {home: {vram: 24GB, backends: {comfy: {kind: demo}}}}
 models: {flux: {backends: [comfy], capabilities: [text-to-image, image-edit], vram: 8GB}}

@@ -4,7 +4,6 @@ import asyncio
 import os
 import shutil
 import stat
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -90,6 +89,7 @@ async def usher_running(config: Path) -> AsyncIterator[None]:
         assert await process.wait() == 0
 
 
+@pytest.mark.thorough
 async def test_from_nothing_to_an_answered_question(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -391,18 +391,14 @@ async def test_ctrl_c_leaves_no_file(
     assert not os.listdir(tmp_path)  # noqa: PTH208  short
 
 
-def test_without_a_terminal_it_refuses_in_a_sentence(tmp_path: Path) -> None:
+def test_without_a_terminal_it_refuses_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A script would hang at a question, or end in a traceback."""
-    done = subprocess.run(
-        [sys.executable, "-m", "bot", "init", "-c", str(tmp_path / "config.yaml")],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert done.stderr == "There is no terminal to ask at: --yes asks nothing.\n"
+    with Path(os.devnull).open(encoding="utf-8") as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        assert cli.main(["init", "-c", str(tmp_path / "config.yaml")]) == 1
+    assert capsys.readouterr().err == "There is no terminal to ask at: --yes asks nothing.\n"
     assert not os.listdir(tmp_path)  # noqa: PTH208  short
 
 
