@@ -157,7 +157,7 @@ async def test_a_server_that_hangs_or_answers_nonsense_fails_in_time(
     """The check would hang as long as the server does, or end in a traceback."""
     async with server(answer) as url:
         text = CONFIG.replace("{kind: demo}", f"{{kind: openai, url: '{url}'}}")
-        findings = await found(configured(tmp_path, text), try_s=5.0)
+        findings = await found(configured(tmp_path, text), try_s=3.0)
     assert findings["backend", "stand-in"].works is False
     assert findings["chat", "web"].works is True
 
@@ -318,17 +318,16 @@ async def test_what_cannot_be_measured_is_told_with_its_reason(
     assert finding.text.endswith("the configured memory counts, and nothing sees other programs")
 
 
-@pytest.mark.parametrize(
-    ("url", "watched"), [("http://127.0.0.1:9", False), ("http://192.0.2.1:9", True)]
-)
-def test_a_host_here_without_gpu_is_told_to_be_unwatched(url: str, *, watched: bool) -> None:
+def test_a_host_here_without_gpu_is_told_to_be_unwatched() -> None:
     """A game would take the card, and the operator believe that Usher sees it."""
-    text = CONFIG.replace("{kind: demo}", f"{{kind: openai, url: '{url}'}}")
-    findings = list(check.unwatched(parse(text, {}).catalog()))
-    assert [each.name for each in findings] == ([] if watched else ["home"])
-    for each in findings:
-        assert each.works is None
-        assert "`gpu` is not set" in each.text
+    cases: list[tuple[str, bool]] = [("http://127.0.0.1:9", False), ("http://192.0.2.1:9", True)]
+    for url, watched in cases:
+        text = CONFIG.replace("{kind: demo}", f"{{kind: openai, url: '{url}'}}")
+        findings = list(check.unwatched(parse(text, {}).catalog()))
+        assert [each.name for each in findings] == ([] if watched else ["home"]), url
+        for each in findings:
+            assert each.works is None, url
+            assert "`gpu` is not set" in each.text, url
 
 
 async def test_what_a_server_offers_is_told(tmp_path: Path) -> None:
@@ -493,28 +492,26 @@ async def test_the_address_of_the_api_is_tried(tmp_path: Path) -> None:
     assert row.text.startswith(f"cannot listen on 127.0.0.1:{port}: ")
 
 
-@pytest.mark.parametrize(
-    ("settings", "word"),
-    [
+async def test_settings_of_the_api_that_disappoint_are_told(tmp_path: Path) -> None:
+    """Each would be found out by programs that fail, or not at all."""
+    cases: list[tuple[str, str]] = [
         ("host: 0.0.0.0", "unencrypted"),
         ("url: http://usher.example.net", "can be read on the way"),
         ("url: https://usher.example.net", "under proxies"),
         ("hold_s: 400", "Node"),
         ("open: false", "/key new"),
-    ],
-)
-async def test_settings_of_the_api_that_disappoint_are_told(
-    settings: str, word: str, tmp_path: Path
-) -> None:
-    """Each would be found out by programs that fail, or not at all."""
-    only = CONFIG.replace("chats: {web: {port: 0}}", f"chats: {{}}\napi: {{port: 0, {settings}}}")
-    findings = await check.try_everything(configured(tmp_path, only), try_s=PATIENT_S)
-    assert any(word in finding.text for finding in findings)
+    ]
+    for settings, word in cases:
+        only = CONFIG.replace(
+            "chats: {web: {port: 0}}", f"chats: {{}}\napi: {{port: 0, {settings}}}"
+        )
+        findings = await check.try_everything(configured(tmp_path, only), try_s=PATIENT_S)
+        assert any(word in finding.text for finding in findings), settings
 
 
-@pytest.mark.parametrize(
-    ("settings", "word"),
-    [
+async def test_an_api_that_anyone_could_use_is_refused(tmp_path: Path) -> None:
+    """The cards would be anyone's; `usher run` reads the same file and ends as well."""
+    cases: list[tuple[str, str]] = [
         ("open: true, host: 0.0.0.0", "needs no key"),
         ("open: true, url: https://usher.example.net", "needs no key"),
         ('cors: ["*"]', "origin"),
@@ -522,12 +519,8 @@ async def test_settings_of_the_api_that_disappoint_are_told(
         ("cors: [https://chat.example.net/]", "origin"),
         ("webhooks: [app://obsidian.md]", "address"),
         ("cors: [https://me@chat.example.net]", "origin"),
-    ],
-)
-async def test_an_api_that_anyone_could_use_is_refused(
-    settings: str, word: str, tmp_path: Path
-) -> None:
-    """The cards would be anyone's; `usher run` reads the same file and ends as well."""
-    open_to_all = CONFIG + f"api: {{{settings}}}\n"
-    with pytest.raises(ConfigError, match=word):
-        configured(tmp_path, open_to_all)
+    ]
+    for settings, word in cases:
+        open_to_all = CONFIG + f"api: {{{settings}}}\n"
+        with pytest.raises(ConfigError, match=word):
+            configured(tmp_path, open_to_all)

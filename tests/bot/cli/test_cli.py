@@ -34,19 +34,19 @@ def configured(tmp_path: Path, text: str = CONFIG) -> str:
     return str(file)
 
 
-@pytest.mark.parametrize("command", ["run", "check", "health"])
 def test_a_wrong_configuration_ends_with_1_and_all_its_problems(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A script could not tell a typing error from a server that is away."""
-    file = configured(tmp_path, "models: {}\nnonsense: 1\n")
-    assert cli.main([command, "-c", file]) == 1
-    told = capsys.readouterr().err.splitlines()
-    assert told == [
-        "config.yaml: hosts: is missing",
-        told[1],
-    ]
-    assert told[1].startswith("config.yaml:2: nonsense: is not a setting")
+    for command in ("run", "check", "health"):
+        file = configured(tmp_path, "models: {}\nnonsense: 1\n")
+        assert cli.main([command, "-c", file]) == 1, command
+        told = capsys.readouterr().err.splitlines()
+        assert told == [
+            "config.yaml: hosts: is missing",
+            told[1],
+        ], command
+        assert told[1].startswith("config.yaml:2: nonsense: is not a setting"), command
 
 
 def test_run_without_any_chat_is_refused(
@@ -76,9 +76,11 @@ def test_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) -> N
     assert f'version = "{version()}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("option", "wanted"),
-    [
+def test_a_wrong_number_is_told_without_the_names_of_functions(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A newcomer would read "invalid _port value"."""
+    cases: list[tuple[tuple[str, str], str]] = [
         (("--port", "x"), "argument --port: must be a whole number from 0 to 65535"),
         (("--port", "1.5"), "argument --port: must be a whole number from 0 to 65535"),
         (("--crowd", "some"), "argument --crowd: must be a whole number from 0 to 10000"),
@@ -87,29 +89,27 @@ def test_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) -> N
             "argument --speed: must be a number, more than 0 and up to 1,000,000",
         ),
         (("--speed", "nan"), "argument --speed: must be a number, more than 0 and up to 1,000,000"),
-    ],
-)
-def test_a_wrong_number_is_told_without_the_names_of_functions(
-    option: tuple[str, str], wanted: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A newcomer would read "invalid _port value"."""
-    with pytest.raises(SystemExit):
-        cli.main(["demo", *option])
-    assert wanted in capsys.readouterr().err
+    ]
+    for option, wanted in cases:
+        with pytest.raises(SystemExit):
+            cli.main(["demo", *option])
+        assert wanted in capsys.readouterr().err, option
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [[], ["dance"], ["demo", "--port", "x"], ["demo", "--port", "70000"], ["demo", "--speed", "0"]],
-)
-def test_a_wrong_command_line_is_told_in_a_usage_line(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_command_line_is_told_in_a_usage_line(capsys: pytest.CaptureFixture[str]) -> None:
     """A misspelt option would be taken for something else, or end in a traceback."""
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(arguments)
-    assert stopped.value.code == 2
-    assert capsys.readouterr().err.startswith("usage: usher")
+    cases: list[list[str]] = [
+        [],
+        ["dance"],
+        ["demo", "--port", "x"],
+        ["demo", "--port", "70000"],
+        ["demo", "--speed", "0"],
+    ]
+    for arguments in cases:
+        with pytest.raises(SystemExit) as stopped:
+            cli.main(arguments)
+        assert stopped.value.code == 2, arguments
+        assert capsys.readouterr().err.startswith("usage: usher"), arguments
 
 
 def test_a_console_that_lacks_a_sign_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,6 +150,7 @@ async def test_the_bot_shows_that_it_lives_and_that_it_stopped(tmp_path: Path) -
     assert not sign.exists()
 
 
+@pytest.mark.thorough
 def test_health_draws_nothing(tmp_path: Path) -> None:
     """A container asks every half minute, and would import a library of pictures each time."""
     code = (

@@ -30,22 +30,18 @@ def told(*given: str) -> argparse.Namespace:
     return parser().parse_args(["run", *given])
 
 
-@pytest.mark.parametrize(
-    ("given", "posts"),
-    [
+def test_a_process_applies_for_the_posts_it_was_told() -> None:
+    """A process for chats would schedule as well."""
+    cases: list[tuple[Sequence[str], set[str] | None]] = [
         ([], None),
         (["--posts", "queue"], {"queue"}),
         (["--posts", " web , telegram,web"], {"web", "telegram"}),
         (["--posts", "discord,queue"], {"discord", "queue"}),
         (["--posts", "none"], set()),
-    ],
-)
-def test_a_process_applies_for_the_posts_it_was_told(
-    given: Sequence[str], posts: set[str] | None
-) -> None:
-    """A process for chats would schedule as well."""
-    _, options = this_process.options(told(*given), read())
-    assert options == ProcessOptions(posts=None if posts is None else frozenset(posts))
+    ]
+    for given, posts in cases:
+        _, options = this_process.options(told(*given), read())
+        assert options == ProcessOptions(posts=None if posts is None else frozenset(posts)), given
 
 
 def test_the_api_of_a_process_is_where_it_was_told() -> None:
@@ -90,12 +86,12 @@ def test_what_cannot_be_done_is_told_in_a_sentence(subtests: pytest.Subtests) ->
             assert len(refused.value.problems) == 1
 
 
-@pytest.mark.parametrize("place", ["8081", "host:", "host:x", "host:70000", ":1"])
-def test_an_address_that_is_none_is_a_wrong_command_line(place: str) -> None:
+def test_an_address_that_is_none_is_a_wrong_command_line() -> None:
     """The process would serve the API elsewhere, or end in a traceback."""
-    with pytest.raises(SystemExit) as stopped:
-        told("--api", place)
-    assert stopped.value.code == 2
+    for place in ("8081", "host:", "host:x", "host:70000", ":1"):
+        with pytest.raises(SystemExit) as stopped:
+            told("--api", place)
+        assert stopped.value.code == 2, place
 
 
 def test_the_command_refuses_before_it_begins_anything(

@@ -2,8 +2,6 @@
 
 import textwrap
 
-import pytest
-
 from bot.config.load import parse
 from queueing.core.divided import divided
 from tests.bot.config.configs import problems
@@ -69,9 +67,9 @@ def test_a_machine_with_one_card_is_a_host_as_before() -> None:
     assert catalog.hosts["h"].machine == ""
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "told"),
-    [
+def test_a_contradiction_between_cards_servers_and_models_is_told() -> None:
+    """A model would wait for ever for a card that is not there, or overflow one."""
+    cases: list[tuple[str, str, str]] = [
         ("gpus: [1]}", "gpus: [2]}", "backends.comfy.gpus[0]: tower has no card '2'"),
         ("gpus: [1]}", "gpus: [1, 1]}", "backends.comfy.gpus[1]: '1' is named twice"),
         ("kind: demo, gpus: [1]}", "kind: demo}", "comfy.gpus: tower has several cards: name"),
@@ -97,15 +95,11 @@ def test_a_machine_with_one_card_is_a_host_as_before() -> None:
                 " offer: 12 GB (50% of tower/0's 24 GB) at most"
             ),
         ),
-    ],
-)
-def test_a_contradiction_between_cards_servers_and_models_is_told(
-    old: str, new: str, told: str
-) -> None:
-    """A model would wait for ever for a card that is not there, or overflow one."""
-    assert any(told in problem for problem in problems(changed(old, new))), problems(
-        changed(old, new)
-    )
+    ]
+    for old, new, told in cases:
+        assert any(told in problem for problem in problems(changed(old, new))), problems(
+            changed(old, new)
+        )
 
 
 def test_a_server_that_uses_one_card_is_told_if_it_is_given_two() -> None:

@@ -21,16 +21,17 @@ from tests.bot.config.configs import SMALL, problems, with_lines
 # ---------------------------------------------------------------- what it becomes
 
 
-@pytest.mark.parametrize(
-    ("written", "after_s"),
-    [("30min", 1800.0), ("90", 90.0), ("off", math.inf), ("'off'", math.inf)],
-)
-def test_how_long_an_unused_model_stays_is_written_with_its_unit(
-    written: str, after_s: float
-) -> None:
-    text = SMALL.replace("[stand-in]", f"[stand-in], idle_unload: {written}")
-    catalog = parse(text, {}).catalog()
-    assert catalog.idle_unload_s("flux", "stand-in") == after_s
+def test_how_long_an_unused_model_stays_is_written_with_its_unit() -> None:
+    cases: list[tuple[str, float]] = [
+        ("30min", 1800.0),
+        ("90", 90.0),
+        ("off", math.inf),
+        ("'off'", math.inf),
+    ]
+    for written, after_s in cases:
+        text = SMALL.replace("[stand-in]", f"[stand-in], idle_unload: {written}")
+        catalog = parse(text, {}).catalog()
+        assert catalog.idle_unload_s("flux", "stand-in") == after_s, written
 
 
 def test_a_small_configuration_becomes_a_catalog_with_the_defaults() -> None:
@@ -58,16 +59,19 @@ def test_a_small_configuration_becomes_a_catalog_with_the_defaults() -> None:
     assert config.warnings == ()
 
 
-@pytest.mark.parametrize(
-    ("written", "idle_s"), [("30min", 1800), ("1.5h", 5400), ("90s", 90), (45, 45), (0, 0)]
-)
-def test_how_long_a_conversation_goes_on_is_written_with_its_unit(
-    written: str | int, idle_s: float
-) -> None:
+def test_how_long_a_conversation_goes_on_is_written_with_its_unit() -> None:
     """An operator would write minutes, and conversations end after seconds."""
-    config = parse(with_lines(f"conversation: {{idle: {written}}}"), {})
-    assert config.conversation.idle == idle_s
-    assert parse(SMALL, {}).conversation.idle == 1800
+    cases: list[tuple[str | int, float]] = [
+        ("30min", 1800),
+        ("1.5h", 5400),
+        ("90s", 90),
+        (45, 45),
+        (0, 0),
+    ]
+    for written, idle_s in cases:
+        config = parse(with_lines(f"conversation: {{idle: {written}}}"), {})
+        assert config.conversation.idle == idle_s, written
+        assert parse(SMALL, {}).conversation.idle == 1800, written
 
 
 def test_every_setting_of_a_model_reaches_the_queue() -> None:
@@ -104,14 +108,18 @@ def test_every_setting_of_a_model_reaches_the_queue() -> None:
     assert (rules.patience, rules.lane_weights) == (2, {"vip": 9, "normal": 2, "relaxed": 1})
 
 
-@pytest.mark.parametrize(
-    ("written", "size_mb"),
-    [("24GB", 24576), ("24 GB", 24576), ("7.5gb", 7680), ("512MiB", 512), ("auto", None)],
-)
-def test_sizes_are_read_with_their_unit(written: str, size_mb: int | None) -> None:
+def test_sizes_are_read_with_their_unit() -> None:
     """A card's size as its maker writes it would be refused or misread."""
-    config = parse(SMALL.replace("24GB", "99GB").replace("]}", f"], vram: {written}}}"), {})
-    assert config.catalog().models["flux"].vram_mb == size_mb
+    cases: list[tuple[str, int | None]] = [
+        ("24GB", 24576),
+        ("24 GB", 24576),
+        ("7.5gb", 7680),
+        ("512MiB", 512),
+        ("auto", None),
+    ]
+    for written, size_mb in cases:
+        config = parse(SMALL.replace("24GB", "99GB").replace("]}", f"], vram: {written}}}"), {})
+        assert config.catalog().models["flux"].vram_mb == size_mb, written
 
 
 def test_relative_files_lie_beside_the_configuration(tmp_path: Path) -> None:
@@ -157,9 +165,9 @@ def test_roles_take_what_they_leave_out_from_everybodys_limits() -> None:
     assert access.limits_of(Person(user="telegram:8"), ()) == replace(usual, per_hour=None)
 
 
-@pytest.mark.parametrize(
-    ("kind", "model", "able"),
-    [
+def test_what_a_model_can_do_follows_from_its_kind_and_workflow() -> None:
+    """A model would be offered for what it cannot do, or an operator must state the obvious."""
+    cases: list[tuple[str, str, set[str]]] = [
         ("comfyui", "workflow: sdxl.json", {"text-to-image", "image-to-image"}),
         ("comfyui", "workflow: flux-schnell.json", {"text-to-image"}),
         ("comfyui", "workflow: wan22-t2v.json", {"text-to-video"}),
@@ -179,15 +187,11 @@ def test_roles_take_what_they_leave_out_from_everybodys_limits() -> None:
         ("openai", "system: Be brief.", {"text-to-text"}),
         ("openai", "capabilities: [text-to-text, vision]", {"text-to-text", "vision"}),
         ("lmstudio", "context_length: 4096", {"text-to-text"}),
-    ],
-)
-def test_what_a_model_can_do_follows_from_its_kind_and_workflow(
-    kind: str, model: str, able: set[str]
-) -> None:
-    """A model would be offered for what it cannot do, or an operator must state the obvious."""
-    text = SMALL.replace("{kind: demo}", f"{{kind: {kind}, url: 'http://127.0.0.1:1'}}")
-    config = parse(text.replace("]}", f"], {model}}}"), {})
-    assert config.catalog().models["flux"].capabilities == able
+    ]
+    for kind, model, able in cases:
+        text = SMALL.replace("{kind: demo}", f"{{kind: {kind}, url: 'http://127.0.0.1:1'}}")
+        config = parse(text.replace("]}", f"], {model}}}"), {})
+        assert config.catalog().models["flux"].capabilities == able, kind
 
 
 def test_an_operators_workflow_lies_beside_the_configuration(tmp_path: Path) -> None:
@@ -266,16 +270,16 @@ def test_no_problem_ever_shows_a_secret() -> None:
     assert not any("canary" in each for each in found)
 
 
-@pytest.mark.parametrize("pasted", ["“canary”", "canary\n", "canarÿ"])
-def test_a_token_no_header_can_carry_is_told(pasted: str) -> None:
+def test_a_token_no_header_can_carry_is_told() -> None:
     """The program would end in a traceback, or no request would ever reach the server."""
-    text = with_lines("  telegram: {token: '${T}'}").replace(
-        "{kind: demo}", "{kind: demo, token: '${B}'}"
-    )
-    found = problems(text, T=pasted, B=pasted)
-    assert [each.partition("token: ")[2] for each in found] == [
-        "must be plain letters, digits and signs, on one line"
-    ] * 2
+    for pasted in ("“canary”", "canary\n", "canarÿ"):
+        text = with_lines("  telegram: {token: '${T}'}").replace(
+            "{kind: demo}", "{kind: demo, token: '${B}'}"
+        )
+        found = problems(text, T=pasted, B=pasted)
+        assert [each.partition("token: ")[2] for each in found] == [
+            "must be plain letters, digits and signs, on one line"
+        ] * 2, pasted
 
 
 # ---------------------------------------------------------------- styles and chats
@@ -337,27 +341,29 @@ def test_what_a_workflow_does_is_what_the_model_can_do(tmp_path: Path) -> None:
     assert able["sdxl"] == {Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE}
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"comfyui"}))  # which knows by its workflow
-def test_a_model_does_not_suddenly_do_everything(kind: str) -> None:
+def test_a_model_does_not_suddenly_do_everything() -> None:
     """A model for texts would be offered for films and speech because its server could have some."""
-    config = parse(SMALL.replace("{kind: demo}", f"{{kind: {kind}, url: http://127.0.0.1:1}}"), {})
-    stated = {Capability.VISION, Capability.EMBEDDING, Capability.IMAGE_EMBEDDING}
-    stated |= {Capability.IMAGE_EDIT, Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO}
-    stated |= {Capability.TEXT_TO_AUDIO, Capability.TEXT_TO_SPEECH, Capability.SPEECH_TO_TEXT}
-    for spec in config.catalog().models.values():
-        assert not spec.capabilities & stated
+    for kind in sorted(KINDS.keys() - {"comfyui"}):
+        config = parse(
+            SMALL.replace("{kind: demo}", f"{{kind: {kind}, url: http://127.0.0.1:1}}"), {}
+        )
+        stated = {Capability.VISION, Capability.EMBEDDING, Capability.IMAGE_EMBEDDING}
+        stated |= {Capability.IMAGE_EDIT, Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO}
+        stated |= {Capability.TEXT_TO_AUDIO, Capability.TEXT_TO_SPEECH, Capability.SPEECH_TO_TEXT}
+        for spec in config.catalog().models.values():
+            assert not spec.capabilities & stated, kind
 
 
-@pytest.mark.parametrize("name", ChatsConfig.model_fields)
-def test_every_chat_there_can_be_counts_as_one(name: str) -> None:
+def test_every_chat_there_can_be_counts_as_one() -> None:
     """A new platform would be refused at the start, as if no one could ask anything."""
-    given: dict[str, Any] = {name: object()}
-    assert ChatsConfig.model_construct(**given).any()
-    assert not ChatsConfig().any()
+    for name in ChatsConfig.model_fields:
+        given: dict[str, Any] = {name: object()}
+        assert ChatsConfig.model_construct(**given).any(), name
+        assert not ChatsConfig().any(), name
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_server_that_is_spoken_to_needs_its_address(kind: str) -> None:
+def test_a_server_that_is_spoken_to_needs_its_address() -> None:
     """A new kind of server without one would have to be written into the checks as well."""
-    text = SMALL.replace("{kind: demo}", f"{{kind: {kind}}}") + "nonsense: 1\n"
-    assert any("needs a url" in found for found in problems(text)) == (kind != "demo")
+    for kind in KINDS:
+        text = SMALL.replace("{kind: demo}", f"{{kind: {kind}}}") + "nonsense: 1\n"
+        assert any("needs a url" in found for found in problems(text)) == (kind != "demo"), kind

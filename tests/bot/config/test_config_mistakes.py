@@ -111,12 +111,12 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "~\n", "null\n"])
-def test_a_file_without_settings_says_so(text: str) -> None:
+def test_a_file_without_settings_says_so() -> None:
     """`usher check` ended with a status of 1 and not a word."""
-    assert problems(text) == (
-        "config.yaml: the file is empty: `usher example` prints every setting",
-    )
+    for text in ("", "# nothing\n", "---\n", "~\n", "null\n"):
+        assert problems(text) == (
+            "config.yaml: the file is empty: `usher example` prints every setting",
+        ), text
 
 
 BROKEN = (
@@ -329,9 +329,9 @@ def test_a_model_larger_than_its_card_is_a_warning_where_the_server_can_offload(
     assert warning.startswith("config.yaml:7: models.flux.vram: ")
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_the_commonest_slips_are_told_in_plain_words_at_their_line() -> None:
+    """An operator would read the YAML library's own language, or look at the line below the slip."""
+    cases: list[tuple[str, str]] = [
         ("", "config.yaml: the file is empty: `usher example` prints every setting"),
         ("# a comment\n", "config.yaml: the file is empty: `usher example` prints every setting"),
         ("a:\n  b: 1\n   c: 2\n", "config.yaml:3: cannot be read: a name and its"),
@@ -348,14 +348,10 @@ def test_a_model_larger_than_its_card_is_a_warning_where_the_server_can_offload(
             SMALL.replace("kind: demo", "kind: LMStudio"),
             "config.yaml:5: hosts.home.backends.stand-in.kind: unknown kind 'LMStudio'; did you mean lmstudio?",
         ),
-    ],
-)
-def test_the_commonest_slips_are_told_in_plain_words_at_their_line(
-    text: str, expected: str
-) -> None:
-    """An operator would read the YAML library's own language, or look at the line below the slip."""
-    found = problems(text)
-    assert [each for each in found if each.startswith(expected)], found
+    ]
+    for text, expected in cases:
+        found = problems(text)
+        assert [each for each in found if each.startswith(expected)], found
 
 
 def test_no_slip_of_one_character_is_told_in_the_words_of_the_library() -> None:
@@ -386,22 +382,20 @@ def test_models_that_no_one_could_ask_for_are_told() -> None:
     assert told.startswith("config.yaml:6: models: no models")
 
 
-@pytest.mark.parametrize(
-    ("discover", "named", "discovers"),
-    [
+def test_a_server_offers_what_it_has_where_no_model_is_named_for_it() -> None:
+    """A server alone in the file would do nothing; one with named models would offer others too."""
+    cases: list[tuple[str, bool, bool]] = [
         ("", False, True),
         ("", True, False),
         (", discover: true", True, True),
         (", discover: false", False, False),
-    ],
-)
-def test_a_server_offers_what_it_has_where_no_model_is_named_for_it(
-    discover: str, named: bool, discovers: bool
-) -> None:
-    """A server alone in the file would do nothing; one with named models would offer others too."""
-    text = SMALL.replace("{kind: demo}", f"{{kind: demo{discover}}}\n      other: {{kind: demo}}")
-    text = text.replace("[stand-in]", "[stand-in, other]" if named else "[other]")
-    assert parse(text, {}).catalog().backends["stand-in"].discover is discovers
+    ]
+    for discover, named, discovers in cases:
+        text = SMALL.replace(
+            "{kind: demo}", f"{{kind: demo{discover}}}\n      other: {{kind: demo}}"
+        )
+        text = text.replace("[stand-in]", "[stand-in, other]" if named else "[other]")
+        assert parse(text, {}).catalog().backends["stand-in"].discover is discovers, discover
 
 
 def test_discovery_makes_models_and_unknown_defaults_legitimate() -> None:

@@ -33,22 +33,20 @@ def token(config: Config) -> str:
     return config.chats.telegram.token.get_secret_value()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_its_variables_count_as_the_environment_does(file: Path) -> None:
+    """The token that was written down would have to be exported before each start."""
+    cases: list[str] = [
         "TOKEN=canary-1",
         "\ufeff# a comment\r\n\r\n; another\r\n  TOKEN=canary-1  \r\n",
         "export TOKEN='canary-1'",
         'OTHER=x\nTOKEN="canary-1"\n',
         "TOKEN=first\nTOKEN=canary-1",
-    ],
-)
-def test_its_variables_count_as_the_environment_does(file: Path, text: str) -> None:
-    """The token that was written down would have to be exported before each start."""
-    config = loaded(file, text)
-    assert token(config) == "canary-1"
-    assert config.warnings == ()
-    assert "canary-1" in config.secrets()
+    ]
+    for text in cases:
+        config = loaded(file, text)
+        assert token(config) == "canary-1", text
+        assert config.warnings == (), text
+        assert "canary-1" in config.secrets(), text
 
 
 def test_the_environment_comes_first_unless_it_is_empty(file: Path) -> None:
@@ -57,16 +55,22 @@ def test_the_environment_comes_first_unless_it_is_empty(file: Path) -> None:
     assert token(loaded(file, "TOKEN=file", TOKEN="")) == "file"
 
 
-@pytest.mark.parametrize(
-    "line", ["just words", "=x", "TOKEN = x", 'TOKEN="a"b', 'TOKEN="a$HOME"', "TOKEN=a\\"]
-)
-def test_a_line_that_programs_read_differently_is_passed_over_and_told(
-    file: Path, line: str
-) -> None:
+def test_a_line_that_programs_read_differently_is_passed_over_and_told(file: Path) -> None:
     """Usher would log in with another value than systemd gives it, or stop at a file of others."""
-    config = loaded(file, f"TOKEN=canary-1\n{line}\n")
-    assert token(config) == "canary-1"
-    assert config.warnings == ("usher.env:2: must read NAME=value; the line is passed over",)
+    cases: list[str] = [
+        "just words",
+        "=x",
+        "TOKEN = x",
+        'TOKEN="a"b',
+        'TOKEN="a$HOME"',
+        "TOKEN=a\\",
+    ]
+    for line in cases:
+        config = loaded(file, f"TOKEN=canary-1\n{line}\n")
+        assert token(config) == "canary-1", line
+        assert config.warnings == ("usher.env:2: must read NAME=value; the line is passed over",), (
+            line
+        )
 
 
 def test_what_is_wrong_is_told_without_the_values(file: Path) -> None:
@@ -81,14 +85,13 @@ def test_what_is_wrong_is_told_without_the_values(file: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="other systems have other rights")
-@pytest.mark.parametrize(("mode", "open_to_all"), [(0o600, False), (0o640, False), (0o604, True)])
-def test_a_file_that_all_accounts_can_read_is_told(
-    file: Path, mode: int, open_to_all: bool
-) -> None:
+def test_a_file_that_all_accounts_can_read_is_told(file: Path) -> None:
     """The token would be everyone's who has an account on the machine."""
-    loaded(file, "TOKEN=x")
-    file.chmod(mode)
-    assert bool(loaded(file).warnings) is open_to_all
+    cases: list[tuple[int, bool]] = [(0o600, False), (0o640, False), (0o604, True)]
+    for mode, open_to_all in cases:
+        loaded(file, "TOKEN=x")
+        file.chmod(mode)
+        assert bool(loaded(file).warnings) is open_to_all, mode
 
 
 def _pipe(file: Path) -> None:

@@ -1,7 +1,5 @@
 """Quiet hours as an operator writes them."""
 
-import pytest
-
 from bot.config.load import parse
 from bot.config.quiet import windows
 from queueing.core.quiet_hours import WeeklyWindow
@@ -15,9 +13,8 @@ def with_quiet(written: str, *, zone: str | None = "Europe/Berlin") -> str:
     return text if zone is None else f"{text}timezone: {zone}\n"
 
 
-@pytest.mark.parametrize(
-    ("written", "read"),
-    [
+def test_days_and_hours_are_read() -> None:
+    cases: list[tuple[object, list[tuple[object, int, int]]]] = [
         ("Mon-Fri 18:00-23:00", [(WEEK, 1080, 1380)]),
         ("18:00-23:00", [(range(7), 1080, 1380)]),
         ("fri-Mon 8:30-24:00", [((4, 5, 6, 0), 510, 1440)]),
@@ -25,13 +22,12 @@ def with_quiet(written: str, *, zone: str | None = "Europe/Berlin") -> str:
         ("Mon, Wed-Thu 12:00 - 13:00", [((0, 2, 3), 720, 780)]),
         ("Sun 00:00-24:00; Mon 20:00-21:00", [((6,), 0, 1440), ((0,), 1200, 1260)]),
         (["Mon 1:00-2:00", "Tue 3:00-4:00"], [((0,), 60, 120), ((1,), 180, 240)]),
-    ],
-)
-def test_days_and_hours_are_read(written: object, read: list[tuple[object, int, int]]) -> None:
-    assert windows(written) == tuple(
-        WeeklyWindow(frozenset(days), begins_min, ends_min)  # type: ignore[call-overload]
-        for days, begins_min, ends_min in read
-    )
+    ]
+    for written, read in cases:
+        assert windows(written) == tuple(
+            WeeklyWindow(frozenset(days), begins_min, ends_min)  # type: ignore[call-overload]
+            for days, begins_min, ends_min in read
+        ), written
 
 
 def test_quiet_hours_reach_the_queue_with_the_nearest_time_zone() -> None:
@@ -45,9 +41,8 @@ def test_quiet_hours_reach_the_queue_with_the_nearest_time_zone() -> None:
     assert home.quiet.zone == "Asia/Tokyo"
 
 
-@pytest.mark.parametrize(
-    ("written", "said"),
-    [
+def test_mistakes_are_told_with_their_line() -> None:
+    cases: list[tuple[str, str]] = [
         ("evenings", 'must be days and hours, such as "Mon-Fri 18:00-23:00"'),
         ('"Mon-Fry 18:00-23:00"', "'fry' is no day"),
         ('"Mon 18:00-25:00"', "25:00 is none"),
@@ -55,12 +50,11 @@ def test_quiet_hours_reach_the_queue_with_the_nearest_time_zone() -> None:
         ('"Mon 18:00-18:00"', "must end at another time than it begins"),
         ('"00:30-00:00"', "leaves no hour of the week in which anything could run"),
         ("18", "must be days and hours"),
-    ],
-)
-def test_mistakes_are_told_with_their_line(written: str, said: str) -> None:
-    (problem,) = problems(with_quiet(written))
-    assert said in problem
-    assert "config.yaml:4" in problem
+    ]
+    for written, said in cases:
+        (problem,) = problems(with_quiet(written))
+        assert said in problem, written
+        assert "config.yaml:4" in problem, written
 
 
 def test_the_time_zone_is_named() -> None:
@@ -71,15 +65,19 @@ def test_the_time_zone_is_named() -> None:
     assert "did you mean Europe/Berlin?" in problem
 
 
-@pytest.mark.parametrize(
-    ("written", "above_mb"), [("true", 1024), ("2GB", 2048), ("false", None), ("off", None)]
-)
-def test_a_card_is_left_to_programs_of_some_size(written: str, above_mb: int | None) -> None:
-    text = SMALL.replace(
-        "    vram: 24GB", f"    vram: 24GB\n    gpu: 0\n    yield_to_others: {written}"
-    )
-    (home,) = parse(text, {}).catalog().hosts.values()
-    assert home.yields_above_mb == above_mb
+def test_a_card_is_left_to_programs_of_some_size() -> None:
+    cases: list[tuple[str, int | None]] = [
+        ("true", 1024),
+        ("2GB", 2048),
+        ("false", None),
+        ("off", None),
+    ]
+    for written, above_mb in cases:
+        text = SMALL.replace(
+            "    vram: 24GB", f"    vram: 24GB\n    gpu: 0\n    yield_to_others: {written}"
+        )
+        (home,) = parse(text, {}).catalog().hosts.values()
+        assert home.yields_above_mb == above_mb, written
 
 
 def test_only_a_card_of_this_machine_can_be_watched() -> None:

@@ -91,9 +91,9 @@ def test_the_order_of_models_counts() -> None:
 HOME, ATTIC = CONFIG.splitlines(keepends=True)[1:3]
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
+def test_what_belongs_to_one_machine_may_differ() -> None:
+    """Two processes on two machines, or on one, could not run side by side."""
+    cases: list[tuple[str, str]] = [
         ("port: 8080", "port: 9080, host: 127.0.0.2"),
         ("port: 8081", "port: 9081, host: 127.0.0.2"),
         ("vram: 24GB,", "vram: 24GB, gpu: 0,"),
@@ -102,11 +102,9 @@ HOME, ATTIC = CONFIG.splitlines(keepends=True)[1:3]
         ("roles:", "cluster: {lease_s: 15}\nlimits: {lane: normal}\nroles:"),
         ("roles:", "cluster: {listen: '127.0.0.1:8124', advertise: '10.0.0.7:8124'}\nroles:"),
         (HOME + ATTIC, ATTIC + HOME),
-    ],
-)
-def test_what_belongs_to_one_machine_may_differ(old: str, new: str) -> None:
-    """Two processes on two machines, or on one, could not run side by side."""
-    assert apart((old, new)) == ()
+    ]
+    for old, new in cases:
+        assert apart((old, new)) == (), old
 
 
 def test_a_workflow_may_lie_elsewhere_on_another_machine(tmp_path: Path) -> None:
@@ -162,16 +160,14 @@ def test_differences_are_told_exactly_when_there_are_any(
     assert differences(here, here) == ()
 
 
-@pytest.mark.parametrize(
-    ("count", "said"),
-    [
+def test_a_sentence_names_the_first_ones() -> None:
+    """A wholly different file would fill the screen."""
+    cases: list[tuple[int, str]] = [
         (1, "0"),
         (2, "0 and 1"),
         (3, "0, 1 and 2"),
         (4, "0, 1, 2 and 1 more"),
         (9, "0, 1, 2 and 6 more"),
-    ],
-)
-def test_a_sentence_names_the_first_ones(count: int, said: str) -> None:
-    """A wholly different file would fill the screen."""
-    assert in_words([str(number) for number in range(count)]) == said
+    ]
+    for count, said in cases:
+        assert in_words([str(number) for number in range(count)]) == said, count

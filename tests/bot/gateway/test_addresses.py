@@ -43,7 +43,12 @@ def embedding(url: str) -> tuple[str, dict[str, Any]]:
     return "/embeddings", {"model": "hashing", "input": [{"image": url}]}
 
 
-WAYS = pytest.mark.parametrize("way", [edit, chat, response, job, embedding])
+WAYS = (edit, chat, response, job, embedding)
+
+
+def accepted(path: str) -> int:
+    """Return the status of a call that is taken."""
+    return 202 if path == "/jobs" else 200
 
 
 @asynccontextmanager
@@ -72,36 +77,40 @@ async def fetching(folder: Path, body: bytes) -> AsyncIterator[tuple[Api, Pictur
         yield api, server
 
 
-@WAYS
-async def test_an_address_is_fetched_where_that_is_allowed(way: Any, tmp_path: Path) -> None:
+async def test_an_address_is_fetched_where_that_is_allowed(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
     """Clients that send addresses would need another program between."""
     async with fetching(tmp_path, png(Comment="at home")) as (api, server):
-        path, body = way(URL)
-        await api.post(path, body, status=202 if path == "/jobs" else 200)
-        (made,) = await api.parts.queue.jobs.history("api:local", limit=2, made_for_jobs=True)
-        (stored,) = await api.parts.queue.jobs.inputs(made) or ()
-    assert stored.mime == "image/png"
-    assert b"at home" not in stored.data
-    assert len(server.asked) == 1
+        for count, (path, body) in enumerate((way(URL) for way in WAYS), start=1):
+            with subtests.test(path, count=count):
+                await api.post(path, body, status=accepted(path))
+                made = await api.parts.queue.jobs.history("api:local", limit=9, made_for_jobs=True)
+                assert len(made) == len(server.asked) == count
+                (stored,) = await api.parts.queue.jobs.inputs(made[0]) or ()
+                assert stored.mime == "image/png"
+                assert b"at home" not in stored.data
 
 
-@WAYS
-async def test_what_is_fetched_is_known_by_its_bytes(way: Any, tmp_path: Path) -> None:
+async def test_what_is_fetched_is_known_by_its_bytes(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
     """A page would lie in the database, called a picture."""
     async with fetching(tmp_path, b"<html>a secret of the network</html>") as (api, _):
-        path, body = way(URL)
-        answer = await api.post(path, body, status=400)
-        assert "secret" not in str(answer)
-        path, body = way("https://127.0.0.1/a.png")
-        answer = await api.post(path, body, status=400)
-        assert "host name" in answer["error"]["message"]
-        assert answer["error"]["param"]
+        for way in WAYS:
+            with subtests.test(way.__name__):
+                path, body = way(URL)
+                answer = await api.post(path, body, status=400)
+                assert "secret" not in str(answer)
+                path, body = way("https://127.0.0.1/a.png")
+                answer = await api.post(path, body, status=400)
+                assert "host name" in answer["error"]["message"]
+                assert answer["error"]["param"]
         assert not await api.parts.queue.jobs.history("api:local", limit=1, made_for_jobs=True)
 
 
-@WAYS
 async def test_no_address_is_fetched_unless_the_operator_allows_it(
-    way: Any, tmp_path: Path
+    tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     """A default that fetches makes every installation a door to its network."""
 
@@ -109,33 +118,36 @@ async def test_no_address_is_fetched_unless_the_operator_allows_it(
         raise AssertionError("a fetcher was made")
 
     async with running(tmp_path, FETCHES_NOT, make_fetcher=never) as api:
-        path, body = way(URL)
-        answer = await api.post(path, body, status=400)
-        assert "does not fetch addresses" in answer["error"]["message"]
+        for path, body in (way(URL) for way in WAYS):
+            with subtests.test(path):
+                answer = await api.post(path, body, status=400)
+                assert "does not fetch addresses" in answer["error"]["message"]
         assert not await api.open_jobs()
 
 
-@WAYS
-async def test_nothing_is_fetched_for_a_banned_person(way: Any, tmp_path: Path) -> None:
+async def test_nothing_is_fetched_for_a_banned_person(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
     """A ban would leave them a way to make this machine fetch and decode what they choose."""
     async with fetching(tmp_path, png()) as (api, server):
         await StoredPeople(api.parts.database).change("api:local", banned_at=1.0)
-        path, body = way(URL)
-        answer = await api.post(path, body, status=403)
-        assert answer["error"]["code"] == "banned"
+        for path, body in (way(URL) for way in WAYS):
+            with subtests.test(path):
+                answer = await api.post(path, body, status=403)
+                assert answer["error"]["code"] == "banned"
     assert not server.asked
 
 
-@WAYS
-@pytest.mark.parametrize(("model", "status"), [("lama", 404), ("mute", 400)])
 async def test_nothing_is_fetched_for_a_model_that_cannot_take_it(
-    way: Any, model: str, status: int, tmp_path: Path
+    tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     """A misspelt name would cost a fetch and a decoder, and the caller seconds."""
     async with fetching(tmp_path, png()) as (api, server):
-        path, body = way(URL)
-        error = (await api.post(path, {**body, "model": model}, status=status))["error"]
-        assert error["param"] == "model"
-        key = {"Idempotency-Key": "one"}
-        await api.post(path, body, status=202 if path == "/jobs" else 200, headers=key)
-    assert len(server.asked) == 1
+        for count, way in enumerate(WAYS, start=1):
+            path, body = way(URL)
+            for model, status in (("lama", 404), ("mute", 400)):
+                with subtests.test(way.__name__, model=model):
+                    error = (await api.post(path, {**body, "model": model}, status=status))["error"]
+                    assert error["param"] == "model"
+            await api.post(path, body, status=accepted(path))
+            assert len(server.asked) == count

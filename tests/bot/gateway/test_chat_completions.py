@@ -274,24 +274,19 @@ async def test_a_long_wait_is_kept_alive_with_white_space(tmp_path: Path) -> Non
     assert json.loads(text)["choices"]
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({"Origin": "https://evil.example"}, 403),
-        ({"Host": "evil.example"}, 403),
-        ({"Content-Type": "text/plain"}, 415),
-    ],
-)
-async def test_a_page_in_a_browser_reaches_nothing(
-    headers: dict[str, str], status: int, tmp_path: Path
-) -> None:
+async def test_a_page_in_a_browser_reaches_nothing(tmp_path: Path) -> None:
     """Any page a person opens could use their cards."""
-    sent = {"Content-Type": "application/json"} | headers
     async with running(tmp_path) as api:
         url = f"{api.url}/chat/completions"
-        async with api.session.post(url, data=json.dumps(CAT), headers=sent) as answer:
-            assert answer.status == status
-        assert not await api.open_jobs()
+        for headers, status in (
+            ({"Origin": "https://evil.example"}, 403),
+            ({"Host": "evil.example"}, 403),
+            ({"Content-Type": "text/plain"}, 415),
+        ):
+            sent = {"Content-Type": "application/json"} | headers
+            async with api.session.post(url, data=json.dumps(CAT), headers=sent) as answer:
+                assert answer.status == status, headers
+            assert not await api.open_jobs(), headers
 
 
 async def test_unknown_paths_are_told_in_the_same_shape(tmp_path: Path) -> None:

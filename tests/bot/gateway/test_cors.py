@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -41,18 +42,16 @@ def names(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("config", [OPEN, CLOSED])
-@pytest.mark.parametrize("origin", [PAGE, "app://obsidian.md"])
-async def test_a_preflight_of_a_listed_page_is_answered(
-    config: str, origin: str, tmp_path: Path
-) -> None:
+async def test_a_preflight_of_a_listed_page_is_answered(config: str, tmp_path: Path) -> None:
     """A page would be kept from calling by its own browser; a preflight never carries a key."""
-    headers = {
-        "Origin": origin,
+    asking = {
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": ASKED + ", x-of-its-own",
     }
+    paths = ("/v1/chat/completions", "/v1/models", "/v1/jobs/1/events", "/v1/nothing")
     async with running(tmp_path, config) as api:
-        for path in ("/v1/chat/completions", "/v1/models", "/v1/jobs/1/events", "/v1/nothing"):
+        for path, origin in product(paths, (PAGE, "app://obsidian.md")):
+            headers = {"Origin": origin, **asking}
             status, answer, text = await call(api, "OPTIONS", path, headers)
             assert (status, text) == (204, "")
             assert answer["Access-Control-Allow-Origin"] == origin
@@ -88,13 +87,14 @@ async def test_a_listed_page_can_read_every_answer(tmp_path: Path) -> None:
 @pytest.mark.parametrize("config", [OPEN, CLOSED, CONFIG])
 async def test_other_pages_get_nothing(config: str, tmp_path: Path) -> None:
     """Any page a person opens could read what their cards make."""
-    for origin in ("https://evil.example", "null", PAGE + ".evil.example", PAGE + ":8443"):
-        async with running(tmp_path, config) as api:
-            for method, path in [("OPTIONS", "/v1/models"), ("GET", "/v1/models"), ("GET", "/x")]:
-                headers = {"Origin": origin, "Access-Control-Request-Method": "POST"}
-                status, answer, _ = await call(api, method, path, headers)
-                assert status == 403
-                assert not [name for name in answer if name.startswith("Access-Control")]
+    origins = ("https://evil.example", "null", PAGE + ".evil.example", PAGE + ":8443")
+    calls = (("OPTIONS", "/v1/models"), ("GET", "/v1/models"), ("GET", "/x"))
+    async with running(tmp_path, config) as api:
+        for origin, (method, path) in product(origins, calls):
+            headers = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+            status, answer, _ = await call(api, method, path, headers)
+            assert status == 403, origin
+            assert not [name for name in answer if name.startswith("Access-Control")], origin
 
 
 async def test_any_host_name_will_do_where_a_key_is_needed(tmp_path: Path) -> None:
@@ -128,21 +128,21 @@ async def test_every_path_has_head_and_options(tmp_path: Path) -> None:
         assert headers["Content-Type"].startswith("text/event-stream")
 
 
-@pytest.mark.parametrize("base", ["", "/", "//v1", "/v1/", "/v1/v1", "//v1//"])
-async def test_a_base_address_may_be_entered_in_any_way(base: str, tmp_path: Path) -> None:
+async def test_a_base_address_may_be_entered_in_any_way(tmp_path: Path) -> None:
     """Half of all people leave "/v1" out, and programs append theirs with a slash of its own."""
     async with running(tmp_path) as api:
-        status, _, text = await call(api, "GET", f"{base}/models", {})
-        assert (status, len(json.loads(text)["data"])) == (200, 3)
-        status, _, text = await call(api, "GET", f"{base}/models/", {})
-        assert status == 200
-        status, _, text = await call(api, "GET", f"{base}/models/gpt-4o", {})
-        assert json.loads(text)["id"] == "gpt-4o"
-        status, _, text = await call(api, "POST", f"{base}/chat/completions", {}, CAT)
-        assert json.loads(text)["choices"]
-        status, _, text = await call(api, "GET", f"{base}/nothing", {})
-        assert status == 404
-        assert json.loads(text)["error"]["message"].startswith("There is nothing at GET ")
+        for base in ("", "/", "//v1", "/v1/", "/v1/v1", "//v1//"):
+            status, _, text = await call(api, "GET", f"{base}/models", {})
+            assert (status, len(json.loads(text)["data"])) == (200, 3), base
+            status, _, text = await call(api, "GET", f"{base}/models/", {})
+            assert status == 200, base
+            status, _, text = await call(api, "GET", f"{base}/models/gpt-4o", {})
+            assert json.loads(text)["id"] == "gpt-4o", base
+            status, _, text = await call(api, "POST", f"{base}/chat/completions", {}, CAT)
+            assert json.loads(text)["choices"], base
+            status, _, text = await call(api, "GET", f"{base}/nothing", {})
+            assert status == 404, base
+            assert json.loads(text)["error"]["message"].startswith("There is nothing at GET "), base
 
 
 async def test_slashes_without_end_take_no_time(tmp_path: Path) -> None:

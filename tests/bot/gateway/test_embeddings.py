@@ -74,43 +74,42 @@ async def test_a_batch_is_one_job_with_the_answers_in_order(api: Api) -> None:
     assert len({json.dumps(vector) for vector in together}) == len(texts)
 
 
-@pytest.mark.parametrize("given", ["a cat", ["a cat", "a dog"]])
-async def test_base64_holds_the_same_numbers_as_floats(api: Api, given: Any) -> None:
+async def test_base64_holds_the_same_numbers_as_floats(api: Api) -> None:
     """SDKs ask for base64 by default; openai-node returns nothing where floats come back."""
-    floats = await embedded(api, given, encoding_format="float")
-    packed = await embedded(api, given, encoding_format="base64")
-    assert all(isinstance(each, str) for each in packed)
-    assert [array("f", base64.b64decode(each)).tolist() for each in packed] == floats
+    cases: list[Any] = ["a cat", ["a cat", "a dog"]]
+    for given in cases:
+        floats = await embedded(api, given, encoding_format="float")
+        packed = await embedded(api, given, encoding_format="base64")
+        assert all(isinstance(each, str) for each in packed), given
+        assert [array("f", base64.b64decode(each)).tolist() for each in packed] == floats, given
 
 
-@pytest.mark.parametrize(
-    ("given", "count"),
-    [
+async def test_tokens_and_objects_are_inputs(api: Api) -> None:
+    """LangChain sends arrays of tokens."""
+    cases: list[tuple[Any, int]] = [
         ([1, 2, 3], 1),
         ([[1, 2, 3], [4]], 2),
         (["a cat", [7, 8]], 2),
         ([{"text": "a cat"}], 1),
-    ],
-)
-async def test_tokens_and_objects_are_inputs(api: Api, given: Any, count: int) -> None:
-    """LangChain sends arrays of tokens."""
-    assert len(await embedded(api, given)) == count
+    ]
+    for given, count in cases:
+        assert len(await embedded(api, given)) == count, given
 
 
-@pytest.mark.parametrize("form", ["url", "base64", "bare", "part", "content"])
-async def test_pictures_are_inputs(api: Api, form: str) -> None:
+async def test_pictures_are_inputs(api: Api) -> None:
     """A search by picture would have no way in."""
-    url = f"data:image/png;base64,{picture()}"
-    given: Any = {
-        "url": {"image": url},
-        "base64": {"image": picture()},
-        "bare": url,
-        "part": {"type": "image_url", "image_url": {"url": url}},
-        "content": {"content": [{"type": "text", "text": "red"}, {"image_url": {"url": url}}]},
-    }[form]
-    vectors = await embedded(api, ["red", given])
-    assert len(vectors) == 2
-    assert vectors[0] != vectors[1]
+    for form in ("url", "base64", "bare", "part", "content"):
+        url = f"data:image/png;base64,{picture()}"
+        given: Any = {
+            "url": {"image": url},
+            "base64": {"image": picture()},
+            "bare": url,
+            "part": {"type": "image_url", "image_url": {"url": url}},
+            "content": {"content": [{"type": "text", "text": "red"}, {"image_url": {"url": url}}]},
+        }[form]
+        vectors = await embedded(api, ["red", given])
+        assert len(vectors) == 2, form
+        assert vectors[0] != vectors[1], form
 
 
 async def test_dimensions_are_as_asked(api: Api) -> None:
@@ -158,21 +157,19 @@ async def test_what_cannot_be_embedded_is_refused_by_its_name(
             assert answer["error"]["message"].endswith(".")
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
+def test_the_inputs_of_one_call_are_bounded_together() -> None:
+    """One call would occupy a card for an hour, or fill the memory."""
+    cases: list[tuple[Any, str]] = [
         (["a" * 400_000] * 11, "characters"),
         ([1] * 300_001, "tokens"),
         ([[1] * 1000] * 301, "tokens"),
         ([{"image": "bm8="}] * 33, "pictures"),
-    ],
-)
-def test_the_inputs_of_one_call_are_bounded_together(given: Any, said: str) -> None:
-    """One call would occupy a card for an hour, or fill the memory."""
-    with pytest.raises(ApiError) as refused:
-        given_in(given)
-    assert refused.value.param == "input"
-    assert said in refused.value.message
+    ]
+    for given, said in cases:
+        with pytest.raises(ApiError) as refused:
+            given_in(given)
+        assert refused.value.param == "input", given
+        assert said in refused.value.message, given
 
 
 async def test_embeddings_have_a_limit_of_their_own(tmp_path: Path) -> None:

@@ -54,22 +54,18 @@ def nearest(one: list[float], others: list[list[float]]) -> int:
     return likeness.index(max(likeness))
 
 
-@pytest.mark.parametrize(
-    ("question", "place"),
-    [
+async def test_the_nearest_sentence_is_found(client: AsyncOpenAI) -> None:
+    """Vectors in another order, or of another text, would find another sentence."""
+    cases: list[tuple[str, int]] = [
         ("Where is the kitten napping?", 0),
         ("What did the bank do about rates?", 1),
         ("Is there enough memory on the GPU?", 2),
         ("Which flour is in the loaf?", 3),
-    ],
-)
-async def test_the_nearest_sentence_is_found(
-    client: AsyncOpenAI, question: str, place: int
-) -> None:
-    """Vectors in another order, or of another text, would find another sentence."""
-    answer = await client.embeddings.create(model="sentences", input=[*KNOWN, question])
-    *known, asked = [row.embedding for row in answer.data]
-    assert nearest(asked, known) == place
+    ]
+    for question, place in cases:
+        answer = await client.embeddings.create(model="sentences", input=[*KNOWN, question])
+        *known, asked = [row.embedding for row in answer.data]
+        assert nearest(asked, known) == place, question
 
 
 async def test_both_formats_are_the_models_own_numbers(client: AsyncOpenAI) -> None:

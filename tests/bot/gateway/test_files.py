@@ -147,14 +147,15 @@ async def test_another_persons_file_is_none(tmp_path: Path) -> None:
         await api.post("/jobs", {**DRAW, "pictures": [file["id"]]}, status=202, headers=mine)
 
 
-@pytest.mark.parametrize("data", [b"", b"no picture", b"<svg/>", b"\x89PNG\r\n\x1a\n"])
-async def test_only_pictures_are_stored(data: bytes, tmp_path: Path) -> None:
+async def test_only_pictures_are_stored(tmp_path: Path) -> None:
     """The database would be anyone's disk."""
+    cases: list[bytes] = [b"", b"no picture", b"<svg/>", b"\x89PNG\r\n\x1a\n"]
     async with running(tmp_path) as api:
-        answer = await sent(api, "/files", form(file=data), status=400)
-        assert ("film" in answer["error"]["message"]) is not data.startswith(b"\x89PNG")
-        await sent(api, "/files", form(purpose="vision"), status=400)
-        assert (await api.get("/files"))["data"] == []
+        for data in cases:
+            answer = await sent(api, "/files", form(file=data), status=400)
+            assert ("film" in answer["error"]["message"]) is not data.startswith(b"\x89PNG"), data
+            await sent(api, "/files", form(purpose="vision"), status=400)
+            assert (await api.get("/files"))["data"] == [], data
 
 
 async def test_each_person_stores_so_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

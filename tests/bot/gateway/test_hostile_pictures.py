@@ -7,6 +7,7 @@ import struct
 import zlib
 from collections.abc import Callable
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -137,23 +138,24 @@ def pictures() -> dict[str, str]:
 
 
 @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")  # the client's
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 async def test_a_picture_that_is_none_is_refused_by_name(
-    way: Callable[[str], Body], tmp_path: Path
+    tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     """It would reach a server, or end the bot."""
     async with running(tmp_path, SEES) as api:
-        for name, url in pictures().items():
+        for way, (name, url) in product(WAYS, pictures().items()):
             if name == "21 MB" and way is not chat:
                 continue  # all ways share one door, and this takes a second each
-            path, body = way(url)
-            answer = await api.post(path, body, status=400)
-            assert answer["error"]["param"], name
-            assert answer["error"]["message"].endswith("."), name
-            assert len(answer["error"]["message"]) < 300, name
+            with subtests.test(way.__name__, picture=name):
+                path, body = way(url)
+                answer = await api.post(path, body, status=400)
+                assert answer["error"]["param"]
+                assert answer["error"]["message"].endswith(".")
+                assert len(answer["error"]["message"]) < 300
         assert not await api.parts.queue.jobs.history("api:local", limit=1)
-        path, body = way(data_url(GOOD, "text/html"))  # known by its bytes
-        await api.post(path, body, status=202 if path == "/jobs" else 200)
+        for way in WAYS:
+            path, body = way(data_url(GOOD, "text/html"))  # known by its bytes
+            await api.post(path, body, status=202 if path == "/jobs" else 200)
 
 
 async def test_a_file_that_is_no_picture_is_refused_in_a_form(tmp_path: Path) -> None:
@@ -183,15 +185,15 @@ WRONG: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 async def test_a_picture_of_another_type_is_refused(
-    way: Callable[[Any], Body], tmp_path: Path
+    tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     """A number where a text belongs would be a bug with a line in the log."""
     async with running(tmp_path, SEES) as api:
-        for value in WRONG:
-            path, body = way(value)
-            assert (await api.post(path, body, status=400))["error"]["message"]
+        for way, value in product(WAYS, WRONG):
+            with subtests.test(way.__name__, value=str(value)[:40]):
+                path, body = way(value)
+                assert (await api.post(path, body, status=400))["error"]["message"]
         assert not await api.parts.queue.jobs.history("api:local", limit=1)
 
 

@@ -55,26 +55,23 @@ async def editing(tmp_path: Path, config: str = DRAWS) -> AsyncIterator[tuple[Ap
         yield api, client
 
 
-@pytest.mark.parametrize(
-    "image",
-    [
+async def test_the_package_sends_a_picture_in_every_form(tmp_path: Path) -> None:
+    """Its callers have files, bytes and streams, and it names them as it likes."""
+    cases: list[Any] = [
         ("upload", png(), "application/octet-stream"),
         ("kitten.gif", png(), "image/gif"),
         [("a.png", png(), "image/png")],
         png(),
         io.BytesIO(png()),
         [io.BytesIO(png())],
-    ],
-    ids=["octets", "lying", "list", "bytes", "stream", "streams"],
-)
-async def test_the_package_sends_a_picture_in_every_form(image: Any, tmp_path: Path) -> None:
-    """Its callers have files, bytes and streams, and it names them as it likes."""
+    ]
     async with editing(tmp_path) as (api, client):
-        answer = await client.images.edit(**RED, image=image, size="96x64", n=1)
-        assert shown(answer).size == (96, 64)
-        job = (await api.parts.queue.jobs.history("api:local", limit=1))[0]
-        assert isinstance(job.request, TextToImage)
-        assert len(await api.parts.queue.jobs.inputs(job) or ()) == 1
+        for image in cases:
+            answer = await client.images.edit(**RED, image=image, size="96x64", n=1)
+            assert shown(answer).size == (96, 64), image
+            job = (await api.parts.queue.jobs.history("api:local", limit=1))[0]
+            assert isinstance(job.request, TextToImage), image
+            assert len(await api.parts.queue.jobs.inputs(job) or ()) == 1, image
 
 
 async def test_a_file_of_a_path_is_sent(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from bot.gateway.jobs.document import DocumentRoute
 from bot.gateway.jobs.operations import ABSENT, OPERATIONS
 from tests.bot.gateway.test_jobs import CHAT, DRAW, SLOW, done
 from tests.bot.gateway.test_keys import CLOSED, bearer, new_key, page_of
-from tests.bot.gateway.whole_api import Api, running
+from tests.bot.gateway.whole_api import running
 
 METHODS = {"get", "post", "put", "delete", "patch"}
 
@@ -162,17 +162,14 @@ async def test_the_document_needs_no_key(tmp_path: Path) -> None:
             assert await answer.json() == document
 
 
-@pytest.mark.parametrize("path", ["/openapi.json", "/jobs", "/queue", "/chat/completions"])
-async def test_a_wrong_method_learns_the_right_ones(path: str, tmp_path: Path) -> None:
+async def test_a_wrong_method_learns_the_right_ones(tmp_path: Path) -> None:
     """A client could not tell a wrong method from a wrong path."""
-    async with running(tmp_path) as api, _put(api, path) as answer:
-        assert answer.status == 405
-        assert answer.headers["Allow"]
-        assert (await answer.json())["error"]["message"]
-
-
-def _put(api: Api, path: str) -> Any:
-    return api.session.put(f"{api.url}{path}", json={})
+    async with running(tmp_path) as api:
+        for path in ("/openapi.json", "/jobs", "/queue", "/chat/completions"):
+            async with api.session.put(f"{api.url}{path}", json={}) as answer:
+                assert answer.status == 405, path
+                assert answer.headers["Allow"], path
+                assert (await answer.json())["error"]["message"], path
 
 
 async def test_the_document_is_made_once_and_not_by_a_start(

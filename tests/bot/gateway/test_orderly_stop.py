@@ -36,6 +36,11 @@ BODIES: Mapping[str, Any] = {
 }
 
 
+def key_of(path: str) -> Mapping[str, str]:
+    """Return the key of the one call of a path: a key belongs to one request."""
+    return {"Idempotency-Key": path}
+
+
 class Call:
     """One call whose program stays until the very end."""
 
@@ -65,28 +70,34 @@ class Call:
         return [line if line == "[DONE]" else json.loads(line) for line in lines]
 
 
-@pytest.mark.parametrize("path", [path for path in BODIES if path != "/embeddings"])
-async def test_a_stream_that_waits_ends_with_an_error(path: str, tmp_path: Path) -> None:
+async def test_a_stream_that_waits_ends_with_an_error(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
     """A stream that only closes passes for a complete answer, in every client that was tried."""
-    running_one, waiting = Call(), Call()
-    body = {**BODIES[path], "stream": True}
+    bodies = {p: {**body, "stream": True} for p, body in BODIES.items() if p != "/embeddings"}
+    made = {path: (Call(), Call()) for path in bodies}
     async with asyncio.TaskGroup() as calls, running(tmp_path, SLOW) as api:
-        calls.create_task(running_one.make(f"{api.url}{path}", body, {}))
-        calls.create_task(waiting.make(f"{api.url}{path}", body, KEY))
-        await api.until(lambda jobs: len(jobs) == 2)
-    for call in (running_one, waiting):
-        assert call.status == 200
-        told = call.events[-1]
-        assert told["error"]["code"] == "stopping"
-        assert f"/v1/jobs/{call.headers['x-usher-job']}" in told["error"]["message"]
-        for event in call.events:
-            check_streamed(path, event)
-    if path == "/responses":
-        assert waiting.events[-2]["type"] == "response.failed"
+        for path, (running_one, waiting) in made.items():
+            calls.create_task(running_one.make(f"{api.url}{path}", bodies[path], {}))
+            calls.create_task(waiting.make(f"{api.url}{path}", bodies[path], key_of(path)))
+        await api.until(lambda jobs: len(jobs) == 2 * len(made))
+    for path, both in made.items():
+        for call in both:
+            with subtests.test(path):
+                assert call.status == 200
+                told = call.events[-1]
+                assert told["error"]["code"] == "stopping"
+                assert f"/v1/jobs/{call.headers['x-usher-job']}" in told["error"]["message"]
+                for event in call.events:
+                    check_streamed(path, event)
+    assert made["/responses"][1].events[-2]["type"] == "response.failed"
     async with running(tmp_path, SLOW) as api:
-        assert len(await api.open_jobs()) == 2
-        async with api.session.post(f"{api.url}{path}", json=body, headers=KEY) as again:
-            assert again.headers["x-usher-job"] == waiting.headers["x-usher-job"]
+        assert len(await api.open_jobs()) == 2 * len(made)
+        for path, (_, waiting) in made.items():
+            with subtests.test(path, after="a restart"):
+                url = f"{api.url}{path}"
+                async with api.session.post(url, json=bodies[path], headers=key_of(path)) as again:
+                    assert again.headers["x-usher-job"] == waiting.headers["x-usher-job"]
 
 
 async def test_an_answer_cut_in_the_middle_ends_with_an_error(tmp_path: Path) -> None:
@@ -131,22 +142,26 @@ async def test_an_answer_that_another_process_goes_on_with_is_kept(
             assert "stopping" not in await again.text()
 
 
-@pytest.mark.parametrize("path", BODIES)
-async def test_a_call_that_does_not_stream_gets_503(path: str, tmp_path: Path) -> None:
+async def test_a_call_that_does_not_stream_gets_503(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
     """A connection that breaks names no job, and says nothing about when to come again."""
-    call = Call()
+    made = {path: Call() for path in BODIES}
     async with asyncio.TaskGroup() as calls, running(tmp_path, SLOW) as api:
-        calls.create_task(call.make(f"{api.url}{path}", BODIES[path], KEY))
-        await api.until(lambda jobs: len(jobs) == 1)
-    assert call.status == 503
-    assert 1 <= int(call.headers["Retry-After"]) <= 60
-    assert "x-should-retry" not in call.headers
-    body = json.loads(call.text)
-    check("POST", path, 503, body)
-    assert body["error"]["code"] == "stopping"
+        for path, call in made.items():
+            calls.create_task(call.make(f"{api.url}{path}", BODIES[path], key_of(path)))
+        await api.until(lambda jobs: len(jobs) == len(made))
+    for path, call in made.items():
+        with subtests.test(path):
+            assert call.status == 503
+            assert 1 <= int(call.headers["Retry-After"]) <= 60
+            assert "x-should-retry" not in call.headers
+            body = json.loads(call.text)
+            check("POST", path, 503, body)
+            assert body["error"]["code"] == "stopping"
     async with running(tmp_path, SLOW) as api:
-        (job,) = await api.open_jobs()
-        assert str(job.id) == call.headers["x-usher-job"]
+        kept = {str(job.id) for job in await api.open_jobs()}
+        assert kept == {call.headers["x-usher-job"] for call in made.values()}
 
 
 async def test_a_call_with_its_headers_sent_gets_the_error_in_its_body(

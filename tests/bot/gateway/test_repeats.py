@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -128,15 +129,15 @@ async def test_an_answer_that_arrived_is_not_given_again(tmp_path: Path) -> None
         assert again["id"] != first["id"]
 
 
-@pytest.mark.parametrize("count", ["0", "x", "²"])
-async def test_what_is_no_retry_takes_nothing_over(count: str, tmp_path: Path) -> None:
+async def test_what_is_no_retry_takes_nothing_over(tmp_path: Path) -> None:
     """A first call would get an older answer, or a bug's."""
     async with running(tmp_path, BRISK) as api:
         await hang_up(api, "/chat/completions", CAT, until_running)
         await api.until(lambda jobs: not jobs)
-        headers = {"x-stainless-retry-count": count}
-        await api.post("/chat/completions", CAT, headers=headers)
-        assert len(await all_jobs(api)) == 2
+        for made, count in enumerate(("0", "x", "²"), start=1):
+            headers = {"x-stainless-retry-count": count}
+            await api.post("/chat/completions", CAT, headers=headers)
+            assert len(await all_jobs(api)) == 1 + made, count
 
 
 async def test_another_request_is_another_job(tmp_path: Path) -> None:
@@ -220,28 +221,28 @@ async def test_embeddings_no_one_received_are_not_made_again(
             await repeat(api)
 
 
-@pytest.mark.parametrize("streamed", [True, False])
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/chat/completions", CAT),
-        ("/responses", {"model": "llama", "input": "What is a cat?"}),
-        ("/completions", {"model": "llama", "prompt": "A cat is"}),
-        ("/images/generations", FOX),
-    ],
+KINDS = (
+    ("/chat/completions", CAT),
+    ("/responses", {"model": "llama", "input": "What is a cat?"}),
+    ("/completions", {"model": "llama", "prompt": "A cat is"}),
+    ("/images/generations", FOX),
 )
+
+
 async def test_the_key_of_a_call_that_hung_up_says_that_it_was_cancelled(
-    path: str, body: Any, *, streamed: bool, tmp_path: Path
+    tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     """A program would learn neither why it gets no answer, nor what to do; a stream would begin."""
-    key = {"Idempotency-Key": "once"}
     async with running(tmp_path, SLOW) as api:
-        job = await job_of(api, path, body, key)
-        await api.until(lambda jobs: not jobs)
-        read = await api.post(path, {**body, "stream": streamed}, headers=key, status=409)
-        error = read["error"]
-        assert f"job {job}" in error["message"]
-        assert "new key" in error["message"]
-        assert error["code"] == "cancelled"
-        async with api.session.post(f"{api.url}{path}", json=body, headers=key) as again:
-            assert again.headers["x-should-retry"] == "false"
+        for (path, body), streamed in product(KINDS, (True, False)):
+            with subtests.test(path, streamed=streamed):
+                key = {"Idempotency-Key": f"{path} {streamed}"}
+                job = await job_of(api, path, body, key)
+                await api.until(lambda jobs: not jobs)
+                read = await api.post(path, {**body, "stream": streamed}, headers=key, status=409)
+                error = read["error"]
+                assert f"job {job}" in error["message"]
+                assert "new key" in error["message"]
+                assert error["code"] == "cancelled"
+                async with api.session.post(f"{api.url}{path}", json=body, headers=key) as again:
+                    assert again.headers["x-should-retry"] == "false"

@@ -136,27 +136,25 @@ async def test_models_and_pictures_are_read(tmp_path: Path) -> None:
         assert events[-1] == "image_generation.completed"
 
 
-@pytest.mark.parametrize(
-    ("changed", "error", "param", "code"),
-    [
-        ({"n": 2}, openai.BadRequestError, "n", None),
-        ({"model": "alpa"}, openai.NotFoundError, "model", "model_not_found"),
-        ({"model": "flux"}, openai.BadRequestError, "model", "not_capable"),
-        ({"temperature": 9}, openai.BadRequestError, "temperature", None),
-        ({"messages": []}, openai.BadRequestError, "messages", None),
-    ],
+REFUSED: tuple[tuple[Any, type[openai.APIStatusError], str, str | None], ...] = (
+    ({"n": 2}, openai.BadRequestError, "n", None),
+    ({"model": "alpa"}, openai.NotFoundError, "model", "model_not_found"),
+    ({"model": "flux"}, openai.BadRequestError, "model", "not_capable"),
+    ({"temperature": 9}, openai.BadRequestError, "temperature", None),
+    ({"messages": []}, openai.BadRequestError, "messages", None),
 )
-async def test_a_refusal_is_its_own_exception(
-    changed: Any, error: type[openai.APIStatusError], param: str | None, code: str, tmp_path: Path
-) -> None:
+
+
+async def test_a_refusal_is_its_own_exception(tmp_path: Path) -> None:
     """A program could not tell a mistake of its own from a server that is down, and would retry."""
     async with programming(tmp_path) as program:
-        with pytest.raises(error) as raised:
-            await program.client.chat.completions.create(**{**CAT, **changed})
-        assert (raised.value.param, raised.value.code) == (param, code)
-        assert raised.value.request_id
-        assert len(program.requests) == 1
-        assert await program.jobs() == []
+        for count, (changed, error, param, code) in enumerate(REFUSED, start=1):
+            with pytest.raises(error) as raised:
+                await program.client.chat.completions.create(**{**CAT, **changed})
+            assert (raised.value.param, raised.value.code) == (param, code)
+            assert raised.value.request_id, changed
+            assert len(program.requests) == count, "it was repeated"
+            assert await program.jobs() == [], changed
 
 
 async def test_a_key_that_is_revoked_ends_with_the_call(tmp_path: Path) -> None:

@@ -99,8 +99,12 @@ async def two_apis(url: str, text: str = CONFIG) -> AsyncIterator[TwoApis]:
 Which = Callable[[TwoApis], tuple[Api, Api]]
 both_ways = pytest.mark.parametrize(
     "which",
-    [lambda apis: (apis.one, apis.other), lambda apis: (apis.other, apis.one)],
-    ids=["from-the-holder", "to-the-holder"],
+    [
+        pytest.param(lambda apis: (apis.one, apis.other), id="from-the-holder"),
+        pytest.param(
+            lambda apis: (apis.other, apis.one), id="to-the-holder", marks=pytest.mark.thorough
+        ),
+    ],
 )
 
 

@@ -3,8 +3,6 @@
 import json
 from dataclasses import replace
 
-import pytest
-
 from bot.history.now import OperatorNow, now_of
 from bot.history.written import to_json
 from queueing.core.paused import Paused
@@ -116,38 +114,32 @@ def test_a_line_says_how_long_the_first_has_waited() -> None:
     assert made().idle_models == ("sdxl",)
 
 
-@pytest.mark.parametrize(
-    "shown",
-    [
+def test_a_model_that_can_be_acted_on_has_a_line() -> None:
+    """A paused model, or one that fails to load, would be hidden among the idle ones."""
+    cases: list[dict[str, object]] = [
         {"paused": True},
         {"copies": (copy(),)},
         {"troubles": (Trouble(backend="comfy", cause="no file", again_at=NOW + 60),)},
-    ],
-)
-def test_a_model_that_can_be_acted_on_has_a_line(shown: dict[str, object]) -> None:
-    """A paused model, or one that fails to load, would be hidden among the idle ones."""
-    model = replace(IDLE, **shown)  # type: ignore[arg-type]
-    now = made(replace(SNAPSHOT, models=(model,), running=()))
-    assert [line.model for line in now.lines] == ["sdxl"]
-    assert now.lines[0].oldest_s is None
+    ]
+    for shown in cases:
+        model = replace(IDLE, **shown)  # type: ignore[arg-type]
+        now = made(replace(SNAPSHOT, models=(model,), running=()))
+        assert [line.model for line in now.lines] == ["sdxl"], shown
+        assert now.lines[0].oldest_s is None, shown
 
 
-@pytest.mark.parametrize(
-    ("residency", "running", "mode"),
-    [
+def test_a_paused_host_drains_until_it_is_still() -> None:
+    """A card would be said to be free while a job still runs on it."""
+    cases: list[tuple[Residency, tuple[RunningStatus, ...], str]] = [
         (Residency.READY, (RUNNING,), "draining"),
         (Residency.UNLOADING, (), "draining"),
         (Residency.READY, (), "paused"),
-    ],
-)
-def test_a_paused_host_drains_until_it_is_still(
-    residency: Residency, running: tuple[RunningStatus, ...], mode: str
-) -> None:
-    """A card would be said to be free while a job still runs on it."""
-    model = replace(BUSY, copies=(copy(residency),))
-    hosts = (replace(HOST, paused=True),)
-    now = made(replace(SNAPSHOT, models=(model,), hosts=hosts, running=running))
-    assert now.hosts[0].mode == mode
+    ]
+    for residency, running, mode in cases:
+        model = replace(BUSY, copies=(copy(residency),))
+        hosts = (replace(HOST, paused=True),)
+        now = made(replace(SNAPSHOT, models=(model,), hosts=hosts, running=running))
+        assert now.hosts[0].mode == mode, residency
 
 
 def test_a_server_that_is_up_has_no_error() -> None:
@@ -185,22 +177,20 @@ def test_a_host_at_rest_is_told_from_one_that_an_admin_paused() -> None:
     assert [host.awake_until for host in now.hosts] == [None, None, NOW + 60]
 
 
-@pytest.mark.parametrize(
-    ("why", "mode"),
-    [
+def test_a_host_whose_owner_wants_it_says_so() -> None:
+    """An operator would see an open host on which nothing starts."""
+    cases: list[tuple[Blocked, str]] = [
         (Blocked.QUIET, "quiet"),
         (Blocked.YIELDING, "yielding"),
         (Blocked.ASLEEP, "asleep"),
         (Blocked.WAKING, "waking"),
-    ],
-)
-def test_a_host_whose_owner_wants_it_says_so(why: Blocked, mode: str) -> None:
-    """An operator would see an open host on which nothing starts."""
-    rest = Reason(why=why, model="", host=HOST.name, until=5.0)
-    resting = replace(SNAPSHOT, hosts=(replace(HOST, rest=rest),))
-    paused = replace(SNAPSHOT, hosts=(replace(HOST, rest=rest, paused=True),))
-    assert now_of(resting, 0.0, {}, {}).hosts[0].mode == mode
-    assert now_of(paused, 0.0, {}, {}).hosts[0].mode in {"paused", "draining"}
+    ]
+    for why, mode in cases:
+        rest = Reason(why=why, model="", host=HOST.name, until=5.0)
+        resting = replace(SNAPSHOT, hosts=(replace(HOST, rest=rest),))
+        paused = replace(SNAPSHOT, hosts=(replace(HOST, rest=rest, paused=True),))
+        assert now_of(resting, 0.0, {}, {}).hosts[0].mode == mode, why
+        assert now_of(paused, 0.0, {}, {}).hosts[0].mode in {"paused", "draining"}, why
 
 
 def test_a_model_over_two_cards_is_drawn_on_each_with_its_share() -> None:

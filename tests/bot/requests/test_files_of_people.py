@@ -24,22 +24,18 @@ async def test_what_a_document_says_is_cut_to_the_room_there_is() -> None:
     assert (len(cut.text) <= 50, cut.truncated) == (True, True)
 
 
-@pytest.mark.parametrize(
-    ("data", "why"),
-    [
+async def test_a_document_that_cannot_be_read_is_refused_with_the_reason() -> None:
+    """A question would be answered without the paper it is about."""
+    cases: list[tuple[bytes, str]] = [
         (b"no document at all", "unreadable"),
         (b"PK\x03\x04 torn", "unreadable"),
         (papers.locked_pdf(), "encrypted"),
         (papers.pdf([""]), "scanned"),
-    ],
-)
-async def test_a_document_that_cannot_be_read_is_refused_with_the_reason(
-    data: bytes, why: str
-) -> None:
-    """A question would be answered without the paper it is about."""
-    with pytest.raises(Declined) as declined:
-        await opened("a.pdf", data, characters=100, pictures=0)
-    assert declined.value.refusal == PaperUnread(name="a.pdf", why=why)
+    ]
+    for data, why in cases:
+        with pytest.raises(Declined) as declined:
+            await opened("a.pdf", data, characters=100, pictures=0)
+        assert declined.value.refusal == PaperUnread(name="a.pdf", why=why), why
 
 
 async def test_a_scan_is_shown_where_a_model_sees() -> None:
@@ -58,12 +54,12 @@ async def test_a_film_is_shown_in_pictures_from_beginning_to_end() -> None:
     assert declined.value.refusal == NotAFilm(name="a.mp4")
 
 
-@pytest.mark.parametrize("kind", ["ogg", "mp3", "mp4"])
-async def test_a_recording_keeps_its_sound_and_nothing_else(kind: str) -> None:
+async def test_a_recording_keeps_its_sound_and_nothing_else() -> None:
     """Where it was recorded, and the picture of a round video, would lie in the database."""
-    sound = await checked_sound("a", film(kind))
-    assert (sound.name, sound.mime) == ("recording.ogg", "audio/ogg")
-    assert SECRET.encode() not in sound.data
+    for kind in ("ogg", "mp3", "mp4"):
+        sound = await checked_sound("a", film(kind))
+        assert (sound.name, sound.mime) == ("recording.ogg", "audio/ogg"), kind
+        assert SECRET.encode() not in sound.data, kind
 
 
 async def test_a_recording_that_cannot_be_heard_is_refused_with_the_reason() -> None:

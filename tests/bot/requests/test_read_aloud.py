@@ -2,8 +2,6 @@
 
 import time
 
-import pytest
-
 from bot.requests.recordings import SPOKEN_LIMIT, read_of
 from bot.requests.spoken import spoken
 
@@ -24,11 +22,10 @@ def test_a_long_answer_ends_with_a_sentence() -> None:
     assert read_of("```\ncode\n```") == ""
 
 
-@pytest.mark.parametrize(
-    "sign", ["*a ", "[", "`", "_", "| ", "- ", "[a](", "```\n", "**", "<https://"]
-)
-def test_no_answer_takes_long_to_read(sign: str) -> None:
+def test_no_answer_takes_long_to_read() -> None:
     """A model that repeats a sign for ever would hold up everything else."""
-    began = time.process_time()
-    spoken(sign * (1_000_000 // len(sign)))
-    assert time.process_time() - began < 1.0
+    cases: list[str] = ["*a ", "[", "`", "_", "| ", "- ", "[a](", "```\n", "**", "<https://"]
+    for sign in cases:
+        began = time.process_time()
+        spoken(sign * (1_000_000 // len(sign)))
+        assert time.process_time() - began < 1.0, sign

@@ -2,8 +2,6 @@
 
 from typing import get_args
 
-import pytest
-
 from backends.media.documents import Fault
 from backends.media.sounds import SoundFault
 from bot.chat.texts import CATALOGUES, plain, say
@@ -75,30 +73,30 @@ def test_no_reason_is_left_out_here() -> None:
     assert made == {*get_args(Refusal), *Refused.__subclasses__()} - {Refused}
 
 
-@pytest.mark.parametrize("language", CATALOGUES)
-def test_each_reason_has_its_own_sentence(language: str) -> None:
+def test_each_reason_has_its_own_sentence() -> None:
     """A person would be told nothing, or that something else is wrong."""
-    for refusal in REFUSALS:
-        key, values = sentence(refusal, Told(language, ("flux", "qwen"), "ask"))
-        text = plain(say(language, key, **values))
-        assert len(text) > 10, refusal
-        assert "None" not in text, refusal
-        assert (key == "refused.not_accepting") == (
-            isinstance(refusal, NotAccepting) and not refusal.full_disk
-        ), refusal
+    for language in CATALOGUES:
+        for refusal in REFUSALS:
+            key, values = sentence(refusal, Told(language, ("flux", "qwen"), "ask"))
+            text = plain(say(language, key, **values))
+            assert len(text) > 10, refusal
+            assert "None" not in text, refusal
+            assert (key == "refused.not_accepting") == (
+                isinstance(refusal, NotAccepting) and not refusal.full_disk
+            ), refusal
 
 
-@pytest.mark.parametrize("language", CATALOGUES)
-def test_a_sentence_holds_the_numbers_and_names_of_its_reason(language: str) -> None:
+def test_a_sentence_holds_the_numbers_and_names_of_its_reason() -> None:
     """People would not know what to change, or when to come back."""
-    for refusal, told in (
-        (refusals.QuotaUsedUp(limit=37, free_at=NOW), "37"),
-        (refusals.LineFull(model="flux", limit=100, again_at=NOW), "100"),
-        (refusals.GpuUsedUp(limit_s=1200, used_s=360, held_s=900, free_at=NOW), "20"),
-        (refusals.UnwantedWord(word="snow crash"), "snow crash"),
-        (refusals.TextTooLong(length=5000, limit=4000), "5000"),
-        (refusals.UnknownStyle(name="x", known=("comic",)), "comic"),
-        (UnknownModel("flx", nearest=("flux",)), "flux"),
-    ):
-        key, values = sentence(refusal, Told(language, ("flux", "qwen"), "ask"))
-        assert told in plain(say(language, key, **values))
+    for language in CATALOGUES:
+        for refusal, told in (
+            (refusals.QuotaUsedUp(limit=37, free_at=NOW), "37"),
+            (refusals.LineFull(model="flux", limit=100, again_at=NOW), "100"),
+            (refusals.GpuUsedUp(limit_s=1200, used_s=360, held_s=900, free_at=NOW), "20"),
+            (refusals.UnwantedWord(word="snow crash"), "snow crash"),
+            (refusals.TextTooLong(length=5000, limit=4000), "5000"),
+            (refusals.UnknownStyle(name="x", known=("comic",)), "comic"),
+            (UnknownModel("flx", nearest=("flux",)), "flux"),
+        ):
+            key, values = sentence(refusal, Told(language, ("flux", "qwen"), "ask"))
+            assert told in plain(say(language, key, **values)), language

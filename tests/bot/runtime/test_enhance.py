@@ -317,18 +317,16 @@ def test_a_call_repeated_after_a_crash_is_seen_through_once(
     assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
 
 
-@pytest.mark.parametrize(
-    ("answer", "prompt"),
-    [
+def test_only_what_can_be_a_prompt_becomes_one() -> None:
+    """Quotation marks would be drawn, or a rambling answer would replace a person's words."""
+    cases: list[tuple[str, str]] = [
         ('"A cat,\n golden light"', "A cat, golden light"),
         ("", "a cat"),
         ("a cat", "a cat"),
         ("x" * 5000, "a cat"),
-    ],
-)
-def test_only_what_can_be_a_prompt_becomes_one(answer: str, prompt: str) -> None:
-    """Quotation marks would be drawn, or a rambling answer would replace a person's words."""
-    request = TextToImage(prompt="a cat", seed=7)
-    better = enhancement.improved(request, answer)
-    assert (better.prompt, better.seed) == (prompt, 7)
-    assert better.original == (None if prompt == "a cat" else "a cat")
+    ]
+    for answer, prompt in cases:
+        request = TextToImage(prompt="a cat", seed=7)
+        better = enhancement.improved(request, answer)
+        assert (better.prompt, better.seed) == (prompt, 7), answer
+        assert better.original == (None if prompt == "a cat" else "a cat"), answer

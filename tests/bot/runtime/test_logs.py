@@ -80,15 +80,19 @@ def test_what_looks_like_a_token_is_hidden_even_when_unknown(log: io.StringIO, t
     assert logs.HIDDEN in log.getvalue()
 
 
-@pytest.mark.parametrize(
-    "text", ["Authorization: Bearer abc.def-1", "'Bearer abc.def-1'", "/?token=abc.def-1&x=1"]
-)
-def test_headers_and_addresses_lose_their_secret_only(log: io.StringIO, text: str) -> None:
+def test_headers_and_addresses_lose_their_secret_only(log: io.StringIO) -> None:
     """A header in a third party's error would show the token, or lose all around it."""
-    logging.getLogger("third.party").error("before %s after", text)
-    assert "abc.def" not in log.getvalue()
-    assert "before" in log.getvalue()
-    assert "after" in log.getvalue()
+    cases: list[str] = [
+        "Authorization: Bearer abc.def-1",
+        "'Bearer abc.def-1'",
+        "/?token=abc.def-1&x=1",
+    ]
+    for text in cases:
+        log.truncate(0)
+        logging.getLogger("third.party").error("before %s after", text)
+        assert "abc.def" not in log.getvalue(), text
+        assert "before" in log.getvalue(), text
+        assert "after" in log.getvalue(), text
 
 
 def test_known_secrets_are_hidden_in_every_way_to_the_log(log: io.StringIO) -> None:
@@ -162,19 +166,17 @@ def test_the_level_is_obeyed(log: io.StringIO) -> None:
     assert log.getvalue().splitlines()[0].endswith("yes")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_ordinary_lines_stay_as_they_are() -> None:
+    """The log would be full of holes and say nothing."""
+    cases: list[str] = [
         "job 12: loading flux on gpu-1, about 40 s",
         "http://127.0.0.1:8188/prompt answered 500",
         "2026-11-20 12:30:45 task-force risk-averse",
         str(Path("some") / "sub.folder.name" / "file.safetensors"),
         "b5a2c9d0-3f1e-5c7a-9b1d-2e4f6a8c0d1f",
-    ],
-)
-def test_ordinary_lines_stay_as_they_are(text: str) -> None:
-    """The log would be full of holes and say nothing."""
-    assert logs.Redactor([CANARY])(text) == text
+    ]
+    for text in cases:
+        assert logs.Redactor([CANARY])(text) == text, text
 
 
 @given(st.text(max_size=40), st.text(min_size=4, max_size=30), st.text(max_size=40))

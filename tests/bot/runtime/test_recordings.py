@@ -186,7 +186,10 @@ def test_a_recording_counts_once() -> None:
     assert "2" in chat.private[0][1]
 
 
-@pytest.mark.parametrize("after_s", [0.0, 1.0, 2.5, 3.6, 5.0])
+@pytest.mark.parametrize(
+    "after_s",
+    [1.0, 3.6, *(pytest.param(each, marks=pytest.mark.thorough) for each in (0.0, 2.5, 5.0))],
+)
 @pytest.mark.parametrize("how", ["/cancel 1", "/forget me"])
 def test_an_end_ends_every_step(after_s: float, how: str) -> None:
     """A model would go on with a recording that its person took back, or keep it for ever."""

@@ -6,29 +6,33 @@ from backends.registry import KINDS
 from bot.cli.init.places import USUAL, address, is_here, likely_kind, places
 
 
-@pytest.mark.parametrize(
-    ("given", "read"),
-    [
+def test_an_address_is_read_as_people_write_it() -> None:
+    """A person would have to know what a scheme is."""
+    cases: list[tuple[str, str]] = [
         ("192.168.1.20:8188", "http://192.168.1.20:8188"),
         (" http://gpu-box:1234/ ", "http://gpu-box:1234"),
         ("https://gpu.example.net/comfy/", "https://gpu.example.net/comfy"),
         ("[::1]:8080", "http://[::1]:8080"),
         ("http://gpu-box:1234/v1?token=canary#x", "http://gpu-box:1234/v1"),
-    ],
-)
-def test_an_address_is_read_as_people_write_it(given: str, read: str) -> None:
-    """A person would have to know what a scheme is."""
-    assert address(given) == read
+    ]
+    for given, read in cases:
+        assert address(given) == read, given
 
 
-@pytest.mark.parametrize(
-    "given", ["", "http://", "ftp://x", "http://a b", "http://x:99999", "http://me:canary@box:1"]
-)
-def test_what_is_no_address_is_refused_without_repeating_it(given: str) -> None:
+def test_what_is_no_address_is_refused_without_repeating_it() -> None:
     """A password in an address would be written into the configuration, or onto the screen."""
-    with pytest.raises(ValueError, match=r".") as caught:
-        address(given)
-    assert "canary" not in str(caught.value)
+    cases: list[str] = [
+        "",
+        "http://",
+        "ftp://x",
+        "http://a b",
+        "http://x:99999",
+        "http://me:canary@box:1",
+    ]
+    for given in cases:
+        with pytest.raises(ValueError, match=r".") as caught:
+            address(given)
+        assert "canary" not in str(caught.value), given
 
 
 def test_a_machine_alone_means_its_usual_ports() -> None:

@@ -36,9 +36,9 @@ async def found(url: str, *, token: str = "") -> scan.FoundServer:
     return server
 
 
-@pytest.mark.parametrize(
-    ("fake", "kind", "called"),
-    [
+async def test_a_text_server_is_known_with_its_models() -> None:
+    """It would be written as another kind, which cannot load or unload its models."""
+    cases: list[tuple[str, str, str]] = [
         ("lmstudio", "lmstudio", "lmstudio"),
         ("lmstudio-0.3", "lmstudio", "lmstudio"),
         ("ollama", "openai", "ollama"),
@@ -47,14 +47,12 @@ async def found(url: str, *, token: str = "") -> scan.FoundServer:
         ("llamaswap", "openai", "llamaswap"),
         ("vllm", "openai", "vllm"),
         ("generic", "openai", "text-server"),
-    ],
-)
-async def test_a_text_server_is_known_with_its_models(fake: str, kind: str, called: str) -> None:
-    """It would be written as another kind, which cannot load or unload its models."""
-    async with serving(fake) as server:
-        told = await found(server.url)
-    assert (told.kind, told.called, told.trouble) == (kind, called, "")
-    assert "alpha" in told.models
+    ]
+    for fake, kind, called in cases:
+        async with serving(fake) as server:
+            told = await found(server.url)
+        assert (told.kind, told.called, told.trouble) == (kind, called, ""), fake
+        assert "alpha" in told.models, fake
 
 
 async def test_comfyui_is_known_with_its_memory() -> None:
@@ -65,19 +63,17 @@ async def test_comfyui_is_known_with_its_memory() -> None:
     assert told.total_mb
 
 
-@pytest.mark.parametrize(
-    ("fake", "kind", "called"),
-    [
+async def test_a_picture_server_is_known() -> None:
+    """A server that draws would be asked for texts; LocalAI, which does both, is one that writes."""
+    cases: list[tuple[str, str, str]] = [
         ("sdcpp", "images", "sdcpp"),
         ("swarmui", "images", "swarmui"),
         ("localai", "openai", "localai"),
-    ],
-)
-async def test_a_picture_server_is_known(fake: str, kind: str, called: str) -> None:
-    """A server that draws would be asked for texts; LocalAI, which does both, is one that writes."""
-    async with painting(fake) as server:
-        told = await found(server.url)
-    assert (told.kind, told.called) == (kind, called)
+    ]
+    for fake, kind, called in cases:
+        async with painting(fake) as server:
+            told = await found(server.url)
+        assert (told.kind, told.called) == (kind, called), fake
 
 
 async def test_a_server_that_wants_a_token_is_known_once_it_has_it() -> None:
