@@ -19,6 +19,7 @@ from bot.demo.options import DemoOptions
 from bot.runtime import event_loop, heartbeat, logs
 from bot.runtime.signals import run_until_signal
 from bot.version import version
+from queueing.core.concurrency import first_cause
 from queueing.core.errors import BadModel, StoreError
 
 UNUSABLE = 1
@@ -36,18 +37,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return COMMANDS[arguments.command](arguments)
     except (ConfigError, BadModel, StoreError, ChatRefused, ExceptionGroup) as error:
-        cause = _first_cause(error)
+        cause = first_cause(error)
         if not isinstance(cause, (ConfigError, BadModel, StoreError, ChatRefused)):
             raise
         print(logs.Redactor()(str(cause)), file=sys.stderr)
         return UNUSABLE if isinstance(cause, (ConfigError, BadModel)) else BROKEN
-
-
-def _first_cause(error: Exception) -> Exception:
-    """Return the first error that a task group wrapped."""
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 # ---------------------------------------------------------------- commands

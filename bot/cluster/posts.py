@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 from functools import partial
 
+from queueing.core.concurrency import first_cause
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.posts import About, Posts, Tenure, nothing
 
@@ -166,7 +167,7 @@ class PostKeeper:
             if not _is(error, (GivesWay, StoreError)):
                 raise
             log.warning(
-                "the post %s is left to others for now: %s", lease.tenure.name, _told(error)
+                "the post %s is left to others for now: %s", lease.tenure.name, first_cause(error)
             )
             return _End.GAVE_WAY
         else:
@@ -231,10 +232,3 @@ def _is(error: BaseException, kinds: type[Exception] | tuple[type[Exception], ..
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(kinds) is not None
     return isinstance(error, kinds)
-
-
-def _told(error: BaseException) -> str:
-    """Return the sentence of the first error of those that ended a duty."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return str(error)

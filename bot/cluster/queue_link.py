@@ -18,6 +18,7 @@ from bot.cluster.wire import BODY_LIMIT, Wire, WireBroken
 from bot.queue.failures import Failure, error_of
 from bot.queue.json_values import event_from_json, from_json
 from queueing.core.catalog import Offer
+from queueing.core.concurrency import together
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, EventsMissed, Listener, Progressed
 from queueing.core.standings import QueueSnapshot
@@ -132,12 +133,9 @@ class QueueLink:
                 continue
             line = _Line(wire)
             try:
-                async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(line.outbox.run())
-                    tasks.create_task(self._listen(line))
-                    tasks.create_task(self._leave())
-            except* (WireBroken, ValueError, LookupError) as broken:
-                self._tell_why(str(broken.exceptions[0]), again=line.opened)
+                await together(line.outbox.run(), self._listen(line), self._leave())
+            except (WireBroken, ValueError, LookupError) as broken:
+                self._tell_why(str(broken), again=line.opened)
             finally:
                 self._close(line)
                 line.end()

@@ -15,6 +15,7 @@ from bot.queue.failures import Failure, failure_of
 from bot.queue.json_values import event_to_json, to_json
 from bot.queue.service import QueueService
 from queueing.core.catalog import Offer
+from queueing.core.concurrency import TaskGroup, together
 from queueing.core.errors import Fenced, QueueError, StoreError
 from queueing.core.events import (
     CopyLeft,
@@ -110,23 +111,20 @@ class QueueServer:
         guest.outbox.put(frames.written("offer", body=to_json(self._offer, Offer)))
         guest.outbox.put(frames.written("snapshot", body=self._snapshot))
         try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(guest.outbox.run())
-                await self._hear(guest, tasks)
-        except* (WireBroken, ValueError, LookupError) as broken:
-            raise broken.exceptions[0] from None
+            await together(guest.outbox.run(), self._hear(guest))
         finally:
             self._guests.discard(guest)
             if not self._guests:
                 self._progress.drop()
 
-    async def _hear(self, guest: "_Guest", tasks: asyncio.TaskGroup) -> None:
-        while True:
-            frame = frames.read(await guest.wire.receive())
-            if frame.kind == "call":
-                guest.calls[frame.number] = tasks.create_task(self._answer(guest, frame))
-            elif frame.kind == "cancel" and (call := guest.calls.get(frame.number)):
-                call.cancel()
+    async def _hear(self, guest: "_Guest") -> None:
+        async with TaskGroup() as answers:
+            while True:
+                frame = frames.read(await guest.wire.receive())
+                if frame.kind == "call":
+                    guest.calls[frame.number] = answers.create_task(self._answer(guest, frame))
+                elif frame.kind == "cancel" and (call := guest.calls.get(frame.number)):
+                    call.cancel()
 
     async def _answer(self, guest: "_Guest", frame: frames.Frame) -> None:
         try:

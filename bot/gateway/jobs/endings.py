@@ -13,6 +13,7 @@ from bot.gateway.jobs.hook_calls import HookCalls, HookSettings, OwedCall
 from bot.gateway.runs import api_origin
 from bot.queue.deliveries import Deliveries
 from bot.queue.jobs import JobReader
+from queueing.core.concurrency import together
 from queueing.core.errors import StoreError
 from queueing.core.events import Erased, Event, JobChanged
 from queueing.core.jobs import Job
@@ -92,11 +93,9 @@ class JobEndings:
         told = {number for number in self._told if number in self._ended}
         jobs = [self._ended[number] for number in told]
         try:
-            async with asyncio.TaskGroup() as tasks:  # at once: one transaction
-                for job in jobs:
-                    tasks.create_task(self._deliveries.acknowledge(job))
-        except* StoreError as errors:
-            log.warning("the ends of jobs cannot be acknowledged: %s", errors.exceptions[0])
+            await together(*map(self._deliveries.acknowledge, jobs))  # at once: one transaction
+        except StoreError as error:
+            log.warning("the ends of jobs cannot be acknowledged: %s", error)
             self._news.set()
             await asyncio.sleep(AGAIN_S)
             told = set()

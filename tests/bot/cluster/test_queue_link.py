@@ -9,8 +9,9 @@ import pytest
 from bot.cluster import frames
 from bot.cluster.greeting import NotTrusted, greet_guest, greet_holder
 from bot.cluster.memory_wire import MemoryWire
-from bot.cluster.queue_link import PATIENCE_S
+from bot.cluster.queue_link import PATIENCE_S, QueueLink
 from bot.cluster.remote_queue import RemoteQueue
+from bot.cluster.wire import Wire, WireBroken
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, EventsMissed, JobChanged
 from queueing.core.jobs import Job, JobState
@@ -164,6 +165,55 @@ def test_copies_follow_what_happens(tmp_path: Path) -> None:
             assert made.queue.status.snapshot().models[0].waiting == 1
 
     play(tmp_path, scenario)
+
+
+def test_a_link_goes_on_after_a_break_and_a_call_that_no_one_answers() -> None:
+    """A process would stay without the queue until it is restarted."""
+    dialled = list[float]()
+
+    async def dial() -> Wire:
+        loop = asyncio.get_running_loop()
+        dialled.append(loop.time())
+        if len(dialled) == 1:
+            near, _ = MemoryWire.pair()
+            loop.call_later(1, near.cut)
+            return near
+        try:
+            async with asyncio.timeout(5):  # as a library of HTTP has it
+                await asyncio.Event().wait()
+        except TimeoutError:
+            raise WireBroken("no answer in time") from None
+        raise AssertionError
+
+    async def scenario() -> None:
+        running = asyncio.create_task(QueueLink(dial).run())
+        await asyncio.sleep(60)
+        assert len(dialled) > 10
+        running.cancel()
+        await asyncio.wait([running])
+        assert running.cancelled()
+
+    run(scenario())
+
+
+def test_a_link_whose_connection_breaks_during_a_stop_stops() -> None:
+    """A process would not end until it is killed."""
+
+    async def scenario() -> None:
+        near, _ = MemoryWire.pair()
+
+        async def dial() -> Wire:
+            return near
+
+        running = asyncio.create_task(QueueLink(dial).run())
+        await asyncio.sleep(1)
+        near.cut()
+        await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.sleep(60)
+        assert running.cancelled()
+
+    run(scenario())
 
 
 # ------------------------------------------------------------ strangers
