@@ -111,6 +111,18 @@ async def test_a_second_process_is_refused_until_the_first_closes(path: Path) ->
     await again.aclose()
 
 
+async def test_a_sqlite_too_old_for_the_tables_is_named(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would call the database damaged, and an operator would restore a backup for nothing."""
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 36, 9))
+    monkeypatch.setattr(sqlite3, "sqlite_version", "3.36.9")
+    assert "has SQLite 3.36.9, and Usher needs 3.37 or newer" in await refusal(path)
+    assert names(path.parent) == set()
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 37, 0))
+    await (await open_sqlite(f"sqlite:///{path}")).aclose()
+
+
 async def test_a_file_that_is_no_database_is_refused_and_kept(path: Path) -> None:
     """A wrong path in the configuration would overwrite a person's file."""
     diary = "my diary\n" * 1000

@@ -27,6 +27,7 @@ from queueing.store.sqlite.worker import Worker
 
 log = logging.getLogger(__name__)
 
+OLDEST_SQLITE = (3, 37)  # STRICT tables
 WRITER_PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",  # NORMAL lost acknowledged jobs in half of the simulated power cuts
@@ -221,8 +222,8 @@ class SqliteDatabase:
     async def aclose(self) -> None:
         """Finish waiting work, close, and release the file. Idempotent.
 
-        A cancellation is raised once everything is closed: since Python 3.13 a task group that
-        fails while it is cancelled cancels its task once more, in the middle of the closing.
+        A cancellation is raised once everything is closed: a task group that fails while it is
+        cancelled cancels its task once more, in the middle of the closing.
         """
         closing = asyncio.ensure_future(self._close())
         try:
@@ -255,6 +256,7 @@ async def open_sqlite(
     is deleted. Raises `StoreError` with what to do when the file cannot be used.
     """
     path = path_of(url)
+    _require_strict_tables()
     try:
         async with AsyncExitStack() as opened:
             database = await _opened(path, (QUEUE, *migrations), opened, inline=inline)
@@ -264,6 +266,16 @@ async def open_sqlite(
             return database
     except (sqlite3.Error, StoreError) as error:
         raise StoreError(f"{path or url}: {explain(error)}") from error
+
+
+def _require_strict_tables() -> None:
+    """Refuse a SQLite that takes Usher's tables for a damaged file."""
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        oldest = ".".join(map(str, OLDEST_SQLITE))
+        raise StoreError(
+            f"this Python has SQLite {sqlite3.sqlite_version}, and Usher needs {oldest} or newer:"
+            " use another Python, such as one that uv installs"
+        )
 
 
 async def _opened(
