@@ -74,3 +74,43 @@ def test_no_two_classes_share_a_name() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 by_name[node.name].append(str(file.relative_to(ROOT)))
     assert {name: files for name, files in by_name.items() if len(files) > 1} == {}
+
+
+def lines_with(pattern: str, *folders: str) -> list[str]:
+    """Return where a line matches: file and number."""
+    found, wanted = [], re.compile(pattern)
+    for folder in folders:
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+                if wanted.search(line):
+                    found.append(f"{file.relative_to(ROOT)}:{number}")
+    return found
+
+
+def test_no_clause_takes_errors_out_of_groups() -> None:
+    """Before Python 3.11.4, an error raised in such a clause is wrapped in a group.
+
+    `queueing.core.concurrency.together` raises the one error that ends a group, by itself.
+    """
+    everywhere = (*PACKAGES, "usher_bot", "tests", "benchmarks", "docs/manual")
+    assert lines_with(r"^\s*except\s*\*", *everywhere) == []
+
+
+def test_groups_and_timeouts_are_those_that_are_alike_on_every_python() -> None:
+    """A stop would be missed, or taken for a timeout, on Pythons that a developer rarely has.
+
+    `queueing.core.concurrency` has both. `asyncio.wait_for` may forget a cancellation before 3.12.
+    """
+    differing = r"\basyncio\.(TaskGroup|timeout|timeout_at|wait_for)\b|^from asyncio import"
+    used = lines_with(differing, *PACKAGES)
+    assert {place.partition(":")[0] for place in used} == {"queueing/core/concurrency.py"}
+
+
+def test_no_text_is_looked_up_in_an_enumeration() -> None:
+    """Before Python 3.12, `"ready" in Readiness` raises `TypeError`."""
+    source = "".join(file.read_text(encoding="utf-8") for file in MODULES)
+    enums = re.findall(r"^ *class (\w+)\(.*Enum\)", source, re.MULTILINE)
+    assert "Readiness" in enums
+    # Such a test, and no loop: `for each in Readiness`.
+    looked_up = rf"(?<!\bfor )\b[\w.()'\"\[\]]+ (not )?in (\w+\.)?({'|'.join(enums)})\b(?![(.])"
+    assert lines_with(looked_up, *PACKAGES) == []

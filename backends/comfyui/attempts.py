@@ -20,6 +20,7 @@ from backends.comfyui.workflow.template import Workflow
 from backends.comfyui.workflow.words import Asked
 from backends.common.http_answers import HttpRefused
 from backends.common.sockets import listener
+from queueing.core.concurrency import timeout
 from queueing.core.errors import BackendError, Unavailable
 from queueing.core.ports import Recorded, Report, at_once
 from queueing.core.undisturbed import undisturbed
@@ -89,7 +90,7 @@ class Attempts:
     async def give_way(self) -> None:
         """Yield to a prompt that is being sent: until it arrives the server has nothing to do."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(GIVE_WAY_S):
+            async with timeout(GIVE_WAY_S):
                 await self._none_on_its_way.wait()
 
     async def raise_if_stuck(self) -> None:
@@ -139,7 +140,8 @@ class Attempts:
         except asyncio.CancelledError:
             # It may still arrive, so the stop must be sent after it.
             with suppress(BackendError, TimeoutError):
-                await asyncio.wait_for(sending, STOP_S / 2)
+                async with timeout(STOP_S / 2):
+                    await sending
             raise
         except HttpRefused as refused:
             raise refused_prompt(refused, workflow, request) from refused
@@ -196,7 +198,7 @@ class Attempts:
 
     async def _stop_on_server(self, key: str) -> None:
         try:
-            async with asyncio.timeout(STOP_S):
+            async with timeout(STOP_S):
                 await self._server.stop(key)
         except (BackendError, TimeoutError) as error:
             log.info("%s: attempt %s could not be stopped: %s", self._name, key, error)

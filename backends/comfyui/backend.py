@@ -34,6 +34,7 @@ from backends.common.http import Http
 from backends.common.loras import lora_name, lora_named
 from backends.common.options import read_options
 from queueing.core.catalog import BackendSpec, ModelSpec
+from queueing.core.concurrency import timeout
 from queueing.core.errors import BadModel, OutOfMemory, Rejected, Unavailable
 from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.core.problems import What, problem
@@ -288,7 +289,7 @@ class ComfyUI:
         await self._server.free()
         self._freed_after = newest[0].id if newest else None
         with suppress(TimeoutError):
-            async with asyncio.timeout(FREE_S):
+            async with timeout(FREE_S):
                 while await self._holds_memory():  # noqa: ASYNC110  # the server sends no signal
                     await asyncio.sleep(0.1)
 

@@ -15,6 +15,7 @@ import aiohttp
 from backends.comfyui.messages import HANDSHAKE, Tracker, read_message, read_preview
 from backends.comfyui.workflow.graph import Graph
 from backends.common.sockets import MESSAGE_LIMIT
+from queueing.core.concurrency import timeout
 from queueing.core.ports import Report
 from queueing.core.requests import File, Progress
 
@@ -70,7 +71,7 @@ class Watch:
     async def settled(self) -> None:
         """Return once connected, or soon without a connection; earlier messages are missed."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(CONNECT_S):
+            async with timeout(CONNECT_S):
                 await self._settled.wait()
 
     async def wait(self, live_s: float, lost_s: float) -> None:
@@ -79,7 +80,7 @@ class Watch:
         `live_s` is the longest wait while the socket is open, `lost_s` while it is not.
         """
         with suppress(TimeoutError):
-            async with asyncio.timeout(live_s if self._connected else lost_s):
+            async with timeout(live_s if self._connected else lost_s):
                 await self._wake.wait()
         self._wake.clear()
 

@@ -5,7 +5,6 @@ read, and keeps addresses and credentials out of all texts. It never repeats a P
 server's API.
 """
 
-import asyncio
 import json
 import re
 from base64 import b64encode
@@ -31,6 +30,7 @@ from backends.common.http_answers import (
 from backends.common.http_calls import FormPart, ServerCall, pieces
 from backends.common.sockets import talking
 from backends.common.unreachable import why_unreachable
+from queueing.core.concurrency import timeout
 from queueing.core.errors import BadModel, Unavailable
 from queueing.core.requests import File
 
@@ -228,7 +228,7 @@ class Http:
     async def _whole(self, call: ServerCall, timeout_s: float | None, limit: int) -> bytes:
         """Return the whole body; a server that drips bytes runs into the timeout, too."""
         try:
-            async with asyncio.timeout(timeout_s), self._open(call, None) as response:
+            async with timeout(timeout_s), self._open(call, None) as response:
                 return await read_body(response, limit)
         except TimeoutError:
             raise Unavailable(f"{call}: no answer in {timeout_s:g} s") from None
@@ -237,14 +237,14 @@ class Http:
     async def _open(
         self, call: ServerCall, read_s: float | None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=read_s)
+        limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=read_s)
         with _as_unavailable(call):
             response = await self._session().request(
                 call.method,
                 call.url,
                 data=call.data,
                 headers=call.headers,
-                timeout=timeout,
+                timeout=limits,
                 allow_redirects=False,
             )
             try:

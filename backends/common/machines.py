@@ -13,6 +13,7 @@ from contextlib import suppress
 import httpx
 
 from queueing.core.catalog import HostSpec, WakeSpec
+from queueing.core.concurrency import timeout
 from queueing.core.errors import Unavailable
 
 COMMAND_S = 60.0
@@ -75,7 +76,7 @@ async def _run(command: tuple[str, ...]) -> None:
 async def _ended(running: asyncio.subprocess.Process, name: str) -> None:
     """Wait for the end of a command. Raises `Unavailable` where it takes too long."""
     try:
-        async with asyncio.timeout(COMMAND_S):
+        async with timeout(COMMAND_S):
             await running.wait()
     except TimeoutError:
         raise Unavailable(f"{name} has not ended in {COMMAND_S:.0f} s") from None

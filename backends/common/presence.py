@@ -6,6 +6,8 @@ Nothing is sent, so a server that accepts work and never does it is noticed here
 import asyncio
 from contextlib import suppress
 
+from queueing.core.concurrency import timeout
+
 CONNECT_S = 5.0
 AT_ONCE_S = 1.0  # a connection that ends sooner found no server behind a forwarder
 AGAIN_S = 5.0  # between connections that end at once although the server is still there
@@ -33,7 +35,7 @@ async def gone(host: str, port: int) -> None:
 async def _hold(host: str, port: int) -> bool:
     """Hold a connection until the other side closes it; return False if none can be opened."""
     try:
-        async with asyncio.timeout(CONNECT_S):
+        async with timeout(CONNECT_S):
             reader, writer = await asyncio.open_connection(host, port)
     except OSError:  # includes timeouts
         return False

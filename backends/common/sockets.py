@@ -3,13 +3,14 @@
 It knows no server's messages and raises what aiohttp raises.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Self
 
 import aiohttp
 from yarl import URL
+
+from queueing.core.concurrency import timeout
 
 MESSAGE_LIMIT = 64 * 1024 * 1024  # results can arrive as messages; aiohttp's default is 4 MiB
 
@@ -58,7 +59,7 @@ class _Texts:
 
     async def __anext__(self) -> str:
         while True:
-            async with asyncio.timeout(self._silence_s):
+            async with timeout(self._silence_s):
                 message = await self._socket.receive()
             if message.type is aiohttp.WSMsgType.TEXT:
                 return str(message.data)

@@ -23,6 +23,7 @@ from backends.images.flavours import PICTURE_FLAVOURS
 from backends.images.order import PictureOrder, prepared, size_of
 from backends.images.results import collected
 from queueing.core.catalog import BackendSpec, ModelSpec
+from queueing.core.concurrency import timeout
 from queueing.core.errors import BackendError, BadModel, NotLoaded, Rejected
 from queueing.core.near import meant_or_all
 from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
@@ -177,7 +178,7 @@ class Images(NamedModels):
                 except asyncio.CancelledError:
                     # No half-loaded copy stays, as far as the server allows.
                     with suppress(BackendError, TimeoutError):
-                        async with asyncio.timeout(5.0):
+                        async with timeout(5.0):
                             await flavour.unload(self._http, served.id)
                     raise
 

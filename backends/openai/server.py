@@ -15,6 +15,7 @@ from backends.common.recognition import Recognition
 from backends.openai.errors import NO_MODEL
 from backends.openai.flavour import Flavour, LoadWish, ModelNames, Served
 from queueing.core.catalog import ModelSpec
+from queueing.core.concurrency import timeout
 from queueing.core.errors import BackendError, BadModel, OutOfMemory, Rejected, Unavailable
 from queueing.core.problems import What, problem
 
@@ -134,7 +135,7 @@ class TextServer:
 @asynccontextmanager
 async def _within(seconds: float, otherwise: str) -> AsyncIterator[None]:
     try:
-        async with asyncio.timeout(seconds):
+        async with timeout(seconds):
             yield
     except TimeoutError:
         raise Unavailable(f"{otherwise} within {seconds:g} s") from None

@@ -32,6 +32,7 @@ from bot.runtime.platforms import Fittings, platforms
 from bot.serving.opening import CannotListen
 from queueing.core.catalog import Catalog, HostSpec, ModelSpec
 from queueing.core.clock import SystemClock
+from queueing.core.concurrency import timeout
 from queueing.core.errors import BackendError, StoreError, Unavailable
 from queueing.core.ports import Backend, ServerInfo
 from queueing.core.requests import Capability
@@ -101,7 +102,7 @@ async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
 async def _attempt(what: str, name: str, trying: Awaitable[str], try_s: float) -> Finding:
     """Turn the outcome of one attempt into a row, whatever it is."""
     try:
-        async with asyncio.timeout(try_s):
+        async with timeout(try_s):
             return Finding(what=what, name=name, works=True, text=await trying)
     except TimeoutError:
         text = f"no answer within {try_s:.0f} s"
@@ -147,7 +148,7 @@ async def _try_database(config: Config, *, running: bool, try_s: float) -> list[
     if isinstance(place, Path) or not tried.works:
         return [tried]
     try:
-        async with asyncio.timeout(try_s):
+        async with timeout(try_s):
             look = await asyncio.to_thread(look_at_server, config.database_url)
     except (StoreError, TimeoutError) as error:
         return [tried, Finding(what="post", name="all", works=False, text=str(error))]

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from bot.config.config import Config
 from bot.config.load import ConfigError
 from bot.config.sameness import Marks, differences, in_words, marks
+from queueing.core.concurrency import TaskGroup
 from queueing.core.errors import StoreError
 from queueing.core.posts import About, Introduction, Posts
 
@@ -91,7 +92,7 @@ class Agreement:
 
         Raises `ConfigError` within a group.
         """
-        async with asyncio.TaskGroup() as group:
+        async with TaskGroup() as group:
             watching = group.create_task(self._watch(posts, every_s))
             try:
                 yield

@@ -16,6 +16,7 @@ from bot.cluster.queue_server import QueueServer
 from bot.cluster.websocket import listening
 from bot.cluster.wire import Wire, WireBroken
 from bot.config.addresses import host_and_port, is_loopback, is_public, joined
+from queueing.core.concurrency import TaskGroup
 from queueing.core.errors import StoreError
 
 log = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ class Entrance:
     @asynccontextmanager
     async def admitting(self, server: QueueServer) -> AsyncIterator[None]:
         """Have a server run and serve all who call, until the block ends."""
-        async with asyncio.TaskGroup() as tasks:
+        async with TaskGroup() as tasks:
             running = tasks.create_task(server.run())
             self._guests = guests = _Guests(server, tasks)
             try:
@@ -65,7 +66,7 @@ class Entrance:
 class _Guests:
     """Those who are served while one server is."""
 
-    def __init__(self, server: QueueServer, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, server: QueueServer, tasks: TaskGroup) -> None:
         self._server = server
         self._tasks = tasks
         self._served: set[asyncio.Task[None]] = set()

@@ -1,8 +1,8 @@
 """PostList: every post of a configuration, whether it was ever held or not."""
 
-import asyncio
 from collections.abc import Iterable, Sequence
 
+from queueing.core.concurrency import timeout
 from queueing.core.errors import StoreError
 from queueing.core.posts import PostHolder, Posts
 
@@ -19,7 +19,7 @@ class PostList:
     async def posts(self) -> Sequence[PostHolder]:
         """Return every post there is, held or free. Raises `StoreError`."""
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with timeout(PATIENCE_S):
                 return listed(self._names, await self._posts.holders())
         except TimeoutError as error:
             raise StoreError("the database does not answer") from error

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 from functools import partial
 
-from queueing.core.concurrency import first_cause
+from queueing.core.concurrency import first_cause, timeout
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.posts import About, Posts, Tenure, nothing
 
@@ -136,7 +136,7 @@ class PostKeeper:
         while True:
             asked_at = self._clock()
             try:
-                async with asyncio.timeout(self._lease_s):
+                async with timeout(self._lease_s):
                     tenure = await self._posts.take(name, address=address, about=about)
             except (StoreError, TimeoutError) as error:
                 log.debug("the post %s cannot be applied for: %s", name, error)
@@ -204,7 +204,7 @@ class PostKeeper:
         asked_at = self._clock()
         patience_s = lease.left_s - self._lease_s * MARGIN
         try:
-            async with asyncio.timeout(max(0.0, patience_s)):
+            async with timeout(max(0.0, patience_s)):
                 if not await self._posts.renew(lease.tenure):
                     return False
         except (StoreError, TimeoutError) as error:
@@ -215,7 +215,7 @@ class PostKeeper:
 
     async def _free(self, tenure: Tenure) -> None:
         try:
-            async with asyncio.timeout(FREE_S):
+            async with timeout(FREE_S):
                 await self._posts.free(tenure)
         except (StoreError, TimeoutError) as error:
             log.warning("the post %s is free when its lease is over: %s", tenure.name, error)

@@ -8,6 +8,7 @@ from bot.cluster.entrance import Entrance, NotServing
 from bot.cluster.greeting import NotTrusted, greet_holder
 from bot.cluster.wire import Wire, WireBroken
 from bot.config.addresses import host_and_port, is_loopback
+from queueing.core.concurrency import timeout
 from queueing.core.errors import StoreError
 from queueing.core.posts import PostHolder, Posts
 
@@ -66,7 +67,7 @@ class QueueFinder:
             raise WireBroken(NONE_HOLDS)
         wire = await self._wire(holder)
         try:
-            async with asyncio.timeout(GREETING_S):
+            async with timeout(GREETING_S):
                 await greet_holder(wire, secret)
         except BaseException as error:
             await wire.close()

@@ -18,7 +18,7 @@ from bot.cluster.wire import BODY_LIMIT, Wire, WireBroken
 from bot.queue.failures import Failure, error_of
 from bot.queue.json_values import event_from_json, from_json
 from queueing.core.catalog import Offer
-from queueing.core.concurrency import together
+from queueing.core.concurrency import timeout, together
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, EventsMissed, Listener, Progressed
 from queueing.core.standings import QueueSnapshot
@@ -84,7 +84,7 @@ class QueueLink:
         """Wait until no process that holds the queue has been reached for so long."""
         while True:
             try:
-                async with asyncio.timeout(patience_s):
+                async with timeout(patience_s):
                     await self._connected.wait()
             except TimeoutError:
                 return
@@ -113,7 +113,7 @@ class QueueLink:
         if self._line is not None:
             return self._line
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with timeout(PATIENCE_S):
                 while (line := self._line) is None:
                     await self._connected.wait()
         except TimeoutError:

@@ -15,7 +15,7 @@ from bot.queue.failures import Failure, failure_of
 from bot.queue.json_values import event_to_json, to_json
 from bot.queue.service import QueueService
 from queueing.core.catalog import Offer
-from queueing.core.concurrency import TaskGroup, together
+from queueing.core.concurrency import TaskGroup, timeout, together
 from queueing.core.errors import Fenced, QueueError, StoreError
 from queueing.core.events import (
     CopyLeft,
@@ -67,7 +67,7 @@ class QueueServer:
         """Keep the copies of the other processes up to date, until cancelled."""
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_EVERY_S if self._guests else None):
+                async with timeout(LOOK_EVERY_S if self._guests else None):
                     await self._news.wait()
             self._news.clear()
             self._push_copies()
@@ -76,7 +76,7 @@ class QueueServer:
     async def serve(self, wire: Wire) -> None:
         """Serve one process until its connection ends or this is cancelled. Raises nothing."""
         try:
-            async with asyncio.timeout(GREETING_S):
+            async with timeout(GREETING_S):
                 await greet_guest(wire, self._secret)
             wire.known()
             await self._serve(_Guest(wire, self._require_held))

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from bot.cluster.wire import FRAME_LIMIT, Wire, WireBroken, too_long
 from bot.serving.listener import NAME, Listener
+from queueing.core.concurrency import timeout
 
 log = logging.getLogger(__name__)
 
@@ -133,12 +134,12 @@ def _name(request: web.Request) -> None:
 @asynccontextmanager
 async def calling(*, heartbeat_s: float) -> AsyncIterator[Callable[[str], Awaitable[Wire]]]:
     """Provide a way to connect to addresses such as `10.0.0.7:8123`; it raises `WireBroken`."""
-    timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_connect=CONNECT_S)
-    async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
+    limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_connect=CONNECT_S)
+    async with aiohttp.ClientSession(timeout=limits, trust_env=False) as session:
 
         async def call(address: str) -> Wire:
             try:
-                async with asyncio.timeout(2 * CONNECT_S):
+                async with timeout(2 * CONNECT_S):
                     opened = await session.ws_connect(
                         f"http://{address}{PATH}",
                         heartbeat=heartbeat_s,

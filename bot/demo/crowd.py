@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from bot.chat.api.base import ChatLimits, CommandHandler, Invocation, MessageRef
 from bot.chat.api.content import Content
+from queueing.core.concurrency import TaskGroup
 
 _PAUSE_S = 45.0  # between two requests of one person, on average
 _WISHES = (
@@ -50,7 +51,7 @@ class Crowd:
 
     async def run(self, handler: CommandHandler) -> None:
         """Let every person make requests again and again until cancelled."""
-        async with asyncio.TaskGroup() as group:
+        async with TaskGroup() as group:
             for number in range(1, self._people + 1):
                 group.create_task(self._live(number, handler))
 

@@ -23,6 +23,7 @@ from bot.runtime.app import App, BotParts
 from bot.runtime.platforms import Fittings, platforms
 from bot.runtime.setup import BotSetup
 from bot.runtime.signals import run_until_signal
+from queueing.core.concurrency import TaskGroup
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import JobState
 
@@ -187,7 +188,7 @@ async def _page(options: DemoOptions, url: str, *, kept: bool) -> None:
 
     async with (
         App(BotSetup(config, database_url=url, make_platforms=make)).running() as parts,
-        asyncio.TaskGroup() as group,
+        TaskGroup() as group,
     ):
         said = group.create_task(_announce(parts, kept=kept))
         await parts.queue.run()

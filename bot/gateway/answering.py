@@ -32,6 +32,7 @@ from bot.gateway.runs import LOOK_EVERY_S, Run, Runs
 from bot.gateway.writers import Render, Writer
 from bot.queue.jobs import OutputReader
 from bot.queue.submitting import JobSubmitter
+from queueing.core.concurrency import TaskGroup
 from queueing.core.errors import StoreError
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Output
@@ -70,11 +71,11 @@ class Answering:
         self._submitter = submitter
         self.patience = patience
         self._attendance = attendance
-        self._tasks: asyncio.TaskGroup | None = None
+        self._tasks: TaskGroup | None = None
 
     async def run(self) -> None:
         """Own the work that continues after its caller has left, until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
+        async with TaskGroup() as tasks:
             self._tasks = tasks
             try:
                 await asyncio.get_running_loop().create_future()

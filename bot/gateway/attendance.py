@@ -15,6 +15,7 @@ from aiohttp import web
 
 from bot.chat.api.origin import origin_in
 from bot.gateway.whole_steps import seen_through
+from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
 from queueing.core.jobs import Job
 
@@ -91,7 +92,7 @@ class Attendance:
 
     async def run(self) -> None:
         """Tell the other processes what they must know, until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
+        async with TaskGroup() as tasks:
             tasks.create_task(self._keep_telling())
             if not self._shared.alone:
                 tasks.create_task(self._keep_showing())
@@ -151,7 +152,7 @@ class Attendance:
         if not jobs:
             return False
         try:
-            async with asyncio.timeout(within_s):
+            async with timeout(within_s):
                 while all(map(self.is_attended, jobs)):
                     await self._ended.wait()
         except TimeoutError:

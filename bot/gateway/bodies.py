@@ -8,6 +8,7 @@ from aiohttp import web
 
 from bot.gateway.body_room import make_room
 from bot.gateway.errors import ApiError, invalid
+from queueing.core.concurrency import timeout_at
 
 BODY_LIMIT = 64 * 1024 * 1024  # bytes; enough for several pictures in base64
 SILENT_S = 30.0  # until the next byte
@@ -78,7 +79,7 @@ class Body:
     async def _bounded(self, reading: Awaitable[bytes]) -> bytes:
         until = min(asyncio.get_running_loop().time() + SILENT_S, self._ends)
         try:
-            async with asyncio.timeout_at(until):
+            async with timeout_at(until):
                 piece = await reading
         except TimeoutError:
             raise TOO_SLOW from None

@@ -14,6 +14,7 @@ from http import HTTPStatus
 from aiohttp import web
 
 from bot.gateway.errors import ApiError
+from queueing.core.concurrency import timeout
 
 ROOM = 96 * 1024 * 1024  # bytes of all bodies; working on them takes a multiple
 A_PERSONS = 64 * 1024 * 1024  # bytes of one person's bodies
@@ -96,7 +97,7 @@ class BodyRoom:
         self._waiting.add(changed)
         try:
             with suppress(TimeoutError):
-                async with asyncio.timeout(WAIT_S):
+                async with timeout(WAIT_S):
                     while not self._fits(body):
                         changed.clear()
                         await changed.wait()

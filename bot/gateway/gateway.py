@@ -44,6 +44,7 @@ from bot.serving.open_files import open_files
 from bot.serving.opening import open_at
 from bot.serving.originals import SignedLinks
 from bot.serving.visits import ConnectionLimits
+from queueing.core.concurrency import TaskGroup
 from queueing.core.ports import Clock
 
 CALLS_MOST = 4000
@@ -207,7 +208,7 @@ class Gateway:
         self._runs.open()
         try:
             await self._listen(listener)
-            async with asyncio.TaskGroup() as tasks:
+            async with TaskGroup() as tasks:
                 tasks.create_task(self._runs.run())
                 tasks.create_task(self._answering.run())
                 tasks.create_task(self._attendance.run())

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from bot.chat.api.origin import Origin, origin_in
 from bot.queue.jobs import JobReader
 from bot.queue.status import Standings
+from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
 from queueing.core.events import (
     Erased,
@@ -196,7 +197,7 @@ class Runs:
 
     async def run(self) -> None:
         """Keep runs up to date for their callers, until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
+        async with TaskGroup() as tasks:
             tasks.create_task(self._keep_places())
             tasks.create_task(self._keep_states())
 
@@ -269,7 +270,7 @@ class Runs:
 async def wait(news: asyncio.Event, within_s: float) -> None:
     """Wait for news, for at most that many seconds."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(within_s):
+        async with timeout(within_s):
             await news.wait()
 
 

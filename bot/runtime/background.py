@@ -15,6 +15,7 @@ from bot.config.sections import RetentionConfig
 from bot.gateway.jobs.endings import JobEndings
 from bot.runtime.retention import KeptLog, delete_expired
 from bot.serving.opening import CannotListen
+from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
 from queueing.core.storage import Upkeep
@@ -119,7 +120,7 @@ async def tidy(
 async def after(happened: asyncio.Event, *, within_s: float) -> AsyncIterator[None]:
     """Enter the body once something has happened, or when that has taken too long."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(within_s):
+        async with timeout(within_s):
             await happened.wait()
     yield
 
@@ -127,7 +128,7 @@ async def after(happened: asyncio.Event, *, within_s: float) -> AsyncIterator[No
 @asynccontextmanager
 async def beside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     """Run work beside the body: its failure stops the body, the body's end cancels it."""
-    async with asyncio.TaskGroup() as group:
+    async with TaskGroup() as group:
         tasks = [group.create_task(each) for each in work]
         try:
             yield

@@ -33,6 +33,7 @@ from bot.runtime.queue_parts import (
     upkeep,
 )
 from bot.runtime.setup import BotSetup
+from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
 from queueing.core.posts import PostReader
 
@@ -84,7 +85,7 @@ class ClusterProcess:
         of its chats lets the bot in.
         """
         chats = [name for name in posts if name != QUEUE]
-        async with asyncio.TaskGroup() as tasks:
+        async with TaskGroup() as tasks:
             if QUEUE in posts:
                 tasks.create_task(self._keep(QUEUE, self._do_queue))
             for name in chats:
@@ -167,7 +168,7 @@ class ClusterProcess:
     async def _reached(self) -> None:
         """Wait until the queue can be asked. Raises `GivesWay` when that takes long."""
         try:
-            async with asyncio.timeout(UNREACHED_S):
+            async with timeout(UNREACHED_S):
                 await self._link.connected()
         except TimeoutError:
             raise GivesWay(UNREACHABLE) from None

@@ -10,10 +10,11 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 
 from bot.runtime.reloading import Reloaded
+from queueing.core.concurrency import timeout
 from queueing.core.errors import StoreError
 
 log = logging.getLogger(__name__)
@@ -52,8 +53,8 @@ async def listening(sign: Path, reload: Reload, tell: Tell = _silent) -> AsyncIt
     file = _of_process(sign, str(os.getpid()))
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, TimeoutError, ValueError):
-            async with asyncio.timeout(_PATIENCE_S):
+        with closing(writer), suppress(OSError, TimeoutError, ValueError):
+            async with timeout(_PATIENCE_S):
                 line = await reader.readline()
             if line == CALL:
                 told = json.dumps((await reload()).as_json()).encode()
@@ -61,7 +62,6 @@ async def listening(sign: Path, reload: Reload, tell: Tell = _silent) -> AsyncIt
                 told = await _told(tell, line[:_LONGEST_CALL])
             writer.write(told + b"\n")
             await writer.drain()
-        writer.close()
 
     try:
         server = await asyncio.start_unix_server(answer, sock=_bound(file))

@@ -20,6 +20,7 @@ from bot.requests.admission import AdmissionService
 from bot.requests.drawing import Made
 from bot.requests.enhancement import OWNER, improved
 from bot.requests.unwanted import said_in, unwanted_word
+from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, Forgotten, JobChanged
 from queueing.core.jobs import Job, JobState
@@ -74,7 +75,7 @@ class Enhancer:
 
     async def run(self) -> None:
         """Serve until cancelled; begins with what an earlier run left behind."""
-        async with asyncio.TaskGroup() as tasks:
+        async with TaskGroup() as tasks:
             left = await self._deliveries.unacknowledged(OWNER)
             for question in left:
                 tasks.create_task(self._guarded(self._resume(question), question))
@@ -139,7 +140,7 @@ class Enhancer:
         end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ends[picture.id] = self._ends[asked.id] = end
         try:
-            async with asyncio.timeout(max(0.0, picture.not_before - self._clock.now())):
+            async with timeout(max(0.0, picture.not_before - self._clock.now())):
                 for job_id in (picture.id, asked.id):  # it may have ended before this listened
                     current = await self._jobs.get(job_id)
                     if current is None or current.state.final:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from queueing.core.catalog import ModelSpec
+from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import BackendError
 from queueing.core.host_activity import HostActivity
 from queueing.core.ports import Backend
@@ -57,7 +58,7 @@ class ModelLookout:
         """Return after a minute, or as soon as all are to be asked; until then ask empty servers."""
         for _ in range(round(AGAIN_S / EMPTY_AGAIN_S)):
             with suppress(TimeoutError):
-                async with asyncio.timeout(EMPTY_AGAIN_S):
+                async with timeout(EMPTY_AGAIN_S):
                     await self._again.wait()
                     return
             if empty := [name for name in self._listed() if name in self._empty]:
@@ -67,7 +68,7 @@ class ModelLookout:
         catalog = self._models.offer.catalog
         for servers in (self._unheard, self._empty):
             servers.intersection_update(self._listed())
-        async with asyncio.TaskGroup() as group:
+        async with TaskGroup() as group:
             found = {
                 name: group.create_task(self._found(name, catalog.served_by(name)))
                 for name in names

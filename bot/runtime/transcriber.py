@@ -18,6 +18,7 @@ from bot.queue.submitting import JobSubmitter
 from bot.requests import recordings
 from bot.requests.admission import AdmissionService
 from bot.requests.unwanted import unwanted_word
+from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import LimitReached, NotAccepting, StoreError
 from queueing.core.events import Event, Forgotten, JobChanged
 from queueing.core.jobs import Job, JobState
@@ -92,7 +93,7 @@ class Transcriber:
 
     async def run(self) -> None:
         """Serve until cancelled; begins with what an earlier run left behind."""
-        async with asyncio.TaskGroup() as tasks:
+        async with TaskGroup() as tasks:
             tasks.create_task(self._begin())
             while True:
                 tasks.create_task(self._look_after(await self._news.get()))
@@ -242,7 +243,7 @@ def _needed(made: Job, question: Job | None) -> bool:
 
 async def _woken(wake: asyncio.Event, within_s: float | None) -> None:
     try:
-        async with asyncio.timeout(within_s):
+        async with timeout(within_s):
             await wake.wait()
     except TimeoutError:
         return

@@ -16,6 +16,7 @@ from urllib.parse import quote
 from aiohttp import web
 
 from backends.media.metadata.kinds import PLAYED
+from queueing.core.concurrency import timeout
 from queueing.core.requests import File
 
 _log = logging.getLogger(__name__)
@@ -74,7 +75,7 @@ class Turns:
     async def of(self, whose: str) -> AsyncIterator[None]:
         """Hold one of `whose` turns; waits for it. Answers 429 if none becomes free."""
         try:
-            async with asyncio.timeout(WAIT_S), self._ended:
+            async with timeout(WAIT_S), self._ended:
                 await self._ended.wait_for(lambda: self._free(whose))
                 self._running[whose] += 1
         except TimeoutError:
@@ -130,7 +131,8 @@ class FileSender:
 
     async def _in_time(self, writing: Awaitable[None]) -> None:
         try:
-            await asyncio.wait_for(writing, self._piece_s)
+            async with timeout(self._piece_s):
+                await writing
         except TimeoutError:
             raise _Broken from None
 

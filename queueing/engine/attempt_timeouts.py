@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from queueing.core.catalog import Timeouts
+from queueing.core.concurrency import timeout_at
 from queueing.core.ports import Fetch, Report
 from queueing.core.requests import Progress
 
@@ -41,7 +42,7 @@ class _Signs:
     """
 
     def __init__(self, timeouts: Timeouts, report: Report) -> None:
-        self.limit = asyncio.timeout_at(None)
+        self.limit = timeout_at(None)
         self._timeouts = timeouts
         self._report = report
         self._loop = asyncio.get_running_loop()

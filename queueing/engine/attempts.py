@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from uuid import uuid5
 
+from queueing.core.concurrency import timeout
 from queueing.core.errors import BackendError, Unavailable
 from queueing.core.jobs import Job
 from queueing.core.ports import Backend, Clock, Fetch, Recorded, Report
@@ -120,7 +121,7 @@ class Sending:
             return
         try:
             work = self._work(job, await self._jobs.inputs(job) or ())
-            async with asyncio.timeout(ABANDON_S):  # giving up on an attempt stops it
+            async with timeout(ABANDON_S):  # giving up on an attempt stops it
                 await self._backends[job.backend].resume(spec, work, _unheard)
         except TimeoutError:
             log.info("job %d was cancelled: stopped on %s", job.id, job.backend)

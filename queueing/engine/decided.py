@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
+from queueing.core.concurrency import timeout
 from queueing.core.jobs import Job, JobState
 from queueing.engine.running_jobs import Slot
 
@@ -43,7 +44,7 @@ class Decided:
         if not self._open(jobs):
             return
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE_S):
+            async with timeout(PATIENCE_S):
                 while self._open(jobs):
                     self._stepped.clear()
                     await self._stepped.wait()

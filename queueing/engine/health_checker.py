@@ -5,6 +5,7 @@ import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
+from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import BackendError
 from queueing.core.ports import Backend, Clock, MemoryProbe, ServerInfo
 from queueing.core.world import Copy, Residency
@@ -39,7 +40,7 @@ class Health:
         self._held: dict[str, dict[str, int]] = {}  # by server, what it holds for others in MB
         self._attended: dict[str, asyncio.Task[None]] = {}  # waiting for the end of wedged servers
         self._again = {name: asyncio.Event() for name in backends}
-        self._watches: asyncio.TaskGroup | None = None
+        self._watches: TaskGroup | None = None
         self._watched: dict[str, asyncio.Task[None]] = {}
         fleet.health.went_down = lambda name: self._again[name].set()
 
@@ -49,13 +50,13 @@ class Health:
         `noted` are the models by backend that the last run left there.
         """
         self._noted = dict(noted)
-        async with asyncio.TaskGroup() as looks:
+        async with TaskGroup() as looks:
             for name in self._backends:
                 looks.create_task(self.look(name))
         self.first_looked.set()
 
     @contextmanager
-    def watching(self, tasks: asyncio.TaskGroup) -> Iterator[None]:
+    def watching(self, tasks: TaskGroup) -> Iterator[None]:
         """Watch every server in a task of its own until the block ends."""
         self._watches = tasks
         self.follow()
@@ -100,7 +101,7 @@ class Health:
     async def _woken(self, name: str, pause_s: float) -> bool:
         """Rest until the pause is over or the server goes down; return which it was."""
         try:
-            async with asyncio.timeout(pause_s):
+            async with timeout(pause_s):
                 await self._again[name].wait()
         except TimeoutError:
             return False
@@ -138,7 +139,7 @@ class Health:
         """Look at one server and note the answer; raises nothing but `CancelledError`."""
         server = self._backends[name]
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with timeout(ANSWER_S):
                 info = await server.probe()
             # Before it counts as up: a server that died and is back holds none of its models, and
             # a job started there would seem to have lost its model to another program.
@@ -167,7 +168,7 @@ class Health:
         """Notice models that another program loaded or evicted, or that a restart left or lost."""
         specs = [spec for spec in self._fleet.catalog.models.values() if name in spec.backends]
         epoch = self._fleet.epochs[name]
-        async with asyncio.timeout(ANSWER_S):
+        async with timeout(ANSWER_S):
             loaded = await server.loaded(specs)
         noted = self._noted.pop(name, frozenset())
         if loaded is None:  # it cannot say: what was noted before a restart is likely still there
@@ -218,7 +219,7 @@ class Health:
         ours = {spec.name: spec for spec in fleet.catalog.served_by(name)}
         ours |= {c.model: fleet.loaded_as(c.model, name) for c in fleet.copies if c.backend == name}
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with timeout(ANSWER_S):
                 held = await server.held_besides(tuple(ours.values()))
         except (BackendError, TimeoutError) as error:
             log.debug("%s does not say what else it holds: %s", name, error)
@@ -233,7 +234,7 @@ class Health:
         if self._memory is None:
             return None
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with timeout(ANSWER_S):
                 return await self._memory.free_mb(self._fleet.catalog.hosts[host])
         except Exception as error:  # noqa: BLE001 - a sick driver must not stop the queue
             log.warning("memory of %s cannot be measured: %r", host, error)
@@ -248,7 +249,7 @@ class Health:
             if len(self._fleet.catalog.hosts_of[spec.name]) > 1:
                 continue
             try:
-                async with asyncio.timeout(ANSWER_S):
+                async with timeout(ANSWER_S):
                     info = await self._backends[spec.name].probe()
             except (BackendError, TimeoutError):
                 continue

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from queueing.core.catalog import ModelSpec
+from queueing.core.concurrency import TaskGroup
 from queueing.core.errors import NotLoaded, OutOfMemory, StaleJob, StoreError, Unavailable
 from queueing.core.events import JobChanged, Progressed
 from queueing.core.jobs import Job, JobEvent
@@ -76,7 +77,7 @@ class Processor:
 
     # ------------------------------------------------------------ the way in
 
-    def begin(self, start: Start, ends_at: float, work: asyncio.TaskGroup) -> asyncio.Future[None]:
+    def begin(self, start: Start, ends_at: float, work: TaskGroup) -> asyncio.Future[None]:
         """Occupy the slot now and run the job in a task of its own.
 
         The future is done when the store has recorded the start, or another change was faster; it
@@ -88,7 +89,7 @@ class Processor:
         attempt.started = started
         return started
 
-    def recover(self, job: Job, work: asyncio.TaskGroup) -> None:
+    def recover(self, job: Job, work: TaskGroup) -> None:
         """Resume a job that was running when the last run ended.
 
         It occupies its slot while the server is asked and watched.
@@ -145,7 +146,7 @@ class Processor:
         self,
         job: Job,
         steps: Callable[[], Awaitable[None]],
-        work: asyncio.TaskGroup,
+        work: TaskGroup,
         backend: str | None = None,
     ) -> _Attempt:
         task = work.create_task(self._guarded(job, steps), name=f"job {job.id}")

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Coroutine, Mapping, Sequence
 
 from queueing.core.catalog import ModelSpec
+from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import BackendError, OutOfMemory, Refused, StoreError, Unavailable
 from queueing.core.events import CopyLeft, LoadCause, LoadEnded
 from queueing.core.ports import Backend
@@ -53,7 +54,7 @@ class Loader:
 
     # ------------------------------------------------------------ loading
 
-    def begin(self, load: Load, expected_s: float, work: asyncio.TaskGroup) -> None:
+    def begin(self, load: Load, expected_s: float, work: TaskGroup) -> None:
         """Take the memory into account now and load in a task of its own."""
         for victim in load.evict:
             self._fleet.leaving(victim.model, victim.backend)
@@ -75,9 +76,7 @@ class Loader:
         for task in self._tasks:
             task.cancel()
 
-    def _spawn(
-        self, steps: Coroutine[None, None, None], name: str, work: asyncio.TaskGroup
-    ) -> None:
+    def _spawn(self, steps: Coroutine[None, None, None], name: str, work: TaskGroup) -> None:
         task = work.create_task(_guarded(steps, name), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -146,7 +145,7 @@ class Loader:
 
     async def _attempt(self, spec: ModelSpec, backend: str) -> None:
         before = await self._sizing.room(spec, backend)
-        async with asyncio.timeout(spec.timeouts.load_s):
+        async with timeout(spec.timeouts.load_s):
             await self._backends[backend].load(self._fleet.spec(spec.name, backend))
         await self._sizing.learn(spec, backend, before)
 
@@ -191,7 +190,7 @@ class Loader:
 
     # ------------------------------------------------------------ unloading
 
-    def begin_leaving(self, victims: Sequence[Evict], work: asyncio.TaskGroup) -> None:
+    def begin_leaving(self, victims: Sequence[Evict], work: TaskGroup) -> None:
         """Mark idle copies as being unloaded now and unload them in a task of its own."""
         for victim in victims:
             self._fleet.leaving(victim.model, victim.backend)
@@ -247,7 +246,7 @@ class Loader:
         if not server.can_unload:
             return False
         try:
-            async with asyncio.timeout(UNLOAD_S):
+            async with timeout(UNLOAD_S):
                 await server.unload(self._fleet.loaded_as(victim.model, victim.backend))
         except (BackendError, TimeoutError) as error:
             log.warning("unloading %s on %s failed: %s", victim.model, victim.backend, error)

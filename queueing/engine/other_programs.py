@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from queueing.core.catalog import HostSpec
+from queueing.core.concurrency import timeout
 from queueing.core.ports import CardLook, CardWatch, Clock
 from queueing.core.world import Residency
 from queueing.engine.fleet import Fleet
@@ -85,7 +86,7 @@ class OtherPrograms:
             if copy.vram_mb and copy.backend in names and copy.residency is Residency.READY
         )
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with timeout(ANSWER_S):
                 found = await cards.use(host, loaded)
         except Exception as error:  # noqa: BLE001 - a sick driver must not stop the queue
             if host.name not in self._told:

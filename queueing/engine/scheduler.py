@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent
@@ -162,7 +163,7 @@ class Router:
             for lane in (view.waiting if view else ())
         )
 
-    async def run(self, work: asyncio.TaskGroup) -> None:
+    async def run(self, work: TaskGroup) -> None:
         """Take step after step; jobs and loads become tasks of `work`."""
         failures = 0
         while True:
@@ -186,14 +187,14 @@ class Router:
         rest_s = TICK_S if look_at is None else min(TICK_S, look_at - self._clock.now())
         if rest_s > 0:
             with suppress(TimeoutError):
-                async with asyncio.timeout(rest_s):
+                async with timeout(rest_s):
                     await self._awake.wait()
 
     async def snapshot(self) -> World:
         """Return the world as it is now. Raises `StoreError`."""
         return await self._snapshots.take(self.plan)
 
-    async def _step(self, work: asyncio.TaskGroup) -> None:
+    async def _step(self, work: TaskGroup) -> None:
         ended = self._processor.take_ended()
         try:
             await self._decide(work)
@@ -202,7 +203,7 @@ class Router:
                 if not each.done():
                     each.set_result(None)
 
-    async def _decide(self, work: asyncio.TaskGroup) -> None:
+    async def _decide(self, work: TaskGroup) -> None:
         self._sleepers.observe()
         ended = self.decided.step()
         before, seen, world = self.plan, self._seen, await self.snapshot()
@@ -223,7 +224,7 @@ class Router:
         self.on_step(world)
         self._tell(before.reasons, seen, world)
 
-    def _carry_out_moves(self, work: asyncio.TaskGroup) -> None:
+    def _carry_out_moves(self, work: TaskGroup) -> None:
         drained = [
             Evict(model=c.model, backend=c.backend, why=Leaving.DRAINED)
             for c in self._fleet.departures.take_drained()
@@ -237,7 +238,7 @@ class Router:
             log.info("loading %s on %s, evicting %s", load.model, load.backend, victims)
             self._loader.begin(load, self._times.load_s(load.model, load.backend), work)
 
-    def _begin_starts(self, work: asyncio.TaskGroup) -> list[asyncio.Future[None]]:
+    def _begin_starts(self, work: TaskGroup) -> list[asyncio.Future[None]]:
         """Begin every start at once, so that the store can commit them together."""
         now = self._clock.now()
         return [

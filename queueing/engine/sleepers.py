@@ -3,11 +3,11 @@
 Decides by `queueing.planning.waking`; every call to a machine is a task of its own and may fail.
 """
 
-import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
 
 from queueing.core.catalog import HostSpec
+from queueing.core.concurrency import TaskGroup
 from queueing.core.errors import BackendError
 from queueing.core.ports import Clock, Machines
 from queueing.core.world import World
@@ -45,7 +45,7 @@ class Sleepers:
             answers = [self._fleet.health.of(name).up for name in servers]
             self._fleet.rests.sleep.observe(host, answers)
 
-    def act(self, world: World, work: asyncio.TaskGroup) -> bool:
+    def act(self, world: World, work: TaskGroup) -> bool:
         """Wake and put to sleep what should be; return whether the world has changed by it."""
         hosts, machines = self._hosts(), self._machines
         if not hosts or machines is None or not self._looked.is_set():
@@ -99,7 +99,7 @@ class Sleepers:
             self._fleet.rests.sleep.stays_awake(host)
 
     @staticmethod
-    def _begin(steps: Coroutine[None, None, None], name: str, work: asyncio.TaskGroup) -> None:
+    def _begin(steps: Coroutine[None, None, None], name: str, work: TaskGroup) -> None:
         work.create_task(_guarded(steps, name), name=name)
 
 

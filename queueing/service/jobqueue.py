@@ -1,9 +1,9 @@
 """JobQueue: the queue in this process; the bot reaches it through the parts of `bot.queue.service`."""
 
-import asyncio
 from collections.abc import Callable, Mapping
 
 from queueing.core.catalog import Catalog
+from queueing.core.concurrency import TaskGroup
 from queueing.core.events import Stopping
 from queueing.core.ports import Backend, CardWatch, Clock, Machines, MemoryProbe
 from queueing.core.storage import Store
@@ -74,10 +74,10 @@ class JobQueue:
     async def run(self) -> None:
         """Recover, then route until cancelled; then give running jobs their grace and stop."""
         engine = self._engine
-        async with asyncio.TaskGroup() as work:
+        async with TaskGroup() as work:
             try:
                 await recover(self._given.store, engine, work)
-                async with asyncio.TaskGroup() as services:
+                async with TaskGroup() as services:
                     services.create_task(engine.router.run(work), name="router")
                     services.create_task(engine.others.watch(), name="other programs")
                     services.create_task(self._moments.run(), name="moments")

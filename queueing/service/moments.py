@@ -8,6 +8,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
+from queueing.core.concurrency import timeout
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent
@@ -72,7 +73,7 @@ class Moments:
             failures = 0
             rest_s = None if next_at is None else max(0.0, next_at - self._clock.now())
             with suppress(TimeoutError):
-                async with asyncio.timeout(rest_s):
+                async with timeout(rest_s):
                     await self._awake.wait()
 
     async def _look(self) -> float | None:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
+from queueing.core.concurrency import timeout
 from queueing.core.errors import BackendError, StoreError
 from queueing.core.ports import Backend
 from queueing.core.storage import QuarterUse
@@ -203,7 +204,7 @@ async def _close(each: _Leaving) -> None:
     """Free what a server holds that no one will ask any more, and end the connections to it."""
     for spec in each.idle if each.server.can_unload else ():
         try:
-            async with asyncio.timeout(UNLOAD_S):
+            async with timeout(UNLOAD_S):
                 await each.server.unload(spec)
         except (BackendError, TimeoutError) as error:
             log.info("%s, as it was before, did not unload %s: %s", each.name, spec.name, error)

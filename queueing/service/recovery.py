@@ -3,11 +3,11 @@
 Runs once, before anything is planned; it starts no job that was not running already.
 """
 
-import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Mapping
 
+from queueing.core.concurrency import TaskGroup
 from queueing.core.storage import Store
 from queueing.engine.fleet import Fleet
 from queueing.service.assembly import Engine
@@ -15,7 +15,7 @@ from queueing.service.assembly import Engine
 log = logging.getLogger(__name__)
 
 
-async def recover(store: Store, engine: Engine, work: asyncio.TaskGroup) -> None:
+async def recover(store: Store, engine: Engine, work: TaskGroup) -> None:
     """Restore pauses, learned times, pins, running jobs and the known copies in memory.
 
     Waiting jobs need nothing: the store has their places. Raises `StoreError`.

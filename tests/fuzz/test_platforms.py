@@ -20,6 +20,7 @@ from bot.platforms.discord import render as discord_render
 from bot.platforms.telegram.calls import Reception
 from bot.platforms.telegram.updates import Updates, UpdatesRequest
 from bot.platforms.web.platform import Web
+from queueing.core.concurrency import TaskGroup
 from tests.bot.platforms.web.web_client import running
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fuzz.hostile_input import NASTY, bounded, spoiled, texts, values
@@ -102,7 +103,7 @@ async def _callers(payload: bytes) -> list[str]:
         if made is not None:
             found.append(made.user)
 
-    async with asyncio.TaskGroup() as tasks:
+    async with TaskGroup() as tasks:
         with suppress(TelegramError):
             await Updates(cast("Bot", _Bot(payload)), arrived, serve, tasks)._look()
     return found

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import backends
 from backends.media.helper.order import Answer, MediaTask, Order
+from queueing.core.concurrency import timeout
 from queueing.core.undisturbed import undisturbed
 
 WALL_S = 300.0
@@ -57,7 +58,7 @@ async def ask(order: Order, data: bytes, *, wall_s: float = WALL_S) -> tuple[Ans
             env=_environment(),
         )
         try:
-            async with asyncio.timeout(wall_s):
+            async with timeout(wall_s):
                 return await _spoken(process, order, data)
         except TimeoutError:
             raise MediaError(

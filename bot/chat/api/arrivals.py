@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Hashable
 from typing import Self
 
+from queueing.core.concurrency import timeout
+
 PATIENCE_S = 1.0
 """How long a call that accepts nothing lets earlier calls go first."""
 
@@ -38,7 +40,7 @@ class Arrival:
         if next(iter(self._line), self) is self:
             return
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with timeout(PATIENCE_S):
                 await self.turn()
         except TimeoutError:
             return

@@ -7,6 +7,7 @@ from bot.chat.api.content import Body, Content, Strong
 from bot.chat.api.table import Command
 from bot.chat.commands.context import Call, Context
 from bot.chat.texts import join, plain, say
+from queueing.core.concurrency import timeout
 from queueing.core.errors import QueueError
 
 _PATIENCE_S = 10.0
@@ -43,7 +44,7 @@ def _takes_lora(context: Context, model: str) -> bool:
 async def _names(context: Context, model: str) -> tuple[str, ...]:
     """Return a model's LoRAs; none if its server is away."""
     try:
-        async with asyncio.timeout(_PATIENCE_S):
+        async with timeout(_PATIENCE_S):
             return await context.queue.models.loras(model)
     except (QueueError, TimeoutError):
         return ()

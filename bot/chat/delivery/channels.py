@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from bot.chat.api.base import ChatPlatform
 from bot.chat.delivery.rate_limit import Overall, RateLimit
 from bot.chat.delivery.status_message import StatusMessage
+from queueing.core.concurrency import timeout
 from queueing.core.ports import Clock
 
 _FIRST_PAUSE_S = 2.0
@@ -255,7 +256,7 @@ class Turn:
 async def wait(event: asyncio.Event, timeout_s: float) -> None:
     """Wait for an event, at most that long."""
     try:
-        async with asyncio.timeout(timeout_s):
+        async with timeout(timeout_s):
             await event.wait()
     except TimeoutError:
         pass

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Sequence
 
 from bot.queue.status import Decisions
+from queueing.core.concurrency import TaskGroup
 from queueing.core.jobs import Job, JobState
 from queueing.core.standings import Standing
 
@@ -49,7 +50,7 @@ class Inquiry:
 
     async def run(self) -> None:
         """Answer until cancelled."""
-        async with asyncio.TaskGroup() as waits:
+        async with TaskGroup() as waits:
             waits.create_task(self._answer())
             while True:
                 await self._wake.wait()

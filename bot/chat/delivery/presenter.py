@@ -33,6 +33,7 @@ from bot.chat.delivery.unfinished_messages import Owed
 from bot.chat.records.message_records import Records
 from bot.queue.service import QueueService
 from bot.requests import recordings
+from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
 from queueing.core.events import (
     Erased,
@@ -123,7 +124,7 @@ class Presenter:
             stale=self._serve,
             clock=clock,
         )
-        self._tasks: asyncio.TaskGroup | None = None
+        self._tasks: TaskGroup | None = None
         self._early: list[tuple[Invocation, Answer]] = []
         self._giving: dict[asyncio.Task[None], Invocation] = {}  # answers on their way
         self._earlier = EarlierRun(queue.deliveries, self._messages, self._job_changed)
@@ -188,7 +189,7 @@ class Presenter:
 
     async def run(self) -> None:
         """Serve all chats until cancelled; begins with what an earlier run left unsaid."""
-        async with asyncio.TaskGroup() as tasks:
+        async with TaskGroup() as tasks:
             self._tasks = tasks
             while self._early:
                 self.answer(*self._early.pop(0))
@@ -210,7 +211,7 @@ class Presenter:
         for message in list(self._messages):
             self._serve(message)
 
-    async def _catch_up(self, tasks: asyncio.TaskGroup) -> None:
+    async def _catch_up(self, tasks: TaskGroup) -> None:
         """Read what is open or unsaid once more, because events were missed."""
         known = set(self._messages.by_job())
         self._earlier.begin_again()
@@ -227,7 +228,7 @@ class Presenter:
         await self._resume_debts(tasks)
         await self._earlier.rest()
 
-    async def _resume_debts(self, tasks: asyncio.TaskGroup) -> None:
+    async def _resume_debts(self, tasks: TaskGroup) -> None:
         """Settle the debts of messages, those of an earlier run included."""
         try:
             await self._owed.resume(tasks)
@@ -254,7 +255,7 @@ class Presenter:
             )
 
         try:
-            async with asyncio.timeout(timeout_s):
+            async with timeout(timeout_s):
                 while untold():
                     self._messages.fewer.clear()
                     await self._messages.fewer.wait()

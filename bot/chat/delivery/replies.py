@@ -15,6 +15,7 @@ from bot.chat.delivery.result_renderer import ResultRenderer, first_page, in_wor
 from bot.chat.delivery.unfinished_messages import Owed
 from bot.chat.records.message_records import ReplyPrompt, ReplyPrompts
 from bot.chat.texts import language_of, say
+from queueing.core.concurrency import timeout
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ class Replies:
         if noted is None:
             return
         try:
-            async with asyncio.timeout(_NOTING_S):
+            async with timeout(_NOTING_S):
                 await noted.wait()
         except TimeoutError:
             log.info("a prompt into %s:%s is not stored yet", platform, chat)

@@ -3,7 +3,6 @@
 A debt is recorded first, so a restart resumes it; it is tried for a day.
 """
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -16,6 +15,7 @@ from bot.chat.api.origin import Origin
 from bot.chat.delivery.patient_calls import Patience, Terms
 from bot.chat.records.debts import Debt, Debts
 from bot.chat.texts import say, status
+from queueing.core.concurrency import TaskGroup
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
 
@@ -76,7 +76,7 @@ class Owed:
 
     # ------------------------------------------------------------ what an earlier run left
 
-    async def resume(self, tasks: asyncio.TaskGroup) -> None:
+    async def resume(self, tasks: TaskGroup) -> None:
         """Resume every debt that is not being settled; those of a chat one after the other."""
         by_chat: dict[tuple[str, str], list[Debt]] = {}
         for debt in await self._debts.all():

@@ -1,6 +1,5 @@
 """Finds out who may pause, cancel and see everything: the person at this terminal, as chats know them."""
 
-import asyncio
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ from bot.cli.init.tokens import ChatPlan
 from bot.config.chats import ChatsConfig
 from bot.platforms.telegram.account import writer_of
 from bot.runtime import event_loop
+from queueing.core.concurrency import timeout
 
 WAIT_S = 180.0
 PAGE = ChatPerson(id="web:local", name="whoever opens the page on this machine")
@@ -69,7 +69,7 @@ def _greeted(chat: ChatPlan, terminal: Terminal, telegram_api: str | None) -> Ch
     terminal.tell(f"Waiting for {WAIT_S / 60:.0f} minutes at most …")
 
     async def wait() -> ChatPerson:
-        async with asyncio.timeout(WAIT_S):
+        async with timeout(WAIT_S):
             person = await writer_of(word, chat.token, telegram_api)
             return replace(person, name=in_a_line(person.name))
 

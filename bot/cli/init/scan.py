@@ -17,6 +17,7 @@ from backends.registry import KINDS, connect
 from bot.cli.init.places import HERE, is_here, likely_kind
 from bot.cli.init.terminal import in_a_line
 from queueing.core.catalog import BackendSpec
+from queueing.core.concurrency import timeout
 from queueing.core.errors import BackendError, BadModel
 from queueing.core.ports import GENERIC, Backend, ServerInfo
 
@@ -93,7 +94,7 @@ def _rank(url: str, kind: str) -> tuple[bool, int]:
 async def _ask(url: str, kind: str, token: str) -> FoundServer:
     unknown = FoundServer(url=url, kind=kind, token=token)
     try:
-        async with asyncio.timeout(TRY_S), _connected(unknown) as server:
+        async with timeout(TRY_S), _connected(unknown) as server:
             return _told(unknown, await server.probe())
     except TimeoutError:
         return replace(unknown, trouble=f"no answer within {TRY_S:.0f} s")
@@ -119,7 +120,7 @@ def _told(server: FoundServer, info: ServerInfo) -> FoundServer:
 async def _with_models(server: FoundServer) -> FoundServer:
     """Add what the server offers; a list that cannot be read is no reason to leave it out."""
     try:
-        async with asyncio.timeout(TRY_S), _connected(server) as asked:
+        async with timeout(TRY_S), _connected(server) as asked:
             names = [in_a_line(model.name) for model in await asked.discover()]
     except (TimeoutError, BackendError):
         return server

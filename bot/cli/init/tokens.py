@@ -1,6 +1,5 @@
 """Asks for the tokens of chats and tries each at once; tokens are never shown."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +13,7 @@ from bot.config.values import Token
 from bot.platforms.discord.account import discord_account
 from bot.platforms.telegram.account import telegram_account
 from bot.runtime import event_loop
+from queueing.core.concurrency import timeout
 
 TRY_S = 20.0
 _TOKEN: TypeAdapter[object] = TypeAdapter(Token)
@@ -97,7 +97,7 @@ def _tried(kind: ChatKind, token: str) -> ChatAccount:
         raise ChatRefused("A token is plain letters, digits and signs, on one line") from None
 
     async def ask() -> ChatAccount:
-        async with asyncio.timeout(TRY_S):
+        async with timeout(TRY_S):
             return await kind.account(token)
 
     account = event_loop.run(ask())

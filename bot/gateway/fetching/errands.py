@@ -5,6 +5,7 @@ import asyncio
 from bot.gateway.fetching.fetcher import Fetcher
 from bot.gateway.fetching.targets import NotFetched
 from bot.requests.images import PICTURE_MB
+from queueing.core.concurrency import timeout_at
 
 BYTES_MOST = 64 * 1024 * 1024  # as much as a body may have
 ADDRESSES_MOST = 16
@@ -27,7 +28,7 @@ class Errands:
         self._addresses -= 1
         most = min(PICTURE_MB * 1_000_000, self._bytes)
         try:
-            async with asyncio.timeout_at(self._ends):
+            async with timeout_at(self._ends):
                 data = await self._fetcher.get(text, most)
         except TimeoutError:
             raise NotFetched("the pictures of this request took too long to fetch") from None

@@ -14,6 +14,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from bot.gateway.fetching.targets import NotFetched, is_public, target_of
+from queueing.core.concurrency import timeout
 from queueing.core.daemon_threads import in_daemon_thread
 from queueing.core.undisturbed import undisturbed
 
@@ -75,7 +76,7 @@ class Fetcher:
         url = target_of(text)
         try:
             async with (
-                asyncio.timeout(self._whole_s),
+                timeout(self._whole_s),
                 self._turns,
                 self._session() as session,
                 session.get(url, allow_redirects=False) as answer,

@@ -13,7 +13,7 @@ from bot.gateway.jobs.hook_calls import HookCalls, HookSettings, OwedCall
 from bot.gateway.runs import api_origin
 from bot.queue.deliveries import Deliveries
 from bot.queue.jobs import JobReader
-from queueing.core.concurrency import together
+from queueing.core.concurrency import TaskGroup, together
 from queueing.core.errors import StoreError
 from queueing.core.events import Erased, Event, JobChanged
 from queueing.core.jobs import Job
@@ -53,7 +53,7 @@ class JobEndings:
         """Serve until cancelled; begins with what an earlier run left."""
         calls = HookCalls(self._hooks, jobs=self._jobs, clock=self._clock, settled=self._settle)
         owed: set[int] = set()
-        async with asyncio.TaskGroup() as tasks:
+        async with TaskGroup() as tasks:
             tasks.create_task(calls.run())
             for job in await self._left():
                 self._note(job)

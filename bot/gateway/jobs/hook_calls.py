@@ -12,6 +12,7 @@ from yarl import URL
 from bot.chat.api.origin import Hook
 from bot.gateway.jobs.hooks import hook_call, is_allowed, origin_of
 from bot.queue.jobs import JobReader
+from queueing.core.concurrency import TaskGroup
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
 
@@ -64,7 +65,7 @@ class HookCalls:
         self._clock = clock
         self._settled = settled
         self._queues: dict[str, asyncio.Queue[OwedCall]] = {}
-        self._tasks: asyncio.TaskGroup | None = None
+        self._tasks: TaskGroup | None = None
         self._session: aiohttp.ClientSession | None = None
 
     async def run(self) -> None:
@@ -75,7 +76,7 @@ class HookCalls:
                 timeout=aiohttp.ClientTimeout(total=TRY_S),
                 auto_decompress=False,
             ) as self._session,
-            asyncio.TaskGroup() as self._tasks,
+            TaskGroup() as self._tasks,
         ):
             for name in self._queues:
                 self._begin(name)

@@ -29,6 +29,7 @@ from bot.platforms.discord.files import attachment_of, of_reply
 from bot.platforms.discord.places import within
 from bot.platforms.discord.render import modal_of, outgoing
 from bot.platforms.discord.rights import rights_of_call
+from queueing.core.concurrency import TaskGroup, timeout
 
 CONFIRM_AFTER_S = 2.0  # of the three that Discord allows; the rest is for the network
 CONFIRM_AGAIN_S = 0.4  # later, if the first try is refused
@@ -81,7 +82,7 @@ class InteractionReply:
         limit: int,
     ) -> None:
         """Carry the call out, and confirm it to Discord in time if no answer comes."""
-        async with asyncio.TaskGroup() as group:
+        async with TaskGroup() as group:
             reminder = group.create_task(self._confirm_in_time())
             invocation = self._invocation(command, values, limit)
             await handler.call(replace(invocation, arrival=arrival))
@@ -138,7 +139,7 @@ class InteractionReply:
 
     async def _confirm_in_time(self) -> None:
         try:
-            async with asyncio.timeout(CONFIRM_AFTER_S):
+            async with timeout(CONFIRM_AFTER_S):
                 await self._answered.wait()
         except TimeoutError:
             if not await self._confirm():

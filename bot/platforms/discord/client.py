@@ -27,6 +27,7 @@ from bot.platforms.discord.messages import PostReply, Spoken
 from bot.platforms.discord.places import is_astray
 from bot.platforms.discord.render import filled_in, pressed
 from bot.platforms.discord.starts import Starts
+from queueing.core.concurrency import TaskGroup
 
 GOODBYE_S = 2.0  # a stop would keep the next process from the post for longer
 LONGEST_SLEEP_S = 30.0  # discord.py accepts no less; `refuse_to_wait` is the stricter guard
@@ -49,7 +50,7 @@ class Client(discord.AutoShardedClient):
         *,
         platform: str,
         handler: CommandHandler,
-        calls: asyncio.TaskGroup,
+        calls: TaskGroup,
         describe: Describe,
         notes: Notes | None,
         download_limit: int,

@@ -33,6 +33,7 @@ from bot.platforms.discord.errors import (
 )
 from bot.platforms.discord.render import TEXT_MOST, outgoing
 from bot.platforms.discord.starts import Starts
+from queueing.core.concurrency import TaskGroup, timeout
 
 MEBIBYTE = 2**20
 NONCE_MOST = 25  # characters; Discord refuses longer ones
@@ -109,13 +110,11 @@ class Discord:
 
     async def run(self, handler: CommandHandler) -> None:
         """Receive until cancelled, reconnecting. Raises `ChatRefused` when that is impossible."""
-        async with asyncio.TaskGroup() as calls:
+        async with TaskGroup() as calls:
             refusal = await self._keep_connected(handler, calls)
         raise refusal
 
-    async def _keep_connected(
-        self, handler: CommandHandler, calls: asyncio.TaskGroup
-    ) -> ChatRefused:
+    async def _keep_connected(self, handler: CommandHandler, calls: TaskGroup) -> ChatRefused:
         """Connect again and again; return why that has become pointless."""
         loop = asyncio.get_running_loop()
         pauses = restart_pauses_s()
@@ -142,9 +141,7 @@ class Discord:
             await asyncio.sleep(next(pauses))
 
     @asynccontextmanager
-    async def client(
-        self, handler: CommandHandler, calls: asyncio.TaskGroup
-    ) -> AsyncIterator[Client]:
+    async def client(self, handler: CommandHandler, calls: TaskGroup) -> AsyncIterator[Client]:
         """Provide a fresh discord.py client whose interactions go to the handler, and close it.
 
         discord.py cannot start a client twice. `calls` owns the tasks that serve interactions.
@@ -207,7 +204,7 @@ class Discord:
         channel = self._channel(chat)
         mark = _nonce(nonce or secrets.token_hex(8))  # discord.py repeats after a 5xx: never twice
         with chat_errors(unclear=True):
-            async with asyncio.timeout(_patience_s(content)):
+            async with timeout(_patience_s(content)):
                 try:
                     sent = await _post(channel, content, reply_to, mark)
                 except discord.HTTPException as error:
@@ -221,7 +218,7 @@ class Discord:
         channel = self._channel(ref.chat)
         message = channel.get_partial_message(int(ref.message))
         with chat_errors():
-            async with asyncio.timeout(_patience_s(content)):
+            async with timeout(_patience_s(content)):
                 try:
                     await _show(message, content)
                 except discord.HTTPException as error:
@@ -235,7 +232,7 @@ class Discord:
         message = self._channel(ref.chat).get_partial_message(int(ref.message))
         try:
             with chat_errors():
-                async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                async with timeout(REQUEST_TIMEOUT_S):
                     await message.delete()
         except MessageGone:
             return

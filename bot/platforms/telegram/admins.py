@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from telegram import Bot
 from telegram.error import TelegramError
 
+from queueing.core.concurrency import timeout
+
 FRESH_S = 300.0
 AGAIN_S = 30.0  # after a failure
 ASK_S = 5.0  # the longest a call waits for the list
@@ -61,7 +63,7 @@ class GroupAdmins:
 async def _asked(bot: Bot, chat_id: int) -> tuple[frozenset[int], float]:
     """Return a group's admins, and how long the answer is valid."""
     try:
-        async with asyncio.timeout(ASK_S):
+        async with timeout(ASK_S):
             members = await bot.get_chat_administrators(chat_id)
     except (TelegramError, TimeoutError) as error:
         cause = f"{type(error).__name__}: {error}"

@@ -21,6 +21,7 @@ from bot.platforms.telegram.commands import TypedCommand, typed
 from bot.platforms.telegram.errors import chat_errors
 from bot.platforms.telegram.files import attachment_of, attachments_of
 from bot.platforms.telegram.render import ALERT_MOST, outgoing, pressed
+from queueing.core.concurrency import timeout
 
 CONFIRM_AFTER_S = 0.7  # how long a pressed button may spin, unless its answer comes first
 GENERAL_TOPIC = 1  # a forum's first topic; Telegram refuses its id when sending
@@ -260,7 +261,7 @@ class TelegramPress:
     async def confirm(self, after_s: float = 0.0) -> None:
         """End the button's spinning after that time, unless an answer does so before."""
         try:
-            async with asyncio.timeout(after_s):
+            async with timeout(after_s):
                 await self._answered.wait()
         except TimeoutError:
             if self._take():

@@ -27,6 +27,7 @@ from bot.platforms.telegram.films import PHOTO_BYTES_MOST, PLAYED
 from bot.platforms.telegram.messages import Destination, post, show
 from bot.platforms.telegram.render import CAPTION_MOST, TEXT_MOST
 from bot.platforms.telegram.updates import Request, Updates, UpdatesRequest, pauses_s
+from queueing.core.concurrency import TaskGroup
 
 UPLOAD_MOST = 50_000_000
 API_URL = "https://api.telegram.org"
@@ -130,7 +131,7 @@ class Telegram:
             known=frozenset({"start", *(command.name for command in handler.commands)}),
             post=self._reply,
         )
-        tasks = asyncio.TaskGroup()
+        tasks = TaskGroup()
 
         def arrived(update: Update) -> Arrival:
             return handler.arrived(*reception.whose(update))
@@ -156,7 +157,7 @@ class Telegram:
         updates: Sequence[Update],
         arrival: Arrival,
         handler: CommandHandler,
-        tasks: asyncio.TaskGroup,
+        tasks: TaskGroup,
     ) -> None:
         """Hand a call to the handler; when this returns, its effects are durable."""
         call = reception.call_of(updates)

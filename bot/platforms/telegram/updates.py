@@ -21,6 +21,7 @@ from bot.chat.api.errors import ServedElsewhere
 from bot.chat.api.held import Held, require
 from bot.platforms.telegram.albums import ALBUM_MOST, ALBUM_QUIET_S, album_of
 from bot.platforms.telegram.errors import pause_s
+from queueing.core.concurrency import TaskGroup, timeout
 
 ALLOWED_UPDATES = ("message", "callback_query")  # Telegram remembers the list, so it is always sent
 POLL_S = 30
@@ -64,9 +65,7 @@ class Updates:
     unconfirmed updates come again with every request and count towards its hundred.
     """
 
-    def __init__(
-        self, bot: Bot, arrived: Arrived, serve: Serve, serving: asyncio.TaskGroup
-    ) -> None:
+    def __init__(self, bot: Bot, arrived: Arrived, serve: Serve, serving: TaskGroup) -> None:
         self._bot = bot
         self._arrived = arrived
         self._serve = serve
@@ -125,7 +124,7 @@ class Updates:
         if not any(self._done.values()):
             return
         try:
-            async with asyncio.timeout(CONFIRM_S):
+            async with timeout(CONFIRM_S):
                 await self._bot.get_updates(
                     offset=self._offset(), timeout=0, limit=1, allowed_updates=ALLOWED_UPDATES
                 )
@@ -205,7 +204,7 @@ class Updates:
         while len(album.parts) < ALBUM_MOST:
             album.more.clear()
             try:
-                async with asyncio.timeout(ALBUM_QUIET_S):
+                async with timeout(ALBUM_QUIET_S):
                     await album.more.wait()
             except TimeoutError:
                 await self._look_again(album)
@@ -226,7 +225,7 @@ class Updates:
         if not self._busy:
             return
         try:
-            async with asyncio.timeout(SETTLE_S):
+            async with timeout(SETTLE_S):
                 await self._idle.wait()
         except TimeoutError:
             return

@@ -1,6 +1,5 @@
 """FilesOfChat: what people send to their chat and are shown in it, over HTTP."""
 
-import asyncio
 from collections import Counter
 from urllib.parse import unquote
 
@@ -17,6 +16,7 @@ from bot.requests.images import bare
 from bot.serving import originals as signed_links
 from bot.serving.files import FileSender, Sendable, bare_name, sendable
 from bot.serving.originals import Originals
+from queueing.core.concurrency import timeout
 from queueing.core.requests import File
 
 UPLOAD_S = 600.0  # for the largest picture over a slow connection
@@ -57,7 +57,7 @@ class FilesOfChat:
             raise web.HTTPTooManyRequests
         self.uploading[person.id] += 1
         try:
-            async with asyncio.timeout(UPLOAD_S):
+            async with timeout(UPLOAD_S):
                 data = await _read_body(request)
         except TimeoutError:
             raise web.HTTPRequestTimeout from None

@@ -22,6 +22,7 @@ from bot.people.web_people import WebPerson
 from bot.platforms.web.calls import Calls
 from bot.platforms.web.wire import Language, NotTaken
 from bot.serving.bucket import Bucket
+from queueing.core.concurrency import TaskGroup
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.requests import Record
 
@@ -93,7 +94,7 @@ class OpenPage(ABC, Generic[Message]):
 
     async def run(self) -> None:
         """Serve the page until it disconnects."""
-        async with asyncio.TaskGroup() as group:
+        async with TaskGroup() as group:
             writer = group.create_task(self._write())
             try:
                 await self._read()

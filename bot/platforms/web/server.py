@@ -4,7 +4,6 @@ Everything but the bare page needs a known person; every request must name this 
 and requests that change something must come from its own page.
 """
 
-import asyncio
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
 from typing import Any
@@ -34,6 +33,7 @@ from bot.platforms.web.signed_in import SignedIn, set_cookie
 from bot.platforms.web.tab import Tab
 from bot.platforms.web.wire import MAX_FRAME, CommandRow, ModelLine
 from bot.serving.hosts import host_allowed
+from queueing.core.concurrency import TaskGroup
 
 MAX_TABS = 20  # open pages of one person
 NOT_OUR_NAME = (
@@ -181,7 +181,7 @@ class WebServer:
             self.tabs.discard(tab)
 
     async def _close_tabs(self, _app: web.Application) -> None:
-        async with asyncio.TaskGroup() as group:
+        async with TaskGroup() as group:
             for page in list(self.pages):
                 group.create_task(page.close())
 

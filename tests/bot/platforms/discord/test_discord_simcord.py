@@ -1,6 +1,5 @@
 """The same bot in simcord's Discord: another judge of what Discord accepts and people see."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,6 +10,7 @@ from bot.chat.api.base import Invocation, MessageRef
 from bot.chat.api.content import Button, Content
 from bot.chat.api.errors import ChatGone
 from bot.platforms.discord.platform import Discord
+from queueing.core.concurrency import TaskGroup
 from queueing.core.requests import File
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
 
@@ -21,7 +21,7 @@ CANCEL = Button(command="cancel", job_id=12, label="Cancel", danger=True)
 async def simulated(handler: RecordingHandler) -> AsyncIterator[tuple[simcord.Env, Discord]]:
     chat = Discord("simulated")
     async with (
-        asyncio.TaskGroup() as calls,
+        TaskGroup() as calls,
         chat.client(handler, calls) as client,
         simcord.run(client, shard_count=1) as env,
     ):
@@ -80,7 +80,7 @@ async def test_a_button_works_after_a_restart_and_answers_in_private() -> None:
         eve = guild.add_member(env.create_user("eve"))
         with env.time_context():
             await chat.send(str(channel.id), Content(body=("⏳",), buttons=((CANCEL,),)))
-        async with asyncio.TaskGroup() as calls, chat.client(handler, calls) as client:
+        async with TaskGroup() as calls, chat.client(handler, calls) as client:
             await env.restart_bot(client)
             assert channel.last_message is not None
             result = await eve.click(channel.last_message, label="Cancel")

@@ -12,6 +12,7 @@ from telegram import Bot, Update
 from bot.chat.api.arrivals import Arrival, Arrivals
 from bot.platforms.telegram.albums import ALBUM_MOST, ALBUM_QUIET_S
 from bot.platforms.telegram.updates import Updates
+from queueing.core.concurrency import TaskGroup
 from tests.simulation.loop import run
 
 
@@ -70,7 +71,7 @@ def _update(number: int, album: str | None) -> Update:
 async def _live(server: Server, seconds: float) -> None:
     """Receive for that long, then die without another word."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(seconds), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(seconds), TaskGroup() as tasks:
             await Updates(cast("Bot", server), server.arrived, server.serve, tasks).receive()
 
 
