@@ -1,7 +1,6 @@
 """What went wrong is told in the reader's language, anyone who found it out."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -39,7 +38,6 @@ VALUES: dict[str, str | int] = {
     "names": "flux",
     "word": "rude",
 }
-ROOT = Path(__file__).parents[4]
 
 
 def test_every_problem_is_told_in_every_language() -> None:
@@ -85,15 +83,6 @@ def test_an_error_without_a_problem_of_its_own_has_one_by_its_class(error: Excep
     """Its own words, which are for the log, would be shown."""
     assert problem_of(error).what in What
     assert not problem_of(error).values
-
-
-def test_no_sentence_is_made_outside_of_the_catalogues() -> None:
-    """The next adapter would bring English sentences into German messages again."""
-    for package in ("queueing", "backends"):
-        for path in (ROOT / package).rglob("*.py"):
-            assert "user_text" not in path.read_text("utf-8"), path
-    for path in (ROOT / "bot" / "commands").rglob("*.py"):
-        assert "reason=str(" not in path.read_text("utf-8"), path
 
 
 def test_why_files_are_missing_is_kept_with_the_result() -> None:
