@@ -122,11 +122,11 @@ async def test_the_owner_and_the_invited_are_known_together(database: Database) 
     assert (people.by_id("local"), people.by_id("nobody")) == (LOCAL, None)
 
 
-def test_only_the_digest_has_a_column(tmp_path: Path) -> None:
+async def test_only_the_digest_has_a_column(tmp_path: Path) -> None:
     """A column for the token itself would sooner or later be filled."""
-    script = (MIGRATIONS.directory / "0005_web_people.sql").read_text(encoding="utf-8")
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.executescript(script)
+    file = tmp_path / "usher.sqlite"
+    await (await open_database(f"sqlite:///{file}", migrations=(MIGRATIONS,))).aclose()
+    with closing(sqlite3.connect(file)) as connection:
         columns = [row[1] for row in connection.execute("PRAGMA table_info(web_people)")]
     assert columns == ["id", "name", "digest", "invited_at"]
 
