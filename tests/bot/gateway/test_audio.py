@@ -78,7 +78,7 @@ async def test_speech_comes_in_the_form_that_was_asked_for(
 ) -> None:
     """A player that was promised FLAC would be sent MP3."""
 
-    async def is_spoken(client: Any, form: str) -> None:
+    async def is_spoken(client: Any, form: Any) -> None:
         answer = await client.audio.speech.create(
             model="kokoro", input="Hello there.", voice="alloy", response_format=form
         )

@@ -221,7 +221,7 @@ async def test_embeddings_no_one_received_are_not_made_again(
             await repeat(api)
 
 
-KINDS = (
+KINDS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("/chat/completions", CAT),
     ("/responses", {"model": "llama", "input": "What is a cat?"}),
     ("/completions", {"model": "llama", "prompt": "A cat is"}),

@@ -64,32 +64,32 @@ async def test_the_settings_of_a_request_reach_the_server(tmp_path: Path) -> Non
     assert answer["instructions"] == "Be brief."
 
 
-@pytest.mark.parametrize(
-    ("more", "absent"),
-    [
-        ({"text": {}}, "response_format"),
-        ({"text": {"format": {"type": "text"}}}, "response_format"),
-        ({"text": {"format": None}}, "response_format"),
-        ({"tools": [], "tool_choice": "auto"}, "tools"),
-        (dict.fromkeys((
-            "instructions", "tools", "tool_choice", "parallel_tool_calls", "text", "reasoning",
-            "max_output_tokens", "top_logprobs", "include", "metadata", "user", "store",
-            "previous_response_id", "background", "truncation", "temperature", "top_p", "stream",
-            "conversation", "prompt", "service_tier", "stream_options", "safety_identifier",
-            "prompt_cache_key", "max_tool_calls", "usher_progress",
-        )), "tools"),
-        ({"include": ["what.is.this"], "what": {"is": ["this"]}}, "what"),
-    ],
+NOTHING: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"text": {}}, "response_format"),
+    ({"text": {"format": {"type": "text"}}}, "response_format"),
+    ({"text": {"format": None}}, "response_format"),
+    ({"tools": [], "tool_choice": "auto"}, "tools"),
+    (dict.fromkeys((
+        "instructions", "tools", "tool_choice", "parallel_tool_calls", "text", "reasoning",
+        "max_output_tokens", "top_logprobs", "include", "metadata", "user", "store",
+        "previous_response_id", "background", "truncation", "temperature", "top_p", "stream",
+        "conversation", "prompt", "service_tier", "stream_options", "safety_identifier",
+        "prompt_cache_key", "max_tool_calls", "usher_progress",
+    )), "tools"),
+    ({"include": ["what.is.this"], "what": {"is": ["this"]}}, "what"),
 )  # fmt: skip
-async def test_nothing_asked_for_is_not_an_error(
-    more: dict[str, Any], absent: str, tmp_path: Path
-) -> None:
+
+
+async def test_nothing_asked_for_is_not_an_error(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """Clients send null and empty objects; servers refuse them."""
-    async with scripted(tmp_path, (*HELLO, piece("stop"))) as (api, server):
-        answer = await api.post("/responses", CAT | more)
-    check_answer("POST", "/responses", answer)
-    assert text_of(answer) == "Hello you"
-    assert absent not in server.posted[0][1]
+    said = (*HELLO, piece("stop"))
+    async with scripted(tmp_path, *[said] * len(NOTHING)) as (api, server):
+        for more, absent in NOTHING:
+            with subtests.test(str(more)[:80]):
+                answer = await api.post("/responses", CAT | more)
+                check_answer("POST", "/responses", answer)
+                assert text_of(answer) == "Hello you"
+                assert absent not in server.posted[-1][1]
 
 
 async def test_only_the_allowed_tools_are_offered(tmp_path: Path) -> None:
