@@ -27,7 +27,7 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["image", "ask"])
+@pytest.mark.parametrize("kind", ["image", pytest.param("ask", marks=pytest.mark.thorough)])
 def test_each_call_is_accepted_and_its_result_shown(
     capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
@@ -42,6 +42,7 @@ def test_each_call_is_accepted_and_its_result_shown(
     assert figures["rss_mb"] > 0
 
 
+@pytest.mark.thorough
 def test_the_profile_shows_each_part_next_to_a_bare_loop(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
