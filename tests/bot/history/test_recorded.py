@@ -103,7 +103,7 @@ def test_the_steps_of_every_span_add_up(there: Recording, subtests: pytest.Subte
                 await asyncio.sleep(1000.0)
             await asyncio.sleep(EVERY_S + 1)
             for span in HourSpan:
-                with subtests.test(span):
+                with subtests.test(span.value):
                     add_up(await bot.reader.read_hours(span))
 
     run(scenario())
