@@ -23,6 +23,7 @@ from backends.media.helper import process as helper
 from bot.runtime import logs
 from queueing.engine import scheduler
 from tests.fakes.media_helper import CANVAS, EAGER
+from tests.samples import QUICK_PROFILE, THOROUGH_PROFILE
 
 # Begun first, so that no worker is left alone with one of them while the others have nothing to do.
 LONG = (
@@ -76,13 +77,18 @@ collect_ignore_glob = [] if find_spec("psycopg") else list(NEED_PSYCOPG)
 # The machine may be busy: a slow example is no failure. A failure prints how to repeat it. The same
 # source is tried with the same examples each time; with USHER_RANDOM, with others.
 settings.register_profile(
-    "usher", deadline=None, print_blob=True, derandomize="USHER_RANDOM" not in os.environ
+    THOROUGH_PROFILE, deadline=None, print_blob=True, derandomize="USHER_RANDOM" not in os.environ
 )
-settings.load_profile("usher")
+settings.register_profile(QUICK_PROFILE, settings.get_profile(THOROUGH_PROFILE))
 
 
-def pytest_configure() -> None:
-    """Keep files of tests in memory where there is room: many tests wait for nothing but a disk."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell `tests.samples` which check it is, and keep files in memory where there is room.
+
+    Many tests wait for nothing but a disk.
+    """
+    is_quick = config.option.markexpr == QUICK
+    settings.load_profile(QUICK_PROFILE if is_quick else THOROUGH_PROFILE)
     if "TMPDIR" not in os.environ and _has_room(MEMORY):
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None  # it is looked up again

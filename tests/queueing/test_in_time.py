@@ -19,6 +19,7 @@ from queueing.service import urgency
 from queueing.service.jobqueue import JobQueue
 from tests.fakes.backend import Card, Fate, prompt_of
 from tests.fakes.clock import START
+from tests.samples import seeds
 from tests.simulation.installation import NO_LIMITS, Installation, Looks, ended, host, image_model
 from tests.simulation.loop import run
 from tests.simulation.machines import FakeMachines
@@ -317,21 +318,23 @@ def several_kinds(chance: Random) -> tuple[Installation, dict[str, int], list[st
     return there, {model.name: chance.choice([0, 0, 2, 3]) for model in models}, away
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_what_is_not_said_to_be_late_is_in_time(seed: int) -> None:
+@seeds(range(8))
+def test_what_is_not_said_to_be_late_is_in_time(seeds: range) -> None:
     """A person relies on the sentence they read when they asked."""
-    print(f"seed {seed}")
-    chance = Random(seed)
-    promised(*drawn(chance), chance)
+    for seed in seeds:
+        print(f"seed {seed}")
+        chance = Random(seed)
+        promised(*drawn(chance), chance)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_servers_over_cards_and_those_away_or_asleep_make_nothing_late(seed: int) -> None:
+@seeds(range(4))
+def test_servers_over_cards_and_those_away_or_asleep_make_nothing_late(seeds: range) -> None:
     """A job would wait for the card that is free, of two it needs, or for a server that is not there."""
-    print(f"seed {seed}")
-    chance = Random(seed)
-    there, waiting, away = several_kinds(chance)
-    promised(there, waiting, chance, away)
+    for seed in seeds:
+        print(f"seed {seed}")
+        chance = Random(seed)
+        there, waiting, away = several_kinds(chance)
+        promised(there, waiting, chance, away)
 
 
 def promised(

@@ -5,13 +5,12 @@ import random
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
-
 from queueing.core.events import JobChanged, LinesMoved
 from queueing.core.jobs import LANES, Job, JobEvent, JobState
 from queueing.core.standings import Standing
 from queueing.core.world import Rules
 from queueing.service.jobqueue import JobQueue
+from tests.samples import seeds
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model
 from tests.simulation.loop import run
 
@@ -46,32 +45,41 @@ def places(standings: Mapping[int, Standing], model: str) -> list[tuple[int, int
     )
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_places_are_one_order_and_jobs_start_in_it(seed: int) -> None:
+@seeds(range(12))
+def test_places_are_one_order_and_jobs_start_in_it(seeds: range) -> None:
     """Three people would be #1 of one line, or a later one would start first."""
+    for seed in seeds:
+        print(f"seed {seed}")
+        run(by_arrival(random.Random(seed)))
 
-    async def scenario() -> None:
-        rng = random.Random(seed)
-        world = installation(rng)
-        async with world.queue() as queue:
-            jobs = await submit(world, queue, rng, 40)
-            shown: dict[int, int] = {}
-            while open_jobs := await queue.jobs.open_jobs():
-                standings = await queue.status.standings(open_jobs)
-                for model in MODELS:
-                    told = places(standings, model)
-                    assert [place for place, _ in told] == list(range(1, len(told) + 1))
-                for job_id, standing in standings.items():
-                    if standing.position is not None:
-                        assert standing.position <= shown.get(job_id, standing.position)
-                        shown[job_id] = standing.position
-                order = {model: [job for _, job in places(standings, model)] for model in MODELS}
-                await asyncio.sleep(0.7)
-                for model, line in order.items():
-                    check_starts(world, line, model)
-            assert {world.history(job.id)[-1] for job in jobs} == {JobEvent.COMPLETE}
 
-    run(scenario())
+async def by_arrival(rng: random.Random) -> None:
+    """Let forty jobs be served, and check the places of all whenever one may have begun."""
+    world = installation(rng)
+    async with world.queue() as queue:
+        jobs = await submit(world, queue, rng, 40)
+        shown: dict[int, int] = {}
+        while open_jobs := await queue.jobs.open_jobs():
+            standings = await queue.status.standings(open_jobs)
+            order = orders(standings)
+            for job_id, standing in standings.items():
+                if standing.position is not None:
+                    assert standing.position <= shown.get(job_id, standing.position)
+                    shown[job_id] = standing.position
+            await asyncio.sleep(0.7)
+            for model, line in order.items():
+                check_starts(world, line, model)
+        assert {world.history(job.id)[-1] for job in jobs} == {JobEvent.COMPLETE}
+
+
+def orders(standings: Mapping[int, Standing]) -> dict[str, list[int]]:
+    """Return the jobs of each model in the order of their places, which are the first numbers."""
+    order = {}
+    for model in MODELS:
+        told = places(standings, model)
+        assert [place for place, _ in told] == list(range(1, len(told) + 1))
+        order[model] = [job for _, job in told]
+    return order
 
 
 def check_starts(world: Installation, line: list[int], model: str) -> None:
@@ -80,40 +88,38 @@ def check_starts(world: Installation, line: list[int], model: str) -> None:
     assert begun == sorted(begun, reverse=True), (model, line, begun)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_places_in_fair_order_are_one_order_and_jobs_start_in_it(seed: int) -> None:
+@seeds(range(8))
+def test_places_in_fair_order_are_one_order_and_jobs_start_in_it(seeds: range) -> None:
     """Someone would read that they are next, and another person's request would start."""
+    for seed in seeds:
+        print(f"seed {seed}")
+        run(in_fair_order(random.Random(seed)))
 
-    async def scenario() -> None:
-        rng = random.Random(seed)
-        world = installation(rng)
-        world.rules = Rules(order="fair", overtaken_s=rng.choice((5.0, 60.0, 1800.0)))
-        async with world.queue() as queue:
-            jobs, checked = [], 0
-            for n in range(40):
-                owner = rng.choice(("web:1", "web:1", "web:2", "web:3"))
-                new = world.new(rng.choice(MODELS), f"{n}", lane=rng.choice(LANES), owner=owner)
-                jobs.append(await queue.submitter.submit(new, limits=NO_LIMITS))
-                await asyncio.sleep(rng.choice((0.0, 0.0, 1.3)))
-            while open_jobs := await queue.jobs.open_jobs():
-                standings = await queue.status.standings(open_jobs)
-                for model in MODELS:
-                    told = places(standings, model)
-                    assert [place for place, _ in told] == list(range(1, len(told) + 1))
-                order = {model: [job for _, job in places(standings, model)] for model in MODELS}
-                seen = len(world.events)
-                await asyncio.sleep(0.3)
-                changes = [e for e in world.events[seen:] if isinstance(e, JobChanged)]
-                begun = {change.job.model for change in changes}
-                # What starts or ends elsewhere in between may give turns to others.
-                if len(begun) == 1 and {change.event for change in changes} == {JobEvent.START}:
-                    (model,) = begun
-                    check_starts(world, order[model], model)
-                    checked += 1
-            assert checked
-            assert {world.history(job.id)[-1] for job in jobs} == {JobEvent.COMPLETE}
 
-    run(scenario())
+async def in_fair_order(rng: random.Random) -> None:
+    """Let forty jobs of three people be served, and check places whenever exactly one has begun."""
+    world = installation(rng)
+    world.rules = Rules(order="fair", overtaken_s=rng.choice((5.0, 60.0, 1800.0)))
+    async with world.queue() as queue:
+        jobs, checked = [], 0
+        for n in range(40):
+            owner = rng.choice(("web:1", "web:1", "web:2", "web:3"))
+            new = world.new(rng.choice(MODELS), f"{n}", lane=rng.choice(LANES), owner=owner)
+            jobs.append(await queue.submitter.submit(new, limits=NO_LIMITS))
+            await asyncio.sleep(rng.choice((0.0, 0.0, 1.3)))
+        while open_jobs := await queue.jobs.open_jobs():
+            order = orders(await queue.status.standings(open_jobs))
+            seen = len(world.events)
+            await asyncio.sleep(0.3)
+            changes = [e for e in world.events[seen:] if isinstance(e, JobChanged)]
+            begun = {change.job.model for change in changes}
+            # What starts or ends elsewhere in between may give turns to others.
+            if len(begun) == 1 and {change.event for change in changes} == {JobEvent.START}:
+                (model,) = begun
+                check_starts(world, order[model], model)
+                checked += 1
+        assert checked
+        assert {world.history(job.id)[-1] for job in jobs} == {JobEvent.COMPLETE}
 
 
 def test_in_a_fair_order_a_newcomer_goes_before_a_flood_and_all_are_told() -> None:

@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, assume, given, note, settings
+from hypothesis import assume, given, note
 from hypothesis import strategies as st
 
 from queueing.core.world import (
@@ -22,6 +22,7 @@ from queueing.core.world import (
 from queueing.planning import plan
 from tests.queueing.replay import Arrival, Trace, TraceModel, mean, simulate
 from tests.queueing.worlds import GB, NOW, copy, jobs, line, model, world
+from tests.samples import examples
 
 BACKENDS = ("b1", "b2", "b3")
 HOST_OF = {"b1": "h1", "b2": "h1", "b3": "h2"}
@@ -111,7 +112,7 @@ def _copies(
     return tuple(copies)
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400, quick=60)
 @given(worlds())
 def test_no_answer_breaks_a_promise(snapshot: World) -> None:
     """A card would run out of memory, a picture be cut short, or a person be passed by."""
@@ -143,7 +144,7 @@ def full_worlds(draw: st.DrawFn) -> World:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200, quick=40)
 @given(full_worlds())
 def test_a_host_named_in_a_reason_will_have_room(snapshot: World) -> None:
     """People would wait for the end of what is not in their way, or think that an end will come."""
@@ -279,7 +280,7 @@ def _one_load_for_each(snapshot: World, answer: Plan) -> None:
     assert all(sum(load.model == name for load in answer.loads) >= 1 for name in wanted)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300, quick=50)
 @given(worlds())
 def test_no_head_is_held_back_without_a_gate(snapshot: World) -> None:
     """A job would wait for nothing while its model is ready and has a free slot."""
@@ -311,7 +312,7 @@ def test_no_head_is_held_back_without_a_gate(snapshot: World) -> None:
             assert suspects
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400, quick=60)
 @given(worlds(), st.data())
 def test_what_a_server_remembers_delays_nobody(snapshot: World, data: st.DataObject) -> None:
     """Old conversations would go before new ones, or keep a card from those who wait for it."""
@@ -340,7 +341,7 @@ def test_what_a_server_remembers_delays_nobody(snapshot: World, data: st.DataObj
     _starts_are_possible(replace(snapshot, models=models), answer)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200, quick=40)
 @given(worlds())
 def test_the_answer_depends_on_the_world_alone(snapshot: World) -> None:
     """Two looks at the same moment would contradict each other."""
@@ -411,7 +412,7 @@ def starvation_bound_s(trace: Trace, name: str) -> float:
     return PATIENT.age_limit_s * crowding + 2 * models[name].load_s + swaps * swap_s
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(150, quick=20)
 @given(traces(), st.sampled_from([Rules(), Rules(gate=False, replicate=False)]))
 def test_a_whole_day_keeps_every_promise(trace: Trace, rules: Rules) -> None:
     """Some order of events would lose a job, starve one, or break a promise on the way."""

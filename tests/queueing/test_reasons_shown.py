@@ -4,11 +4,10 @@ import asyncio
 import random
 from dataclasses import dataclass
 
-import pytest
-
 from queueing.core.standings import ModelStatus
 from queueing.core.world import Blocked, Reason
 from queueing.service.eta import FRESH_LONG_S
+from tests.samples import seeds
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model
 from tests.simulation.loop import run
 
@@ -64,23 +63,19 @@ def check_same(reason: Reason, status: ModelStatus) -> None:
     assert (reason.why, reason.host, reason.other) == (of_list.why, of_list.host, of_list.other)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_what_a_reason_names_as_first_does_come_first(seed: int) -> None:
+@seeds(range(6))
+def test_what_a_reason_names_as_first_does_come_first(seeds: range) -> None:
     """The reason "flux is busy until its running job ends" would stand while jobs of flux begin and end."""
-    told: list[tuple[float, Reason]] = []
-    world = installation()
-
-    async def scenario() -> list[Begun]:
-        return await crowd(world, random.Random(seed), told)
-
-    starts = run(scenario())
-    kinds = {reason.why for _, reason in told}
-    assert Blocked.OTHERS_FIRST in kinds
-    for at, reason in told:
-        if reason.why is Blocked.OTHERS_FIRST:
-            check_others(starts, at, reason, world)
-        elif reason.why is Blocked.ROOM_BUSY and reason.other and reason.ahead == 0:
-            check_nobody(starts, at, reason, world)
+    for seed in seeds:
+        print(f"seed {seed}")
+        world, told = installation(), []
+        starts = run(crowd(world, random.Random(seed), told))
+        assert Blocked.OTHERS_FIRST in {reason.why for _, reason in told}
+        for at, reason in told:
+            if reason.why is Blocked.OTHERS_FIRST:
+                check_others(starts, at, reason, world)
+            elif reason.why is Blocked.ROOM_BUSY and reason.other and reason.ahead == 0:
+                check_nobody(starts, at, reason, world)
 
 
 def check_others(starts: list[Begun], at: float, reason: Reason, world: Installation) -> None:

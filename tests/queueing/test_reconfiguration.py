@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
@@ -15,6 +15,7 @@ from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.world import Blocked, Rules
 from queueing.service.jobqueue import JobQueue
 from tests.fakes.backend import Card, FakeBackend, FakeServer
+from tests.samples import examples
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
 from tests.simulation.loop import run
 
@@ -277,7 +278,7 @@ def catalogs(draw: st.DrawFn) -> tuple[tuple[ModelSpec, ...], tuple[HostSpec, ..
     return models, hosts
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25, quick=5)
 @given(
     changes=st.lists(st.tuples(catalogs(), st.floats(0.0, 30.0)), min_size=2, max_size=5),
     asked=st.lists(st.sampled_from(NAMES), min_size=1, max_size=8),

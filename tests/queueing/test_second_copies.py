@@ -26,6 +26,7 @@ from tests.queueing.test_simulation import (
     ten_seconds,
 )
 from tests.queueing.worlds import GB, NOW, copy, host, jobs, line, model, world
+from tests.samples import seeds
 
 TWO_SERVERS = ("b1", "b2")
 ONE_CARD = tuple(BackendView(name=name, host="h1", serial=True) for name in (*TWO_SERVERS, "b3"))
@@ -224,15 +225,16 @@ def on_one_card(rng: random.Random) -> World:
     )
 
 
-def test_second_copies_are_foreseen_as_they_are_planned(subtests: pytest.Subtests) -> None:
+@seeds(range(30), quick=3)
+def test_second_copies_are_foreseen_as_they_are_planned(seeds: range) -> None:
     """Forecasts would promise what the planner does not do."""
-    for seed in range(30):
-        with subtests.test(seed=seed):
-            simulation = Checked(on_one_card(random.Random(seed)), ten_seconds, most_starts=300)
-            for _ in range(120):
-                if not simulation.over:
-                    simulation.step()
-            assert simulation.decisions > 5
+    for seed in seeds:
+        print(f"seed {seed}")
+        simulation = Checked(on_one_card(random.Random(seed)), ten_seconds, most_starts=300)
+        for _ in range(120):
+            if not simulation.over:
+                simulation.step()
+        assert simulation.decisions > 5
 
 
 def foreseen(snapshot: World) -> Simulation:

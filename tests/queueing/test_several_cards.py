@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from queueing.core.divided import divided, parts, whole_mb
@@ -22,6 +22,7 @@ from queueing.planning.rests import why_rests
 from queueing.planning.waking import to_wake
 from tests.queueing.replay import Arrival, Trace, TraceModel, simulate
 from tests.queueing.worlds import GB, NOW, copy, jobs, line, model, world
+from tests.samples import examples
 
 CARDS = ("box/0", "box/1", "box/2")
 BOTH = ("box/0", "box/1")
@@ -94,7 +95,7 @@ def _model(
     )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150, quick=15)
 @given(days())
 def test_no_card_overflows_and_everyone_is_served(day: Trace) -> None:
     """One card of two would run out of memory, or a request would never begin."""

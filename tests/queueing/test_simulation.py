@@ -14,9 +14,11 @@ from queueing.planning.board_states import CopyState
 from queueing.planning.dispatch import spent
 from queueing.planning.estimates import Usual
 from queueing.planning.rests import LEAD_S, rests
+from queueing.planning.simulated_queue import Started
 from queueing.planning.simulation import Simulation
 from tests.queueing.several_servers import on_shared_cards
 from tests.queueing.worlds import GB, NOW, copy, host, jobs, line, model, world
+from tests.samples import seeds
 
 NAMES = ("b0", "b1", "b2")
 
@@ -153,68 +155,80 @@ def run(simulation: Simulation) -> tuple[Mapping[tuple[str, str], list[tuple[flo
     }, decisions
 
 
-def test_cards_that_are_given_back_are_foreseen(subtests: pytest.Subtests) -> None:
+@seeds(range(24), quick=3)
+def test_cards_that_are_given_back_are_foreseen(seeds: range) -> None:
     """A forecast would promise what the planner does not do, or begin a job in quiet hours."""
-    for seed in range(24):
-        with subtests.test(seed=seed):
-            rng = random.Random(seed)
-            snapshot = given_back(rng, in_lanes(rng, drawn(rng)))
-            simulation = Checked(snapshot, ten_seconds, most_starts=300)
-            run(simulation)
-            assert simulation.decisions > 0
-            for found in simulation.lines.values():
-                for start in found.starts:
-                    view = snapshot.hosts[snapshot.backends[start.backend].host]
-                    assert not rests(view, start.at)
-                    assert all(
-                        not q.begins_at - 10 - LEAD_S < start.at < q.begins_at for q in view.quiet
-                    )
-            saved_decisions(snapshot, Asking)
+    for seed in seeds:
+        print(f"seed {seed}")
+        rng = random.Random(seed)
+        snapshot = given_back(rng, in_lanes(rng, drawn(rng)))
+        simulation = Checked(snapshot, ten_seconds, most_starts=300)
+        run(simulation)
+        assert simulation.decisions > 0
+        for found in simulation.lines.values():
+            for start in found.starts:
+                check_open(snapshot, start)
+        saved_decisions(snapshot, Asking)
 
 
-def test_what_is_plain_needs_no_decision(subtests: pytest.Subtests) -> None:
+def check_open(snapshot: World, start: Started) -> None:
+    """Check that a job neither begins in quiet hours nor so shortly before that it meets them."""
+    view = snapshot.hosts[snapshot.backends[start.backend].host]
+    assert not rests(view, start.at)
+    assert all(not q.begins_at - 10 - LEAD_S < start.at < q.begins_at for q in view.quiet)
+
+
+@seeds(range(12), quick=2)
+def test_what_is_plain_needs_no_decision(seeds: range) -> None:
     """Forecasts would save decisions and promise something else than the planner will do."""
-    for seed in range(12):
-        with subtests.test(seed=seed):
-            snapshot = drawn(random.Random(seed))
-            assert saved_decisions(snapshot, Asking) > 0
+    for seed in seeds:
+        print(f"seed {seed}")
+        assert saved_decisions(drawn(random.Random(seed)), Asking) > 0
 
 
-def test_servers_that_share_a_card_need_no_decision_about_what_is_plain() -> None:
+@seeds(range(40), quick=4)
+def test_servers_that_share_a_card_need_no_decision_about_what_is_plain(seeds: range) -> None:
     """A slot that became free would not show who may start there, and their model be displaced."""
     saved = 0
-    for seed in range(40):
+    for seed in seeds:
+        print(f"seed {seed}")
         rng = random.Random(seed)
         shared = on_shared_cards(rng, in_lanes(rng, drawn(rng)), serial=True)
         crowded = replace(shared, rules=Rules(replicate=False))
         saved += saved_decisions(crowded, AskingWhoCanOnlyWait)
-    assert saved > 40
+    assert saved > len(seeds)
 
 
+@seeds(range(40), quick=4)
 @pytest.mark.parametrize("asking", [Asking, AskingWhoCanOnlyWait])
-def test_two_who_come_at_once_begin_where_servers_share_a_card(asking: type[Simulation]) -> None:
+def test_two_who_come_at_once_begin_where_servers_share_a_card(
+    asking: type[Simulation], seeds: range
+) -> None:
     """Each would be taken to join the other, and both wait in the forecast beside a free slot.
 
     Without preloads: those are overdue at once, so that any decision may reserve a host for one.
     """
     saved = 0
-    for seed in range(40):
+    for seed in seeds:
+        print(f"seed {seed}")
         rng = random.Random(seed)
         shared = on_shared_cards(rng, in_lanes(rng, drawn(rng)), serial=False)
         models = {name: replace(view, wanted_by_admin=()) for name, view in shared.models.items()}
         crowded = replace(shared, models=models, rules=Rules(replicate=False))
         saved += saved_decisions(crowded, asking)
-    assert saved > 40
+    assert saved > len(seeds)
 
 
-def test_nobody_is_asked_about_what_can_only_wait() -> None:
+@seeds(range(24), quick=3)
+def test_nobody_is_asked_about_what_can_only_wait(seeds: range) -> None:
     """Forecasts of crowded cards would ask at each arrival and end, or promise something else."""
     saved = 0
-    for seed in range(24):
+    for seed in seeds:
+        print(f"seed {seed}")
         rng = random.Random(seed)
         crowded = replace(in_lanes(rng, drawn(rng)), rules=Rules(replicate=False))
         saved += saved_decisions(crowded, AskingWhoCanOnlyWait)
-    assert saved > 40
+    assert saved > len(seeds)
 
 
 def saved_decisions(snapshot: World, asking: type[Simulation]) -> int:
@@ -238,16 +252,17 @@ def test_those_who_came_during_a_load_begin_with_it() -> None:
     assert [round(at - NOW) for at, _ in starts["flux", "normal"][:3]] == [100, 100, 100]
 
 
-def test_every_decision_is_the_one_the_planner_makes(subtests: pytest.Subtests) -> None:
+@seeds(range(30), quick=3)
+def test_every_decision_is_the_one_the_planner_makes(seeds: range) -> None:
     """Forecasts would go on from a board on which something was forgotten, and promise fiction."""
-    for seed in range(30):
-        with subtests.test(seed=seed):
-            rng = random.Random(seed)
-            simulation = Checked(in_lanes(rng, drawn(rng)), ten_seconds, most_starts=400)
-            for _ in range(120):
-                if not simulation.over:
-                    simulation.step()
-            assert simulation.decisions > 20
+    for seed in seeds:
+        print(f"seed {seed}")
+        rng = random.Random(seed)
+        simulation = Checked(in_lanes(rng, drawn(rng)), ten_seconds, most_starts=400)
+        for _ in range(120):
+            if not simulation.over:
+                simulation.step()
+        assert simulation.decisions > 20
 
 
 def test_a_model_that_has_left_waits_for_its_return_from_then_on() -> None:

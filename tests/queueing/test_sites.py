@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from queueing.core.quiet_hours import Quiet
@@ -13,6 +13,7 @@ from queueing.planning.rests import LEAD_S
 from queueing.planning.sites import Site, fitting, sites
 from queueing.planning.waking import to_wake
 from tests.queueing.worlds import GB, NOW, jobs, line, model, world
+from tests.samples import examples
 
 HOUR = 3600.0
 REST = Quiet(NOW - HOUR, NOW + HOUR)
@@ -77,7 +78,7 @@ def begins(there: World, backend: str) -> bool:
     return bool(plan(alone).loads) or woken or by_itself
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300, quick=60)
 @given(worlds())
 def test_a_model_is_expected_where_the_planner_begins_it(there: World) -> None:
     """A job would wait for a server that is down, or for one of two cards while the other is lent."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -24,6 +23,7 @@ from queueing.core.requests import Output, TextToImage
 from queueing.core.storage import Admission
 from queueing.store import JobStore, open_database
 from tests.fakes.postgres_server import PostgresServer
+from tests.samples import examples
 
 T = TypeVar("T")
 OWNERS = st.sampled_from(["ada", "bob"])
@@ -328,9 +328,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStoreMachine = StoreMachine.TestCase
-TestStoreMachine.settings = settings(
-    max_examples=25, stateful_step_count=40, deadline=None, print_blob=True
-)
+TestStoreMachine.settings = examples(25, quick=8, steps=40)
 
 
 def test_the_store_on_postgresql(postgres: PostgresServer, postgres_template: str) -> None:
@@ -345,5 +343,4 @@ def test_the_store_on_postgresql(postgres: PostgresServer, postgres_template: st
         def url(self) -> str:
             return postgres.url(postgres_template)
 
-    few = settings(max_examples=6, stateful_step_count=25, deadline=None, print_blob=True)
-    run_state_machine_as_test(Machine, settings=few)
+    run_state_machine_as_test(Machine, settings=examples(6, quick=2, steps=25))
