@@ -24,7 +24,7 @@ from queueing.core.requests import Chat, ChatMessage, File, TextToImage
 from queueing.core.storage import Admission
 from tests.contracts.queue_harness import SERVICES, Queues, queues
 from tests.fakes.clock import START
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 NO_LIMITS = Admission()
 PICTURE = File(name="a.png", mime="image/png", data=bytes(range(256)))
@@ -87,138 +87,122 @@ def changes(told: list[Event], job: Job) -> list[JobChanged]:
 # ------------------------------------------------------------ submitting
 
 
-def test_a_known_key_is_the_job_it_made_before(there: Queues) -> None:
+@in_virtual_time
+async def test_a_known_key_is_the_job_it_made_before(there: Queues) -> None:
     """A call repeated after a lost connection would draw a second picture, or be refused."""
-
-    async def scenario() -> None:
-        once, one = new(key="telegram:7"), Admission(max_open=1)
-        async with there.opened() as (service, _):
-            both = await asyncio.gather(
-                *(service.submitter.submit(once, limits=one) for _ in range(2))
-            )
-            assert both[0].id == both[1].id
-            done = await ended(service, both[0])
-        async with there.opened() as (service, _):
-            assert await service.submitter.submit(once, limits=Admission(max_open=0)) == done
-            assert await service.jobs.find("telegram:7") == done
-            assert await service.jobs.find("telegram:8") is None
-            assert [job.id for job in await service.jobs.history("ada", limit=9)] == [done.id]
-
-    run(scenario())
+    once, one = new(key="telegram:7"), Admission(max_open=1)
+    async with there.opened() as (service, _):
+        both = await asyncio.gather(*(service.submitter.submit(once, limits=one) for _ in range(2)))
+        assert both[0].id == both[1].id
+        done = await ended(service, both[0])
+    async with there.opened() as (service, _):
+        assert await service.submitter.submit(once, limits=Admission(max_open=0)) == done
+        assert await service.jobs.find("telegram:7") == done
+        assert await service.jobs.find("telegram:8") is None
+        assert [job.id for job in await service.jobs.history("ada", limit=9)] == [done.id]
 
 
 @pytest.mark.parametrize(
     ("scope", "limits"),
     [("owner", Admission(max_open=3)), ("hour", Admission(max_per_hour=3))],
 )
-def test_limits_hold_for_what_comes_at_once(there: Queues, scope: str, limits: Admission) -> None:
+@in_virtual_time
+async def test_limits_hold_for_what_comes_at_once(
+    there: Queues, scope: str, limits: Admission
+) -> None:
     """Anyone who asks from two processes at the same moment would get twice their share."""
-
-    async def scenario() -> None:
-        async with there.opened() as (service, _):
-            await service.admin.pause()
-            asked = (service.submitter.submit(new(), limits=limits) for _ in range(6))
-            answers = await asyncio.gather(*asked, return_exceptions=True)
-            refused = [each for each in answers if isinstance(each, LimitReached)]
-            assert [(each.scope, each.limit) for each in refused] == [(scope, 3)] * 3
-            assert all((each.free_at is None) is (scope == "owner") for each in refused)
-            accepted = [each for each in answers if isinstance(each, Job)]
-            assert await service.jobs.open_jobs("ada") == accepted
-            other = await service.submitter.submit(new(owner="eve"), limits=limits)
-            assert other.owner == "eve"
-
-    run(scenario())
+    async with there.opened() as (service, _):
+        await service.admin.pause()
+        asked = (service.submitter.submit(new(), limits=limits) for _ in range(6))
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        refused = [each for each in answers if isinstance(each, LimitReached)]
+        assert [(each.scope, each.limit) for each in refused] == [(scope, 3)] * 3
+        assert all((each.free_at is None) is (scope == "owner") for each in refused)
+        accepted = [each for each in answers if isinstance(each, Job)]
+        assert await service.jobs.open_jobs("ada") == accepted
+        other = await service.submitter.submit(new(owner="eve"), limits=limits)
+        assert other.owner == "eve"
 
 
-def test_all_of_a_request_arrives(there: Queues) -> None:
+@in_virtual_time
+async def test_all_of_a_request_arrives(there: Queues) -> None:
     """A picture would be drawn from half of what was said."""
-
-    async def scenario() -> None:
-        chat = Chat(messages=(ChatMessage(role="user", text="Grüße 🐱", name="Ada"),))
-        asked = replace(new("llama"), request=chat, lane="vip", parent=None, remembered_by="other")
-        async with there.opened() as (service, _):
-            job = await service.submitter.submit(asked, limits=NO_LIMITS)
-            told = (job.request, job.owner, job.lane, job.reply_to, job.remembered_by)
-            assert told == (chat, "ada", "vip", "somewhere", "other")
-            picture = await service.submitter.submit(new("F"), limits=NO_LIMITS)
-            assert picture.model == "flux"
-            output = await service.jobs.output(await ended(service, picture))
-            assert output is not None
-            assert output.text == "result of cat"
-
-    run(scenario())
+    chat = Chat(messages=(ChatMessage(role="user", text="Grüße 🐱", name="Ada"),))
+    asked = replace(new("llama"), request=chat, lane="vip", parent=None, remembered_by="other")
+    async with there.opened() as (service, _):
+        job = await service.submitter.submit(asked, limits=NO_LIMITS)
+        told = (job.request, job.owner, job.lane, job.reply_to, job.remembered_by)
+        assert told == (chat, "ada", "vip", "somewhere", "other")
+        picture = await service.submitter.submit(new("F"), limits=NO_LIMITS)
+        assert picture.model == "flux"
+        output = await service.jobs.output(await ended(service, picture))
+        assert output is not None
+        assert output.text == "result of cat"
 
 
-def test_a_request_is_replaced_until_its_job_starts(there: Queues) -> None:
+@in_virtual_time
+async def test_a_request_is_replaced_until_its_job_starts(there: Queues) -> None:
     """Pictures of an album that come late would be lost, or added to what is drawn already."""
-
-    async def scenario() -> None:
-        better = TextToImage(prompt="a better cat", original="cat")
-        async with there.opened() as (service, told):
-            held = await service.submitter.submit(replace(new(), delay_s=9e5), limits=NO_LIMITS)
-            changed = await service.submitter.replace_request(
-                held.id, better, files=(PICTURE,), reply_to="elsewhere"
-            )
-            assert changed is not None
-            assert (changed.request, changed.reply_to) == (better, "elsewhere")
-            assert await service.jobs.inputs(changed) == (PICTURE,)
-            await ended(service, held)
-            assert [each.event for each in changes(told, held)][:3] == [None, None, JobEvent.START]
-            assert await service.submitter.replace_request(held.id, better) is None
-
-    run(scenario())
+    better = TextToImage(prompt="a better cat", original="cat")
+    async with there.opened() as (service, told):
+        held = await service.submitter.submit(replace(new(), delay_s=9e5), limits=NO_LIMITS)
+        changed = await service.submitter.replace_request(
+            held.id, better, files=(PICTURE,), reply_to="elsewhere"
+        )
+        assert changed is not None
+        assert (changed.request, changed.reply_to) == (better, "elsewhere")
+        assert await service.jobs.inputs(changed) == (PICTURE,)
+        await ended(service, held)
+        assert [each.event for each in changes(told, held)][:3] == [None, None, JobEvent.START]
+        assert await service.submitter.replace_request(held.id, better) is None
 
 
-def test_a_held_job_is_given_up_with_a_reason_or_begins_with_its_request(there: Queues) -> None:
+@in_virtual_time
+async def test_a_held_job_is_given_up_with_a_reason_or_begins_with_its_request(
+    there: Queues,
+) -> None:
     """A recording that no one can write down would be waited for until the end of time."""
-
-    async def scenario() -> None:
-        reason = Problem(what=What.SILENT)
-        async with there.opened() as (service, told):
-            lost, kept = [
-                await service.submitter.submit(replace(new(), held=True), limits=NO_LIMITS)
-                for _ in range(2)
-            ]
-            assert await service.jobs.held_jobs() == [lost, kept]
-            await asyncio.sleep(3_700)  # an hour is the longest that any other job pauses
-            for _ in range(2):
-                gone = await service.submitter.give_up(lost.id, reason)
-                assert gone is not None
-                assert (gone.state, gone.error) == (JobState.FAILED, reason.code())
-            assert [each.event for each in changes(told, lost)] == [None, JobEvent.FAIL]
-            assert await service.submitter.give_up(10**6, reason) is None
-            asked = TextToImage(prompt="a dog")
-            stays = await service.submitter.replace_request(kept.id, asked, release=False)
-            assert stays is not None
-            assert stays.held
-            old = await service.submitter.replace_request(kept.id, asked, version=kept.version)
-            assert old is None
-            await service.submitter.replace_request(kept.id, asked, version=stays.version)
-            done = await ended(service, kept)
-            assert await service.submitter.give_up(kept.id, reason) == done
-
-    run(scenario())
+    reason = Problem(what=What.SILENT)
+    async with there.opened() as (service, told):
+        lost, kept = [
+            await service.submitter.submit(replace(new(), held=True), limits=NO_LIMITS)
+            for _ in range(2)
+        ]
+        assert await service.jobs.held_jobs() == [lost, kept]
+        await asyncio.sleep(3_700)  # an hour is the longest that any other job pauses
+        for _ in range(2):
+            gone = await service.submitter.give_up(lost.id, reason)
+            assert gone is not None
+            assert (gone.state, gone.error) == (JobState.FAILED, reason.code())
+        assert [each.event for each in changes(told, lost)] == [None, JobEvent.FAIL]
+        assert await service.submitter.give_up(10**6, reason) is None
+        asked = TextToImage(prompt="a dog")
+        stays = await service.submitter.replace_request(kept.id, asked, release=False)
+        assert stays is not None
+        assert stays.held
+        old = await service.submitter.replace_request(kept.id, asked, version=kept.version)
+        assert old is None
+        await service.submitter.replace_request(kept.id, asked, version=stays.version)
+        done = await ended(service, kept)
+        assert await service.submitter.give_up(kept.id, reason) == done
 
 
-def test_a_cancelled_job_ends_wherever_it_is(there: Queues) -> None:
+@in_virtual_time
+async def test_a_cancelled_job_ends_wherever_it_is(there: Queues) -> None:
     """A card would go on with what no one wants, or a finished picture be thrown away."""
-
-    async def scenario() -> None:
-        async with there.opened() as (service, told):
-            running, waiting, done = await ask(service, 3)
-            await started(service, running)
-            for job in (waiting, running):
-                for _ in range(2):
-                    gone = await service.submitter.cancel(job.id)
-                    assert gone is not None
-                    assert gone.state is JobState.CANCELLED
-                assert [each.event for each in changes(told, job)].count(JobEvent.CANCEL) == 1
-            completed = await ended(service, done)
-            assert await service.submitter.cancel(done.id) == completed
-            assert await service.submitter.cancel(10**6) is None
-        assert not there.installation.violations
-
-    run(scenario())
+    async with there.opened() as (service, told):
+        running, waiting, done = await ask(service, 3)
+        await started(service, running)
+        for job in (waiting, running):
+            for _ in range(2):
+                gone = await service.submitter.cancel(job.id)
+                assert gone is not None
+                assert gone.state is JobState.CANCELLED
+            assert [each.event for each in changes(told, job)].count(JobEvent.CANCEL) == 1
+        completed = await ended(service, done)
+        assert await service.submitter.cancel(done.id) == completed
+        assert await service.submitter.cancel(10**6) is None
+    assert not there.installation.violations
 
 
 # ------------------------------------------------------------ errors
@@ -248,129 +232,113 @@ REFUSALS: list[tuple[Callable[[QueueService], Awaitable[object]], QueueError]] =
 ]
 
 
-def test_a_refusal_has_its_class_and_values(there: Queues) -> None:
+@pytest.mark.parametrize(("act", "expected"), REFUSALS)
+@in_virtual_time
+async def test_a_refusal_has_its_class_and_values(
+    there: Queues, act: Callable[[QueueService], Awaitable[object]], expected: QueueError
+) -> None:
     """People would read that something failed instead of what they may do about it."""
-
-    async def scenario() -> None:
-        async with there.opened() as (service, told):
-            for act, expected in REFUSALS:
-                with pytest.raises(type(expected)) as refusal:
-                    await act(service)
-                assert type(refusal.value) is type(expected)
-                assert vars(refusal.value) == vars(expected), expected
-                assert str(refusal.value) == str(expected)
-            assert not [each for each in told if isinstance(each, JobChanged)]
-            assert not await service.jobs.open_jobs()
-
-    run(scenario())
+    async with there.opened() as (service, told):
+        with pytest.raises(type(expected)) as refusal:
+            await act(service)
+        assert type(refusal.value) is type(expected)
+        assert vars(refusal.value) == vars(expected)
+        assert str(refusal.value) == str(expected)
+        assert not [each for each in told if isinstance(each, JobChanged)]
+        assert not await service.jobs.open_jobs()
 
 
-def test_what_an_admin_is_refused_says_why(there: Queues) -> None:
+@in_virtual_time
+async def test_what_an_admin_is_refused_says_why(there: Queues) -> None:
     """An admin would read "failed" instead of what to mend."""
-
-    async def scenario() -> None:
-        async with there.opened() as (service, _):
-            with pytest.raises(Refused) as refusal:
-                await service.admin.pause(host="gpu-9")
-            assert refusal.value.problem is not None
-            assert refusal.value.problem.what is What.GONE
-            assert refusal.value.problem.values == {"name": "gpu-9"}
-            there.installation.servers["other"].up = False
-            await asyncio.sleep(120)
-            with pytest.raises(Unavailable) as away:
-                await service.preloads.preload("llama", None)
-            assert away.value.problem is not None
-            assert away.value.problem.what is What.NO_ANSWER
-
-    run(scenario())
+    async with there.opened() as (service, _):
+        with pytest.raises(Refused) as refusal:
+            await service.admin.pause(host="gpu-9")
+        assert refusal.value.problem is not None
+        assert refusal.value.problem.what is What.GONE
+        assert refusal.value.problem.values == {"name": "gpu-9"}
+        there.installation.servers["other"].up = False
+        await asyncio.sleep(120)
+        with pytest.raises(Unavailable) as away:
+            await service.preloads.preload("llama", None)
+        assert away.value.problem is not None
+        assert away.value.problem.what is What.NO_ANSWER
 
 
 # ------------------------------------------------------------ events
 
 
-def test_what_is_told_is_on_the_disk_in_its_order(there: Queues) -> None:
+@in_virtual_time
+async def test_what_is_told_is_on_the_disk_in_its_order(there: Queues) -> None:
     """A picture would be delivered that a crash forgets, or a message fall back to an older state."""
+    late: list[Event] = []
 
-    async def scenario() -> None:
-        late: list[Event] = []
+    def check(event: Event) -> None:
+        if isinstance(event, JobChanged) and (
+            there.durable_version(event.job.id) < event.job.version
+        ):
+            late.append(event)
 
-        def check(event: Event) -> None:
-            if isinstance(event, JobChanged) and (
-                there.durable_version(event.job.id) < event.job.version
-            ):
-                late.append(event)
-
-        async with there.opened() as (service, told):
-            service.events.subscribe(check)
-            jobs = await ask(service, 4)
-            await service.submitter.cancel(jobs[2].id)
-            for job in jobs:
-                await ended(service, job)
-        assert late == []
+    async with there.opened() as (service, told):
+        service.events.subscribe(check)
+        jobs = await ask(service, 4)
+        await service.submitter.cancel(jobs[2].id)
         for job in jobs:
-            events = [each.event for each in changes(told, job)]
-            cancelled = job is jobs[2]
-            expected = [JobEvent.CANCEL] if cancelled else [JobEvent.START, JobEvent.COMPLETE]
-            assert events == [None, *expected]
-            versions = [each.job.version for each in changes(told, job)]
-            assert versions == sorted(versions)
-
-    run(scenario())
-
-
-def test_progress_is_told_while_a_job_runs(there: Queues) -> None:
-    """A finished picture would be covered by its own preview."""
-
-    async def scenario() -> None:
-        async with there.opened() as (service, told):
-            (job,) = await ask(service, 1)
             await ended(service, job)
-        kinds = [
-            each.event if isinstance(each, JobChanged) else "progress"
-            for each in told
-            if each in changes(told, job)
-            or (isinstance(each, Progressed) and each.job_id == job.id)
-        ]
-        assert kinds[:3] == [None, JobEvent.START, "progress"]
-        assert kinds[-1] is JobEvent.COMPLETE
-        assert kinds.count(JobEvent.COMPLETE) == 1
-
-    run(scenario())
+    assert late == []
+    for job in jobs:
+        events = [each.event for each in changes(told, job)]
+        cancelled = job is jobs[2]
+        expected = [JobEvent.CANCEL] if cancelled else [JobEvent.START, JobEvent.COMPLETE]
+        assert events == [None, *expected]
+        versions = [each.job.version for each in changes(told, job)]
+        assert versions == sorted(versions)
 
 
-def test_a_failing_listener_keeps_nothing_from_the_others(there: Queues) -> None:
+@in_virtual_time
+async def test_progress_is_told_while_a_job_runs(there: Queues) -> None:
+    """A finished picture would be covered by its own preview."""
+    async with there.opened() as (service, told):
+        (job,) = await ask(service, 1)
+        await ended(service, job)
+    kinds = [
+        each.event if isinstance(each, JobChanged) else "progress"
+        for each in told
+        if each in changes(told, job) or (isinstance(each, Progressed) and each.job_id == job.id)
+    ]
+    assert kinds[:3] == [None, JobEvent.START, "progress"]
+    assert kinds[-1] is JobEvent.COMPLETE
+    assert kinds.count(JobEvent.COMPLETE) == 1
+
+
+@in_virtual_time
+async def test_a_failing_listener_keeps_nothing_from_the_others(there: Queues) -> None:
     """One bug in a chat would silence all chats."""
 
     def fail(event: Event) -> None:
         raise RuntimeError(event)
 
-    async def scenario() -> None:
-        after: list[Event] = []
-        async with there.opened() as (service, told):
-            service.events.subscribe(fail)
-            service.events.subscribe(after.append)
-            (job,) = await ask(service, 1)
-            await ended(service, job)
-        assert changes(after, job) == changes(told, job) != []
-
-    run(scenario())
+    after: list[Event] = []
+    async with there.opened() as (service, told):
+        service.events.subscribe(fail)
+        service.events.subscribe(after.append)
+        (job,) = await ask(service, 1)
+        await ended(service, job)
+    assert changes(after, job) == changes(told, job) != []
 
 
-def test_a_listener_is_told_only_what_comes(there: Queues) -> None:
+@in_virtual_time
+async def test_a_listener_is_told_only_what_comes(there: Queues) -> None:
     """A chat that comes back would announce yesterday's jobs as new."""
-
-    async def scenario() -> None:
-        async with there.opened() as (service, _):
-            (before,) = await ask(service, 1)
-            await ended(service, before)
-            late: list[Event] = []
-            service.events.subscribe(late.append)
-            (job,) = await ask(service, 1)
-            await ended(service, job)
-        assert changes(late, before) == []
-        assert changes(late, job)[0].event is None
-
-    run(scenario())
+    async with there.opened() as (service, _):
+        (before,) = await ask(service, 1)
+        await ended(service, before)
+        late: list[Event] = []
+        service.events.subscribe(late.append)
+        (job,) = await ask(service, 1)
+        await ended(service, job)
+    assert changes(late, before) == []
+    assert changes(late, job)[0].event is None
 
 
 # ------------------------------------------------------------ deliveries
@@ -387,179 +355,158 @@ async def told_of(service: QueueService, *, page: int) -> list[int]:
 
 
 @pytest.mark.parametrize("page", [1, 2, 50])
-def test_what_is_not_acknowledged_is_told_after_a_restart(there: Queues, page: int) -> None:
+@in_virtual_time
+async def test_what_is_not_acknowledged_is_told_after_a_restart(there: Queues, page: int) -> None:
     """A result would be lost with the process that should have delivered it, or come twice."""
-
-    async def scenario() -> None:
-        async with there.opened() as (service, _):
-            first, second = [await ended(service, job) for job in await ask(service, 2)]
-            for _ in range(2):
-                await service.deliveries.acknowledge(first)
-            await service.admin.pause()
-            waiting = await ask(service, 4, owner="eve")
-        async with there.opened() as (service, _):
-            assert await told_of(service, page=page) == [second.id, *(job.id for job in waiting)]
-            assert [job.id for job in await service.deliveries.unacknowledged("ada")] == [second.id]
-            open_or_owed = [job.id for job in await service.deliveries.unacknowledged()]
-            assert open_or_owed == [second.id, *(job.id for job in waiting)]
-            await service.deliveries.acknowledge(second)
-            assert await service.deliveries.unacknowledged("ada") == []
-            assert await told_of(service, page=page) == [job.id for job in waiting]
-
-    run(scenario())
+    async with there.opened() as (service, _):
+        first, second = [await ended(service, job) for job in await ask(service, 2)]
+        for _ in range(2):
+            await service.deliveries.acknowledge(first)
+        await service.admin.pause()
+        waiting = await ask(service, 4, owner="eve")
+    async with there.opened() as (service, _):
+        assert await told_of(service, page=page) == [second.id, *(job.id for job in waiting)]
+        assert [job.id for job in await service.deliveries.unacknowledged("ada")] == [second.id]
+        open_or_owed = [job.id for job in await service.deliveries.unacknowledged()]
+        assert open_or_owed == [second.id, *(job.id for job in waiting)]
+        await service.deliveries.acknowledge(second)
+        assert await service.deliveries.unacknowledged("ada") == []
+        assert await told_of(service, page=page) == [job.id for job in waiting]
 
 
 # ------------------------------------------------------------ standings and the pushed copies
 
 
-def test_standings_agree_with_what_is_told(there: Queues) -> None:
+@in_virtual_time
+async def test_standings_agree_with_what_is_told(there: Queues) -> None:
     """A message would say "third" for ever: anyone who shows a place looks again only when told to."""
-
-    async def scenario() -> None:
-        async with there.opened() as (service, told):
-            jobs = await ask(service, 6)
-            shown: dict[int, tuple[str, int | None]] = {}
-            heard = 0
-            while True:
-                current = [job for each in jobs if (job := await service.jobs.get(each.id))]
-                standings = await service.status.standings(current)
-                news, heard = told[max(0, heard - 1) :], len(told)
-                touched = {e.job.id for e in news if isinstance(e, JobChanged)}
-                moved = {model for e in news if isinstance(e, LinesMoved) for model in e.models}
-                for job in current:
-                    state = (standings[job.id].job.state.value, standings[job.id].position)
-                    if shown.get(job.id, state) != state:
-                        assert job.id in touched or job.model in moved
-                    shown[job.id] = state
-                places = [s.position for s in standings.values() if s.position is not None]
-                assert sorted(places) == list(range(1, len(places) + 1))
-                if all(job.state.final for job in current):
-                    break
-                await asyncio.sleep(0.5)
-        assert all(state == "completed" for state, _ in shown.values())
-
-    run(scenario())
+    async with there.opened() as (service, told):
+        jobs = await ask(service, 6)
+        shown: dict[int, tuple[str, int | None]] = {}
+        heard = 0
+        while True:
+            current = [job for each in jobs if (job := await service.jobs.get(each.id))]
+            standings = await service.status.standings(current)
+            news, heard = told[max(0, heard - 1) :], len(told)
+            touched = {e.job.id for e in news if isinstance(e, JobChanged)}
+            moved = {model for e in news if isinstance(e, LinesMoved) for model in e.models}
+            for job in current:
+                state = (standings[job.id].job.state.value, standings[job.id].position)
+                if shown.get(job.id, state) != state:
+                    assert job.id in touched or job.model in moved
+                shown[job.id] = state
+            places = [s.position for s in standings.values() if s.position is not None]
+            assert sorted(places) == list(range(1, len(places) + 1))
+            if all(job.state.final for job in current):
+                break
+            await asyncio.sleep(0.5)
+    assert all(state == "completed" for state, _ in shown.values())
 
 
-def test_a_snapshot_stays_as_it_was_taken(there: Queues) -> None:
+@in_virtual_time
+async def test_a_snapshot_stays_as_it_was_taken(there: Queues) -> None:
     """A command would answer from two moments at once."""
-
-    async def scenario() -> None:
-        async with there.opened() as (service, _):
-            (job,) = await ask(service, 1)
-            await ended(service, job)
-            before = service.status.snapshot()
-            flux = next(each for each in before.models if each.name == "flux")
-            assert [copy.host for copy in flux.copies] == ["gpu-1"]
-            assert [host.name for host in before.hosts] == ["gpu-1", "gpu-2"]
-            assert [backend.up for backend in before.backends] == [True, True]
-            paused = await service.admin.pause(model="flux")
-            assert not before.paused.stops_model("flux")
-            assert not flux.paused
-            after = service.status.snapshot()
-            assert after.paused == paused
-            assert next(each for each in after.models if each.name == "flux").paused
-            await service.admin.resume()
-            assert service.status.snapshot().paused == before.paused
-
-    run(scenario())
+    async with there.opened() as (service, _):
+        (job,) = await ask(service, 1)
+        await ended(service, job)
+        before = service.status.snapshot()
+        flux = next(each for each in before.models if each.name == "flux")
+        assert [copy.host for copy in flux.copies] == ["gpu-1"]
+        assert [host.name for host in before.hosts] == ["gpu-1", "gpu-2"]
+        assert [backend.up for backend in before.backends] == [True, True]
+        paused = await service.admin.pause(model="flux")
+        assert not before.paused.stops_model("flux")
+        assert not flux.paused
+        after = service.status.snapshot()
+        assert after.paused == paused
+        assert next(each for each in after.models if each.name == "flux").paused
+        await service.admin.resume()
+        assert service.status.snapshot().paused == before.paused
 
 
-def test_a_snapshot_says_what_runs_and_how_long_others_have_waited(there: Queues) -> None:
+@in_virtual_time
+async def test_a_snapshot_says_what_runs_and_how_long_others_have_waited(there: Queues) -> None:
     """An operator would see a busy card without a job on it, and a line of which nothing is known."""
-
-    async def scenario() -> None:
-        async with there.opened() as (service, _):
-            first, second = await ask(service, 2)
-            begun = await started(service, first)
-            asked_at = there.installation.clock.now()
-            await asyncio.sleep(3.0)
-            now = service.status.snapshot()
-            (running,) = now.running
-            assert (running.job_id, running.model, running.backend) == (first.id, "flux", "comfy")
-            assert running.owner == "ada"
-            assert running.began_at <= asked_at
-            standing = (await service.status.standings([begun]))[first.id]
-            assert running.done_at == standing.done_at
-            flux = next(each for each in now.models if each.name == "flux")
-            assert flux.oldest_at == second.queued_at
-            (copy,) = flux.copies
-            assert copy.vram_mb == 16000
-            await ended(service, second)
-            await asyncio.sleep(3.0)
-            assert service.status.snapshot().running == ()
-
-    run(scenario())
+    async with there.opened() as (service, _):
+        first, second = await ask(service, 2)
+        begun = await started(service, first)
+        asked_at = there.installation.clock.now()
+        await asyncio.sleep(3.0)
+        now = service.status.snapshot()
+        (running,) = now.running
+        assert (running.job_id, running.model, running.backend) == (first.id, "flux", "comfy")
+        assert running.owner == "ada"
+        assert running.began_at <= asked_at
+        standing = (await service.status.standings([begun]))[first.id]
+        assert running.done_at == standing.done_at
+        flux = next(each for each in now.models if each.name == "flux")
+        assert flux.oldest_at == second.queued_at
+        (copy,) = flux.copies
+        assert copy.vram_mb == 16000
+        await ended(service, second)
+        await asyncio.sleep(3.0)
+        assert service.status.snapshot().running == ()
 
 
-def test_the_offer_says_what_can_be_asked_for(there: Queues) -> None:
+@in_virtual_time
+async def test_the_offer_says_what_can_be_asked_for(there: Queues) -> None:
     """People would be offered what no server has, or be refused what one can do."""
     there.installation.servers["comfy"].options = frozenset({"seed", "steps"})
     there.installation.servers["comfy"].loras = ("ink", "oil")
-
-    async def scenario() -> None:
-        async with there.opened() as (service, _):
-            offer = service.models.offer
-            assert offer == service.models.offer
-            assert list(offer.catalog.models) == ["flux", "sdxl", "huge", "llama"]
-            assert offer.catalog.named("F").name == "flux"
-            assert offer.options_of("F") == frozenset({"seed", "steps"})
-            assert await service.models.loras("flux") == ("ink", "oil")
-            (job,) = await ask(service, 1)
-            await ended(service, job)  # the servers have said what they hold
-            for model, at_hand in (("llama", True), ("nothing", False)):
-                found = await service.models.is_at_hand(model, beside="flux", within_s=1e3)
-                assert found is at_hand
-
-    run(scenario())
+    async with there.opened() as (service, _):
+        offer = service.models.offer
+        assert offer == service.models.offer
+        assert list(offer.catalog.models) == ["flux", "sdxl", "huge", "llama"]
+        assert offer.catalog.named("F").name == "flux"
+        assert offer.options_of("F") == frozenset({"seed", "steps"})
+        assert await service.models.loras("flux") == ("ink", "oil")
+        (job,) = await ask(service, 1)
+        await ended(service, job)  # the servers have said what they hold
+        for model, at_hand in (("llama", True), ("nothing", False)):
+            found = await service.models.is_at_hand(model, beside="flux", within_s=1e3)
+            assert found is at_hand
 
 
 # ------------------------------------------------------------ administration, erasure
 
 
-def test_admins_move_clear_and_keep(there: Queues) -> None:
+@in_virtual_time
+async def test_admins_move_clear_and_keep(there: Queues) -> None:
     """What an admin ordered would not happen, or happen to other people's jobs."""
-
-    async def scenario() -> None:
-        async with there.opened() as (service, _):
-            await service.admin.pause(host="gpu-1")
-            first, second = await ask(service, 2)
-            (other,) = await ask(service, 1, "sdxl", "eve")
-            moved = await service.admin.move_first(second.id)
-            assert moved is not None
-            standings = await service.status.standings([moved, first])
-            assert [standings[job.id].position for job in (second, first)] == [1, 2]
-            assert [job.id for job in await service.admin.clear("flux")] == [first.id, second.id]
-            assert [job.id for job in await service.jobs.open_jobs()] == [other.id]
-            reason = await service.preloads.waits_for("llama", None)
-            assert reason is None
-            assert await service.preloads.preload("llama", "gpu-2") == "other"
-            assert list(await service.preloads.unload("llama", None)) == ["other"]
-            await service.admin.drain("gpu-2")
-            assert service.status.snapshot().paused.hosts == {"gpu-1", "gpu-2"}
-
-    run(scenario())
+    async with there.opened() as (service, _):
+        await service.admin.pause(host="gpu-1")
+        first, second = await ask(service, 2)
+        (other,) = await ask(service, 1, "sdxl", "eve")
+        moved = await service.admin.move_first(second.id)
+        assert moved is not None
+        standings = await service.status.standings([moved, first])
+        assert [standings[job.id].position for job in (second, first)] == [1, 2]
+        assert [job.id for job in await service.admin.clear("flux")] == [first.id, second.id]
+        assert [job.id for job in await service.jobs.open_jobs()] == [other.id]
+        reason = await service.preloads.waits_for("llama", None)
+        assert reason is None
+        assert await service.preloads.preload("llama", "gpu-2") == "other"
+        assert list(await service.preloads.unload("llama", None)) == ["other"]
+        await service.admin.drain("gpu-2")
+        assert service.status.snapshot().paused.hosts == {"gpu-1", "gpu-2"}
 
 
-def test_what_is_forgotten_is_gone_and_only_that(there: Queues) -> None:
+@in_virtual_time
+async def test_what_is_forgotten_is_gone_and_only_that(there: Queues) -> None:
     """A person's words would stay after they were told that they are gone."""
-
-    async def scenario() -> None:
-        async with there.opened() as (service, told):
-            first, second = await ask(service, 2)
-            await ask(service, 1, owner="eve")
-            made = replace(new("llama"), parent=first.id, request=Chat(messages=_HELLO))
-            await service.submitter.submit(made, limits=NO_LIMITS)
-            assert len(await service.jobs.history("ada", limit=9)) == 2
-            assert await service.erasure.forget("ada", frozenset({first.id})) == 2
-            assert await service.jobs.get(first.id) is None
-            assert [job.id for job in await service.jobs.history("ada", limit=9)] == [second.id]
-            told_of_it = [type(each) for each in told if isinstance(each, Forgotten | Erased)]
-            assert told_of_it == [Forgotten, Erased]
-            assert await service.erasure.forget("ada") == 1
-            assert len(await service.jobs.open_jobs()) == 1
-
-    run(scenario())
+    async with there.opened() as (service, told):
+        first, second = await ask(service, 2)
+        await ask(service, 1, owner="eve")
+        made = replace(new("llama"), parent=first.id, request=Chat(messages=_HELLO))
+        await service.submitter.submit(made, limits=NO_LIMITS)
+        assert len(await service.jobs.history("ada", limit=9)) == 2
+        assert await service.erasure.forget("ada", frozenset({first.id})) == 2
+        assert await service.jobs.get(first.id) is None
+        assert [job.id for job in await service.jobs.history("ada", limit=9)] == [second.id]
+        told_of_it = [type(each) for each in told if isinstance(each, Forgotten | Erased)]
+        assert told_of_it == [Forgotten, Erased]
+        assert await service.erasure.forget("ada") == 1
+        assert len(await service.jobs.open_jobs()) == 1
 
 
 _HELLO = (ChatMessage(role="user", text="hello"),)

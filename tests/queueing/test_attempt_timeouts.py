@@ -9,7 +9,7 @@ from queueing.core.catalog import Timeouts
 from queueing.core.ports import Fetch, Report
 from queueing.core.requests import Progress
 from queueing.engine.attempt_timeouts import NeverBegan, watched
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 PATIENCE = Timeouts(first_s=10.0, idle_s=2.0, total_s=100.0)
 
@@ -45,7 +45,8 @@ def test_others_that_come_first_are_no_beginning_but_a_sign_of_life() -> None:
     assert given_up_at(*behind) == pytest.approx(34.0)
 
 
-def test_a_server_that_falls_silent_is_given_up_after_its_last_sign() -> None:
+@in_virtual_time
+async def test_a_server_that_falls_silent_is_given_up_after_its_last_sign() -> None:
     """A stream would be cut while it comes, or a dead one be waited for too long."""
 
     async def call(report: Report) -> Fetch:
@@ -55,18 +56,16 @@ def test_a_server_that_falls_silent_is_given_up_after_its_last_sign() -> None:
         never: asyncio.Future[Fetch] = asyncio.get_running_loop().create_future()
         return await never
 
-    async def scenario() -> None:
-        loop = asyncio.get_running_loop()
-        for timeouts, ends in ((PATIENCE, 12.0), (Timeouts(idle_s=50.0, total_s=20.0), 20.0)):
-            began = loop.time()
-            with pytest.raises(TimeoutError, match="100 signs of progress"):
-                await watched(call, timeouts, lambda _: None)
-            assert loop.time() - began == pytest.approx(ends)
-
-    run(scenario())
+    loop = asyncio.get_running_loop()
+    for timeouts, ends in ((PATIENCE, 12.0), (Timeouts(idle_s=50.0, total_s=20.0), 20.0)):
+        began = loop.time()
+        with pytest.raises(TimeoutError, match="100 signs of progress"):
+            await watched(call, timeouts, lambda _: None)
+        assert loop.time() - began == pytest.approx(ends)
 
 
-def test_signs_by_the_hundred_cost_no_timer_each() -> None:
+@in_virtual_time
+async def test_signs_by_the_hundred_cost_no_timer_each() -> None:
     """Timers would be a tenth of what a token costs."""
 
     async def call(report: Report) -> Fetch:
@@ -75,11 +74,8 @@ def test_signs_by_the_hundred_cost_no_timer_each() -> None:
             await asyncio.sleep(0)
         raise KeyError
 
-    async def scenario() -> None:
-        loop = asyncio.get_running_loop()
-        with patch.object(loop, "call_at", wraps=loop.call_at) as timers:
-            with pytest.raises(KeyError):
-                await watched(call, PATIENCE, lambda _: None)
-            assert timers.call_count < 5
-
-    run(scenario())
+    loop = asyncio.get_running_loop()
+    with patch.object(loop, "call_at", wraps=loop.call_at) as timers:
+        with pytest.raises(KeyError):
+            await watched(call, PATIENCE, lambda _: None)
+        assert timers.call_count < 5

@@ -13,7 +13,7 @@ from queueing.engine.fleet import Fleet
 from tests.fakes.backend import Card, FakeBackend, FakeServer
 from tests.fakes.clock import VirtualClock
 from tests.simulation.installation import host, image_model
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 FLUX = image_model("flux", "comfy", vram_mb=12000)
 SDXL = image_model("sdxl", "comfy", vram_mb=7000)
@@ -55,16 +55,13 @@ class Scene:
         )
 
 
-def test_what_is_in_memory_or_on_its_way_is_at_hand() -> None:
+@in_virtual_time
+async def test_what_is_in_memory_or_on_its_way_is_at_hand() -> None:
     """Prompts would stay as they are although the text model has nothing to do."""
-
-    async def scenario() -> None:
-        assert Scene().holds(FLUX, QWEN).answers()
-        loading = Scene(SLOW)
-        loading.fleet.loading(SLOW, "studio", expected_s=40.0)
-        assert loading.answers("sdxl"), "that load was wanted by somebody else anyway"
-
-    run(scenario())
+    assert Scene().holds(FLUX, QWEN).answers()
+    loading = Scene(SLOW)
+    loading.fleet.loading(SLOW, "studio", expected_s=40.0)
+    assert loading.answers("sdxl"), "that load was wanted by somebody else anyway"
 
 
 @pytest.mark.parametrize(
@@ -81,46 +78,37 @@ def test_what_is_in_memory_or_on_its_way_is_at_hand() -> None:
         (replace(FAR, load_s=40.0), [], ("sdxl",), True),  # no one wants that host
     ],
 )
-def test_a_load_for_a_prompt_takes_nobodys_room_or_turn(
+@in_virtual_time
+async def test_a_load_for_a_prompt_takes_nobodys_room_or_turn(
     text: ModelSpec, held: list[ModelSpec], wanted: Collection[str], *, fits: bool
 ) -> None:
     """A picture, or another person's, would wait for a load it did not ask for."""
-
-    async def scenario() -> None:
-        assert Scene(text).holds(*held).answers(*wanted) is fits
-
-    run(scenario())
+    assert Scene(text).holds(*held).answers(*wanted) is fits
 
 
-def test_what_leaves_pauses_or_is_away_is_not_at_hand() -> None:
+@in_virtual_time
+async def test_what_leaves_pauses_or_is_away_is_not_at_hand() -> None:
     """Pictures would be held for answers that cannot come."""
-
-    async def scenario() -> None:
-        leaving = Scene().holds(QWEN)
-        leaving.fleet.leaving("qwen", "studio")
-        assert not leaving.answers()
-        failed = Scene()
-        failed.fleet.load_failures.failed("qwen")
-        assert not failed.answers()
-        away = Scene().holds(QWEN)
-        away.fleet.health.down("studio", "gone")
-        assert not away.answers()
-        for paused in ({"model": "qwen", "host": None}, {"model": None, "host": "gpu"}):
-            stopped = Scene().holds(QWEN)
-            stopped.fleet.rests.paused = stopped.fleet.rests.paused.adding(**paused)
-            assert not stopped.answers()
-
-    run(scenario())
+    leaving = Scene().holds(QWEN)
+    leaving.fleet.leaving("qwen", "studio")
+    assert not leaving.answers()
+    failed = Scene()
+    failed.fleet.load_failures.failed("qwen")
+    assert not failed.answers()
+    away = Scene().holds(QWEN)
+    away.fleet.health.down("studio", "gone")
+    assert not away.answers()
+    for paused in ({"model": "qwen", "host": None}, {"model": None, "host": "gpu"}):
+        stopped = Scene().holds(QWEN)
+        stopped.fleet.rests.paused = stopped.fleet.rests.paused.adding(**paused)
+        assert not stopped.answers()
 
 
-def test_a_server_that_keeps_one_model_is_not_asked_for_another() -> None:
+@in_virtual_time
+async def test_a_server_that_keeps_one_model_is_not_asked_for_another() -> None:
     """A text server would swap its only model for a prompt."""
     servers = tuple(replace(spec, max_models=1) for spec in GPU.backends)
     other = replace(QWEN, name="sdxl")
-
-    async def scenario() -> None:
-        gpu = replace(GPU, backends=servers)
-        assert Scene(gpu=gpu).answers()
-        assert not Scene(gpu=gpu).holds(other).answers()
-
-    run(scenario())
+    gpu = replace(GPU, backends=servers)
+    assert Scene(gpu=gpu).answers()
+    assert not Scene(gpu=gpu).holds(other).answers()

@@ -17,8 +17,8 @@ from queueing.engine.fleet import Fleet
 from queueing.engine.machine_sleep import MachineSleep
 from queueing.service import statuses
 from tests.fakes.backend import Card, FakeBackend, FakeServer
-from tests.simulation import loop as virtual
 from tests.simulation.installation import NO_LIMITS, Installation, ended, image_model, until
+from tests.simulation.loop import in_virtual_time
 
 BIG, COMFY = BackendSpec(name="big", kind="fake"), BackendSpec(name="comfy", kind="fake")
 DRAW = BackendSpec(name="draw", kind="fake")
@@ -54,65 +54,56 @@ def installation(*models: ModelSpec, **fields: object) -> Installation:
     return Installation(**{**given, **fields})  # type: ignore[arg-type]
 
 
-def test_a_model_over_both_cards_runs_and_is_told_on_each() -> None:
+@in_virtual_time
+async def test_a_model_over_both_cards_runs_and_is_told_on_each() -> None:
     """People would see an empty card that is full."""
-
-    async def scenario() -> None:
-        made = installation(QWEN, FLUX)
-        async with made.queue() as queue:
-            job = await queue.submitter.submit(made.new("qwen", "a"), limits=NO_LIMITS)
-            assert (await ended(queue, job)).state is JobState.COMPLETED
-            hosts = {host.name: host.used_mb for host in queue.status.snapshot().hosts}
-            assert hosts == {"box/0": 10000, "box/1": 10000}
-            job = await queue.submitter.submit(made.new("flux", "b"), limits=NO_LIMITS)
-            assert (await ended(queue, job)).state is JobState.COMPLETED
-            hosts = {host.name: host.used_mb for host in queue.status.snapshot().hosts}
-            assert hosts == {"box/0": 0, "box/1": 8000}  # 10 and 8 GB do not fit on the right one
-
-    virtual.run(scenario())
+    made = installation(QWEN, FLUX)
+    async with made.queue() as queue:
+        job = await queue.submitter.submit(made.new("qwen", "a"), limits=NO_LIMITS)
+        assert (await ended(queue, job)).state is JobState.COMPLETED
+        hosts = {host.name: host.used_mb for host in queue.status.snapshot().hosts}
+        assert hosts == {"box/0": 10000, "box/1": 10000}
+        job = await queue.submitter.submit(made.new("flux", "b"), limits=NO_LIMITS)
+        assert (await ended(queue, job)).state is JobState.COMPLETED
+        hosts = {host.name: host.used_mb for host in queue.status.snapshot().hosts}
+        assert hosts == {"box/0": 0, "box/1": 8000}  # 10 and 8 GB do not fit on the right one
 
 
-def test_a_size_is_learned_from_the_card_that_holds_most_for_its_share() -> None:
+@in_virtual_time
+async def test_a_size_is_learned_from_the_card_that_holds_most_for_its_share() -> None:
     """The fuller card would overflow at the next load."""
-
-    async def scenario() -> None:
-        probe = Probe()
-        made = installation(QWEN, memory=probe)
-        server = made.servers["big"]
-        async with made.queue() as queue:
-            taken = asyncio.get_running_loop().call_later(
-                2.0, probe.free.update, {"box/0": 16000 - 9000, "box/1": 16000 - 12000}
-            )
-            job = await queue.submitter.submit(made.new("qwen", "a"), limits=NO_LIMITS)
-            assert (await ended(queue, job)).state is JobState.COMPLETED
-            taken.cancel()
-            (model,) = queue.status.snapshot().models
-            assert model.vram_mb == 24000  # twice what the right card holds of it
-        assert server.violations == []
-
-    virtual.run(scenario())
+    probe = Probe()
+    made = installation(QWEN, memory=probe)
+    server = made.servers["big"]
+    async with made.queue() as queue:
+        taken = asyncio.get_running_loop().call_later(
+            2.0, probe.free.update, {"box/0": 16000 - 9000, "box/1": 16000 - 12000}
+        )
+        job = await queue.submitter.submit(made.new("qwen", "a"), limits=NO_LIMITS)
+        assert (await ended(queue, job)).state is JobState.COMPLETED
+        taken.cancel()
+        (model,) = queue.status.snapshot().models
+        assert model.vram_mb == 24000  # twice what the right card holds of it
+    assert server.violations == []
 
 
-def test_a_machine_is_paused_and_drained_with_all_its_cards() -> None:
+@in_virtual_time
+async def test_a_machine_is_paused_and_drained_with_all_its_cards() -> None:
     """A drained machine would load again on its second card."""
-
-    async def scenario() -> None:
-        made = installation(QWEN, FLUX)
-        async with made.queue() as queue:
-            job = await queue.submitter.submit(made.new("qwen", "a"), limits=NO_LIMITS)
-            await ended(queue, job)
-            await queue.admin.drain("box")
-            snapshot = queue.status.snapshot()
-            assert [host.paused for host in snapshot.hosts] == [True, True]
-            assert [host.used_mb for host in snapshot.hosts] == [0, 0]
-            left = await queue.admin.resume(host="box")
-            assert not left.hosts
-            left = await queue.admin.pause(host="box/1")
-            assert left.hosts == {"box/1"}
-            with pytest.raises(Refused):
-                await queue.admin.pause(host="box/2")
-
-    virtual.run(scenario())
+    made = installation(QWEN, FLUX)
+    async with made.queue() as queue:
+        job = await queue.submitter.submit(made.new("qwen", "a"), limits=NO_LIMITS)
+        await ended(queue, job)
+        await queue.admin.drain("box")
+        snapshot = queue.status.snapshot()
+        assert [host.paused for host in snapshot.hosts] == [True, True]
+        assert [host.used_mb for host in snapshot.hosts] == [0, 0]
+        left = await queue.admin.resume(host="box")
+        assert not left.hosts
+        left = await queue.admin.pause(host="box/1")
+        assert left.hosts == {"box/1"}
+        with pytest.raises(Refused):
+            await queue.admin.pause(host="box/2")
 
 
 def test_a_copy_and_its_server_are_told_with_their_cards() -> None:
@@ -134,67 +125,55 @@ def test_a_copy_and_its_server_are_told_with_their_cards() -> None:
     assert catalog.host_names == ("box", "box/0", "box/1")
 
 
-def test_models_of_others_on_a_server_over_both_cards_are_taken_memory_of_both() -> None:
+@in_virtual_time
+async def test_models_of_others_on_a_server_over_both_cards_are_taken_memory_of_both() -> None:
     """A load beside them would fail, or throw out what another program had loaded."""
-
-    async def scenario() -> None:
-        made = installation(QWEN, FLUX)
-        made.servers["big"].others = {"theirs": 20000}
-        async with made.queue() as queue:
-            waits = await queue.submitter.submit(made.new("flux", "a"), limits=NO_LIMITS)
-            await asyncio.sleep(60)
-            assert [host.foreign_mb for host in queue.status.snapshot().hosts] == [10000, 10000]
-            assert made.servers["comfy"].loads == []
-            made.servers["big"].others = {}
-            assert (await ended(queue, waits)).state is JobState.COMPLETED
-            assert [host.foreign_mb for host in queue.status.snapshot().hosts] == [0, 0]
-
-    virtual.run(scenario())
+    made = installation(QWEN, FLUX)
+    made.servers["big"].others = {"theirs": 20000}
+    async with made.queue() as queue:
+        waits = await queue.submitter.submit(made.new("flux", "a"), limits=NO_LIMITS)
+        await asyncio.sleep(60)
+        assert [host.foreign_mb for host in queue.status.snapshot().hosts] == [10000, 10000]
+        assert made.servers["comfy"].loads == []
+        made.servers["big"].others = {}
+        assert (await ended(queue, waits)).state is JobState.COMPLETED
+        assert [host.foreign_mb for host in queue.status.snapshot().hosts] == [0, 0]
 
 
-def test_models_of_others_count_where_nothing_is_measured() -> None:
+@in_virtual_time
+async def test_models_of_others_count_where_nothing_is_measured() -> None:
     """A card that is measured would seem to hold them twice."""
-
-    async def scenario() -> None:
-        probe = Probe()
-        probe.free = {"box/0": 6000}
-        made = installation(QWEN, memory=probe)
-        made.servers["big"].others = {"theirs": 20000}
-        async with made.queue() as queue:
-            await asyncio.sleep(30)
-            assert [host.foreign_mb for host in queue.status.snapshot().hosts] == [10000, 10000]
-
-    virtual.run(scenario())
+    probe = Probe()
+    probe.free = {"box/0": 6000}
+    made = installation(QWEN, memory=probe)
+    made.servers["big"].others = {"theirs": 20000}
+    async with made.queue() as queue:
+        await asyncio.sleep(30)
+        assert [host.foreign_mb for host in queue.status.snapshot().hosts] == [10000, 10000]
 
 
-def test_a_server_over_both_cards_that_is_down_is_told_with_its_machine() -> None:
+@in_virtual_time
+async def test_a_server_over_both_cards_that_is_down_is_told_with_its_machine() -> None:
     """People would read that one of its cards is offline."""
-
-    async def scenario() -> None:
-        made = installation(QWEN)
-        made.servers["big"].up = False
-        async with made.queue() as queue:
-            job = await queue.submitter.submit(made.new("qwen", "a"), limits=NO_LIMITS)
-            await asyncio.sleep(30)
-            reason = (await queue.status.standings([job]))[job.id].reason
-            assert reason is not None
-            assert (reason.why, reason.host) == (Blocked.OFFLINE, "box")
-
-    virtual.run(scenario())
+    made = installation(QWEN)
+    made.servers["big"].up = False
+    async with made.queue() as queue:
+        job = await queue.submitter.submit(made.new("qwen", "a"), limits=NO_LIMITS)
+        await asyncio.sleep(30)
+        reason = (await queue.status.standings([job]))[job.id].reason
+        assert reason is not None
+        assert (reason.why, reason.host) == (Blocked.OFFLINE, "box")
 
 
-def test_a_preload_that_finds_no_memory_names_all_its_cards() -> None:
+@in_virtual_time
+async def test_a_preload_that_finds_no_memory_names_all_its_cards() -> None:
     """An admin would make room on the card that has it."""
-
-    async def scenario() -> None:
-        made = installation(QWEN)
-        made.servers["big"].load_fates = lambda: OutOfMemory("20000 MB needed")
-        async with made.queue() as queue:
-            with pytest.raises(OutOfMemory) as failed:
-                await queue.preloads.preload("qwen", None)
-            assert failed.value.problem == problem(What.FULL, host="box/0 + box/1")
-
-    virtual.run(scenario())
+    made = installation(QWEN)
+    made.servers["big"].load_fates = lambda: OutOfMemory("20000 MB needed")
+    async with made.queue() as queue:
+        with pytest.raises(OutOfMemory) as failed:
+            await queue.preloads.preload("qwen", None)
+        assert failed.value.problem == problem(What.FULL, host="box/0 + box/1")
 
 
 def test_the_cards_of_a_machine_sleep_and_wake_together() -> None:
@@ -220,60 +199,52 @@ class GameOnOneCard:
 
 
 @pytest.mark.parametrize("card", ["box/0", "box/1"])
-def test_a_game_on_one_card_gets_it_from_a_model_that_spans_both(card: str) -> None:
+@in_virtual_time
+async def test_a_game_on_one_card_gets_it_from_a_model_that_spans_both(card: str) -> None:
     """The game would run beside half a model, or the other card would rest with it."""
-
-    async def scenario() -> None:
-        game = GameOnOneCard()
-        small = image_model("small", "draw", vram_mb=4000)
-        made = installation(QWEN, FLUX, small, cards_watch=game)
-        hosts = [replace(each, yields_above_mb=1000) for each in made.catalog.hosts.values()]
-        made.catalog = Catalog(made.catalog.models.values(), hosts)
-        async with made.queue() as queue:
-            await ended(
-                queue, await queue.submitter.submit(made.new("qwen", "a"), limits=NO_LIMITS)
-            )
-            game.card = card
-            await until(lambda: made.servers["big"].memory == set(), within_s=60)
-            job = await queue.submitter.submit(made.new("qwen", "b"), limits=NO_LIMITS)
-            await asyncio.sleep(600)
-            reason = (await queue.status.standings([job]))[job.id].reason
-            assert reason is not None
-            assert (reason.why, reason.host) == (Blocked.YIELDING, card)
-            rests = {host.name: host.rest is not None for host in queue.status.snapshot().hosts}
-            assert rests == {name: name == card for name in ("box/0", "box/1")}
-            free = "small" if card == "box/1" else "flux"
-            other = await queue.submitter.submit(made.new(free, "c"), limits=NO_LIMITS)
-            assert (await ended(queue, other)).state is JobState.COMPLETED
-            game.card = ""
-            assert (await ended(queue, job)).state is JobState.COMPLETED
-        assert made.violations == []
-
-    virtual.run(scenario())
+    game = GameOnOneCard()
+    small = image_model("small", "draw", vram_mb=4000)
+    made = installation(QWEN, FLUX, small, cards_watch=game)
+    hosts = [replace(each, yields_above_mb=1000) for each in made.catalog.hosts.values()]
+    made.catalog = Catalog(made.catalog.models.values(), hosts)
+    async with made.queue() as queue:
+        await ended(queue, await queue.submitter.submit(made.new("qwen", "a"), limits=NO_LIMITS))
+        game.card = card
+        await until(lambda: made.servers["big"].memory == set(), within_s=60)
+        job = await queue.submitter.submit(made.new("qwen", "b"), limits=NO_LIMITS)
+        await asyncio.sleep(600)
+        reason = (await queue.status.standings([job]))[job.id].reason
+        assert reason is not None
+        assert (reason.why, reason.host) == (Blocked.YIELDING, card)
+        rests = {host.name: host.rest is not None for host in queue.status.snapshot().hosts}
+        assert rests == {name: name == card for name in ("box/0", "box/1")}
+        free = "small" if card == "box/1" else "flux"
+        other = await queue.submitter.submit(made.new(free, "c"), limits=NO_LIMITS)
+        assert (await ended(queue, other)).state is JobState.COMPLETED
+        game.card = ""
+        assert (await ended(queue, job)).state is JobState.COMPLETED
+    assert made.violations == []
 
 
-def test_loads_and_what_leaves_are_told_with_the_cards_they_lie_on() -> None:
+@in_virtual_time
+async def test_loads_and_what_leaves_are_told_with_the_cards_they_lie_on() -> None:
     """A card would show loads of others, and none of its own."""
     right = replace(image_model("right", "big", vram_mb=14000), gpus=("1",))
+    made = installation(QWEN, right)
+    told: list[tuple[str, str, tuple[str, ...]]] = []
 
-    async def scenario() -> None:
-        made = installation(QWEN, right)
-        told: list[tuple[str, str, tuple[str, ...]]] = []
+    def hear(event: Event) -> None:
+        if isinstance(event, LoadEnded | CopyLeft):
+            told.append((type(event).__name__, event.model, event.hosts))
 
-        def hear(event: Event) -> None:
-            if isinstance(event, LoadEnded | CopyLeft):
-                told.append((type(event).__name__, event.model, event.hosts))
-
-        async with made.queue() as queue:
-            queue.events.subscribe(hear)
-            for model in ("qwen", "right"):
-                new = made.new(model, model)
-                await ended(queue, await queue.submitter.submit(new, limits=NO_LIMITS))
-        both = ("box/0", "box/1")
-        assert told == [
-            ("LoadEnded", "qwen", both),
-            ("CopyLeft", "qwen", both),
-            ("LoadEnded", "right", ("box/1",)),
-        ]
-
-    virtual.run(scenario())
+    async with made.queue() as queue:
+        queue.events.subscribe(hear)
+        for model in ("qwen", "right"):
+            new = made.new(model, model)
+            await ended(queue, await queue.submitter.submit(new, limits=NO_LIMITS))
+    both = ("box/0", "box/1")
+    assert told == [
+        ("LoadEnded", "qwen", both),
+        ("CopyLeft", "qwen", both),
+        ("LoadEnded", "right", ("box/1",)),
+    ]

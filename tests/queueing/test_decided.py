@@ -8,7 +8,7 @@ from queueing.core.jobs import Job, JobState, stand_in
 from queueing.core.standings import Standing
 from queueing.engine.decided import PATIENCE_S, Decided
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 
 def job(number: int) -> Job:
@@ -21,33 +21,28 @@ async def waited_s(decided: Decided, *jobs: Job) -> float:
     return asyncio.get_running_loop().time() - began
 
 
-def test_a_job_is_waited_for_until_a_step_that_saw_it_has_ended() -> None:
-    async def scenario() -> None:
-        decided = Decided(dict)
-        ended = decided.step()  # under way when the job is accepted
-        decided.accepted(1)
-        waiting = asyncio.create_task(waited_s(decided, job(1)))
-        await asyncio.sleep(0.1)
-        ended()
-        await asyncio.sleep(0.1)
-        assert not waiting.done(), "that step did not know the job"
-        decided.step()()
-        assert await waiting == pytest.approx(0.2)
-        assert await waited_s(decided, job(1)) == 0.0
-
-    run(scenario())
+@in_virtual_time
+async def test_a_job_is_waited_for_until_a_step_that_saw_it_has_ended() -> None:
+    decided = Decided(dict)
+    ended = decided.step()  # under way when the job is accepted
+    decided.accepted(1)
+    waiting = asyncio.create_task(waited_s(decided, job(1)))
+    await asyncio.sleep(0.1)
+    ended()
+    await asyncio.sleep(0.1)
+    assert not waiting.done(), "that step did not know the job"
+    decided.step()()
+    assert await waiting == pytest.approx(0.2)
+    assert await waited_s(decided, job(1)) == 0.0
 
 
-def test_no_one_waits_for_a_router_that_does_nothing() -> None:
+@in_virtual_time
+async def test_no_one_waits_for_a_router_that_does_nothing() -> None:
     """With a database that cannot be used, no status would be told at all."""
-
-    async def scenario() -> None:
-        decided = Decided(dict)
-        decided.accepted(1)
-        assert await waited_s(decided, job(1)) == pytest.approx(PATIENCE_S)
-        assert await waited_s(decided, job(2)) == 0.0, "it is not known to be new"
-
-    run(scenario())
+    decided = Decided(dict)
+    decided.accepted(1)
+    assert await waited_s(decided, job(1)) == pytest.approx(PATIENCE_S)
+    assert await waited_s(decided, job(2)) == 0.0, "it is not known to be new"
 
 
 def test_a_job_that_starts_at_once_is_told_to_run() -> None:

@@ -10,7 +10,7 @@ from queueing.core.world import Rules
 from queueing.service.jobqueue import JobQueue
 from tests.samples import seeds
 from tests.simulation.installation import NO_LIMITS, Installation, host, image_model, until
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 TAKES_S = 10.0
 BOUND_S = 90.0
@@ -96,24 +96,21 @@ async def restarted(there: Installation, chance: Random) -> None:
         assert job.started_at - began_at <= by_arrival_s + BOUND_S + lost_s + 5.0
 
 
-def test_those_who_come_after_a_restart_were_overtaken_by_no_one(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_those_who_come_after_a_restart_were_overtaken_by_no_one(tmp_path: Path) -> None:
     """Places are given again: they would go first at once, as if they had waited for the bound."""
-
-    async def scenario() -> None:
-        there = fair(tmp_path)
-        crowd, loop = Crowd(there), asyncio.get_running_loop()
-        async with there.queue() as queue:
-            await crowd.begin(queue)
-            await crowd.ask(queue, loop.time() + 75.0)
-            await until(lambda: runs(queue) == {"patient"})
-        async with there.queue() as queue:
-            await until(lambda: runs(queue))
-            (first, *_) = [await crowd.submit(queue, "patient") for _ in range(3)]
-            light = [await crowd.submit(queue, owner) for owner in ("ann", "bob")]
-            await asyncio.sleep(15 * TAKES_S)
-            *before, last = [job.started_at for job in await started(queue, [*light, first])]
-            assert last is not None
-            assert len(before) == 2
-            assert all(at is not None and at < last for at in before)
-
-    run(scenario())
+    there = fair(tmp_path)
+    crowd, loop = Crowd(there), asyncio.get_running_loop()
+    async with there.queue() as queue:
+        await crowd.begin(queue)
+        await crowd.ask(queue, loop.time() + 75.0)
+        await until(lambda: runs(queue) == {"patient"})
+    async with there.queue() as queue:
+        await until(lambda: runs(queue))
+        (first, *_) = [await crowd.submit(queue, "patient") for _ in range(3)]
+        light = [await crowd.submit(queue, owner) for owner in ("ann", "bob")]
+        await asyncio.sleep(15 * TAKES_S)
+        *before, last = [job.started_at for job in await started(queue, [*light, first])]
+        assert last is not None
+        assert len(before) == 2
+        assert all(at is not None and at < last for at in before)

@@ -21,7 +21,7 @@ from tests.simulation.installation import (
     image_model,
     until,
 )
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 
 class SetClock:
@@ -89,101 +89,84 @@ def two_at_once(*, service_s: float = 10.0) -> Installation:
     return installation
 
 
-def test_a_completed_job_is_counted_and_one_that_failed_is_not() -> None:
+@in_virtual_time
+async def test_a_completed_job_is_counted_and_one_that_failed_is_not() -> None:
     """People would pay for the servers' failures, or nothing would ever be counted."""
-
-    async def scenario() -> None:
-        installation = two_at_once()
-        server = installation.servers["comfy"]
-        fates = iter([Fate(error=Unavailable("reset")), Fate()])
-        server.fates = lambda work: next(fates)
-        async with installation.queue() as queue:
-            new = installation.new("flux", "cat", owner="ada")
-            job = await queue.submitter.submit(new, limits=NO_LIMITS)
-            assert (await ended(queue, job)).state is JobState.COMPLETED
-            used = await queue.jobs.gpu_used(0.0)
-        assert used == {"ada": pytest.approx(10.0, abs=0.5)}
-
-    run(scenario())
+    installation = two_at_once()
+    server = installation.servers["comfy"]
+    fates = iter([Fate(error=Unavailable("reset")), Fate()])
+    server.fates = lambda work: next(fates)
+    async with installation.queue() as queue:
+        new = installation.new("flux", "cat", owner="ada")
+        job = await queue.submitter.submit(new, limits=NO_LIMITS)
+        assert (await ended(queue, job)).state is JobState.COMPLETED
+        used = await queue.jobs.gpu_used(0.0)
+    assert used == {"ada": pytest.approx(10.0, abs=0.5)}
 
 
-def test_two_people_at_once_share_the_card() -> None:
+@in_virtual_time
+async def test_two_people_at_once_share_the_card() -> None:
     """Both would pay for ten seconds of which each had five."""
-
-    async def scenario() -> None:
-        installation = two_at_once()
-        async with installation.queue() as queue:
-            jobs = [
-                await queue.submitter.submit(
-                    installation.new("flux", who, owner=who), limits=NO_LIMITS
-                )
-                for who in ("ada", "bob")
-            ]
-            for job in jobs:
-                await ended(queue, job)
-            used = await queue.jobs.gpu_used(0.0)
-        assert used == {"ada": pytest.approx(5.0, abs=0.5), "bob": pytest.approx(5.0, abs=0.5)}
-
-    run(scenario())
-
-
-def test_a_cancelled_job_counts_what_it_used() -> None:
-    """Cancelling a film at the last moment would be a way round the limit."""
-
-    async def scenario() -> None:
-        installation = two_at_once(service_s=60.0)
-        server = installation.servers["comfy"]
-        async with installation.queue() as queue:
-            waiting = [
-                await queue.submitter.submit(
-                    installation.new("flux", str(number), owner="ada"), limits=NO_LIMITS
-                )
-                for number in range(3)
-            ]
-            await until(lambda: len(server.running) == 2)
-            await asyncio.sleep(20)
-            for job in reversed(waiting):
-                await queue.submitter.cancel(job.id)
-                await queue.submitter.cancel(job.id)
-            used = await queue.jobs.gpu_used(0.0)
-        assert used == {"ada": pytest.approx(20.0, abs=0.5)}
-
-    run(scenario())
-
-
-def test_a_job_that_a_killed_process_left_running_is_counted_once(tmp_path: Path) -> None:
-    """A restart would make it free, or charge for the night in which the bot was down."""
-
-    async def scenario() -> None:
-        installation, job_id = await left_running(tmp_path, service_s=30.0)
-        await asyncio.sleep(10)
-        async with installation.queue() as queue:
-            assert (await end_of(queue, job_id)).state is JobState.COMPLETED
-            used = await queue.jobs.gpu_used(0.0)
-        # 5 s, a usual job's time, for all before the restart, and what it ran on after it.
-        assert used == {"web:1": pytest.approx(17.0, abs=1.5)}
-        async with installation.queue() as queue:
-            assert await queue.jobs.gpu_used(0.0) == used
-
-    run(scenario())
-
-
-def test_a_limited_person_holds_what_the_queue_expects(tmp_path: Path) -> None:
-    """Nothing would be held against a limit, or a guess of the chat that knows no times."""
-
-    async def scenario() -> None:
-        installation = two_at_once()
-        async with installation.queue() as queue:
-            new = installation.new("flux", "cat", owner="ada")
-            limits = Admission(max_gpu_s=60.0)
-            job = await queue.submitter.submit(new, limits=limits)
-            assert job.gpu_s == 5.0  # as configured; nothing is learned yet
-            assert (await queue.jobs.gpu_time("ada", 0.0)).held_s == 5.0
+    installation = two_at_once()
+    async with installation.queue() as queue:
+        jobs = [
+            await queue.submitter.submit(installation.new("flux", who, owner=who), limits=NO_LIMITS)
+            for who in ("ada", "bob")
+        ]
+        for job in jobs:
             await ended(queue, job)
-            again = installation.new("flux", "cat", owner="ada")
-            assert (await queue.submitter.submit(again, limits=limits)).gpu_s > 9.0
+        used = await queue.jobs.gpu_used(0.0)
+    assert used == {"ada": pytest.approx(5.0, abs=0.5), "bob": pytest.approx(5.0, abs=0.5)}
 
-    run(scenario())
+
+@in_virtual_time
+async def test_a_cancelled_job_counts_what_it_used() -> None:
+    """Cancelling a film at the last moment would be a way round the limit."""
+    installation = two_at_once(service_s=60.0)
+    server = installation.servers["comfy"]
+    async with installation.queue() as queue:
+        waiting = [
+            await queue.submitter.submit(
+                installation.new("flux", str(number), owner="ada"), limits=NO_LIMITS
+            )
+            for number in range(3)
+        ]
+        await until(lambda: len(server.running) == 2)
+        await asyncio.sleep(20)
+        for job in reversed(waiting):
+            await queue.submitter.cancel(job.id)
+            await queue.submitter.cancel(job.id)
+        used = await queue.jobs.gpu_used(0.0)
+    assert used == {"ada": pytest.approx(20.0, abs=0.5)}
+
+
+@in_virtual_time
+async def test_a_job_that_a_killed_process_left_running_is_counted_once(tmp_path: Path) -> None:
+    """A restart would make it free, or charge for the night in which the bot was down."""
+    installation, job_id = await left_running(tmp_path, service_s=30.0)
+    await asyncio.sleep(10)
+    async with installation.queue() as queue:
+        assert (await end_of(queue, job_id)).state is JobState.COMPLETED
+        used = await queue.jobs.gpu_used(0.0)
+    # 5 s, a usual job's time, for all before the restart, and what it ran on after it.
+    assert used == {"web:1": pytest.approx(17.0, abs=1.5)}
+    async with installation.queue() as queue:
+        assert await queue.jobs.gpu_used(0.0) == used
+
+
+@in_virtual_time
+async def test_a_limited_person_holds_what_the_queue_expects(tmp_path: Path) -> None:
+    """Nothing would be held against a limit, or a guess of the chat that knows no times."""
+    installation = two_at_once()
+    async with installation.queue() as queue:
+        new = installation.new("flux", "cat", owner="ada")
+        limits = Admission(max_gpu_s=60.0)
+        job = await queue.submitter.submit(new, limits=limits)
+        assert job.gpu_s == 5.0  # as configured; nothing is learned yet
+        assert (await queue.jobs.gpu_time("ada", 0.0)).held_s == 5.0
+        await ended(queue, job)
+        again = installation.new("flux", "cat", owner="ada")
+        assert (await queue.submitter.submit(again, limits=limits)).gpu_s > 9.0
 
 
 def test_a_job_on_two_cards_takes_its_part_of_each() -> None:

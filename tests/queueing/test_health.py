@@ -11,171 +11,151 @@ from queueing.core.jobs import JobEvent, JobState
 from queueing.core.world import Blocked
 from tests.fakes.backend import FakeBackend, FakeProbe
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 
 def one_model(**fields: Any) -> Installation:
     return Installation.of([image_model("flux", **fields)], [host("gpu", "comfy")])
 
 
-def test_a_server_that_is_away_is_shown_and_comes_back_by_itself() -> None:
+@in_virtual_time
+async def test_a_server_that_is_away_is_shown_and_comes_back_by_itself() -> None:
     """An operator would have to restart the bot after every restart of a server."""
-
-    async def scenario() -> None:
-        installation = one_model()
-        server = installation.servers["comfy"]
-        server.up = False
-        async with installation.queue() as queue:
-            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            await asyncio.sleep(100)
-            (backend,) = queue.status.snapshot().backends
-            assert not backend.up
-            assert backend.error == "comfy: connection refused"
-            reason = queue.status.snapshot().models[0].reason
-            assert reason is not None
-            assert reason.why is Blocked.OFFLINE
-            assert reason.since == backend.since
-            server.up = True
-            done = await ended(queue, job, within_s=60)
-            assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
-
-    run(scenario())
+    installation = one_model()
+    server = installation.servers["comfy"]
+    server.up = False
+    async with installation.queue() as queue:
+        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        await asyncio.sleep(100)
+        (backend,) = queue.status.snapshot().backends
+        assert not backend.up
+        assert backend.error == "comfy: connection refused"
+        reason = queue.status.snapshot().models[0].reason
+        assert reason is not None
+        assert reason.why is Blocked.OFFLINE
+        assert reason.since == backend.since
+        server.up = True
+        done = await ended(queue, job, within_s=60)
+        assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
 
 
-def test_a_server_that_is_away_at_the_start_is_logged_once_and_its_return(
+@in_virtual_time
+async def test_a_server_that_is_away_at_the_start_is_logged_once_and_its_return(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """An operator would look for the reason in a log that says nothing."""
     caplog.set_level("INFO", "queueing.engine.backend_health")
-
-    async def scenario() -> None:
-        gpu = host("gpu", "comfy")
-        named = replace(gpu.backends[0], url="http://ada:secret@10.0.0.5:8188?key=secret")
-        installation = Installation.of([image_model("flux")], [replace(gpu, backends=(named,))])
-        server = installation.servers["comfy"]
-        server.up = False
-        async with installation.queue() as queue:
-            await asyncio.sleep(100)
-            assert queue.status.snapshot().backends[0].url == "http://10.0.0.5:8188"
-            assert [record.getMessage() for record in caplog.records] == [
-                "comfy (http://10.0.0.5:8188) is down: comfy: connection refused"
-            ]
-            caplog.clear()
-            server.up = True
-            await asyncio.sleep(100)
-            (back,) = [record.getMessage() for record in caplog.records]
-            assert back == "comfy (http://10.0.0.5:8188) is back: fake 1.0"
-
-    run(scenario())
+    gpu = host("gpu", "comfy")
+    named = replace(gpu.backends[0], url="http://ada:secret@10.0.0.5:8188?key=secret")
+    installation = Installation.of([image_model("flux")], [replace(gpu, backends=(named,))])
+    server = installation.servers["comfy"]
+    server.up = False
+    async with installation.queue() as queue:
+        await asyncio.sleep(100)
+        assert queue.status.snapshot().backends[0].url == "http://10.0.0.5:8188"
+        assert [record.getMessage() for record in caplog.records] == [
+            "comfy (http://10.0.0.5:8188) is down: comfy: connection refused"
+        ]
+        caplog.clear()
+        server.up = True
+        await asyncio.sleep(100)
+        (back,) = [record.getMessage() for record in caplog.records]
+        assert back == "comfy (http://10.0.0.5:8188) is back: fake 1.0"
 
 
-def test_no_end_is_promised_of_work_on_a_server_that_does_not_answer() -> None:
+@in_virtual_time
+async def test_no_end_is_promised_of_work_on_a_server_that_does_not_answer() -> None:
     """People would watch a moment go by while their server is frozen."""
-
-    async def scenario() -> None:
-        installation = one_model()
-        server = installation.servers["comfy"]
-        server.service_s = 100.0
-        async with installation.queue() as queue:
-            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            await until(lambda: server.running)
-            (standing,) = (await queue.status.standings(await queue.jobs.open_jobs())).values()
-            assert standing.done_at is not None
-            server.up = False
-            await until(lambda: not queue.status.snapshot().backends[0].up)
-            (standing,) = (await queue.status.standings(await queue.jobs.open_jobs())).values()
-            assert standing.done_at is None
-            server.up = True
-            assert (await ended(queue, job)).attempt == 1
-
-    run(scenario())
+    installation = one_model()
+    server = installation.servers["comfy"]
+    server.service_s = 100.0
+    async with installation.queue() as queue:
+        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        await until(lambda: server.running)
+        (standing,) = (await queue.status.standings(await queue.jobs.open_jobs())).values()
+        assert standing.done_at is not None
+        server.up = False
+        await until(lambda: not queue.status.snapshot().backends[0].up)
+        (standing,) = (await queue.status.standings(await queue.jobs.open_jobs())).values()
+        assert standing.done_at is None
+        server.up = True
+        assert (await ended(queue, job)).attempt == 1
 
 
-def test_a_dead_server_is_noticed_at_once_and_asked_again_soon() -> None:
+@in_virtual_time
+async def test_a_dead_server_is_noticed_at_once_and_asked_again_soon() -> None:
     """Jobs would be sent to a dead server, or wait long after it is back."""
-
-    async def scenario() -> None:
-        installation = one_model()
-        server = installation.servers["comfy"]
-        async with installation.queue() as queue:
-            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            await until(lambda: server.running)
-            server.die(restart_s=1.5)
-            await asyncio.sleep(0.1)
-            assert not queue.status.snapshot().backends[0].up
-            await asyncio.sleep(3)
-            assert queue.status.snapshot().backends[0].up
-            assert (await ended(queue, job)).state is JobState.COMPLETED
-
-    run(scenario())
+    installation = one_model()
+    server = installation.servers["comfy"]
+    async with installation.queue() as queue:
+        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        await until(lambda: server.running)
+        server.die(restart_s=1.5)
+        await asyncio.sleep(0.1)
+        assert not queue.status.snapshot().backends[0].up
+        await asyncio.sleep(3)
+        assert queue.status.snapshot().backends[0].up
+        assert (await ended(queue, job)).state is JobState.COMPLETED
 
 
-def test_a_server_that_accepts_work_and_never_runs_it_is_taken_out() -> None:
+@in_virtual_time
+async def test_a_server_that_accepts_work_and_never_runs_it_is_taken_out() -> None:
     """A wedged server with healthy HTTP would swallow one job after the other."""
-
-    async def scenario() -> None:
-        installation = Installation.of(
-            [image_model("flux", "comfy-1", "comfy-2", timeouts=Timeouts(first_s=30.0))],
-            [host("gpu-1", "comfy-1"), host("gpu-2", "comfy-2")],
-        )
-        wedged = installation.servers["comfy-1"]
-        wedged.wedged = True
-        async with installation.queue() as queue:
-            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            done = await ended(queue, job)
-            assert (done.state, done.backend) == (JobState.COMPLETED, "comfy-2")
-            await asyncio.sleep(10)
-            assert [backend.up for backend in queue.status.snapshot().backends] == [False, True]
-            wedged.die(restart_s=15.0)  # a restart is what heals it
-            await asyncio.sleep(40)
-            assert [backend.up for backend in queue.status.snapshot().backends] == [True, True]
-
-    run(scenario())
+    installation = Installation.of(
+        [image_model("flux", "comfy-1", "comfy-2", timeouts=Timeouts(first_s=30.0))],
+        [host("gpu-1", "comfy-1"), host("gpu-2", "comfy-2")],
+    )
+    wedged = installation.servers["comfy-1"]
+    wedged.wedged = True
+    async with installation.queue() as queue:
+        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        done = await ended(queue, job)
+        assert (done.state, done.backend) == (JobState.COMPLETED, "comfy-2")
+        await asyncio.sleep(10)
+        assert [backend.up for backend in queue.status.snapshot().backends] == [False, True]
+        wedged.die(restart_s=15.0)  # a restart is what heals it
+        await asyncio.sleep(40)
+        assert [backend.up for backend in queue.status.snapshot().backends] == [True, True]
 
 
-def test_a_wedged_server_is_tried_again_after_growing_pauses() -> None:
+@in_virtual_time
+async def test_a_wedged_server_is_tried_again_after_growing_pauses() -> None:
     """A server taken out by mistake would never come back without a restart."""
-
-    async def scenario() -> None:
-        installation = one_model(timeouts=Timeouts(first_s=30.0))
-        server = installation.servers["comfy"]
-        server.wedged = True
-        async with installation.queue() as queue:
-            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            await until(lambda: len(server.starts) == 2)
-            (first_at, _, _), (second_at, _, _) = server.starts
-            assert second_at - first_at >= 30.0 + 59.0
-            server.wedged = False
-            done = await ended(queue, job)
-            assert (done.state, done.attempt) == (JobState.COMPLETED, 3)
-
-    run(scenario())
+    installation = one_model(timeouts=Timeouts(first_s=30.0))
+    server = installation.servers["comfy"]
+    server.wedged = True
+    async with installation.queue() as queue:
+        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        await until(lambda: len(server.starts) == 2)
+        (first_at, _, _), (second_at, _, _) = server.starts
+        assert second_at - first_at >= 30.0 + 59.0
+        server.wedged = False
+        done = await ended(queue, job)
+        assert (done.state, done.attempt) == (JobState.COMPLETED, 3)
 
 
 @pytest.mark.parametrize("wedges", [1, 4])
-def test_a_restart_between_two_looks_ends_the_pause_of_a_wedged_server(wedges: int) -> None:
+@in_virtual_time
+async def test_a_restart_between_two_looks_ends_the_pause_of_a_wedged_server(wedges: int) -> None:
     """Its line would wait for up to half an hour although a person restarted it."""
-
-    async def scenario() -> None:
-        installation = one_model(timeouts=Timeouts(first_s=30.0), max_attempts=10)
-        server = installation.servers["comfy"]
-        server.wedged = True
-        async with installation.queue() as queue:
-            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            await until(lambda: len(server.starts) == wedges)
-            await until(lambda: not queue.status.snapshot().backends[0].up)
-            await asyncio.sleep(25.3)
-            server.die(restart_s=0.001)
-            await asyncio.sleep(2)
-            assert queue.status.snapshot().backends[0].up
-            behind = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
-            for each in (behind, job):
-                assert (await ended(queue, each, within_s=60)).state is JobState.COMPLETED
-
-    run(scenario())
+    installation = one_model(timeouts=Timeouts(first_s=30.0), max_attempts=10)
+    server = installation.servers["comfy"]
+    server.wedged = True
+    async with installation.queue() as queue:
+        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        await until(lambda: len(server.starts) == wedges)
+        await until(lambda: not queue.status.snapshot().backends[0].up)
+        await asyncio.sleep(25.3)
+        server.die(restart_s=0.001)
+        await asyncio.sleep(2)
+        assert queue.status.snapshot().backends[0].up
+        behind = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+        for each in (behind, job):
+            assert (await ended(queue, each, within_s=60)).state is JobState.COMPLETED
 
 
-def test_a_watch_that_fails_leaves_a_wedged_server_its_pause(
+@in_virtual_time
+async def test_a_watch_that_fails_leaves_a_wedged_server_its_pause(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fault in one backend would stop the whole queue."""
@@ -184,196 +164,165 @@ def test_a_watch_that_fails_leaves_a_wedged_server_its_pause(
         raise ZeroDivisionError
 
     monkeypatch.setattr(FakeBackend, "gone", fault)
-
-    async def scenario() -> None:
-        installation = one_model(timeouts=Timeouts(first_s=30.0))
-        server = installation.servers["comfy"]
-        server.wedged = True
-        async with installation.queue() as queue:
-            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            await until(lambda: len(server.starts) == 2)
-            assert server.starts[1][0] - server.starts[0][0] >= 30.0 + 59.0
-            server.wedged = False
-            assert (await ended(queue, job)).state is JobState.COMPLETED
-
-    run(scenario())
+    installation = one_model(timeouts=Timeouts(first_s=30.0))
+    server = installation.servers["comfy"]
+    server.wedged = True
+    async with installation.queue() as queue:
+        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        await until(lambda: len(server.starts) == 2)
+        assert server.starts[1][0] - server.starts[0][0] >= 30.0 + 59.0
+        server.wedged = False
+        assert (await ended(queue, job)).state is JobState.COMPLETED
     assert "waiting for the end of comfy failed" in caplog.text
 
 
-def test_a_model_evicted_by_somebody_else_is_noticed() -> None:
+@in_virtual_time
+async def test_a_model_evicted_by_somebody_else_is_noticed() -> None:
     """`/models` would show for hours what is no longer in memory."""
-
-    async def scenario() -> None:
-        installation = one_model()
-        async with installation.queue() as queue:
-            await ended(
-                queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            )
-            assert queue.status.snapshot().models[0].copies
-            installation.servers["comfy"].evict("flux")
-            await asyncio.sleep(15)
-            assert queue.status.snapshot().models[0].copies == ()
-
-    run(scenario())
+    installation = one_model()
+    async with installation.queue() as queue:
+        await ended(
+            queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        )
+        assert queue.status.snapshot().models[0].copies
+        installation.servers["comfy"].evict("flux")
+        await asyncio.sleep(15)
+        assert queue.status.snapshot().models[0].copies == ()
 
 
-def test_a_model_loaded_by_somebody_else_is_used() -> None:
+@in_virtual_time
+async def test_a_model_loaded_by_somebody_else_is_used() -> None:
     """A model an operator loaded by hand would be loaded a second time."""
-
-    async def scenario() -> None:
-        installation = one_model()
-        server = installation.servers["comfy"]
-        async with installation.queue() as queue:
-            await asyncio.sleep(5)
-            server.memory.add("flux")
-            await asyncio.sleep(15)
-            await ended(
-                queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            )
-            assert not server.loads
-
-    run(scenario())
+    installation = one_model()
+    server = installation.servers["comfy"]
+    async with installation.queue() as queue:
+        await asyncio.sleep(5)
+        server.memory.add("flux")
+        await asyncio.sleep(15)
+        await ended(
+            queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        )
+        assert not server.loads
 
 
-def test_an_old_answer_about_memory_changes_nothing() -> None:
+@in_virtual_time
+async def test_an_old_answer_about_memory_changes_nothing() -> None:
     """A model that has just been loaded would be forgotten and loaded again."""
-
-    async def scenario() -> None:
-        installation = one_model()
-        server = installation.servers["comfy"]
-        server.load_s, server.service_s, server.answer_s = 4.0, 0.2, 3.0
-        async with installation.queue() as queue:
-            await asyncio.sleep(11)  # the server is asked every 10 s, and answers 3 s later
-            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            await ended(queue, job)
-            await asyncio.sleep(1)
-            assert queue.status.snapshot().models[0].copies
-
-    run(scenario())
+    installation = one_model()
+    server = installation.servers["comfy"]
+    server.load_s, server.service_s, server.answer_s = 4.0, 0.2, 3.0
+    async with installation.queue() as queue:
+        await asyncio.sleep(11)  # the server is asked every 10 s, and answers 3 s later
+        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        await ended(queue, job)
+        await asyncio.sleep(1)
+        assert queue.status.snapshot().models[0].copies
 
 
-def test_memory_other_programs_hold_makes_jobs_wait_with_that_reason() -> None:
+@in_virtual_time
+async def test_memory_other_programs_hold_makes_jobs_wait_with_that_reason() -> None:
     """A game on the card would make every load fail, or its jobs."""
-
-    async def scenario() -> None:
-        installation = Installation.of([image_model("flux", vram_mb=16000)], [host("gpu", "comfy")])
-        installation.memory = FakeProbe(installation.cards)
-        card, server = installation.cards["gpu"], installation.servers["comfy"]
-        card.other_mb = 15000
-        async with installation.queue() as queue:
-            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            await asyncio.sleep(60)
-            reason = queue.status.snapshot().models[0].reason
-            assert reason is not None
-            assert reason.why is Blocked.NO_ROOM
-            assert not server.loads
-            card.other_mb = 0
-            assert (await ended(queue, job, within_s=60)).state is JobState.COMPLETED
-
-    run(scenario())
+    installation = Installation.of([image_model("flux", vram_mb=16000)], [host("gpu", "comfy")])
+    installation.memory = FakeProbe(installation.cards)
+    card, server = installation.cards["gpu"], installation.servers["comfy"]
+    card.other_mb = 15000
+    async with installation.queue() as queue:
+        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        await asyncio.sleep(60)
+        reason = queue.status.snapshot().models[0].reason
+        assert reason is not None
+        assert reason.why is Blocked.NO_ROOM
+        assert not server.loads
+        card.other_mb = 0
+        assert (await ended(queue, job, within_s=60)).state is JobState.COMPLETED
 
 
-def test_idle_copies_make_way_for_other_programs() -> None:
+@in_virtual_time
+async def test_idle_copies_make_way_for_other_programs() -> None:
     """Idle models would keep the card full while a person's game stutters."""
-
-    async def scenario() -> None:
-        installation = Installation.of(
-            [image_model("flux"), image_model("sdxl")], [host("gpu", "comfy", margin=0.8)]
-        )
-        installation.memory = FakeProbe(installation.cards)
-        async with installation.queue() as queue:
-            for model in ("flux", "sdxl"):
-                await ended(
-                    queue,
-                    await queue.submitter.submit(installation.new(model, "a"), limits=NO_LIMITS),
-                )
-            assert len(installation.servers["comfy"].memory) == 2
-            installation.cards["gpu"].other_mb = 8000
-            await asyncio.sleep(30)
-            assert len(installation.servers["comfy"].memory) == 1
-
-    run(scenario())
-
-
-def test_a_model_that_a_server_holds_for_others_is_taken_memory_until_it_goes() -> None:
-    """A load would fail, or throw out the model of someone who chats with the same Ollama."""
-
-    async def scenario() -> None:
-        installation = Installation.of(
-            [image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=6000)],
-            [host("gpu", "comfy")],
-        )
-        server = installation.servers["comfy"]
-        async with installation.queue() as queue:
-            new = installation.new("sdxl", "a")
-            await ended(queue, await queue.submitter.submit(new, limits=NO_LIMITS))
-            server.others = {"theirs": 15000}
-            await asyncio.sleep(15)
-            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            await asyncio.sleep(60)
-            (reason,) = [m.reason for m in queue.status.snapshot().models if m.name == "flux"]
-            assert reason is not None
-            assert reason.why is Blocked.NO_ROOM
-            assert queue.status.snapshot().hosts[0].foreign_mb == 15000
-            assert not any("flux" in each for each in server.loads)
-            server.others = {}
-            assert (await ended(queue, job, within_s=60)).state is JobState.COMPLETED
-            assert queue.status.snapshot().hosts[0].foreign_mb == 0
-
-    run(scenario())
-
-
-def test_a_measured_card_counts_the_models_of_others_once() -> None:
-    """The card would seem fuller than it is, and a model that fits wait for ever."""
-
-    async def scenario() -> None:
-        installation = Installation.of([image_model("flux", vram_mb=16000)], [host("gpu", "comfy")])
-        installation.memory = FakeProbe(installation.cards)
-        installation.servers["comfy"].others = {"theirs": 6000}
-        installation.cards["gpu"].other_mb = 6000
-        async with installation.queue() as queue:
-            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            assert (await ended(queue, job, within_s=60)).state is JobState.COMPLETED
-            assert queue.status.snapshot().hosts[0].foreign_mb == 6000
-
-    run(scenario())
-
-
-def test_a_servers_own_figures_serve_where_the_card_is_elsewhere() -> None:
-    """A remote card's memory would never be looked at."""
-
-    async def scenario() -> None:
-        installation = Installation.of([image_model("flux", vram_mb=16000)], [host("gpu", "comfy")])
-        installation.servers["comfy"].tells_memory = True
-        installation.cards["gpu"].other_mb = 15000
-        async with installation.queue() as queue:
-            await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            await asyncio.sleep(60)
-            assert not installation.servers["comfy"].loads
-
-    run(scenario())
-
-
-def test_a_server_gone_for_good_frees_its_card_for_its_neighbours() -> None:
-    """A crashed ComfyUI would keep a card's memory from the LM Studio beside it."""
-
-    async def scenario() -> None:
-        installation = Installation.of(
-            [
-                image_model("flux", "comfy", vram_mb=16000),
-                image_model("llm", "lm", vram_mb=16000),
-            ],
-            [host("gpu", "comfy", "lm")],
-        )
-        async with installation.queue() as queue:
+    installation = Installation.of(
+        [image_model("flux"), image_model("sdxl")], [host("gpu", "comfy", margin=0.8)]
+    )
+    installation.memory = FakeProbe(installation.cards)
+    async with installation.queue() as queue:
+        for model in ("flux", "sdxl"):
             await ended(
-                queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+                queue,
+                await queue.submitter.submit(installation.new(model, "a"), limits=NO_LIMITS),
             )
-            installation.servers["comfy"].die(restart_s=-1)
-            await asyncio.sleep(15)
-            assert [backend.up for backend in queue.status.snapshot().backends] == [False, True]
-            job = await queue.submitter.submit(installation.new("llm", "b"), limits=NO_LIMITS)
-            assert (await ended(queue, job, within_s=180)).state is JobState.COMPLETED
-            assert JobEvent.FAIL not in installation.history(job.id)
+        assert len(installation.servers["comfy"].memory) == 2
+        installation.cards["gpu"].other_mb = 8000
+        await asyncio.sleep(30)
+        assert len(installation.servers["comfy"].memory) == 1
 
-    run(scenario())
+
+@in_virtual_time
+async def test_a_model_that_a_server_holds_for_others_is_taken_memory_until_it_goes() -> None:
+    """A load would fail, or throw out the model of someone who chats with the same Ollama."""
+    installation = Installation.of(
+        [image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=6000)],
+        [host("gpu", "comfy")],
+    )
+    server = installation.servers["comfy"]
+    async with installation.queue() as queue:
+        new = installation.new("sdxl", "a")
+        await ended(queue, await queue.submitter.submit(new, limits=NO_LIMITS))
+        server.others = {"theirs": 15000}
+        await asyncio.sleep(15)
+        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        await asyncio.sleep(60)
+        (reason,) = [m.reason for m in queue.status.snapshot().models if m.name == "flux"]
+        assert reason is not None
+        assert reason.why is Blocked.NO_ROOM
+        assert queue.status.snapshot().hosts[0].foreign_mb == 15000
+        assert not any("flux" in each for each in server.loads)
+        server.others = {}
+        assert (await ended(queue, job, within_s=60)).state is JobState.COMPLETED
+        assert queue.status.snapshot().hosts[0].foreign_mb == 0
+
+
+@in_virtual_time
+async def test_a_measured_card_counts_the_models_of_others_once() -> None:
+    """The card would seem fuller than it is, and a model that fits wait for ever."""
+    installation = Installation.of([image_model("flux", vram_mb=16000)], [host("gpu", "comfy")])
+    installation.memory = FakeProbe(installation.cards)
+    installation.servers["comfy"].others = {"theirs": 6000}
+    installation.cards["gpu"].other_mb = 6000
+    async with installation.queue() as queue:
+        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        assert (await ended(queue, job, within_s=60)).state is JobState.COMPLETED
+        assert queue.status.snapshot().hosts[0].foreign_mb == 6000
+
+
+@in_virtual_time
+async def test_a_servers_own_figures_serve_where_the_card_is_elsewhere() -> None:
+    """A remote card's memory would never be looked at."""
+    installation = Installation.of([image_model("flux", vram_mb=16000)], [host("gpu", "comfy")])
+    installation.servers["comfy"].tells_memory = True
+    installation.cards["gpu"].other_mb = 15000
+    async with installation.queue() as queue:
+        await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        await asyncio.sleep(60)
+        assert not installation.servers["comfy"].loads
+
+
+@in_virtual_time
+async def test_a_server_gone_for_good_frees_its_card_for_its_neighbours() -> None:
+    """A crashed ComfyUI would keep a card's memory from the LM Studio beside it."""
+    installation = Installation.of(
+        [
+            image_model("flux", "comfy", vram_mb=16000),
+            image_model("llm", "lm", vram_mb=16000),
+        ],
+        [host("gpu", "comfy", "lm")],
+    )
+    async with installation.queue() as queue:
+        await ended(
+            queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        )
+        installation.servers["comfy"].die(restart_s=-1)
+        await asyncio.sleep(15)
+        assert [backend.up for backend in queue.status.snapshot().backends] == [False, True]
+        job = await queue.submitter.submit(installation.new("llm", "b"), limits=NO_LIMITS)
+        assert (await ended(queue, job, within_s=180)).state is JobState.COMPLETED
+        assert JobEvent.FAIL not in installation.history(job.id)

@@ -11,7 +11,7 @@ from queueing.planning import plan
 from tests.fakes.backend import FakeServer
 from tests.queueing.worlds import GB, NOW, copy, jobs, line, model, world
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 COMFY = BackendView(name="b1", host="h1", unloads_together=True)
 
@@ -109,53 +109,46 @@ def memory(world: Installation) -> FakeServer:
     return world.servers["comfy"]
 
 
-def test_a_queue_frees_the_memory_of_a_model_not_used_and_loads_it_for_the_next_job() -> None:
-    async def scenario() -> None:
-        there = installation()
-        async with there.queue() as queue:
-            first = await queue.submitter.submit(there.new("flux", "a"), limits=NO_LIMITS)
-            await ended(queue, first)
-            await asyncio.sleep(590)
-            assert memory(there).memory == {"flux"}
-            await asyncio.sleep(20)
-            assert memory(there).memory == set()
-            again = await queue.submitter.submit(there.new("flux", "b"), limits=NO_LIMITS)
-            await ended(queue, again)
-        assert len(memory(there).loads) == 2
-        assert there.violations == []
-
-    run(scenario())
-
-
-def test_each_job_begins_the_time_again() -> None:
-    async def scenario() -> None:
-        there = installation()
-        async with there.queue() as queue:
-            for name in "abc":
-                job = await queue.submitter.submit(there.new("flux", name), limits=NO_LIMITS)
-                await ended(queue, job)
-                await asyncio.sleep(500)
-            assert len(memory(there).loads) == 1
-
-    run(scenario())
-
-
-def test_a_copy_found_after_a_restart_gets_its_whole_time() -> None:
-    """It would leave at once: no job of this run has used it."""
-
-    async def scenario() -> None:
-        there = installation()
-        store = "sqlite://"
-        assert there.url == store
-        memory(there).begin_load("flux", 8000)
+@in_virtual_time
+async def test_a_queue_frees_the_memory_of_a_model_not_used_and_loads_it_for_the_next_job() -> None:
+    there = installation()
+    async with there.queue() as queue:
+        first = await queue.submitter.submit(there.new("flux", "a"), limits=NO_LIMITS)
+        await ended(queue, first)
+        await asyncio.sleep(590)
+        assert memory(there).memory == {"flux"}
         await asyncio.sleep(20)
-        async with there.queue():
-            await asyncio.sleep(595)
-            assert memory(there).memory == {"flux"}
-            await asyncio.sleep(15)
-            assert memory(there).memory == set()
+        assert memory(there).memory == set()
+        again = await queue.submitter.submit(there.new("flux", "b"), limits=NO_LIMITS)
+        await ended(queue, again)
+    assert len(memory(there).loads) == 2
+    assert there.violations == []
 
-    run(scenario())
+
+@in_virtual_time
+async def test_each_job_begins_the_time_again() -> None:
+    there = installation()
+    async with there.queue() as queue:
+        for name in "abc":
+            job = await queue.submitter.submit(there.new("flux", name), limits=NO_LIMITS)
+            await ended(queue, job)
+            await asyncio.sleep(500)
+        assert len(memory(there).loads) == 1
+
+
+@in_virtual_time
+async def test_a_copy_found_after_a_restart_gets_its_whole_time() -> None:
+    """It would leave at once: no job of this run has used it."""
+    there = installation()
+    store = "sqlite://"
+    assert there.url == store
+    memory(there).begin_load("flux", 8000)
+    await asyncio.sleep(20)
+    async with there.queue():
+        await asyncio.sleep(595)
+        assert memory(there).memory == {"flux"}
+        await asyncio.sleep(15)
+        assert memory(there).memory == set()
 
 
 # ---------------------------------------------------------------- what servers do by themselves
@@ -191,13 +184,11 @@ def test_a_model_its_server_has_dropped_is_not_loaded_without_a_job(
     run(scenario())
 
 
-def test_a_pinned_model_lost_in_a_restart_of_its_server_returns_by_itself() -> None:
-    async def scenario() -> None:
-        there = installation()
-        async with there.queue() as queue:
-            await queue.preloads.preload("flux", None)
-            await asyncio.sleep(15)
-            memory(there).die(30.0)
-            await until(lambda: len(memory(there).loads) == 2, within_s=120)
-
-    run(scenario())
+@in_virtual_time
+async def test_a_pinned_model_lost_in_a_restart_of_its_server_returns_by_itself() -> None:
+    there = installation()
+    async with there.queue() as queue:
+        await queue.preloads.preload("flux", None)
+        await asyncio.sleep(15)
+        memory(there).die(30.0)
+        await until(lambda: len(memory(there).loads) == 2, within_s=120)

@@ -21,7 +21,7 @@ from tests.fakes.backend import Card, Fate, prompt_of
 from tests.fakes.clock import START
 from tests.samples import seeds
 from tests.simulation.installation import NO_LIMITS, Installation, Looks, ended, host, image_model
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 from tests.simulation.machines import FakeMachines
 
 MINUTE = 60.0
@@ -190,7 +190,8 @@ def test_before_quiet_hours_if_they_end_too_late() -> None:
     assert max(at for at, model, _ in there.servers["comfy"].starts if model == "flux") < HOUR
 
 
-def test_it_is_said_at_once_that_quiet_hours_end_too_late() -> None:
+@in_virtual_time
+async def test_it_is_said_at_once_that_quiet_hours_end_too_late() -> None:
     """A person would sleep on a promise that no one can keep."""
     resting = replace(host("gpu", "comfy"), quiet=quiet(5, 9 * 60))
     there = installation(
@@ -198,48 +199,41 @@ def test_it_is_said_at_once_that_quiet_hours_end_too_late() -> None:
         image_model("sdxl", vram_mb=16000, service_s=20.0),
         hosts=(resting,),
     )
-
-    async def scenario() -> None:
-        async with there.queue() as queue:
-            crowds = await beside(there, queue, {"sdxl": 9})
-            await asyncio.sleep(MINUTE)
-            job = await ask(queue, there, "flux", due_at=START + 8 * HOUR)
-            await queue.status.decided([job])
-            await asyncio.sleep(1)
-            reason = (await queue.status.standings([job]))[job.id].reason
-            assert reason is not None
-            assert (reason.why, reason.until) == (Blocked.LATE, START + 8 * HOUR)
-            crowds.cancel()
-
-    run(scenario())
+    async with there.queue() as queue:
+        crowds = await beside(there, queue, {"sdxl": 9})
+        await asyncio.sleep(MINUTE)
+        job = await ask(queue, there, "flux", due_at=START + 8 * HOUR)
+        await queue.status.decided([job])
+        await asyncio.sleep(1)
+        reason = (await queue.status.standings([job]))[job.id].reason
+        assert reason is not None
+        assert (reason.why, reason.until) == (Blocked.LATE, START + 8 * HOUR)
+        crowds.cancel()
 
 
-def test_those_due_first_go_first_also_after_restarts(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_those_due_first_go_first_also_after_restarts(tmp_path: Path) -> None:
     """Each look put the one due last before all others, and each restart turned them round."""
     there = installation(
         image_model("flux", vram_mb=16000, load_s=1.0, service_s=60.0),
         url=f"sqlite:///{tmp_path}/usher.db",
     )
-
-    async def scenario() -> None:
+    async with there.queue() as queue:
+        await queue.admin.pause(model="flux")
+        await ask(queue, there, "flux")
+        jobs = [
+            await ask(queue, there, "flux", due_at=START + minutes * MINUTE)
+            for minutes in (40, 25, 30, 25, 35)
+        ]
+        await asyncio.sleep(24 * MINUTE)
+    for minutes in (2, 10):
         async with there.queue() as queue:
-            await queue.admin.pause(model="flux")
-            await ask(queue, there, "flux")
-            jobs = [
-                await ask(queue, there, "flux", due_at=START + minutes * MINUTE)
-                for minutes in (40, 25, 30, 25, 35)
-            ]
-            await asyncio.sleep(24 * MINUTE)
-        for minutes in (2, 10):
-            async with there.queue() as queue:
-                await asyncio.sleep(minutes * MINUTE)
-        async with there.queue() as queue:
-            await queue.admin.resume(model="flux")
-            done = [await ended(queue, job) for job in jobs]
-        started = sorted(done, key=lambda job: job.started_at or 0.0)
-        assert [job.id for job in started] == [jobs[n].id for n in (1, 3, 2, 4, 0)]
-
-    run(scenario())
+            await asyncio.sleep(minutes * MINUTE)
+    async with there.queue() as queue:
+        await queue.admin.resume(model="flux")
+        done = [await ended(queue, job) for job in jobs]
+    started = sorted(done, key=lambda job: job.started_at or 0.0)
+    assert [job.id for job in started] == [jobs[n].id for n in (1, 3, 2, 4, 0)]
 
 
 def test_an_attempt_that_failed_is_repeated_in_time() -> None:

@@ -14,7 +14,7 @@ from queueing.core.world import Blocked
 from queueing.store import JobStore, open_database
 from tests.fakes.clock import VirtualClock
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 MANY_TURNS = 20  # of the loop, in which no time passes
 PICTURE = File(name="a.png", mime="image/png", data=b"png")
@@ -28,255 +28,212 @@ def two_models() -> Installation:
     )
 
 
-def test_a_job_is_loaded_for_run_and_completed() -> None:
+@in_virtual_time
+async def test_a_job_is_loaded_for_run_and_completed() -> None:
     """Nothing would work: accept, load, start, complete, in that order."""
-
-    async def scenario() -> None:
-        installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
-        async with installation.queue() as queue:
-            job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
-            done = await ended(queue, job)
-            output = await queue.jobs.output(done)
-        assert done.state is JobState.COMPLETED
-        assert output is not None
-        assert output.text == "result of cat"
-        assert installation.history(job.id) == [None, JobEvent.START, JobEvent.COMPLETE]
-        assert [model for _, model in installation.servers["comfy"].loads] == ["flux"]
-        assert any(isinstance(event, Progressed) for event in installation.events)
-        assert not installation.violations
-
-    run(scenario())
+    installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+    async with installation.queue() as queue:
+        job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+        done = await ended(queue, job)
+        output = await queue.jobs.output(done)
+    assert done.state is JobState.COMPLETED
+    assert output is not None
+    assert output.text == "result of cat"
+    assert installation.history(job.id) == [None, JobEvent.START, JobEvent.COMPLETE]
+    assert [model for _, model in installation.servers["comfy"].loads] == ["flux"]
+    assert any(isinstance(event, Progressed) for event in installation.events)
+    assert not installation.violations
 
 
 # ------------------------------------------------------------ accepting
 
 
-def test_an_unknown_model_is_refused_with_the_nearest_names() -> None:
+@in_virtual_time
+async def test_an_unknown_model_is_refused_with_the_nearest_names() -> None:
     """A typing error would become a job that no one can run."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        async with installation.queue() as queue:
-            with pytest.raises(UnknownModel) as refusal:
-                await queue.submitter.submit(installation.new("flax", "cat"), limits=NO_LIMITS)
-            assert refusal.value.nearest == ("flux",)
-            assert not await queue.jobs.open_jobs()
-
-    run(scenario())
+    installation = two_models()
+    async with installation.queue() as queue:
+        with pytest.raises(UnknownModel) as refusal:
+            await queue.submitter.submit(installation.new("flax", "cat"), limits=NO_LIMITS)
+        assert refusal.value.nearest == ("flux",)
+        assert not await queue.jobs.open_jobs()
 
 
-def test_a_request_with_pictures_needs_a_model_that_can_see() -> None:
+@in_virtual_time
+async def test_a_request_with_pictures_needs_a_model_that_can_see() -> None:
     """Pictures would be sent to models that ignore or choke on them."""
-
-    async def scenario() -> None:
-        text_only = replace(image_model("llm"), capabilities=frozenset({Capability.TEXT_TO_TEXT}))
-        installation = Installation.of([text_only, image_model("flux")], [host("gpu", "comfy")])
-        chat = Chat(messages=(ChatMessage(role="user", text="what is this?", pictures=(0,)),))
-        async with installation.queue() as queue:
-            with pytest.raises(NotCapable) as refusal:
-                await queue.submitter.submit(
-                    replace(installation.new("llm", ""), request=chat, files=(PICTURE,)),
-                    limits=NO_LIMITS,
-                )
-            assert refusal.value.capability == Capability.VISION
-            with pytest.raises(NotCapable):
-                await queue.submitter.submit(
-                    installation.new("flux", "like this", files=(PICTURE,)), limits=NO_LIMITS
-                )
-
-    run(scenario())
-
-
-def test_a_model_no_host_can_hold_is_refused() -> None:
-    """A job would wait for ever for memory that does not exist."""
-
-    async def scenario() -> None:
-        installation = Installation.of([image_model("huge", vram_mb=80000)], [host("gpu", "comfy")])
-        async with installation.queue() as queue:
-            with pytest.raises(Refused):
-                await queue.submitter.submit(installation.new("huge", "cat"), limits=NO_LIMITS)
-
-    run(scenario())
-
-
-def test_an_alias_names_the_same_line() -> None:
-    """One model would have two lines, and the order between them would be lost."""
-
-    async def scenario() -> None:
-        installation = Installation.of(
-            [image_model("flux", aliases=("f",))], [host("gpu", "comfy")]
-        )
-        async with installation.queue() as queue:
-            job = await queue.submitter.submit(installation.new("F", "cat"), limits=NO_LIMITS)
-            assert job.model == "flux"
-
-    run(scenario())
-
-
-def test_a_redelivered_request_is_the_job_it_made_before() -> None:
-    """A chat platform's second delivery would draw a second picture."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        async with installation.queue() as queue:
-            new = installation.new("flux", "cat")
-            first = await queue.submitter.submit(new, limits=NO_LIMITS)
-            second = await queue.submitter.submit(new, limits=NO_LIMITS)
-            assert first.id == second.id
-
-    run(scenario())
-
-
-def test_a_models_own_limit_bounds_its_line() -> None:
-    """A line would grow without end although the configuration bounds it."""
-
-    async def scenario() -> None:
-        installation = Installation.of([image_model("flux", max_waiting=2)], [host("gpu", "comfy")])
-        installation.servers["comfy"].up = False
-        async with installation.queue() as queue:
-            for prompt in ("a", "b"):
-                await queue.submitter.submit(installation.new("flux", prompt), limits=NO_LIMITS)
-            with pytest.raises(LimitReached) as refusal:
-                await queue.submitter.submit(installation.new("flux", "c"), limits=NO_LIMITS)
-            assert refusal.value.scope == "line"
-
-    run(scenario())
-
-
-def test_a_discovered_model_can_be_used_at_once_and_replaces_none() -> None:
-    """Models a server gains would need a restart, or overwrite configured ones."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        async with installation.queue() as queue:
-            before = queue.models.offer
-            assert queue.models.offer is before, (
-                "nothing has changed: it is asked for at every step"
+    text_only = replace(image_model("llm"), capabilities=frozenset({Capability.TEXT_TO_TEXT}))
+    installation = Installation.of([text_only, image_model("flux")], [host("gpu", "comfy")])
+    chat = Chat(messages=(ChatMessage(role="user", text="what is this?", pictures=(0,)),))
+    async with installation.queue() as queue:
+        with pytest.raises(NotCapable) as refusal:
+            await queue.submitter.submit(
+                replace(installation.new("llm", ""), request=chat, files=(PICTURE,)),
+                limits=NO_LIMITS,
             )
-            configured = queue.models.offer.catalog.models["flux"]
-            queue.models.extend([image_model("new"), image_model("FLUX", service_s=99.0)])
-            assert queue.models.offer.catalog.models["flux"] == configured
-            assert "FLUX" not in queue.models.offer.catalog.models
-            job = await queue.submitter.submit(installation.new("new", "cat"), limits=NO_LIMITS)
-            assert (await ended(queue, job)).state is JobState.COMPLETED
+        assert refusal.value.capability == Capability.VISION
+        with pytest.raises(NotCapable):
+            await queue.submitter.submit(
+                installation.new("flux", "like this", files=(PICTURE,)), limits=NO_LIMITS
+            )
 
-    run(scenario())
+
+@in_virtual_time
+async def test_a_model_no_host_can_hold_is_refused() -> None:
+    """A job would wait for ever for memory that does not exist."""
+    installation = Installation.of([image_model("huge", vram_mb=80000)], [host("gpu", "comfy")])
+    async with installation.queue() as queue:
+        with pytest.raises(Refused):
+            await queue.submitter.submit(installation.new("huge", "cat"), limits=NO_LIMITS)
+
+
+@in_virtual_time
+async def test_an_alias_names_the_same_line() -> None:
+    """One model would have two lines, and the order between them would be lost."""
+    installation = Installation.of([image_model("flux", aliases=("f",))], [host("gpu", "comfy")])
+    async with installation.queue() as queue:
+        job = await queue.submitter.submit(installation.new("F", "cat"), limits=NO_LIMITS)
+        assert job.model == "flux"
+
+
+@in_virtual_time
+async def test_a_redelivered_request_is_the_job_it_made_before() -> None:
+    """A chat platform's second delivery would draw a second picture."""
+    installation = two_models()
+    async with installation.queue() as queue:
+        new = installation.new("flux", "cat")
+        first = await queue.submitter.submit(new, limits=NO_LIMITS)
+        second = await queue.submitter.submit(new, limits=NO_LIMITS)
+        assert first.id == second.id
+
+
+@in_virtual_time
+async def test_a_models_own_limit_bounds_its_line() -> None:
+    """A line would grow without end although the configuration bounds it."""
+    installation = Installation.of([image_model("flux", max_waiting=2)], [host("gpu", "comfy")])
+    installation.servers["comfy"].up = False
+    async with installation.queue() as queue:
+        for prompt in ("a", "b"):
+            await queue.submitter.submit(installation.new("flux", prompt), limits=NO_LIMITS)
+        with pytest.raises(LimitReached) as refusal:
+            await queue.submitter.submit(installation.new("flux", "c"), limits=NO_LIMITS)
+        assert refusal.value.scope == "line"
+
+
+@in_virtual_time
+async def test_a_discovered_model_can_be_used_at_once_and_replaces_none() -> None:
+    """Models a server gains would need a restart, or overwrite configured ones."""
+    installation = two_models()
+    async with installation.queue() as queue:
+        before = queue.models.offer
+        assert queue.models.offer is before, "nothing has changed: it is asked for at every step"
+        configured = queue.models.offer.catalog.models["flux"]
+        queue.models.extend([image_model("new"), image_model("FLUX", service_s=99.0)])
+        assert queue.models.offer.catalog.models["flux"] == configured
+        assert "FLUX" not in queue.models.offer.catalog.models
+        job = await queue.submitter.submit(installation.new("new", "cat"), limits=NO_LIMITS)
+        assert (await ended(queue, job)).state is JobState.COMPLETED
 
 
 # ------------------------------------------------------------ cancelling
 
 
-def test_a_waiting_job_can_be_cancelled() -> None:
+@in_virtual_time
+async def test_a_waiting_job_can_be_cancelled() -> None:
     """People could not take back what has not begun."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        async with installation.queue() as queue:
-            job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
-            cancelled = await queue.submitter.cancel(job.id)
-            assert cancelled is not None
-            assert cancelled.state is JobState.CANCELLED
-            await asyncio.sleep(60)
-            assert not installation.servers["comfy"].starts
-            assert await queue.submitter.cancel(job.id) == cancelled
-            assert await queue.submitter.cancel(4711) is None
-
-    run(scenario())
+    installation = two_models()
+    async with installation.queue() as queue:
+        job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+        cancelled = await queue.submitter.cancel(job.id)
+        assert cancelled is not None
+        assert cancelled.state is JobState.CANCELLED
+        await asyncio.sleep(60)
+        assert not installation.servers["comfy"].starts
+        assert await queue.submitter.cancel(job.id) == cancelled
+        assert await queue.submitter.cancel(4711) is None
 
 
 @pytest.mark.parametrize("offloads", [False, True])
-def test_a_model_larger_than_every_card_is_taken_where_a_server_offloads(*, offloads: bool) -> None:
+@in_virtual_time
+async def test_a_model_larger_than_every_card_is_taken_where_a_server_offloads(
+    *, offloads: bool
+) -> None:
     """A job would wait for ever for space there will never be, or be refused for nothing."""
-
-    async def scenario() -> None:
-        gpu = host("gpu", "comfy", vram_mb=8000)
-        gpu = replace(gpu, backends=(replace(gpu.backends[0], offloads=offloads),))
-        installation = Installation.of([image_model("flux", vram_mb=16000)], [gpu])
-        installation.servers["comfy"].sizes["flux"] = 7900  # the rest stays in the machine's memory
-        async with installation.queue() as queue:
-            submitting = queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
-            if not offloads:
-                with pytest.raises(Refused, match="no server can run flux"):
-                    await submitting
-                return
-            assert (await ended(queue, await submitting)).state is JobState.COMPLETED
-
-    run(scenario())
+    gpu = host("gpu", "comfy", vram_mb=8000)
+    gpu = replace(gpu, backends=(replace(gpu.backends[0], offloads=offloads),))
+    installation = Installation.of([image_model("flux", vram_mb=16000)], [gpu])
+    installation.servers["comfy"].sizes["flux"] = 7900  # the rest stays in the machine's memory
+    async with installation.queue() as queue:
+        submitting = queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+        if not offloads:
+            with pytest.raises(Refused, match="no server can run flux"):
+                await submitting
+            return
+        assert (await ended(queue, await submitting)).state is JobState.COMPLETED
 
 
-def test_a_job_that_is_slower_than_usual_promises_a_later_end() -> None:
+@in_virtual_time
+async def test_a_job_that_is_slower_than_usual_promises_a_later_end() -> None:
     """A first large picture would be "done now" for minutes, and so would those behind it."""
-
-    async def scenario() -> None:
-        installation = Installation.of(
-            [image_model("flux", service_s=5.0)], [host("gpu", "comfy", serial=True)]
-        )
-        server = installation.servers["comfy"]
-        server.service_s, server.progress_every_s = 300.0, 2.0
-        async with installation.queue() as queue:
-            job = await queue.submitter.submit(installation.new("flux", "large"), limits=NO_LIMITS)
-            behind = await queue.submitter.submit(
-                installation.new("flux", "small"), limits=NO_LIMITS
-            )
-            await until(lambda: server.running)
-            began = VirtualClock().now()
-            await asyncio.sleep(30)
-            standings = await queue.status.standings(await queue.jobs.open_jobs())
-            done_at, later = (standings[each.id].done_at for each in (job, behind))
-            assert done_at == pytest.approx(began + 300, abs=15)
-            assert done_at is not None
-            assert later is not None
-            assert later > done_at
-
-    run(scenario())
+    installation = Installation.of(
+        [image_model("flux", service_s=5.0)], [host("gpu", "comfy", serial=True)]
+    )
+    server = installation.servers["comfy"]
+    server.service_s, server.progress_every_s = 300.0, 2.0
+    async with installation.queue() as queue:
+        job = await queue.submitter.submit(installation.new("flux", "large"), limits=NO_LIMITS)
+        behind = await queue.submitter.submit(installation.new("flux", "small"), limits=NO_LIMITS)
+        await until(lambda: server.running)
+        began = VirtualClock().now()
+        await asyncio.sleep(30)
+        standings = await queue.status.standings(await queue.jobs.open_jobs())
+        done_at, later = (standings[each.id].done_at for each in (job, behind))
+        assert done_at == pytest.approx(began + 300, abs=15)
+        assert done_at is not None
+        assert later is not None
+        assert later > done_at
 
 
-def test_a_moment_in_which_a_job_starts_hides_no_promise_afterwards() -> None:
+@in_virtual_time
+async def test_a_moment_in_which_a_job_starts_hides_no_promise_afterwards() -> None:
     """A person asking as a job starts would see no time, and so would the line for a while."""
-
-    async def scenario() -> None:
-        installation = Installation.of([image_model("flux", service_s=5.0)], [host("gpu", "comfy")])
-        async with installation.queue() as queue:
-            await ended(
-                queue,
-                await queue.submitter.submit(installation.new("flux", "warm"), limits=NO_LIMITS),
-            )
-            for turns in range(MANY_TURNS):
-                _first, behind = [
-                    await queue.submitter.submit(
-                        installation.new("flux", f"{turns} {text}"), limits=NO_LIMITS
-                    )
-                    for text in ("first", "second")
-                ]
-                for _ in range(turns):
-                    await asyncio.sleep(0)
-                await queue.status.standings([behind])
-                await asyncio.sleep(0.5)
-                assert (await queue.status.standings([behind]))[behind.id].done_at is not None
-                await ended(queue, behind)
-
-    run(scenario())
+    installation = Installation.of([image_model("flux", service_s=5.0)], [host("gpu", "comfy")])
+    async with installation.queue() as queue:
+        await ended(
+            queue,
+            await queue.submitter.submit(installation.new("flux", "warm"), limits=NO_LIMITS),
+        )
+        for turns in range(MANY_TURNS):
+            _first, behind = [
+                await queue.submitter.submit(
+                    installation.new("flux", f"{turns} {text}"), limits=NO_LIMITS
+                )
+                for text in ("first", "second")
+            ]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await queue.status.standings([behind])
+            await asyncio.sleep(0.5)
+            assert (await queue.status.standings([behind]))[behind.id].done_at is not None
+            await ended(queue, behind)
 
 
-def test_cancelling_a_running_job_stops_the_server_and_frees_the_slot() -> None:
+@in_virtual_time
+async def test_cancelling_a_running_job_stops_the_server_and_frees_the_slot() -> None:
     """A card would keep drawing what no one wants while others wait."""
-
-    async def scenario() -> None:
-        installation = Installation.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
-        server = installation.servers["comfy"]
-        server.service_s = 1000.0
-        async with installation.queue() as queue:
-            job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
-            other = await queue.submitter.submit(installation.new("flux", "dog"), limits=NO_LIMITS)
-            await until(lambda: server.running)
-            server.service_s = 5.0
-            await queue.submitter.cancel(job.id)
-            done = await ended(queue, other, within_s=20)
-            assert server.cancelled == ["cat"]
-            assert done.state is JobState.COMPLETED
-            assert installation.history(job.id) == [None, JobEvent.START, JobEvent.CANCEL]
-
-    run(scenario())
+    installation = Installation.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
+    server = installation.servers["comfy"]
+    server.service_s = 1000.0
+    async with installation.queue() as queue:
+        job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+        other = await queue.submitter.submit(installation.new("flux", "dog"), limits=NO_LIMITS)
+        await until(lambda: server.running)
+        server.service_s = 5.0
+        await queue.submitter.cancel(job.id)
+        done = await ended(queue, other, within_s=20)
+        assert server.cancelled == ["cat"]
+        assert done.state is JobState.COMPLETED
+        assert installation.history(job.id) == [None, JobEvent.START, JobEvent.CANCEL]
 
 
 def test_a_cancel_that_meets_the_start_leaves_nothing_running() -> None:
@@ -305,94 +262,78 @@ def test_a_cancel_that_meets_the_start_leaves_nothing_running() -> None:
         run(scenario(turns))
 
 
-def test_a_cancel_that_comes_too_late_returns_the_completed_job() -> None:
+@in_virtual_time
+async def test_a_cancel_that_comes_too_late_returns_the_completed_job() -> None:
     """A finished picture would be thrown away, or the person would be told a lie."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        async with installation.queue() as queue:
-            job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
-            done = await ended(queue, job)
-            assert await queue.submitter.cancel(job.id) == done
-
-    run(scenario())
+    installation = two_models()
+    async with installation.queue() as queue:
+        job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+        done = await ended(queue, job)
+        assert await queue.submitter.cancel(job.id) == done
 
 
 # ------------------------------------------------------------ reporting
 
 
-def test_a_waiting_person_sees_position_state_reason_and_time() -> None:
+@in_virtual_time
+async def test_a_waiting_person_sees_position_state_reason_and_time() -> None:
     """The status message would lie about whose turn it is, or why it takes so long."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        installation.servers["comfy"].service_s = 20.0
-        async with installation.queue() as queue:
-            jobs = [
-                await queue.submitter.submit(
-                    installation.new("flux", str(number)), limits=NO_LIMITS
-                )
-                for number in range(3)
-            ]
-            await asyncio.sleep(1)
-            loading = await queue.status.standings(jobs)
-            assert [loading[job.id].shown for job in jobs] == ["needs-loading"] * 3
-            assert [loading[job.id].position for job in jobs] == [1, 2, 3]
-            reason = loading[jobs[0].id].reason
-            assert reason is not None
-            assert reason.why is Blocked.LOADING
-            await asyncio.sleep(10)
-            running = await queue.status.standings(
-                [job for each in jobs if (job := await queue.jobs.get(each.id)) is not None]
-            )
-            assert [running[job.id].shown for job in jobs] == ["processing", "ready", "ready"]
-            assert [running[job.id].position for job in jobs] == [None, 1, 2]
-            moments = [running[job.id].done_at for job in jobs]
-            assert None not in moments
-            assert moments == sorted(moments, key=lambda moment: moment or 0.0)
-            done = await ended(queue, jobs[0])
-            assert (await queue.status.standings([done]))[done.id].shown == "completed"
-
-    run(scenario())
+    installation = two_models()
+    installation.servers["comfy"].service_s = 20.0
+    async with installation.queue() as queue:
+        jobs = [
+            await queue.submitter.submit(installation.new("flux", str(number)), limits=NO_LIMITS)
+            for number in range(3)
+        ]
+        await asyncio.sleep(1)
+        loading = await queue.status.standings(jobs)
+        assert [loading[job.id].shown for job in jobs] == ["needs-loading"] * 3
+        assert [loading[job.id].position for job in jobs] == [1, 2, 3]
+        reason = loading[jobs[0].id].reason
+        assert reason is not None
+        assert reason.why is Blocked.LOADING
+        await asyncio.sleep(10)
+        running = await queue.status.standings(
+            [job for each in jobs if (job := await queue.jobs.get(each.id)) is not None]
+        )
+        assert [running[job.id].shown for job in jobs] == ["processing", "ready", "ready"]
+        assert [running[job.id].position for job in jobs] == [None, 1, 2]
+        moments = [running[job.id].done_at for job in jobs]
+        assert None not in moments
+        assert moments == sorted(moments, key=lambda moment: moment or 0.0)
+        done = await ended(queue, jobs[0])
+        assert (await queue.status.standings([done]))[done.id].shown == "completed"
 
 
-def test_a_job_in_the_overflow_has_no_place_in_line() -> None:
+@in_virtual_time
+async def test_a_job_in_the_overflow_has_no_place_in_line() -> None:
     """One person's tenth job would look as if it were next."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        limits = replace(NO_LIMITS, max_in_line=1)
-        async with installation.queue() as queue:
-            await queue.submitter.submit(installation.new("flux", "a"), limits=limits)
-            second = await queue.submitter.submit(installation.new("flux", "b"), limits=limits)
-            standing = (await queue.status.standings([second]))[second.id]
-            assert standing.overflow
-            assert standing.shown == "pending"
-
-    run(scenario())
+    installation = two_models()
+    limits = replace(NO_LIMITS, max_in_line=1)
+    async with installation.queue() as queue:
+        await queue.submitter.submit(installation.new("flux", "a"), limits=limits)
+        second = await queue.submitter.submit(installation.new("flux", "b"), limits=limits)
+        standing = (await queue.status.standings([second]))[second.id]
+        assert standing.overflow
+        assert standing.shown == "pending"
 
 
-def test_people_in_a_line_hear_that_a_job_of_an_overflow_has_entered_it() -> None:
+@in_virtual_time
+async def test_people_in_a_line_hear_that_a_job_of_an_overflow_has_entered_it() -> None:
     """People would go on reading a time that a further job has made untrue."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        limits = replace(NO_LIMITS, max_in_line=1)
-        async with installation.queue() as queue:
-            await queue.admin.pause(model="sdxl")
-            await queue.submitter.submit(
-                installation.new("sdxl", "bob's", owner="bob"), limits=limits
-            )
-            first = await queue.submitter.submit(installation.new("flux", "a"), limits=limits)
-            await queue.submitter.submit(installation.new("sdxl", "b"), limits=limits)
-            await asyncio.sleep(12)
-            installation.events.clear()
-            await ended(queue, first)
-            await asyncio.sleep(1)
-            moves = [event for event in installation.events if isinstance(event, LinesMoved)]
-            assert any("sdxl" in event.models for event in moves)
-
-    run(scenario())
+    installation = two_models()
+    limits = replace(NO_LIMITS, max_in_line=1)
+    async with installation.queue() as queue:
+        await queue.admin.pause(model="sdxl")
+        await queue.submitter.submit(installation.new("sdxl", "bob's", owner="bob"), limits=limits)
+        first = await queue.submitter.submit(installation.new("flux", "a"), limits=limits)
+        await queue.submitter.submit(installation.new("sdxl", "b"), limits=limits)
+        await asyncio.sleep(12)
+        installation.events.clear()
+        await ended(queue, first)
+        await asyncio.sleep(1)
+        moves = [event for event in installation.events if isinstance(event, LinesMoved)]
+        assert any("sdxl" in event.models for event in moves)
 
 
 def test_those_in_other_lanes_hear_of_an_arrival_that_goes_before_them() -> None:
@@ -414,85 +355,71 @@ def test_those_in_other_lanes_hear_of_an_arrival_that_goes_before_them() -> None
     assert not run(moved_by("relaxed"))  # one who comes to the end of a line moves no one
 
 
-def test_a_job_that_left_its_line_just_now_has_no_place_and_breaks_nobody_elses() -> None:
+@in_virtual_time
+async def test_a_job_that_left_its_line_just_now_has_no_place_and_breaks_nobody_elses() -> None:
     """One message that is a moment behind would keep all others from being updated."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        async with installation.queue() as queue:
-            await queue.admin.pause(model="flux")
-            first, second = [
-                await queue.submitter.submit(installation.new("flux", prompt), limits=NO_LIMITS)
-                for prompt in "ab"
-            ]
-            assert (await queue.status.standings([first, second]))[second.id].position == 2
-            await queue.submitter.cancel(first.id)
-            await asyncio.sleep(10)
-            standings = await queue.status.standings([first, second])  # what we hold of it is older
-            assert standings[first.id].position is None
-            assert standings[second.id].position == 1
-
-    run(scenario())
+    installation = two_models()
+    async with installation.queue() as queue:
+        await queue.admin.pause(model="flux")
+        first, second = [
+            await queue.submitter.submit(installation.new("flux", prompt), limits=NO_LIMITS)
+            for prompt in "ab"
+        ]
+        assert (await queue.status.standings([first, second]))[second.id].position == 2
+        await queue.submitter.cancel(first.id)
+        await asyncio.sleep(10)
+        standings = await queue.status.standings([first, second])  # what we hold of it is older
+        assert standings[first.id].position is None
+        assert standings[second.id].position == 1
 
 
-def test_listeners_learn_when_a_line_moves() -> None:
+@in_virtual_time
+async def test_listeners_learn_when_a_line_moves() -> None:
     """Status messages would show yesterday's position."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        async with installation.queue() as queue:
-            for prompt in ("a", "b"):
-                job = await queue.submitter.submit(
-                    installation.new("flux", prompt), limits=NO_LIMITS
-                )
-            await until(lambda: installation.history(job.id)[-1] is JobEvent.COMPLETE)
-            moves = [event for event in installation.events if isinstance(event, LinesMoved)]
-            assert moves
-            assert all(event.models == {"flux"} for event in moves)
-
-    run(scenario())
+    installation = two_models()
+    async with installation.queue() as queue:
+        for prompt in ("a", "b"):
+            job = await queue.submitter.submit(installation.new("flux", prompt), limits=NO_LIMITS)
+        await until(lambda: installation.history(job.id)[-1] is JobEvent.COMPLETE)
+        moves = [event for event in installation.events if isinstance(event, LinesMoved)]
+        assert moves
+        assert all(event.models == {"flux"} for event in moves)
 
 
-def test_a_listener_that_fails_harms_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
+@in_virtual_time
+async def test_a_listener_that_fails_harms_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
     """One bug in the presenter would stop the queue."""
+    installation = two_models()
+    async with installation.queue() as queue:
 
-    async def scenario() -> None:
-        installation = two_models()
-        async with installation.queue() as queue:
+        def broken(_event: object) -> None:
+            raise RuntimeError
 
-            def broken(_event: object) -> None:
-                raise RuntimeError
-
-            queue.events.subscribe(broken)
-            job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
-            assert (await ended(queue, job)).state is JobState.COMPLETED
-
-    run(scenario())
+        queue.events.subscribe(broken)
+        job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+        assert (await ended(queue, job)).state is JobState.COMPLETED
     assert "a listener failed" in caplog.text
 
 
-def test_models_and_backends_tell_what_is_where() -> None:
+@in_virtual_time
+async def test_models_and_backends_tell_what_is_where() -> None:
     """`/models` and `/queue` would show another installation than this one."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        installation.servers["comfy"].service_s = 30.0
-        async with installation.queue() as queue:
-            for prompt in ("a", "b"):
-                await queue.submitter.submit(installation.new("flux", prompt), limits=NO_LIMITS)
-            await queue.submitter.submit(installation.new("sdxl", "c"), limits=NO_LIMITS)
-            await asyncio.sleep(12)
-            flux, sdxl = queue.status.snapshot().models
-            assert (flux.name, flux.running, flux.waiting) == ("flux", 1, 1)
-            assert [copy.host for copy in flux.copies] == ["gpu"]
-            assert flux.next_done_at is not None
-            assert (sdxl.waiting, sdxl.copies) == (1, ())
-            assert sdxl.reason is not None
-            assert sdxl.reason.why is Blocked.ROOM_BUSY
-            (backend,) = queue.status.snapshot().backends
-            assert (backend.name, backend.up, backend.description) == ("comfy", True, "fake 1.0")
-
-    run(scenario())
+    installation = two_models()
+    installation.servers["comfy"].service_s = 30.0
+    async with installation.queue() as queue:
+        for prompt in ("a", "b"):
+            await queue.submitter.submit(installation.new("flux", prompt), limits=NO_LIMITS)
+        await queue.submitter.submit(installation.new("sdxl", "c"), limits=NO_LIMITS)
+        await asyncio.sleep(12)
+        flux, sdxl = queue.status.snapshot().models
+        assert (flux.name, flux.running, flux.waiting) == ("flux", 1, 1)
+        assert [copy.host for copy in flux.copies] == ["gpu"]
+        assert flux.next_done_at is not None
+        assert (sdxl.waiting, sdxl.copies) == (1, ())
+        assert sdxl.reason is not None
+        assert sdxl.reason.why is Blocked.ROOM_BUSY
+        (backend,) = queue.status.snapshot().backends
+        assert (backend.name, backend.up, backend.description) == ("comfy", True, "fake 1.0")
 
 
 # ------------------------------------------------------------ in real time

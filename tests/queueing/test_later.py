@@ -20,7 +20,7 @@ from tests.simulation.installation import (
     image_model,
     until,
 )
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 MINUTE = 60.0
 
@@ -44,119 +44,104 @@ async def submit(queue: JobQueue, world: Installation, prompt: str, **fields: An
 
 
 @pytest.mark.parametrize("model", ["flux", "sdxl"])
-def test_a_later_job_runs_when_nothing_else_waits_for_its_card(model: str) -> None:
+@in_virtual_time
+async def test_a_later_job_runs_when_nothing_else_waits_for_its_card(model: str) -> None:
     """A night's pictures would take turns with people who wait, or push their model out."""
-
-    async def scenario() -> None:
-        world = one_card()
-        async with world.queue() as queue:
-            first = await submit(queue, world, "a")
-            await until(lambda: "a" in order(world))
-            later = await submit(queue, world, "later", model=model, lane=LATER)
-            last = [await submit(queue, world, prompt) for prompt in "bcd"][-1]
-            told = await queue.status.standings([later, last])
-            assert (told[later.id].position, told[last.id].position) == (None, 3)
-            reason = told[later.id].reason
-            assert reason is not None
-            assert (reason.why, reason.until) == (Blocked.LATER, None)
-            assert (await ended(queue, later)).state is JobState.COMPLETED
-            assert (await queue.jobs.get(first.id) or first).state is JobState.COMPLETED
-        assert order(world) == ["a", "b", "c", "d", "later"]
-
-    run(scenario())
+    world = one_card()
+    async with world.queue() as queue:
+        first = await submit(queue, world, "a")
+        await until(lambda: "a" in order(world))
+        later = await submit(queue, world, "later", model=model, lane=LATER)
+        last = [await submit(queue, world, prompt) for prompt in "bcd"][-1]
+        told = await queue.status.standings([later, last])
+        assert (told[later.id].position, told[last.id].position) == (None, 3)
+        reason = told[later.id].reason
+        assert reason is not None
+        assert (reason.why, reason.until) == (Blocked.LATER, None)
+        assert (await ended(queue, later)).state is JobState.COMPLETED
+        assert (await queue.jobs.get(first.id) or first).state is JobState.COMPLETED
+    assert order(world) == ["a", "b", "c", "d", "later"]
 
 
-def test_a_later_job_runs_at_once_on_an_idle_card_and_after_a_restart(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_a_later_job_runs_at_once_on_an_idle_card_and_after_a_restart(tmp_path: Path) -> None:
     """It would wait for ever, or be forgotten with the process."""
-
-    async def scenario() -> None:
-        world = one_card(f"sqlite:///{tmp_path}/usher.db")
-        async with world.queue() as queue:
-            job = await submit(queue, world, "now", lane=LATER)
-            await ended(queue, job)
-            await queue.admin.pause(model="flux")
-            job = await submit(queue, world, "paused", lane=LATER)
-            await asyncio.sleep(60)
-        async with world.queue() as queue:
-            await queue.admin.resume(model="flux")
-            assert (await ended(queue, job)).lane == LATER
-        assert order(world) == ["now", "paused"]
-
-    run(scenario())
+    world = one_card(f"sqlite:///{tmp_path}/usher.db")
+    async with world.queue() as queue:
+        job = await submit(queue, world, "now", lane=LATER)
+        await ended(queue, job)
+        await queue.admin.pause(model="flux")
+        job = await submit(queue, world, "paused", lane=LATER)
+        await asyncio.sleep(60)
+    async with world.queue() as queue:
+        await queue.admin.resume(model="flux")
+        assert (await ended(queue, job)).lane == LATER
+    assert order(world) == ["now", "paused"]
 
 
-def test_a_job_begins_in_time_although_others_wait(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_a_job_begins_in_time_although_others_wait(tmp_path: Path) -> None:
     """What is wanted for eight o'clock would still wait at nine, if the evening is long."""
-
-    async def scenario() -> None:
-        world = one_card(f"sqlite:///{tmp_path}/usher.db")
-        due_at = START + 30 * MINUTE
-        async with world.queue() as queue:
-            for number in range(400):  # 5 s each: more than half an hour
-                await submit(queue, world, f"{number}")
-            earlier = await submit(queue, world, "earlier", lane=LATER)
-            job = await submit(queue, world, "due", lane=LATER, due_at=due_at)
-            await asyncio.sleep(600)
-            reason = (await queue.status.standings([job]))[job.id].reason
-            assert reason is not None
-            assert reason.until == due_at
-        async with world.queue() as queue:  # and a restart keeps its moment
-            done = await ended(queue, job)
-            assert (done.finished_at or 0.0) <= due_at
-            assert (done.started_at or 0.0) >= START + 590  # not as soon as it was asked
-            assert (await queue.jobs.get(earlier.id) or earlier).state is JobState.PENDING
-
-    run(scenario())
+    world = one_card(f"sqlite:///{tmp_path}/usher.db")
+    due_at = START + 30 * MINUTE
+    async with world.queue() as queue:
+        for number in range(400):  # 5 s each: more than half an hour
+            await submit(queue, world, f"{number}")
+        earlier = await submit(queue, world, "earlier", lane=LATER)
+        job = await submit(queue, world, "due", lane=LATER, due_at=due_at)
+        await asyncio.sleep(600)
+        reason = (await queue.status.standings([job]))[job.id].reason
+        assert reason is not None
+        assert reason.until == due_at
+    async with world.queue() as queue:  # and a restart keeps its moment
+        done = await ended(queue, job)
+        assert (done.finished_at or 0.0) <= due_at
+        assert (done.started_at or 0.0) >= START + 590  # not as soon as it was asked
+        assert (await queue.jobs.get(earlier.id) or earlier).state is JobState.PENDING
 
 
-def test_it_is_said_at_once_where_a_moment_cannot_be_kept() -> None:
+@in_virtual_time
+async def test_it_is_said_at_once_where_a_moment_cannot_be_kept() -> None:
     """People would rely on a film that is not there in the morning."""
-
-    async def scenario() -> None:
-        world = one_card()
-        async with world.queue() as queue:
-            for number in range(40):
-                await submit(queue, world, f"{number}")
-            await asyncio.sleep(12)  # the first one runs
-            now = world.clock.now()
-            tight = await submit(queue, world, "tight", lane=LATER, due_at=now + 5)
-            easy = await submit(queue, world, "easy", lane=LATER, due_at=now + 3600)
-            await asyncio.sleep(1)
-            told = await queue.status.standings([tight, easy])
-            whys = [reason.why for job in (tight, easy) if (reason := told[job.id].reason)]
-            assert whys == [Blocked.LATE, Blocked.LATER]
-
-    run(scenario())
+    world = one_card()
+    async with world.queue() as queue:
+        for number in range(40):
+            await submit(queue, world, f"{number}")
+        await asyncio.sleep(12)  # the first one runs
+        now = world.clock.now()
+        tight = await submit(queue, world, "tight", lane=LATER, due_at=now + 5)
+        easy = await submit(queue, world, "easy", lane=LATER, due_at=now + 3600)
+        await asyncio.sleep(1)
+        told = await queue.status.standings([tight, easy])
+        whys = [reason.why for job in (tight, easy) if (reason := told[job.id].reason)]
+        assert whys == [Blocked.LATE, Blocked.LATER]
 
 
-def test_a_job_that_has_not_begun_in_time_ends_once(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_a_job_that_has_not_begun_in_time_ends_once(tmp_path: Path) -> None:
     """A person would get yesterday's picture, or be told twice, or never after a restart."""
-
-    async def scenario() -> None:
-        world = one_card(f"sqlite:///{tmp_path}/usher.db")
-        async with world.queue() as queue:
-            await queue.admin.pause(model="flux")
-            soon = await submit(queue, world, "soon", wait_s=100.0)
-            kept = await submit(queue, world, "kept")
-            other = await submit(queue, world, "other", model="sdxl", wait_s=100.0)
-            late = await submit(queue, world, "late", wait_s=1000.0)
-            await asyncio.sleep(99)
-            assert (await queue.jobs.get(soon.id) or soon).state is JobState.PENDING
-            await asyncio.sleep(2)
-            failed = await queue.jobs.get(soon.id)
-            assert failed is not None
-            assert failed.state is JobState.FAILED
-            problem = Problem.read(failed.error or "")
-            assert (problem.what, problem.values) == (What.WAITED, {"minutes": 2})
-            assert (await queue.jobs.get(other.id) or other).state is JobState.COMPLETED
-        await asyncio.sleep(2000)
-        async with world.queue() as queue:
-            assert (await ended(queue, late)).state is JobState.FAILED
-            assert (await queue.jobs.get(kept.id) or kept).state is JobState.PENDING
-        assert world.history(soon.id).count(JobEvent.FAIL) == 1
-        assert world.history(late.id).count(JobEvent.FAIL) == 1
-
-    run(scenario())
+    world = one_card(f"sqlite:///{tmp_path}/usher.db")
+    async with world.queue() as queue:
+        await queue.admin.pause(model="flux")
+        soon = await submit(queue, world, "soon", wait_s=100.0)
+        kept = await submit(queue, world, "kept")
+        other = await submit(queue, world, "other", model="sdxl", wait_s=100.0)
+        late = await submit(queue, world, "late", wait_s=1000.0)
+        await asyncio.sleep(99)
+        assert (await queue.jobs.get(soon.id) or soon).state is JobState.PENDING
+        await asyncio.sleep(2)
+        failed = await queue.jobs.get(soon.id)
+        assert failed is not None
+        assert failed.state is JobState.FAILED
+        problem = Problem.read(failed.error or "")
+        assert (problem.what, problem.values) == (What.WAITED, {"minutes": 2})
+        assert (await queue.jobs.get(other.id) or other).state is JobState.COMPLETED
+    await asyncio.sleep(2000)
+    async with world.queue() as queue:
+        assert (await ended(queue, late)).state is JobState.FAILED
+        assert (await queue.jobs.get(kept.id) or kept).state is JobState.PENDING
+    assert world.history(soon.id).count(JobEvent.FAIL) == 1
+    assert world.history(late.id).count(JobEvent.FAIL) == 1
 
 
 def two_servers() -> Installation:
@@ -171,20 +156,17 @@ def two_servers() -> Installation:
     return world
 
 
-def test_what_cannot_begin_is_no_reason_to_leave_a_card_idle() -> None:
+@in_virtual_time
+async def test_what_cannot_begin_is_no_reason_to_leave_a_card_idle() -> None:
     """A night's pictures would wait until a server is started that no one misses."""
-
-    async def scenario() -> None:
-        world = two_servers()
-        async with world.queue() as queue:
-            world.servers["other"].die(restart_s=-1)
-            await asyncio.sleep(60)
-            waits = await submit(queue, world, "waits", model="sdxl")
-            later = await submit(queue, world, "later", lane=LATER)
-            assert (await ended(queue, later, within_s=600)).state is JobState.COMPLETED
-            assert (await queue.jobs.get(waits.id) or waits).state is JobState.PENDING
-
-    run(scenario())
+    world = two_servers()
+    async with world.queue() as queue:
+        world.servers["other"].die(restart_s=-1)
+        await asyncio.sleep(60)
+        waits = await submit(queue, world, "waits", model="sdxl")
+        later = await submit(queue, world, "later", lane=LATER)
+        assert (await ended(queue, later, within_s=600)).state is JobState.COMPLETED
+        assert (await queue.jobs.get(waits.id) or waits).state is JobState.PENDING
 
 
 async def stream(queue: JobQueue, world: Installation, every_s: float, for_s: float) -> list[float]:
@@ -198,57 +180,48 @@ async def stream(queue: JobQueue, world: Installation, every_s: float, for_s: fl
 
 
 @pytest.mark.parametrize("every_s", [30.0, 70.0, 110.0])
-def test_no_one_waits_for_a_load_of_a_later_job(every_s: float) -> None:
+@in_virtual_time
+async def test_no_one_waits_for_a_load_of_a_later_job(every_s: float) -> None:
     """In every pause it would put out the model that is asked for, and never run itself."""
-
-    async def scenario() -> None:
-        world = two_servers()
-        async with world.queue() as queue:
-            asking = asyncio.create_task(stream(queue, world, every_s, 3000.0))
-            await asyncio.sleep(300)
-            later = [await submit(queue, world, f"later-{n}", lane=LATER) for n in range(3)]
-            waited_s = await asking
-            assert max(waited_s[2:]) <= 1.0  # the first ones waited for their own load
-            done = [await ended(queue, job) for job in later]
-            assert all(job.state is JobState.COMPLETED for job in done)
-        assert len(world.servers["comfy"].loads) == 1
-
-    run(scenario())
+    world = two_servers()
+    async with world.queue() as queue:
+        asking = asyncio.create_task(stream(queue, world, every_s, 3000.0))
+        await asyncio.sleep(300)
+        later = [await submit(queue, world, f"later-{n}", lane=LATER) for n in range(3)]
+        waited_s = await asking
+        assert max(waited_s[2:]) <= 1.0  # the first ones waited for their own load
+        done = [await ended(queue, job) for job in later]
+        assert all(job.state is JobState.COMPLETED for job in done)
+    assert len(world.servers["comfy"].loads) == 1
 
 
-def test_a_line_of_later_jobs_takes_one_pause_an_hour() -> None:
+@in_virtual_time
+async def test_a_line_of_later_jobs_takes_one_pause_an_hour() -> None:
     """It would never run where there is always someone, or be in the way at every pause from then on."""
-
-    async def scenario() -> None:
-        world = two_servers()
-        async with world.queue() as queue:
-            asking = asyncio.create_task(stream(queue, world, 70.0, 4 * 3600.0))
-            await asyncio.sleep(300)
-            later = [await submit(queue, world, f"later-{n}", lane=LATER) for n in range(30)]
-            waited_s = await asking
-            pauses = len(world.servers["comfy"].loads)
-            assert pauses == 3  # one after each full hour
-            assert sum(seconds > 1.0 for seconds in waited_s[1:]) <= 2 * pauses
-            jobs = [await queue.jobs.get(job.id) or job for job in later]
-            assert min(job.started_at or inf for job in jobs) - jobs[0].queued_at <= 3600 + 600
-            assert sum(job.state is JobState.COMPLETED for job in jobs) >= pauses
-
-    run(scenario())
+    world = two_servers()
+    async with world.queue() as queue:
+        asking = asyncio.create_task(stream(queue, world, 70.0, 4 * 3600.0))
+        await asyncio.sleep(300)
+        later = [await submit(queue, world, f"later-{n}", lane=LATER) for n in range(30)]
+        waited_s = await asking
+        pauses = len(world.servers["comfy"].loads)
+        assert pauses == 3  # one after each full hour
+        assert sum(seconds > 1.0 for seconds in waited_s[1:]) <= 2 * pauses
+        jobs = [await queue.jobs.get(job.id) or job for job in later]
+        assert min(job.started_at or inf for job in jobs) - jobs[0].queued_at <= 3600 + 600
+        assert sum(job.state is JobState.COMPLETED for job in jobs) >= pauses
 
 
-def test_two_models_of_later_jobs_take_turns() -> None:
+@in_virtual_time
+async def test_two_models_of_later_jobs_take_turns() -> None:
     """One of them would be served to its end, however much comes, and the other never."""
-
-    async def scenario() -> None:
-        world = two_servers()
-        async with world.queue() as queue:
-            for number in range(450):
-                await submit(queue, world, f"many-{number}", lane=LATER)
-            other = [
-                await submit(queue, world, f"few-{number}", model="sdxl", lane=LATER)
-                for number in range(3)
-            ]
-            done = [await ended(queue, job) for job in other]
-            assert max((job.started_at or 0.0) - job.queued_at for job in done) <= 1200
-
-    run(scenario())
+    world = two_servers()
+    async with world.queue() as queue:
+        for number in range(450):
+            await submit(queue, world, f"many-{number}", lane=LATER)
+        other = [
+            await submit(queue, world, f"few-{number}", model="sdxl", lane=LATER)
+            for number in range(3)
+        ]
+        done = [await ended(queue, job) for job in other]
+        assert max((job.started_at or 0.0) - job.queued_at for job in done) <= 1200

@@ -12,7 +12,7 @@ from tests.simulation.installation import (
     image_model,
     until,
 )
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 
 def two_models() -> Installation:
@@ -38,75 +38,63 @@ def _why(event: LoadEnded | CopyLeft) -> LoadCause | Leaving:
     return event.cause if isinstance(event, LoadEnded) else event.why
 
 
-def test_a_load_for_a_request_names_what_had_to_leave() -> None:
+@in_virtual_time
+async def test_a_load_for_a_request_names_what_had_to_leave() -> None:
     """An operator would see that a card is busy loading, and not for whom."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        async with installation.queue() as queue:
-            events = heard(queue)
-            for model in ("flux", "sdxl"):
-                new = installation.new(model, model)
-                await ended(queue, await queue.submitter.submit(new, limits=NO_LIMITS))
-        first, left, second = events
-        assert isinstance(first, LoadEnded)
-        assert isinstance(second, LoadEnded)
-        assert (first.model, first.hosts, first.cause) == ("flux", ("gpu",), LoadCause.REQUEST)
-        assert left == CopyLeft(model="flux", backend="comfy", hosts=("gpu",), why=Leaving.ROOM)
-        assert (second.model, second.failed) == ("sdxl", False)
-        assert second.seconds >= installation.servers["comfy"].load_s
-
-    run(scenario())
-
-
-def test_a_failed_load_is_announced_as_failed() -> None:
-    """A model that crashes its server again and again would show no loads at all."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        installation.servers["comfy"].load_fates = lambda: Unavailable("it crashed")
-        async with installation.queue() as queue:
-            events = heard(queue)
-            new = installation.new("flux", "a")
+    installation = two_models()
+    async with installation.queue() as queue:
+        events = heard(queue)
+        for model in ("flux", "sdxl"):
+            new = installation.new(model, model)
             await ended(queue, await queue.submitter.submit(new, limits=NO_LIMITS))
-        loads = [event for event in events if isinstance(event, LoadEnded)]
-        assert [load.failed for load in loads] == [True] * 3
+    first, left, second = events
+    assert isinstance(first, LoadEnded)
+    assert isinstance(second, LoadEnded)
+    assert (first.model, first.hosts, first.cause) == ("flux", ("gpu",), LoadCause.REQUEST)
+    assert left == CopyLeft(model="flux", backend="comfy", hosts=("gpu",), why=Leaving.ROOM)
+    assert (second.model, second.failed) == ("sdxl", False)
+    assert second.seconds >= installation.servers["comfy"].load_s
 
-    run(scenario())
+
+@in_virtual_time
+async def test_a_failed_load_is_announced_as_failed() -> None:
+    """A model that crashes its server again and again would show no loads at all."""
+    installation = two_models()
+    installation.servers["comfy"].load_fates = lambda: Unavailable("it crashed")
+    async with installation.queue() as queue:
+        events = heard(queue)
+        new = installation.new("flux", "a")
+        await ended(queue, await queue.submitter.submit(new, limits=NO_LIMITS))
+    loads = [event for event in events if isinstance(event, LoadEnded)]
+    assert [load.failed for load in loads] == [True] * 3
 
 
-def test_what_an_admin_loads_and_unloads_is_told_apart() -> None:
+@in_virtual_time
+async def test_what_an_admin_loads_and_unloads_is_told_apart() -> None:
     """Loads by hand would count as thrashing."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        async with installation.queue() as queue:
-            events = heard(queue)
-            await queue.preloads.preload("flux", None)
-            await queue.preloads.unload("flux", None)
-            await until(lambda: len(events) == 2)
-        assert [_why(event) for event in events] == [LoadCause.PRELOAD, Leaving.ADMIN]
-
-    run(scenario())
+    installation = two_models()
+    async with installation.queue() as queue:
+        events = heard(queue)
+        await queue.preloads.preload("flux", None)
+        await queue.preloads.unload("flux", None)
+        await until(lambda: len(events) == 2)
+    assert [_why(event) for event in events] == [LoadCause.PRELOAD, Leaving.ADMIN]
 
 
-def test_a_second_copy_is_told_apart() -> None:
+@in_virtual_time
+async def test_a_second_copy_is_told_apart() -> None:
     """A busy model that is spread over cards would look like one that is thrown out and back."""
-
-    async def scenario() -> None:
-        installation = Installation.of(
-            [image_model("flux", "one", "two", vram_mb=16000)],
-            [host("gpu-1", "one"), host("gpu-2", "two")],
-        )
-        async with installation.queue() as queue:
-            events = heard(queue)
-            jobs = [
-                await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
-                for n in range(40)
-            ]
-            for job in jobs:
-                await ended(queue, job)
-        # Either may be loaded first: both begin within the first step.
-        assert sorted(_why(event) for event in events) == [LoadCause.COPY, LoadCause.REQUEST]
-
-    run(scenario())
+    installation = Installation.of(
+        [image_model("flux", "one", "two", vram_mb=16000)],
+        [host("gpu-1", "one"), host("gpu-2", "two")],
+    )
+    async with installation.queue() as queue:
+        events = heard(queue)
+        jobs = [
+            await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
+            for n in range(40)
+        ]
+        for job in jobs:
+            await ended(queue, job)
+    # Either may be loaded first: both begin within the first step.
+    assert sorted(_why(event) for event in events) == [LoadCause.COPY, LoadCause.REQUEST]

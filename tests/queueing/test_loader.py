@@ -23,7 +23,7 @@ from tests.simulation.installation import (
     image_model,
     until,
 )
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 
 def two_models() -> Installation:
@@ -39,437 +39,376 @@ def one_after_another(errors: Sequence[Exception | None]) -> Callable[[], Except
     return lambda: left.pop(0) if left else None
 
 
-def test_all_who_wait_share_one_load() -> None:
+@in_virtual_time
+async def test_all_who_wait_share_one_load() -> None:
     """Each waiting job would load a copy of its own."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        async with installation.queue() as queue:
-            jobs = [
-                await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
-                for n in range(5)
-            ]
-            for job in jobs:
-                await ended(queue, job)
-            assert len(installation.servers["comfy"].loads) == 1
-
-    run(scenario())
-
-
-def test_a_load_waits_until_the_memory_is_really_free() -> None:
-    """A load would begin while the last model's memory is still taken, and crash."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        card, server = installation.cards["gpu"], installation.servers["comfy"]
-        installation.memory = FakeProbe(installation.cards)
-        async with installation.queue() as queue:
-            await ended(
-                queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            )
-            server.lingers_s = 7.0  # the driver shows freed memory late
-            job = await queue.submitter.submit(installation.new("sdxl", "b"), limits=NO_LIMITS)
+    installation = two_models()
+    async with installation.queue() as queue:
+        jobs = [
+            await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
+            for n in range(5)
+        ]
+        for job in jobs:
             await ended(queue, job)
-            (unloaded_at, _), *_ = server.unloads
-            loaded_at = server.loads[-1][0]
-            assert loaded_at - unloaded_at >= 7.0
-            assert not card.violations
-
-    run(scenario())
+        assert len(installation.servers["comfy"].loads) == 1
 
 
-def test_out_of_memory_empties_the_card_and_tries_once_more() -> None:
+@in_virtual_time
+async def test_a_load_waits_until_the_memory_is_really_free() -> None:
+    """A load would begin while the last model's memory is still taken, and crash."""
+    installation = two_models()
+    card, server = installation.cards["gpu"], installation.servers["comfy"]
+    installation.memory = FakeProbe(installation.cards)
+    async with installation.queue() as queue:
+        await ended(
+            queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        )
+        server.lingers_s = 7.0  # the driver shows freed memory late
+        job = await queue.submitter.submit(installation.new("sdxl", "b"), limits=NO_LIMITS)
+        await ended(queue, job)
+        (unloaded_at, _), *_ = server.unloads
+        loaded_at = server.loads[-1][0]
+        assert loaded_at - unloaded_at >= 7.0
+        assert not card.violations
+
+
+@in_virtual_time
+async def test_out_of_memory_empties_the_card_and_tries_once_more() -> None:
     """A fragmented card would fail loads that would fit an empty one."""
-
-    async def scenario() -> None:
-        installation = Installation.of(
-            [image_model("flux"), image_model("sdxl"), image_model("tiny", vram_mb=100)],
-            [host("gpu", "comfy", "other")],
+    installation = Installation.of(
+        [image_model("flux"), image_model("sdxl"), image_model("tiny", vram_mb=100)],
+        [host("gpu", "comfy", "other")],
+    )
+    server = installation.servers["comfy"]
+    async with installation.queue() as queue:
+        await ended(
+            queue, await queue.submitter.submit(installation.new("tiny", "a"), limits=NO_LIMITS)
         )
-        server = installation.servers["comfy"]
-        async with installation.queue() as queue:
-            await ended(
-                queue, await queue.submitter.submit(installation.new("tiny", "a"), limits=NO_LIMITS)
-            )
-            server.load_fates = one_after_another([OutOfMemory("oom")])
-            job = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
-            assert (await ended(queue, job)).state is JobState.COMPLETED
-            assert [model for _, model in server.loads] == ["tiny", "flux", "flux"]
-            assert "tiny" in {model for _, model in server.unloads}
-
-    run(scenario())
+        server.load_fates = one_after_another([OutOfMemory("oom")])
+        job = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+        assert (await ended(queue, job)).state is JobState.COMPLETED
+        assert [model for _, model in server.loads] == ["tiny", "flux", "flux"]
+        assert "tiny" in {model for _, model in server.unloads}
 
 
-def test_a_load_that_keeps_failing_fails_its_jobs_after_growing_pauses() -> None:
+@in_virtual_time
+async def test_a_load_that_keeps_failing_fails_its_jobs_after_growing_pauses() -> None:
     """A broken model would crash its server in a tight loop, or its jobs would wait for ever."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        server = installation.servers["comfy"]
-        server.load_fates = lambda: Unavailable("it crashed") if server.broken else None
-        server.broken = True
-        async with installation.queue() as queue:
-            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            done = await ended(queue, job)
-            assert done.state is JobState.FAILED
-            assert done.error is not None
-            assert Problem.read(done.error).unloadable == "flux"
-            moments = [moment for moment, _ in server.loads]
-            pauses = [after - before for before, after in pairwise(moments)]
-            assert len(moments) == 3
-            assert pauses == sorted(pauses)
-            assert pauses[0] >= server.load_s + 5.0
-            assert not server.memory
-            server.broken = False
-            again = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
-            assert (await ended(queue, again)).state is JobState.COMPLETED
-
-    run(scenario())
+    installation = two_models()
+    server = installation.servers["comfy"]
+    server.load_fates = lambda: Unavailable("it crashed") if server.broken else None
+    server.broken = True
+    async with installation.queue() as queue:
+        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        done = await ended(queue, job)
+        assert done.state is JobState.FAILED
+        assert done.error is not None
+        assert Problem.read(done.error).unloadable == "flux"
+        moments = [moment for moment, _ in server.loads]
+        pauses = [after - before for before, after in pairwise(moments)]
+        assert len(moments) == 3
+        assert pauses == sorted(pauses)
+        assert pauses[0] >= server.load_s + 5.0
+        assert not server.memory
+        server.broken = False
+        again = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+        assert (await ended(queue, again)).state is JobState.COMPLETED
 
 
-def test_a_job_is_told_how_often_its_own_load_was_tried() -> None:
+@in_virtual_time
+async def test_a_job_is_told_how_often_its_own_load_was_tried() -> None:
     """Each later request would hear of one try more, of loads that were made for others."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        server = installation.servers["comfy"]
-        server.load_fates = lambda: Unavailable("it crashed")
-        told = []
-        async with installation.queue() as queue:
-            for prompt in ("a", "b", "c"):
-                job = await queue.submitter.submit(
-                    installation.new("flux", prompt), limits=NO_LIMITS
-                )
-                before = len(server.loads)
-                done = await ended(queue, job)
-                tried = Problem.read(done.error or "").attempts
-                told.append(tried)
-                assert tried == len(server.loads) - before
-        assert told == [3, 1, 1]
-
-    run(scenario())
-
-
-def test_a_load_that_never_ends_is_given_up_and_leaves_no_ghost() -> None:
-    """Memory would stay taken by a copy no one knows of."""
-
-    async def scenario() -> None:
-        installation = Installation.of(
-            [image_model("flux", timeouts=Timeouts(load_s=50.0))], [host("gpu", "comfy")]
-        )
-        server = installation.servers["comfy"]
-        server.load_fates = one_after_another([TimeoutError()])
-        server.stubborn = True
-        async with installation.queue() as queue:
-            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            await asyncio.sleep(51)
-            assert not server.loading
-            assert not installation.cards["gpu"].held
-            (model,) = queue.status.snapshot().models
-            assert model.copies == ()
-            assert model.reason is not None
-            assert model.reason.why is Blocked.LOAD_PAUSE
-            assert (await ended(queue, job)).state is JobState.COMPLETED
-
-    run(scenario())
-
-
-def test_a_backend_that_cannot_serve_a_model_is_not_asked_again() -> None:
-    """One wrong setting would keep a model from the host where it would work."""
-
-    async def scenario() -> None:
-        installation = Installation.of(
-            [image_model("flux", "comfy-1", "comfy-2")],
-            [host("gpu-1", "comfy-1"), host("gpu-2", "comfy-2")],
-        )
-        installation.servers["comfy-1"].load_fates = lambda: BadModel(
-            "models.flux.workflow: no file"
-        )
-        async with installation.queue() as queue:
-            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+    installation = two_models()
+    server = installation.servers["comfy"]
+    server.load_fates = lambda: Unavailable("it crashed")
+    told = []
+    async with installation.queue() as queue:
+        for prompt in ("a", "b", "c"):
+            job = await queue.submitter.submit(installation.new("flux", prompt), limits=NO_LIMITS)
+            before = len(server.loads)
             done = await ended(queue, job)
-            assert (done.state, done.backend) == (JobState.COMPLETED, "comfy-2")
-            assert len(installation.servers["comfy-1"].loads) == 1
+            tried = Problem.read(done.error or "").attempts
+            told.append(tried)
+            assert tried == len(server.loads) - before
+    assert told == [3, 1, 1]
 
-    run(scenario())
+
+@in_virtual_time
+async def test_a_load_that_never_ends_is_given_up_and_leaves_no_ghost() -> None:
+    """Memory would stay taken by a copy no one knows of."""
+    installation = Installation.of(
+        [image_model("flux", timeouts=Timeouts(load_s=50.0))], [host("gpu", "comfy")]
+    )
+    server = installation.servers["comfy"]
+    server.load_fates = one_after_another([TimeoutError()])
+    server.stubborn = True
+    async with installation.queue() as queue:
+        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        await asyncio.sleep(51)
+        assert not server.loading
+        assert not installation.cards["gpu"].held
+        (model,) = queue.status.snapshot().models
+        assert model.copies == ()
+        assert model.reason is not None
+        assert model.reason.why is Blocked.LOAD_PAUSE
+        assert (await ended(queue, job)).state is JobState.COMPLETED
 
 
-def test_a_model_that_works_nowhere_is_refused_from_then_on() -> None:
+@in_virtual_time
+async def test_a_backend_that_cannot_serve_a_model_is_not_asked_again() -> None:
+    """One wrong setting would keep a model from the host where it would work."""
+    installation = Installation.of(
+        [image_model("flux", "comfy-1", "comfy-2")],
+        [host("gpu-1", "comfy-1"), host("gpu-2", "comfy-2")],
+    )
+    installation.servers["comfy-1"].load_fates = lambda: BadModel("models.flux.workflow: no file")
+    async with installation.queue() as queue:
+        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        done = await ended(queue, job)
+        assert (done.state, done.backend) == (JobState.COMPLETED, "comfy-2")
+        assert len(installation.servers["comfy-1"].loads) == 1
+
+
+@in_virtual_time
+async def test_a_model_that_works_nowhere_is_refused_from_then_on() -> None:
     """People would wait for a model whose configuration can never work."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        installation.servers["comfy"].load_fates = lambda: BadModel("models.flux.workflow: no file")
-        async with installation.queue() as queue:
-            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            assert (await ended(queue, job, within_s=60)).state is JobState.FAILED
-            with pytest.raises(Refused):
-                await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
-
-    run(scenario())
+    installation = two_models()
+    installation.servers["comfy"].load_fates = lambda: BadModel("models.flux.workflow: no file")
+    async with installation.queue() as queue:
+        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        assert (await ended(queue, job, within_s=60)).state is JobState.FAILED
+        with pytest.raises(Refused):
+            await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
 
 
-def test_a_model_of_unknown_size_has_a_card_alone_until_it_was_measured() -> None:
+@in_virtual_time
+async def test_a_model_of_unknown_size_has_a_card_alone_until_it_was_measured() -> None:
     """`vram_mb: auto` would overfill the card, or keep it empty for ever."""
-
-    async def scenario() -> None:
-        installation = Installation.of(
-            [image_model("flux", vram_mb=None), image_model("sdxl")], [host("gpu", "comfy")]
+    installation = Installation.of(
+        [image_model("flux", vram_mb=None), image_model("sdxl")], [host("gpu", "comfy")]
+    )
+    installation.memory = FakeProbe(installation.cards)
+    server = installation.servers["comfy"]
+    server.sizes["flux"] = 9000
+    async with installation.queue() as queue:
+        await ended(
+            queue, await queue.submitter.submit(installation.new("sdxl", "a"), limits=NO_LIMITS)
         )
-        installation.memory = FakeProbe(installation.cards)
-        server = installation.servers["comfy"]
-        server.sizes["flux"] = 9000
-        async with installation.queue() as queue:
-            await ended(
-                queue, await queue.submitter.submit(installation.new("sdxl", "a"), limits=NO_LIMITS)
-            )
-            await ended(
-                queue, await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
-            )
-            assert server.memory == {"flux"}
-            await ended(
-                queue, await queue.submitter.submit(installation.new("sdxl", "c"), limits=NO_LIMITS)
-            )
-            assert server.memory == {"flux", "sdxl"}
-
-    run(scenario())
+        await ended(
+            queue, await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+        )
+        assert server.memory == {"flux"}
+        await ended(
+            queue, await queue.submitter.submit(installation.new("sdxl", "c"), limits=NO_LIMITS)
+        )
+        assert server.memory == {"flux", "sdxl"}
 
 
 @pytest.mark.parametrize("kept", ["by its server", "by an admin"])
 @pytest.mark.parametrize("known", [True, False])
-def test_a_model_of_unknown_size_is_measured_beside_what_never_leaves(
+@in_virtual_time
+async def test_a_model_of_unknown_size_is_measured_beside_what_never_leaves(
     kept: str, known: bool
 ) -> None:
     """Without any size in the configuration, a llama-server would keep every other model out."""
-
-    async def scenario() -> None:
-        models = [
-            image_model("flux", vram_mb=None),
-            image_model("llama", "old", vram_mb=6000 if known else None),
-        ]
-        installation = Installation.of(models, [host("gpu", "comfy", "old")])
-        installation.memory = FakeProbe(installation.cards)
-        installation.servers["comfy"].sizes["flux"] = 9000
-        installation.servers["old"].sizes["llama"] = 6000
-        backends = installation.connect()
-        backends["old"].can_unload = kept == "by an admin"
-        store = JobStore(await open_database("sqlite://", inline=True))
-        queue = installation.build(store, backends)
-        running = asyncio.create_task(queue.run())
-        if kept == "by an admin":
-            await queue.preloads.preload("llama", None)
-        else:
-            first = await queue.submitter.submit(installation.new("llama", "a"), limits=NO_LIMITS)
-            await ended(queue, first)
-        job = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
-        assert (await ended(queue, job)).state is JobState.COMPLETED
-        sizes = {model.name: model.vram_mb for model in queue.status.snapshot().models}
-        assert sizes["flux"] == 9000
-        assert installation.servers["old"].memory == {"llama"}
-        running.cancel()
-        await asyncio.wait([running])
-        await store.aclose()
-
-    run(scenario())
-
-
-def test_beside_a_model_that_never_leaves_and_is_not_measured_nothing_is_loaded() -> None:
-    """A server that has taken the whole card would make every load of others fail."""
-
-    async def scenario() -> None:
-        models = [image_model("flux", vram_mb=None), image_model("llama", "old", vram_mb=None)]
-        installation = Installation.of(models, [host("gpu", "comfy", "old")])
-        backends = installation.connect()
-        backends["old"].can_unload = False
-        store = JobStore(await open_database("sqlite://", inline=True))
-        queue = installation.build(store, backends)
-        running = asyncio.create_task(queue.run())
+    models = [
+        image_model("flux", vram_mb=None),
+        image_model("llama", "old", vram_mb=6000 if known else None),
+    ]
+    installation = Installation.of(models, [host("gpu", "comfy", "old")])
+    installation.memory = FakeProbe(installation.cards)
+    installation.servers["comfy"].sizes["flux"] = 9000
+    installation.servers["old"].sizes["llama"] = 6000
+    backends = installation.connect()
+    backends["old"].can_unload = kept == "by an admin"
+    store = JobStore(await open_database("sqlite://", inline=True))
+    queue = installation.build(store, backends)
+    running = asyncio.create_task(queue.run())
+    if kept == "by an admin":
+        await queue.preloads.preload("llama", None)
+    else:
         first = await queue.submitter.submit(installation.new("llama", "a"), limits=NO_LIMITS)
         await ended(queue, first)
-        job = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
-        await asyncio.sleep(1000)
-        standing = (await queue.status.standings([job]))[job.id]
-        assert standing.reason == Reason(why=Blocked.KEPT, model="flux", host="gpu", other="llama")
-        running.cancel()
-        await asyncio.wait([running])
-        await store.aclose()
+    job = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+    assert (await ended(queue, job)).state is JobState.COMPLETED
+    sizes = {model.name: model.vram_mb for model in queue.status.snapshot().models}
+    assert sizes["flux"] == 9000
+    assert installation.servers["old"].memory == {"llama"}
+    running.cancel()
+    await asyncio.wait([running])
+    await store.aclose()
 
-    run(scenario())
+
+@in_virtual_time
+async def test_beside_a_model_that_never_leaves_and_is_not_measured_nothing_is_loaded() -> None:
+    """A server that has taken the whole card would make every load of others fail."""
+    models = [image_model("flux", vram_mb=None), image_model("llama", "old", vram_mb=None)]
+    installation = Installation.of(models, [host("gpu", "comfy", "old")])
+    backends = installation.connect()
+    backends["old"].can_unload = False
+    store = JobStore(await open_database("sqlite://", inline=True))
+    queue = installation.build(store, backends)
+    running = asyncio.create_task(queue.run())
+    first = await queue.submitter.submit(installation.new("llama", "a"), limits=NO_LIMITS)
+    await ended(queue, first)
+    job = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+    await asyncio.sleep(1000)
+    standing = (await queue.status.standings([job]))[job.id]
+    assert standing.reason == Reason(why=Blocked.KEPT, model="flux", host="gpu", other="llama")
+    running.cancel()
+    await asyncio.wait([running])
+    await store.aclose()
 
 
-def test_a_load_waits_for_a_database_that_cannot_note_it() -> None:
+@in_virtual_time
+async def test_a_load_waits_for_a_database_that_cannot_note_it() -> None:
     """A crash during a load would leave memory taken that no restart knows of."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        store = FlakyStore(JobStore(await open_database("sqlite://", inline=True)))
-        async with installation.queue(store) as queue:
-            await asyncio.sleep(1)
-            store.failing = {"note_residency"}
-            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            await asyncio.sleep(30)
-            assert not installation.servers["comfy"].loads
-            store.failing = set()
-            assert (await ended(queue, job)).state is JobState.COMPLETED
-
-    run(scenario())
+    installation = two_models()
+    store = FlakyStore(JobStore(await open_database("sqlite://", inline=True)))
+    async with installation.queue(store) as queue:
+        await asyncio.sleep(1)
+        store.failing = {"note_residency"}
+        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        await asyncio.sleep(30)
+        assert not installation.servers["comfy"].loads
+        store.failing = set()
+        assert (await ended(queue, job)).state is JobState.COMPLETED
 
 
-def test_what_could_not_work_is_tried_again_after_a_while() -> None:
+@in_virtual_time
+async def test_what_could_not_work_is_tried_again_after_a_while() -> None:
     """Repairing a server's files would mean restarting the bot as well."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        server = installation.servers["comfy"]
-        server.load_fates = one_after_another([BadModel("models.flux.workflow: no file")])
-        async with installation.queue() as queue:
-            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            await ended(queue, job)
-            await asyncio.sleep(700)
-            again = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
-            assert (await ended(queue, again)).state is JobState.COMPLETED
-
-    run(scenario())
+    installation = two_models()
+    server = installation.servers["comfy"]
+    server.load_fates = one_after_another([BadModel("models.flux.workflow: no file")])
+    async with installation.queue() as queue:
+        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        await ended(queue, job)
+        await asyncio.sleep(700)
+        again = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+        assert (await ended(queue, again)).state is JobState.COMPLETED
 
 
 # ------------------------------------------------------------ preload and unload
 
 
-def test_a_preloaded_model_stays_and_the_caller_learns_where_it_is() -> None:
+@in_virtual_time
+async def test_a_preloaded_model_stays_and_the_caller_learns_where_it_is() -> None:
     """An admin's preload would be evicted by the next job of another model."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        async with installation.queue() as queue:
-            assert await queue.preloads.preload("flux", None) == "comfy"
-            job = await queue.submitter.submit(installation.new("sdxl", "a"), limits=NO_LIMITS)
-            await asyncio.sleep(300)
-            flux, sdxl = queue.status.snapshot().models
-            assert [copy.pinned for copy in flux.copies] == [True]
-            assert sdxl.reason is not None
-            assert sdxl.reason.why is Blocked.PINNED
-            assert await queue.preloads.preload("flux", "gpu") == "comfy"
-            assert list(await queue.preloads.unload("flux", None)) == ["comfy"]
-            assert (await ended(queue, job)).state is JobState.COMPLETED
-
-    run(scenario())
-
-
-def test_what_a_server_keeps_for_ever_is_named_and_nothing_is_promised() -> None:
-    """People would read of a running job that will end, hour after hour."""
-
-    async def scenario() -> None:
-        installation = Installation.of(
-            [image_model("flux", vram_mb=16000), image_model("llama", "vllm", vram_mb=16000)],
-            [host("gpu", "comfy", "vllm")],
-        )
-        store = JobStore(await open_database("sqlite://", inline=True))
-        backends = installation.connect()
-        backends["vllm"].can_unload = False
-        queue = installation.build(store, backends)
-        running = asyncio.create_task(queue.run())
-        first = await queue.submitter.submit(installation.new("llama", "a"), limits=NO_LIMITS)
-        await ended(queue, first)
-        job = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
-        await asyncio.sleep(1000)
-        standing = (await queue.status.standings([job]))[job.id]
-        assert standing.reason == Reason(why=Blocked.KEPT, model="flux", host="gpu", other="llama")
-        assert standing.done_at is None
-        installation.servers["vllm"].evict("llama")  # a person ended it by hand
+    installation = two_models()
+    async with installation.queue() as queue:
+        assert await queue.preloads.preload("flux", None) == "comfy"
+        job = await queue.submitter.submit(installation.new("sdxl", "a"), limits=NO_LIMITS)
+        await asyncio.sleep(300)
+        flux, sdxl = queue.status.snapshot().models
+        assert [copy.pinned for copy in flux.copies] == [True]
+        assert sdxl.reason is not None
+        assert sdxl.reason.why is Blocked.PINNED
+        assert await queue.preloads.preload("flux", "gpu") == "comfy"
+        assert list(await queue.preloads.unload("flux", None)) == ["comfy"]
         assert (await ended(queue, job)).state is JobState.COMPLETED
-        running.cancel()
-        await asyncio.wait([running])
-        await store.aclose()
-
-    run(scenario())
 
 
-def test_a_preload_that_fails_says_so_and_leaves_no_pin() -> None:
+@in_virtual_time
+async def test_what_a_server_keeps_for_ever_is_named_and_nothing_is_promised() -> None:
+    """People would read of a running job that will end, hour after hour."""
+    installation = Installation.of(
+        [image_model("flux", vram_mb=16000), image_model("llama", "vllm", vram_mb=16000)],
+        [host("gpu", "comfy", "vllm")],
+    )
+    store = JobStore(await open_database("sqlite://", inline=True))
+    backends = installation.connect()
+    backends["vllm"].can_unload = False
+    queue = installation.build(store, backends)
+    running = asyncio.create_task(queue.run())
+    first = await queue.submitter.submit(installation.new("llama", "a"), limits=NO_LIMITS)
+    await ended(queue, first)
+    job = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+    await asyncio.sleep(1000)
+    standing = (await queue.status.standings([job]))[job.id]
+    assert standing.reason == Reason(why=Blocked.KEPT, model="flux", host="gpu", other="llama")
+    assert standing.done_at is None
+    installation.servers["vllm"].evict("llama")  # a person ended it by hand
+    assert (await ended(queue, job)).state is JobState.COMPLETED
+    running.cancel()
+    await asyncio.wait([running])
+    await store.aclose()
+
+
+@in_virtual_time
+async def test_a_preload_that_fails_says_so_and_leaves_no_pin() -> None:
     """An admin would be told nothing, or a broken model would be loaded for ever."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        installation.servers["comfy"].load_fates = lambda: Unavailable("it crashed")
-        async with installation.queue() as queue:
-            with pytest.raises(Unavailable):
-                await queue.preloads.preload("flux", None)
-            loads = len(installation.servers["comfy"].loads)
-            await asyncio.sleep(600)
-            assert len(installation.servers["comfy"].loads) == loads
-            with pytest.raises(UnknownModel):
-                await queue.preloads.preload("nonsense", None)
-            with pytest.raises(Refused):
-                await queue.preloads.preload("flux", "no such host")
-
-    run(scenario())
+    installation = two_models()
+    installation.servers["comfy"].load_fates = lambda: Unavailable("it crashed")
+    async with installation.queue() as queue:
+        with pytest.raises(Unavailable):
+            await queue.preloads.preload("flux", None)
+        loads = len(installation.servers["comfy"].loads)
+        await asyncio.sleep(600)
+        assert len(installation.servers["comfy"].loads) == loads
+        with pytest.raises(UnknownModel):
+            await queue.preloads.preload("nonsense", None)
+        with pytest.raises(Refused):
+            await queue.preloads.preload("flux", "no such host")
 
 
-def test_unloading_a_busy_model_waits_for_its_job_and_starts_no_other() -> None:
+@in_virtual_time
+async def test_unloading_a_busy_model_waits_for_its_job_and_starts_no_other() -> None:
     """`/unload` would cut a person's picture short, or never happen on a busy model."""
-
-    async def scenario() -> None:
-        installation = two_models()
-        server = installation.servers["comfy"]
-        server.service_s = 50.0
-        async with installation.queue() as queue:
-            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            await until(lambda: server.running)
-            assert list(await queue.preloads.unload("flux", None)) == ["comfy"]
-            (copy,) = queue.status.snapshot().models[0].copies
-            assert copy.residency is Residency.UNLOADING
-            assert server.memory == {"flux"}
-            assert (await ended(queue, job)).state is JobState.COMPLETED
-            await asyncio.sleep(1)
-            assert server.memory == set()
-            assert not installation.violations
-
-    run(scenario())
-
-
-def test_an_unload_that_frees_everything_spares_running_neighbours() -> None:
-    """Freeing one ComfyUI model would kill another one's running picture."""
-
-    async def scenario() -> None:
-        installation = Installation.of(
-            [image_model("flux"), image_model("sdxl")], [host("gpu", "comfy")]
-        )
-        installation.unloads_together = True
-        server = installation.servers["comfy"]
-        async with installation.queue() as queue:
-            await ended(
-                queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            )
-            server.service_s = 50.0
-            job = await queue.submitter.submit(installation.new("sdxl", "b"), limits=NO_LIMITS)
-            await until(lambda: server.running)
-            await queue.preloads.unload("flux", None)
-            assert (await ended(queue, job)).state is JobState.COMPLETED
-            assert not installation.violations
-            await asyncio.sleep(1)
-            assert server.memory == set()
-
-    run(scenario())
-
-
-def test_a_model_that_loads_nothing_evicts_nothing_and_is_always_there() -> None:
-    """Every enlarged picture would cost two loads of the model that drew it."""
-
-    async def scenario() -> None:
-        gpu = host("gpu", "comfy", serial=True)
-        gpu = replace(gpu, backends=tuple(replace(b, max_models=1) for b in gpu.backends))
-        models = [image_model("flux", vram_mb=16000), image_model("lens", vram_mb=16000)]
-        installation = Installation.of([*models, image_model("sdxl", vram_mb=16000)], [gpu])
-        installation.unloads_together = True
-        server = installation.servers["comfy"]
-        server.weightless = {"lens"}
-        async with installation.queue() as queue:
-            for model in ("flux", "lens", "flux", "lens", "flux", "sdxl", "lens", "sdxl"):
-                job = await queue.submitter.submit(installation.new(model, model), limits=NO_LIMITS)
-                assert (await ended(queue, job, within_s=60)).state is JobState.COMPLETED
-            (lens,) = [m for m in queue.status.snapshot().models if m.name == "lens"]
-            assert lens.vram_mb == 0
-        assert [model for _, model in server.loads] == ["flux", "sdxl"]
-        assert [model for _, model in server.unloads] == ["flux"]
+    installation = two_models()
+    server = installation.servers["comfy"]
+    server.service_s = 50.0
+    async with installation.queue() as queue:
+        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        await until(lambda: server.running)
+        assert list(await queue.preloads.unload("flux", None)) == ["comfy"]
+        (copy,) = queue.status.snapshot().models[0].copies
+        assert copy.residency is Residency.UNLOADING
+        assert server.memory == {"flux"}
+        assert (await ended(queue, job)).state is JobState.COMPLETED
+        await asyncio.sleep(1)
+        assert server.memory == set()
         assert not installation.violations
 
-    run(scenario())
+
+@in_virtual_time
+async def test_an_unload_that_frees_everything_spares_running_neighbours() -> None:
+    """Freeing one ComfyUI model would kill another one's running picture."""
+    installation = Installation.of(
+        [image_model("flux"), image_model("sdxl")], [host("gpu", "comfy")]
+    )
+    installation.unloads_together = True
+    server = installation.servers["comfy"]
+    async with installation.queue() as queue:
+        await ended(
+            queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        )
+        server.service_s = 50.0
+        job = await queue.submitter.submit(installation.new("sdxl", "b"), limits=NO_LIMITS)
+        await until(lambda: server.running)
+        await queue.preloads.unload("flux", None)
+        assert (await ended(queue, job)).state is JobState.COMPLETED
+        assert not installation.violations
+        await asyncio.sleep(1)
+        assert server.memory == set()
+
+
+@in_virtual_time
+async def test_a_model_that_loads_nothing_evicts_nothing_and_is_always_there() -> None:
+    """Every enlarged picture would cost two loads of the model that drew it."""
+    gpu = host("gpu", "comfy", serial=True)
+    gpu = replace(gpu, backends=tuple(replace(b, max_models=1) for b in gpu.backends))
+    models = [image_model("flux", vram_mb=16000), image_model("lens", vram_mb=16000)]
+    installation = Installation.of([*models, image_model("sdxl", vram_mb=16000)], [gpu])
+    installation.unloads_together = True
+    server = installation.servers["comfy"]
+    server.weightless = {"lens"}
+    async with installation.queue() as queue:
+        for model in ("flux", "lens", "flux", "lens", "flux", "sdxl", "lens", "sdxl"):
+            job = await queue.submitter.submit(installation.new(model, model), limits=NO_LIMITS)
+            assert (await ended(queue, job, within_s=60)).state is JobState.COMPLETED
+        (lens,) = [m for m in queue.status.snapshot().models if m.name == "lens"]
+        assert lens.vram_mb == 0
+    assert [model for _, model in server.loads] == ["flux", "sdxl"]
+    assert [model for _, model in server.unloads] == ["flux"]
+    assert not installation.violations

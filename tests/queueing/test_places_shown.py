@@ -12,7 +12,7 @@ from queueing.core.world import Rules
 from queueing.service.jobqueue import JobQueue
 from tests.samples import seeds
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 MODELS = ("flux", "sdxl", "qwen")
 
@@ -122,128 +122,113 @@ async def in_fair_order(rng: random.Random) -> None:
         assert {world.history(job.id)[-1] for job in jobs} == {JobEvent.COMPLETE}
 
 
-def test_in_a_fair_order_a_newcomer_goes_before_a_flood_and_all_are_told() -> None:
+@in_virtual_time
+async def test_in_a_fair_order_a_newcomer_goes_before_a_flood_and_all_are_told() -> None:
     """The flood would go on as before, or its owner would read a place that is not theirs."""
-
-    async def scenario() -> None:
-        world = Installation.of([image_model("flux")], [host("gpu", "comfy")])
-        world.rules = Rules(order="fair")
-        async with world.queue() as queue:
-            flood = [
-                await queue.submitter.submit(world.new("flux", f"{n}"), limits=NO_LIMITS)
-                for n in range(5)
-            ]
-            await asyncio.sleep(12)  # the first one runs
-            new = world.new("flux", "light", owner="web:2")
-            light = await queue.submitter.submit(new, limits=NO_LIMITS)
-            told = await queue.status.standings([*flood[1:], light])
-            assert [told[job.id].position for job in (*flood[1:], light)] == [2, 3, 4, 5, 1]
-            done_at = [told[job.id].done_at or 0.0 for job in (light, *flood[1:])]
-            assert done_at == sorted(done_at)
-            await asyncio.sleep(1)
-            moved = [e for e in world.events if isinstance(e, LinesMoved) and "flux" in e.models]
-            assert moved
-            await ended(queue, flood[-1])
-        starts = [prompt for _, _, prompt in world.servers["comfy"].starts]
-        assert starts == ["0", "light", "1", "2", "3", "4"]
-
-    run(scenario())
+    world = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+    world.rules = Rules(order="fair")
+    async with world.queue() as queue:
+        flood = [
+            await queue.submitter.submit(world.new("flux", f"{n}"), limits=NO_LIMITS)
+            for n in range(5)
+        ]
+        await asyncio.sleep(12)  # the first one runs
+        new = world.new("flux", "light", owner="web:2")
+        light = await queue.submitter.submit(new, limits=NO_LIMITS)
+        told = await queue.status.standings([*flood[1:], light])
+        assert [told[job.id].position for job in (*flood[1:], light)] == [2, 3, 4, 5, 1]
+        done_at = [told[job.id].done_at or 0.0 for job in (light, *flood[1:])]
+        assert done_at == sorted(done_at)
+        await asyncio.sleep(1)
+        moved = [e for e in world.events if isinstance(e, LinesMoved) and "flux" in e.models]
+        assert moved
+        await ended(queue, flood[-1])
+    starts = [prompt for _, _, prompt in world.servers["comfy"].starts]
+    assert starts == ["0", "light", "1", "2", "3", "4"]
 
 
-def test_an_admin_puts_a_job_first_in_a_fair_order_too() -> None:
+@in_virtual_time
+async def test_an_admin_puts_a_job_first_in_a_fair_order_too() -> None:
     """`/move` would say that it was done and change nothing."""
-
-    async def scenario() -> None:
-        world = Installation.of([image_model("flux")], [host("gpu", "comfy")])
-        world.rules = Rules(order="fair")
-        async with world.queue() as queue:
-            flood = [
-                await queue.submitter.submit(world.new("flux", f"{n}"), limits=NO_LIMITS)
-                for n in range(3)
-            ]
-            await asyncio.sleep(12)
-            new = world.new("flux", "light", owner="web:2")
-            light = await queue.submitter.submit(new, limits=NO_LIMITS)
-            await queue.admin.move_first(flood[2].id)
-            await asyncio.sleep(0.5)
-            told = await queue.status.standings([*flood[1:], light])
-            assert [told[job.id].position for job in (flood[2], light, flood[1])] == [1, 2, 3]
-            await ended(queue, flood[1])
-        starts = [prompt for _, _, prompt in world.servers["comfy"].starts]
-        assert starts == ["0", "2", "light", "1"]
-
-    run(scenario())
+    world = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+    world.rules = Rules(order="fair")
+    async with world.queue() as queue:
+        flood = [
+            await queue.submitter.submit(world.new("flux", f"{n}"), limits=NO_LIMITS)
+            for n in range(3)
+        ]
+        await asyncio.sleep(12)
+        new = world.new("flux", "light", owner="web:2")
+        light = await queue.submitter.submit(new, limits=NO_LIMITS)
+        await queue.admin.move_first(flood[2].id)
+        await asyncio.sleep(0.5)
+        told = await queue.status.standings([*flood[1:], light])
+        assert [told[job.id].position for job in (flood[2], light, flood[1])] == [1, 2, 3]
+        await ended(queue, flood[1])
+    starts = [prompt for _, _, prompt in world.servers["comfy"].starts]
+    assert starts == ["0", "2", "light", "1"]
 
 
-def test_what_an_admin_put_first_stays_first_after_a_restart(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_what_an_admin_put_first_stays_first_after_a_restart(tmp_path: Path) -> None:
     """Their word would hold until the next update of the bot."""
-
-    async def scenario() -> None:
-        world = Installation.of([image_model("flux")], [host("gpu", "comfy")])
-        world.rules = Rules(order="fair")
-        world.url = f"sqlite:///{tmp_path}/usher.db"
-        async with world.queue() as queue:
-            used = await queue.submitter.submit(world.new("flux", "used"), limits=NO_LIMITS)
-            await ended(queue, used)
-            await queue.admin.pause(model="flux")
-            flood = [
-                await queue.submitter.submit(world.new("flux", f"{n}"), limits=NO_LIMITS)
-                for n in range(3)
-            ]
-            new = world.new("flux", "light", owner="web:2")
-            light = await queue.submitter.submit(new, limits=NO_LIMITS)
-            await queue.admin.move_first(flood[2].id)
-        async with world.queue() as queue:
-            await queue.admin.resume(model="flux")
-            await asyncio.sleep(0.5)
-            told = await queue.status.standings([flood[0], light])
-            assert [told[job.id].position for job in (light, flood[0])] == [1, 2]
-            await ended(queue, flood[1])
-        starts = [prompt for _, _, prompt in world.servers["comfy"].starts]
-        assert starts == ["used", "2", "light", "0", "1"]
-
-    run(scenario())
+    world = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+    world.rules = Rules(order="fair")
+    world.url = f"sqlite:///{tmp_path}/usher.db"
+    async with world.queue() as queue:
+        used = await queue.submitter.submit(world.new("flux", "used"), limits=NO_LIMITS)
+        await ended(queue, used)
+        await queue.admin.pause(model="flux")
+        flood = [
+            await queue.submitter.submit(world.new("flux", f"{n}"), limits=NO_LIMITS)
+            for n in range(3)
+        ]
+        new = world.new("flux", "light", owner="web:2")
+        light = await queue.submitter.submit(new, limits=NO_LIMITS)
+        await queue.admin.move_first(flood[2].id)
+    async with world.queue() as queue:
+        await queue.admin.resume(model="flux")
+        await asyncio.sleep(0.5)
+        told = await queue.status.standings([flood[0], light])
+        assert [told[job.id].position for job in (light, flood[0])] == [1, 2]
+        await ended(queue, flood[1])
+    starts = [prompt for _, _, prompt in world.servers["comfy"].starts]
+    assert starts == ["used", "2", "light", "0", "1"]
 
 
-def test_a_fair_order_knows_after_a_restart_who_used_the_cards(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_a_fair_order_knows_after_a_restart_who_used_the_cards(tmp_path: Path) -> None:
     """A restart would make a flood's owner a newcomer."""
-
-    async def scenario() -> None:
-        url = f"sqlite:///{tmp_path}/usher.db"
-        world = Installation.of([image_model("flux")], [host("gpu", "comfy")], url=url)
-        world.rules = Rules(order="fair")
-        async with world.queue() as queue:
-            job = await queue.submitter.submit(world.new("flux", "first"), limits=NO_LIMITS)
-            await ended(queue, job)
-            await queue.admin.pause(model="flux")
-            for owner in ("web:1", "web:2"):
-                new = world.new("flux", owner, owner=owner)
-                await queue.submitter.submit(new, limits=NO_LIMITS)
-        async with world.queue() as queue:
-            await queue.admin.resume(model="flux")
-            for waiting in await queue.jobs.open_jobs():
-                await ended(queue, waiting)
-        assert [prompt for _, _, prompt in world.servers["comfy"].starts][1:] == ["web:2", "web:1"]
-
-    run(scenario())
+    url = f"sqlite:///{tmp_path}/usher.db"
+    world = Installation.of([image_model("flux")], [host("gpu", "comfy")], url=url)
+    world.rules = Rules(order="fair")
+    async with world.queue() as queue:
+        job = await queue.submitter.submit(world.new("flux", "first"), limits=NO_LIMITS)
+        await ended(queue, job)
+        await queue.admin.pause(model="flux")
+        for owner in ("web:1", "web:2"):
+            new = world.new("flux", owner, owner=owner)
+            await queue.submitter.submit(new, limits=NO_LIMITS)
+    async with world.queue() as queue:
+        await queue.admin.resume(model="flux")
+        for waiting in await queue.jobs.open_jobs():
+            await ended(queue, waiting)
+    assert [prompt for _, _, prompt in world.servers["comfy"].starts][1:] == ["web:2", "web:1"]
 
 
-def test_somebody_with_precedence_raises_a_place_and_is_counted() -> None:
+@in_virtual_time
+async def test_somebody_with_precedence_raises_a_place_and_is_counted() -> None:
     """A place would rise and nothing would say why."""
-
-    async def scenario() -> None:
-        world = Installation.of([image_model("flux")], [host("gpu", "comfy")])
-        async with world.queue() as queue:
-            await queue.admin.pause(model="flux")
-            relaxed = world.new("flux", "a", lane="relaxed")
-            waiting = await queue.submitter.submit(relaxed, limits=NO_LIMITS)
-            await asyncio.sleep(1)
-            before = (await queue.status.standings([waiting]))[waiting.id]
-            assert (before.position, before.overtaken) == (1, 0)
-            vip = await queue.submitter.submit(world.new("flux", "b", lane="vip"), limits=NO_LIMITS)
-            assert vip.state is JobState.PENDING
-            await asyncio.sleep(1)
-            after = (await queue.status.standings([waiting]))[waiting.id]
-            assert (after.position, after.overtaken) == (2, 1)
-
-    run(scenario())
+    world = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+    async with world.queue() as queue:
+        await queue.admin.pause(model="flux")
+        relaxed = world.new("flux", "a", lane="relaxed")
+        waiting = await queue.submitter.submit(relaxed, limits=NO_LIMITS)
+        await asyncio.sleep(1)
+        before = (await queue.status.standings([waiting]))[waiting.id]
+        assert (before.position, before.overtaken) == (1, 0)
+        vip = await queue.submitter.submit(world.new("flux", "b", lane="vip"), limits=NO_LIMITS)
+        assert vip.state is JobState.PENDING
+        await asyncio.sleep(1)
+        after = (await queue.status.standings([waiting]))[waiting.id]
+        assert (after.position, after.overtaken) == (2, 1)

@@ -5,33 +5,30 @@ import pytest
 from queueing.core.standings import Promised
 from queueing.service.promises import Promises
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 
-def test_the_first_moment_told_is_the_promise() -> None:
+@in_virtual_time
+async def test_the_first_moment_told_is_the_promise() -> None:
     """A promise that is corrected until it is true would always be kept."""
-
-    async def scenario() -> None:
-        there = Installation.of([image_model("flux")], [host("gpu-1", "comfy")])
-        async with there.queue() as queue:
-            queue.promises.follow()
-            new = (there.new("flux", "cat") for _ in range(3))
-            jobs = [await queue.submitter.submit(each, limits=NO_LIMITS) for each in new]
-            first = {
-                number: standing.done_at
-                for number, standing in (await queue.status.standings(jobs)).items()
-                if standing.done_at is not None
-            }
-            assert first
-            await ended(queue, jobs[0])
-            await queue.status.standings(jobs)
-            given = queue.promises.given
-            assert {number: given[number].done_at for number in first} == first
-            last = await ended(queue, jobs[-1])
-            assert last.finished_at is not None
-            assert given[last.id].kept(last.finished_at)
-
-    run(scenario())
+    there = Installation.of([image_model("flux")], [host("gpu-1", "comfy")])
+    async with there.queue() as queue:
+        queue.promises.follow()
+        new = (there.new("flux", "cat") for _ in range(3))
+        jobs = [await queue.submitter.submit(each, limits=NO_LIMITS) for each in new]
+        first = {
+            number: standing.done_at
+            for number, standing in (await queue.status.standings(jobs)).items()
+            if standing.done_at is not None
+        }
+        assert first
+        await ended(queue, jobs[0])
+        await queue.status.standings(jobs)
+        given = queue.promises.given
+        assert {number: given[number].done_at for number in first} == first
+        last = await ended(queue, jobs[-1])
+        assert last.finished_at is not None
+        assert given[last.id].kept(last.finished_at)
 
 
 def test_nothing_is_kept_that_is_not_followed() -> None:

@@ -15,7 +15,7 @@ from queueing.service.event_bus import EventBus
 from queueing.service.jobqueue import JobQueue
 from queueing.store import JobStore, open_database
 from tests.simulation.installation import NO_LIMITS, Installation, host, image_model, until
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 CHANGES = frozenset({"add", "apply", "move_first", "replace_request"})
 
@@ -52,110 +52,98 @@ CALLS: dict[str, tuple[Calls, JobEvent | None]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_change_is_published_though_its_caller_has_gone(name: str) -> None:
+@in_virtual_time
+async def test_a_change_is_published_though_its_caller_has_gone(name: str) -> None:
     """A person who left a call would leave all others with an old place in line."""
     call, event = CALLS[name]
-
-    async def scenario() -> None:
-        installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
-        store = HeldStore(JobStore(await open_database(installation.url, inline=True)))
-        queue = installation.build(store, installation.connect())  # not running: all jobs wait
-        store.open.set()
-        job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
-        store.open.clear()
-        store.made.clear()
-        installation.events.clear()
-        caller = asyncio.ensure_future(call(installation, queue, job))
-        await until(lambda: store.made)
-        caller.cancel()
-        await asyncio.wait([caller])
-        assert not installation.events
-        store.open.set()
-        await until(lambda: installation.events, within_s=5.0)
-        (changed,) = installation.events
-        assert isinstance(changed, JobChanged)
-        assert changed.event is event
-        await store.aclose()
-
-    run(scenario())
+    installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+    store = HeldStore(JobStore(await open_database(installation.url, inline=True)))
+    queue = installation.build(store, installation.connect())  # not running: all jobs wait
+    store.open.set()
+    job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+    store.open.clear()
+    store.made.clear()
+    installation.events.clear()
+    caller = asyncio.ensure_future(call(installation, queue, job))
+    await until(lambda: store.made)
+    caller.cancel()
+    await asyncio.wait([caller])
+    assert not installation.events
+    store.open.set()
+    await until(lambda: installation.events, within_s=5.0)
+    (changed,) = installation.events
+    assert isinstance(changed, JobChanged)
+    assert changed.event is event
+    await store.aclose()
 
 
-def test_a_moved_job_has_its_line_looked_at_though_the_caller_has_gone() -> None:
+@in_virtual_time
+async def test_a_moved_job_has_its_line_looked_at_though_the_caller_has_gone() -> None:
     """The places of a whole line would stay as they were until something else moved it."""
-
-    async def scenario() -> None:
-        installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
-        store = HeldStore(JobStore(await open_database(installation.url, inline=True)))
-        store.open.set()
-        async with installation.queue(store) as queue:
-            jobs = [
-                await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
-                for n in range(4)
-            ]
-            await until(lambda: installation.servers["comfy"].running)
-            store.open.clear()
-            store.made.clear()
-            caller = asyncio.ensure_future(queue.admin.move_first(jobs[-1].id))
-            await until(lambda: store.made)
-            caller.cancel()
-            await asyncio.wait([caller])
-            installation.events.clear()
-            store.open.set()
-
-            def told() -> bool:
-                return any(isinstance(event, LinesMoved) for event in installation.events)
-
-            await until(told, within_s=1.0)
-
-    run(scenario())
-
-
-def test_a_finished_job_is_published_though_its_attempt_was_cancelled() -> None:
-    """A result stored as the bot stops would reach its chat only after the next start."""
-
-    async def scenario() -> None:
-        installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
-        store = HeldStore(JobStore(await open_database(installation.url, inline=True)))
-        store.open.set()
-        queue = installation.build(store, installation.connect())
-        running = asyncio.create_task(queue.run())
-        job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
-        await until(lambda: JobEvent.START in installation.history(job.id))
+    installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+    store = HeldStore(JobStore(await open_database(installation.url, inline=True)))
+    store.open.set()
+    async with installation.queue(store) as queue:
+        jobs = [
+            await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
+            for n in range(4)
+        ]
+        await until(lambda: installation.servers["comfy"].running)
         store.open.clear()
         store.made.clear()
+        caller = asyncio.ensure_future(queue.admin.move_first(jobs[-1].id))
         await until(lambda: store.made)
-        running.cancel()
-        asyncio.get_running_loop().call_later(60.0, store.open.set)
-        await asyncio.wait([running])
-        assert installation.history(job.id) == [None, JobEvent.START, JobEvent.COMPLETE]
-        await store.aclose()
-
-    run(scenario())
-
-
-def test_a_change_that_fails_after_its_caller_has_gone_raises_no_alarm() -> None:
-    """The operator would read of a bug whenever a person leaves a call at the wrong moment."""
-
-    async def scenario() -> None:
-        alarms, bus, fails = list[Any](), EventBus(), asyncio.Event()
-        asyncio.get_running_loop().set_exception_handler(lambda _, told: alarms.append(told))
-
-        async def change() -> None:
-            await fails.wait()
-            raise StaleJob("1")
-
-        caller = asyncio.ensure_future(bus.after(change(), lambda _: None))
-        await asyncio.sleep(1)
         caller.cancel()
         await asyncio.wait([caller])
-        del caller  # it refers to the change, whose end would be told of when both are gone
-        fails.set()
-        await bus.settle()
-        await asyncio.sleep(1)
-        gc.collect()
-        assert not alarms
+        installation.events.clear()
+        store.open.set()
 
-    run(scenario())
+        def told() -> bool:
+            return any(isinstance(event, LinesMoved) for event in installation.events)
+
+        await until(told, within_s=1.0)
+
+
+@in_virtual_time
+async def test_a_finished_job_is_published_though_its_attempt_was_cancelled() -> None:
+    """A result stored as the bot stops would reach its chat only after the next start."""
+    installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+    store = HeldStore(JobStore(await open_database(installation.url, inline=True)))
+    store.open.set()
+    queue = installation.build(store, installation.connect())
+    running = asyncio.create_task(queue.run())
+    job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+    await until(lambda: JobEvent.START in installation.history(job.id))
+    store.open.clear()
+    store.made.clear()
+    await until(lambda: store.made)
+    running.cancel()
+    asyncio.get_running_loop().call_later(60.0, store.open.set)
+    await asyncio.wait([running])
+    assert installation.history(job.id) == [None, JobEvent.START, JobEvent.COMPLETE]
+    await store.aclose()
+
+
+@in_virtual_time
+async def test_a_change_that_fails_after_its_caller_has_gone_raises_no_alarm() -> None:
+    """The operator would read of a bug whenever a person leaves a call at the wrong moment."""
+    alarms, bus, fails = list[Any](), EventBus(), asyncio.Event()
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: alarms.append(told))
+
+    async def change() -> None:
+        await fails.wait()
+        raise StaleJob("1")
+
+    caller = asyncio.ensure_future(bus.after(change(), lambda _: None))
+    await asyncio.sleep(1)
+    caller.cancel()
+    await asyncio.wait([caller])
+    del caller  # it refers to the change, whose end would be told of when both are gone
+    fails.set()
+    await bus.settle()
+    await asyncio.sleep(1)
+    gc.collect()
+    assert not alarms
 
 
 class Interrupted(BaseException):
@@ -167,18 +155,15 @@ class Interrupted(BaseException):
     [StaleJob("1"), Interrupted(), asyncio.CancelledError()],
     ids=lambda e: type(e).__name__,
 )
-def test_whatever_ends_a_change_its_caller_hears_of_it(ending: BaseException) -> None:
+@in_virtual_time
+async def test_whatever_ends_a_change_its_caller_hears_of_it(ending: BaseException) -> None:
     """A call would wait for ever, and its caller with it."""
+    bus = EventBus()
 
-    async def scenario() -> None:
-        bus = EventBus()
+    async def change() -> None:
+        raise ending
 
-        async def change() -> None:
-            raise ending
-
-        caller = asyncio.ensure_future(bus.after(change(), lambda _: None))
-        await asyncio.wait([caller], timeout=60.0)
-        heard = asyncio.CancelledError() if caller.cancelled() else caller.exception()
-        assert isinstance(heard, type(ending))
-
-    run(scenario())
+    caller = asyncio.ensure_future(bus.after(change(), lambda _: None))
+    await asyncio.wait([caller], timeout=60.0)
+    heard = asyncio.CancelledError() if caller.cancelled() else caller.exception()
+    assert isinstance(heard, type(ending))

@@ -19,7 +19,7 @@ from queueing.service.jobqueue import JobQueue
 from tests.fakes.clock import START
 from tests.queueing.worlds import GB, NOW, copy, jobs, line, model, world
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 
 EVERY_DAY = frozenset(range(7))
 
@@ -249,62 +249,53 @@ def test_a_queue_keeps_the_card_free_and_goes_on_afterwards(
     run(scenario())
 
 
-def test_a_model_that_does_not_wait_is_promised_for_the_end_of_the_quiet_hours() -> None:
-    async def scenario() -> None:
-        there = installation(daily(0, 60))
-        async with there.queue() as queue:
-            await asyncio.sleep(10)
-            (model,) = queue.status.snapshot().models
-            assert model.next_done_at == pytest.approx(START + 3600 + 15, abs=5)
-
-    run(scenario())
+@in_virtual_time
+async def test_a_model_that_does_not_wait_is_promised_for_the_end_of_the_quiet_hours() -> None:
+    there = installation(daily(0, 60))
+    async with there.queue() as queue:
+        await asyncio.sleep(10)
+        (model,) = queue.status.snapshot().models
+        assert model.next_done_at == pytest.approx(START + 3600 + 15, abs=5)
 
 
-def test_a_running_job_ends_and_the_card_is_free_then() -> None:
+@in_virtual_time
+async def test_a_running_job_ends_and_the_card_is_free_then() -> None:
     """It takes longer than expected; stopping it would throw the work away."""
-
-    async def scenario() -> None:
-        there = installation(daily(10, 60))
-        server = there.servers["comfy"]
-        server.service_s = 100.0
-        async with there.queue() as queue:
-            await asyncio.sleep(560)
-            job = await submit(there, queue, "a")
-            done = await ended(queue, job)
-            assert done.state is JobState.COMPLETED
-            assert asyncio.get_running_loop().time() > 600
-            await until(lambda: server.memory == set(), within_s=10)
-
-    run(scenario())
+    there = installation(daily(10, 60))
+    server = there.servers["comfy"]
+    server.service_s = 100.0
+    async with there.queue() as queue:
+        await asyncio.sleep(560)
+        job = await submit(there, queue, "a")
+        done = await ended(queue, job)
+        assert done.state is JobState.COMPLETED
+        assert asyncio.get_running_loop().time() > 600
+        await until(lambda: server.memory == set(), within_s=10)
 
 
-def test_a_pinned_model_leaves_and_returns() -> None:
-    async def scenario() -> None:
-        there = installation(daily(10, 60))
-        server = there.servers["comfy"]
-        async with there.queue() as queue:
-            await queue.preloads.preload("flux", None)
-            await asyncio.sleep(700)
-            assert server.memory == set()
-            await asyncio.sleep(3650 - asyncio.get_running_loop().time())
-            assert server.memory == {"flux"}
-
-    run(scenario())
+@in_virtual_time
+async def test_a_pinned_model_leaves_and_returns() -> None:
+    there = installation(daily(10, 60))
+    server = there.servers["comfy"]
+    async with there.queue() as queue:
+        await queue.preloads.preload("flux", None)
+        await asyncio.sleep(700)
+        assert server.memory == set()
+        await asyncio.sleep(3650 - asyncio.get_running_loop().time())
+        assert server.memory == {"flux"}
 
 
-def test_a_restart_in_quiet_hours_begins_nothing(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        there = installation(daily(10, 60))
-        there.url = f"sqlite:///{tmp_path}/queue.sqlite"
-        async with there.queue() as queue:
-            await asyncio.sleep(610)
-            job = await submit(there, queue, "a")
-        await asyncio.sleep(30)
-        async with there.queue() as queue:
-            await asyncio.sleep(60)
-            assert there.servers["comfy"].loads == []
-            done = await ended(queue, job, within_s=4000)
-            assert done.started_at is not None
-            assert done.started_at >= START + 3600
-
-    run(scenario())
+@in_virtual_time
+async def test_a_restart_in_quiet_hours_begins_nothing(tmp_path: Path) -> None:
+    there = installation(daily(10, 60))
+    there.url = f"sqlite:///{tmp_path}/queue.sqlite"
+    async with there.queue() as queue:
+        await asyncio.sleep(610)
+        job = await submit(there, queue, "a")
+    await asyncio.sleep(30)
+    async with there.queue() as queue:
+        await asyncio.sleep(60)
+        assert there.servers["comfy"].loads == []
+        done = await ended(queue, job, within_s=4000)
+        assert done.started_at is not None
+        assert done.started_at >= START + 3600

@@ -20,7 +20,7 @@ from tests.simulation.installation import (
     host,
     image_model,
 )
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 
 def one_model() -> Installation:
@@ -34,26 +34,24 @@ async def flaky_store() -> FlakyStore:
 @pytest.mark.parametrize(
     "call", ["lines", "apply", "inputs", "note_residency", "learn", "open_jobs"]
 )
-def test_a_failing_database_stops_nothing_for_good(call: str) -> None:
+@in_virtual_time
+async def test_a_failing_database_stops_nothing_for_good(call: str) -> None:
     """A database that was full for a minute would mean a restart by hand."""
-
-    async def scenario() -> None:
-        installation = one_model()
-        store = await flaky_store()
-        async with installation.queue(store) as queue:
-            await asyncio.sleep(1)
-            store.failing = {call}
-            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            await asyncio.sleep(200)
-            tried = store.calls[call]
-            store.failing = set()
-            assert (await ended(queue, job, within_s=300)).state is JobState.COMPLETED
-            assert tried < 200, "a failing database was asked in a tight loop"
-
-    run(scenario())
+    installation = one_model()
+    store = await flaky_store()
+    async with installation.queue(store) as queue:
+        await asyncio.sleep(1)
+        store.failing = {call}
+        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        await asyncio.sleep(200)
+        tried = store.calls[call]
+        store.failing = set()
+        assert (await ended(queue, job, within_s=300)).state is JobState.COMPLETED
+        assert tried < 200, "a failing database was asked in a tight loop"
 
 
-def test_a_fault_in_the_planner_stops_nothing_for_good(
+@in_virtual_time
+async def test_a_fault_in_the_planner_stops_nothing_for_good(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One odd world would stop the bot for everyone."""
@@ -66,18 +64,17 @@ def test_a_fault_in_the_planner_stops_nothing_for_good(
         return plan(world)
 
     monkeypatch.setattr("queueing.engine.scheduler.plan", sometimes)
-
-    async def scenario() -> None:
-        installation = one_model()
-        async with installation.queue() as queue:
-            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            assert (await ended(queue, job)).state is JobState.COMPLETED
-
-    run(scenario())
+    installation = one_model()
+    async with installation.queue() as queue:
+        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        assert (await ended(queue, job)).state is JobState.COMPLETED
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_a_wide_copy_begins_all_it_can_take_in_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_virtual_time
+async def test_a_wide_copy_begins_all_it_can_take_in_one_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Forty free places would be filled in five steps, each with a flush before the next."""
     plans = []
 
@@ -86,67 +83,58 @@ def test_a_wide_copy_begins_all_it_can_take_in_one_step(monkeypatch: pytest.Monk
         return plans[-1]
 
     monkeypatch.setattr("queueing.engine.scheduler.plan", noted)
-
-    async def scenario() -> None:
-        wide = image_model("flux", parallel=40)
-        installation = Installation.of([wide], [host("gpu", "comfy")])
-        async with installation.queue() as queue:
-            new = (installation.new("flux", f"{number}") for number in range(40))
-            submits = [queue.submitter.submit(each, limits=NO_LIMITS) for each in new]
-            jobs = await asyncio.gather(*submits)
-            for job in jobs:
-                assert (await ended(queue, job)).state is JobState.COMPLETED
-
-    run(scenario())
+    wide = image_model("flux", parallel=40)
+    installation = Installation.of([wide], [host("gpu", "comfy")])
+    async with installation.queue() as queue:
+        new = (installation.new("flux", f"{number}") for number in range(40))
+        submits = [queue.submitter.submit(each, limits=NO_LIMITS) for each in new]
+        jobs = await asyncio.gather(*submits)
+        for job in jobs:
+            assert (await ended(queue, job)).state is JobState.COMPLETED
     assert max(len(each.starts) for each in plans) == 40
 
 
-def test_an_idle_queue_rests() -> None:
+@in_virtual_time
+async def test_an_idle_queue_rests() -> None:
     """The bot would burn a processor while no one asks for anything."""
-
-    async def scenario() -> None:
-        installation = one_model()
-        store = await flaky_store()
-        async with installation.queue(store) as queue:
-            await ended(
-                queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-            )
-            await asyncio.sleep(60)
-            before = store.calls.copy()
-            await asyncio.sleep(3600)
-            spent = store.calls - before
-        assert set(spent) == {"lines"}
-        assert spent["lines"] <= 3600 / 5 + 10
-
-    run(scenario())
+    installation = one_model()
+    store = await flaky_store()
+    async with installation.queue(store) as queue:
+        await ended(
+            queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        )
+        await asyncio.sleep(60)
+        before = store.calls.copy()
+        await asyncio.sleep(3600)
+        spent = store.calls - before
+    assert set(spent) == {"lines"}
+    assert spent["lines"] <= 3600 / 5 + 10
 
 
-def test_a_burst_starts_as_far_as_there_are_slots_in_one_moment() -> None:
+@in_virtual_time
+async def test_a_burst_starts_as_far_as_there_are_slots_in_one_moment() -> None:
     """Slots would stand empty while jobs of their model wait."""
-
-    async def scenario() -> None:
-        models = [replace(image_model("llm"), parallel=20)]
-        installation = Installation.of(models, [host("gpu", "comfy")])
-        async with installation.queue() as queue:
-            await ended(
-                queue,
-                await queue.submitter.submit(installation.new("llm", "warm"), limits=NO_LIMITS),
-            )
-            jobs = [
-                await queue.submitter.submit(installation.new("llm", str(n)), limits=NO_LIMITS)
-                for n in range(20)
-            ]
-            for job in jobs:
-                await ended(queue, job)
-        moments = [
-            moment for moment, _, prompt in installation.servers["comfy"].starts if prompt != "warm"
+    models = [replace(image_model("llm"), parallel=20)]
+    installation = Installation.of(models, [host("gpu", "comfy")])
+    async with installation.queue() as queue:
+        await ended(
+            queue,
+            await queue.submitter.submit(installation.new("llm", "warm"), limits=NO_LIMITS),
+        )
+        jobs = [
+            await queue.submitter.submit(installation.new("llm", str(n)), limits=NO_LIMITS)
+            for n in range(20)
         ]
-        assert max(moments) - min(moments) < 0.1
+        for job in jobs:
+            await ended(queue, job)
+    moments = [
+        moment for moment, _, prompt in installation.servers["comfy"].starts if prompt != "warm"
+    ]
+    assert max(moments) - min(moments) < 0.1
 
-    run(scenario())
 
-
-def test_what_the_router_did_itself_asks_for_no_second_look(
+@in_virtual_time
+async def test_what_the_router_did_itself_asks_for_no_second_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Every job would cost two decisions, one of them for nothing."""
@@ -157,55 +145,49 @@ def test_what_the_router_did_itself_asks_for_no_second_look(
         return plan(world)
 
     monkeypatch.setattr("queueing.engine.scheduler.plan", noted)
-
-    async def scenario() -> None:
-        installation = one_model()
-        async with installation.queue() as queue:
-            await ended(
-                queue,
-                await queue.submitter.submit(installation.new("flux", "warm"), limits=NO_LIMITS),
-            )
-            await asyncio.sleep(1)
-            moments.clear()
-            jobs = [
-                await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
-                for n in range(20)
-            ]
-            for job in jobs:
-                await ended(queue, job)
-        later = [moment for moment in moments if moment > moments[0]]
-        assert len(later) == len(set(later))
-
-    run(scenario())
+    installation = one_model()
+    async with installation.queue() as queue:
+        await ended(
+            queue,
+            await queue.submitter.submit(installation.new("flux", "warm"), limits=NO_LIMITS),
+        )
+        await asyncio.sleep(1)
+        moments.clear()
+        jobs = [
+            await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
+            for n in range(20)
+        ]
+        for job in jobs:
+            await ended(queue, job)
+    later = [moment for moment in moments if moment > moments[0]]
+    assert len(later) == len(set(later))
 
 
-def test_a_job_that_has_started_is_shown_as_waiting_no_longer() -> None:
+@in_virtual_time
+async def test_a_job_that_has_started_is_shown_as_waiting_no_longer() -> None:
     """People would be told of a line that is not there until the router looks again."""
-
-    async def scenario() -> None:
-        installation = one_model()
-        async with installation.queue() as queue:
-            await ended(
-                queue,
-                await queue.submitter.submit(installation.new("flux", "warm"), limits=NO_LIMITS),
-            )
-            await asyncio.sleep(1)
-            jobs = [
-                await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
-                for n in range(2)
-            ]
-            await asyncio.sleep(0.01)
-            (status,) = queue.status.snapshot().models
-            assert (status.waiting, status.running) == (1, 1)
-            await ended(queue, jobs[0])
-            await asyncio.sleep(0.01)
-            (status,) = queue.status.snapshot().models
-            assert (status.waiting, status.running, status.reason) == (0, 1, None)
-
-    run(scenario())
+    installation = one_model()
+    async with installation.queue() as queue:
+        await ended(
+            queue,
+            await queue.submitter.submit(installation.new("flux", "warm"), limits=NO_LIMITS),
+        )
+        await asyncio.sleep(1)
+        jobs = [
+            await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
+            for n in range(2)
+        ]
+        await asyncio.sleep(0.01)
+        (status,) = queue.status.snapshot().models
+        assert (status.waiting, status.running) == (1, 1)
+        await ended(queue, jobs[0])
+        await asyncio.sleep(0.01)
+        (status,) = queue.status.snapshot().models
+        assert (status.waiting, status.running, status.reason) == (0, 1, None)
 
 
-def test_an_old_answer_of_the_store_starts_nothing_twice(
+@in_virtual_time
+async def test_an_old_answer_of_the_store_starts_nothing_twice(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A running job would be started again, and its slot counted once too few."""
@@ -229,90 +211,76 @@ def test_an_old_answer_of_the_store_starts_nothing_twice(
             self.answer = await self._store.lines(now, per_line=per_line)
             return self.answer
 
-    async def scenario() -> None:
-        installation = Installation.of(
-            [replace(image_model("llm"), parallel=4)], [host("gpu", "comfy")]
-        )
-        server = installation.servers["comfy"]
-        server.slots = 4
-        store = Forgetful(JobStore(await open_database("sqlite://", inline=True)))
-        async with installation.queue(store) as queue:
-            for number in range(12):
-                await queue.submitter.submit(installation.new("llm", str(number)), limits=NO_LIMITS)
-                await asyncio.sleep(2)
-            await asyncio.sleep(20)
-            assert not await queue.jobs.open_jobs()
-        assert not installation.violations
-        assert len(server.starts) == 12
-
-    run(scenario())
+    installation = Installation.of(
+        [replace(image_model("llm"), parallel=4)], [host("gpu", "comfy")]
+    )
+    server = installation.servers["comfy"]
+    server.slots = 4
+    store = Forgetful(JobStore(await open_database("sqlite://", inline=True)))
+    async with installation.queue(store) as queue:
+        for number in range(12):
+            await queue.submitter.submit(installation.new("llm", str(number)), limits=NO_LIMITS)
+            await asyncio.sleep(2)
+        await asyncio.sleep(20)
+        assert not await queue.jobs.open_jobs()
+    assert not installation.violations
+    assert len(server.starts) == 12
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
-def test_a_ready_model_does_not_wait_for_another_ones_load() -> None:
+@in_virtual_time
+async def test_a_ready_model_does_not_wait_for_another_ones_load() -> None:
     """One person's cold model would make everyone wait."""
-
-    async def scenario() -> None:
-        installation = Installation.of(
-            [image_model("warm"), image_model("cold")], [host("gpu", "comfy")]
+    installation = Installation.of(
+        [image_model("warm"), image_model("cold")], [host("gpu", "comfy")]
+    )
+    async with installation.queue() as queue:
+        await ended(
+            queue, await queue.submitter.submit(installation.new("warm", "a"), limits=NO_LIMITS)
         )
-        async with installation.queue() as queue:
-            await ended(
-                queue, await queue.submitter.submit(installation.new("warm", "a"), limits=NO_LIMITS)
-            )
-            installation.servers["comfy"].load_s = 90.0
-            cold = await queue.submitter.submit(installation.new("cold", "b"), limits=NO_LIMITS)
-            await asyncio.sleep(1)
-            warm = await queue.submitter.submit(installation.new("warm", "c"), limits=NO_LIMITS)
-            assert (await ended(queue, warm, within_s=10)).state is JobState.COMPLETED
-            assert (await ended(queue, cold)).state is JobState.COMPLETED
-
-    run(scenario())
+        installation.servers["comfy"].load_s = 90.0
+        cold = await queue.submitter.submit(installation.new("cold", "b"), limits=NO_LIMITS)
+        await asyncio.sleep(1)
+        warm = await queue.submitter.submit(installation.new("warm", "c"), limits=NO_LIMITS)
+        assert (await ended(queue, warm, within_s=10)).state is JobState.COMPLETED
+        assert (await ended(queue, cold)).state is JobState.COMPLETED
 
 
-def test_two_servers_on_one_card_take_turns() -> None:
+@in_virtual_time
+async def test_two_servers_on_one_card_take_turns() -> None:
     """A picture and an answer would be cut short or crash for want of memory."""
-
-    async def scenario() -> None:
-        installation = Installation.of(
-            [
-                image_model("flux", "comfy", vram_mb=16000),
-                image_model("llm", "lm", vram_mb=16000),
-            ],
-            [host("gpu", "comfy", "lm")],
-        )
-        async with installation.queue() as queue:
-            jobs = []
-            for number in range(6):
-                model = ("flux", "llm")[number % 2]
-                jobs.append(
-                    await queue.submitter.submit(
-                        installation.new(model, str(number)), limits=NO_LIMITS
-                    )
-                )
-            for job in jobs:
-                assert (await ended(queue, job)).state is JobState.COMPLETED
-        assert not installation.violations
-        assert installation.cards["gpu"].peak_mb == 16000
-
-    run(scenario())
+    installation = Installation.of(
+        [
+            image_model("flux", "comfy", vram_mb=16000),
+            image_model("llm", "lm", vram_mb=16000),
+        ],
+        [host("gpu", "comfy", "lm")],
+    )
+    async with installation.queue() as queue:
+        jobs = []
+        for number in range(6):
+            model = ("flux", "llm")[number % 2]
+            jobs.append(
+                await queue.submitter.submit(installation.new(model, str(number)), limits=NO_LIMITS)
+            )
+        for job in jobs:
+            assert (await ended(queue, job)).state is JobState.COMPLETED
+    assert not installation.violations
+    assert installation.cards["gpu"].peak_mb == 16000
 
 
-def test_the_log_says_once_why_a_model_waits(caplog: pytest.LogCaptureFixture) -> None:
+@in_virtual_time
+async def test_the_log_says_once_why_a_model_waits(caplog: pytest.LogCaptureFixture) -> None:
     """An operator could not see why people wait, or the log would drown in repetitions."""
-
-    async def scenario() -> None:
-        installation = one_model()
-        async with installation.queue() as queue:
-            with caplog.at_level("INFO", logger="queueing.engine.scheduler"):
-                jobs = [
-                    await queue.submitter.submit(installation.new("flux", f"{n}"), limits=NO_LIMITS)
-                    for n in range(5)
-                ]
-                for job in jobs:
-                    await ended(queue, job)
-
-    run(scenario())
+    installation = one_model()
+    async with installation.queue() as queue:
+        with caplog.at_level("INFO", logger="queueing.engine.scheduler"):
+            jobs = [
+                await queue.submitter.submit(installation.new("flux", f"{n}"), limits=NO_LIMITS)
+                for n in range(5)
+            ]
+            for job in jobs:
+                await ended(queue, job)
     told = [record.message for record in caplog.records if " waits: " in record.message]
     assert told[0].startswith("flux waits: loading flux on gpu until about ")
     assert len(told) == len(set(told)), told

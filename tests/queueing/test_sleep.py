@@ -16,7 +16,7 @@ from queueing.core.world import Blocked
 from queueing.service.jobqueue import JobQueue
 from queueing.store import JobStore, open_database
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time, run
 from tests.simulation.machines import TAKES_S, FakeMachines
 
 WAKE = WakeSpec(mac="001a2b3c4d5e", takes_s=60.0)
@@ -69,57 +69,51 @@ async def standing(queue: JobQueue, job: Job) -> Standing:
     return (await queue.status.standings([now]))[job.id]
 
 
-def test_a_waiting_job_wakes_its_machine_and_is_promised_an_end() -> None:
+@in_virtual_time
+async def test_a_waiting_job_wakes_its_machine_and_is_promised_an_end() -> None:
     """A machine in the cellar would run day and night, or its models be offline by day."""
-
-    async def scenario() -> None:
-        installation, machines = machine()
-        queue = await queue_of(installation, machines)
-        running = asyncio.create_task(queue.run())
-        await asyncio.sleep(20)
-        assert machines.calls == []
-        began = installation.clock.now()
-        job = await submit(queue, installation)
-        await asyncio.sleep(1)
-        told = await standing(queue, job)
-        assert why(told) is Blocked.WAKING
-        assert told.reason is not None
-        assert "gpu-2 is waking, ready at about " in sentence(told.reason, now=began)
-        assert told.done_at == pytest.approx(began + 60 + 10 + 5, abs=3)
-        done = await ended(queue, job)
-        assert done.state is JobState.COMPLETED
-        assert done.finished_at is not None
-        assert done.finished_at - began < TAKES_S + 10 + 5 + 10
-        calls = machines.calls
-        assert 4 <= len(calls) <= 6
-        assert all(b - a == pytest.approx(10, abs=5.1) for a, b in pairwise(calls))
-        await stop(queue, running)
-
-    run(scenario())
+    installation, machines = machine()
+    queue = await queue_of(installation, machines)
+    running = asyncio.create_task(queue.run())
+    await asyncio.sleep(20)
+    assert machines.calls == []
+    began = installation.clock.now()
+    job = await submit(queue, installation)
+    await asyncio.sleep(1)
+    told = await standing(queue, job)
+    assert why(told) is Blocked.WAKING
+    assert told.reason is not None
+    assert "gpu-2 is waking, ready at about " in sentence(told.reason, now=began)
+    assert told.done_at == pytest.approx(began + 60 + 10 + 5, abs=3)
+    done = await ended(queue, job)
+    assert done.state is JobState.COMPLETED
+    assert done.finished_at is not None
+    assert done.finished_at - began < TAKES_S + 10 + 5 + 10
+    calls = machines.calls
+    assert 4 <= len(calls) <= 6
+    assert all(b - a == pytest.approx(10, abs=5.1) for a, b in pairwise(calls))
+    await stop(queue, running)
 
 
-def test_the_time_a_machine_takes_is_learned_and_stored() -> None:
+@in_virtual_time
+async def test_the_time_a_machine_takes_is_learned_and_stored() -> None:
     """The promise would stay wrong by as much as the operator guessed wrong."""
-
-    async def scenario() -> None:
-        installation, machines = machine()
-        queue = await queue_of(installation, machines)
-        running = asyncio.create_task(queue.run())
-        await ended(queue, await submit(queue, installation))
-        await asyncio.sleep(30)
-        (row,) = [row for row in await stored(queue).learned() if not row.model]
-        assert row.median_s == pytest.approx(TAKES_S, abs=6)
-        installation.servers["far"].up = False
-        await until(lambda: queue.status.snapshot().hosts[0].rest is not None)
-        began = installation.clock.now()
-        job = await submit(queue, installation)
-        await asyncio.sleep(1)
-        told = await standing(queue, job)
-        assert told.reason is not None
-        assert told.reason.until == pytest.approx(began + row.median_s, abs=3)
-        await stop(queue, running)
-
-    run(scenario())
+    installation, machines = machine()
+    queue = await queue_of(installation, machines)
+    running = asyncio.create_task(queue.run())
+    await ended(queue, await submit(queue, installation))
+    await asyncio.sleep(30)
+    (row,) = [row for row in await stored(queue).learned() if not row.model]
+    assert row.median_s == pytest.approx(TAKES_S, abs=6)
+    installation.servers["far"].up = False
+    await until(lambda: queue.status.snapshot().hosts[0].rest is not None)
+    began = installation.clock.now()
+    job = await submit(queue, installation)
+    await asyncio.sleep(1)
+    told = await standing(queue, job)
+    assert told.reason is not None
+    assert told.reason.until == pytest.approx(began + row.median_s, abs=3)
+    await stop(queue, running)
 
 
 def test_a_machine_that_does_not_wake_is_told_as_down_and_is_called_further(
@@ -154,84 +148,74 @@ def test_a_machine_that_does_not_wake_is_told_as_down_and_is_called_further(
     assert not [each for each in caplog.records if each.levelno == logging.WARNING]
 
 
-def test_an_idle_machine_is_put_to_sleep_and_woken_again() -> None:
+@in_virtual_time
+async def test_an_idle_machine_is_put_to_sleep_and_woken_again() -> None:
     """The card would draw a hundred watts all night."""
-
-    async def scenario() -> None:
-        installation, machines = machine(asleep=False, sleeps=True)
-        queue = await queue_of(installation, machines)
-        running = asyncio.create_task(queue.run())
-        await ended(queue, await submit(queue, installation))
-        ended_at = asyncio.get_running_loop().time()
-        await until(lambda: machines.asleep)
-        assert machines.asleep[0] - ended_at == pytest.approx(1200, abs=12)
-        await asyncio.sleep(60)
-        (shown,) = queue.status.snapshot().hosts
-        assert shown.rest is not None
-        assert shown.rest.why is Blocked.ASLEEP
-        assert (await ended(queue, await submit(queue, installation))).attempt == 1
-        await stop(queue, running)
-
-    run(scenario())
+    installation, machines = machine(asleep=False, sleeps=True)
+    queue = await queue_of(installation, machines)
+    running = asyncio.create_task(queue.run())
+    await ended(queue, await submit(queue, installation))
+    ended_at = asyncio.get_running_loop().time()
+    await until(lambda: machines.asleep)
+    assert machines.asleep[0] - ended_at == pytest.approx(1200, abs=12)
+    await asyncio.sleep(60)
+    (shown,) = queue.status.snapshot().hosts
+    assert shown.rest is not None
+    assert shown.rest.why is Blocked.ASLEEP
+    assert (await ended(queue, await submit(queue, installation))).attempt == 1
+    await stop(queue, running)
 
 
-def test_a_request_that_comes_while_the_machine_falls_asleep_wakes_it_again() -> None:
+@in_virtual_time
+async def test_a_request_that_comes_while_the_machine_falls_asleep_wakes_it_again() -> None:
     """It would be sent to a server that is about to go, or wait until the next one comes."""
-
-    async def scenario() -> None:
-        installation, machines = machine(asleep=False, sleeps=True)
-        machines.sinks_s = 20.0
-        queue = await queue_of(installation, machines)
-        running = asyncio.create_task(queue.run())
-        await until(lambda: machines.asleep)
-        job = await submit(queue, installation)
-        machines.takes_s = None  # a packet before it sleeps has no effect
-        await asyncio.sleep(21)
-        machines.takes_s = TAKES_S
-        done = await ended(queue, job)
-        assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
-        await stop(queue, running)
-
-    run(scenario())
+    installation, machines = machine(asleep=False, sleeps=True)
+    machines.sinks_s = 20.0
+    queue = await queue_of(installation, machines)
+    running = asyncio.create_task(queue.run())
+    await until(lambda: machines.asleep)
+    job = await submit(queue, installation)
+    machines.takes_s = None  # a packet before it sleeps has no effect
+    await asyncio.sleep(21)
+    machines.takes_s = TAKES_S
+    done = await ended(queue, job)
+    assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
+    await stop(queue, running)
 
 
 @pytest.mark.parametrize("kept", ["running", "waiting", "pinned"])
-def test_a_machine_that_is_needed_does_not_sleep(kept: str) -> None:
+@in_virtual_time
+async def test_a_machine_that_is_needed_does_not_sleep(kept: str) -> None:
     """A film of half an hour would be cut off."""
-
-    async def scenario() -> None:
-        installation, machines = machine(asleep=False, sleeps=True)
-        installation.servers["far"].service_s = 3000.0
-        queue = await queue_of(installation, machines)
-        running = asyncio.create_task(queue.run())
-        if kept == "pinned":
-            await queue.preloads.preload("flux", None)
-        else:
-            await submit(queue, installation)
-        if kept == "waiting":
-            await queue.admin.pause(model="flux", host=None)
-        await asyncio.sleep(2500)
-        assert machines.asleep == []
-        await stop(queue, running)
-
-    run(scenario())
+    installation, machines = machine(asleep=False, sleeps=True)
+    installation.servers["far"].service_s = 3000.0
+    queue = await queue_of(installation, machines)
+    running = asyncio.create_task(queue.run())
+    if kept == "pinned":
+        await queue.preloads.preload("flux", None)
+    else:
+        await submit(queue, installation)
+    if kept == "waiting":
+        await queue.admin.pause(model="flux", host=None)
+    await asyncio.sleep(2500)
+    assert machines.asleep == []
+    await stop(queue, running)
 
 
-def test_a_machine_that_cannot_be_put_to_sleep_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+@in_virtual_time
+async def test_a_machine_that_cannot_be_put_to_sleep_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """It would be taken for asleep, and called for every request."""
-
-    async def scenario() -> None:
-        installation, machines = machine(asleep=False, sleeps=True)
-        machines.refuses = True
-        queue = await queue_of(installation, machines)
-        running = asyncio.create_task(queue.run())
-        await asyncio.sleep(1300)
-        done = await ended(queue, await submit(queue, installation))
-        assert done.state is JobState.COMPLETED
-        assert machines.calls == []
-        await stop(queue, running)
-
-    run(scenario())
+    installation, machines = machine(asleep=False, sleeps=True)
+    machines.refuses = True
+    queue = await queue_of(installation, machines)
+    running = asyncio.create_task(queue.run())
+    await asyncio.sleep(1300)
+    done = await ended(queue, await submit(queue, installation))
+    assert done.state is JobState.COMPLETED
+    assert machines.calls == []
+    await stop(queue, running)
     assert "gpu-2 could not be put to sleep: suspend ended with status 1" in caplog.text
 
 
@@ -265,16 +249,13 @@ def test_promises_of_a_machine_that_sleeps_are_kept() -> None:
     assert sum(share <= 0.25 for share in off) >= 0.8 * len(off), off
 
 
-def test_an_admin_who_resumes_a_sleeping_machine_does_not_keep_it_from_quiet_hours() -> None:
+@in_virtual_time
+async def test_an_admin_who_resumes_a_sleeping_machine_does_not_keep_it_from_quiet_hours() -> None:
     """`/resume` would hold for ever, because sleep has no end."""
-
-    async def scenario() -> None:
-        installation, machines = machine()
-        queue = await queue_of(installation, machines)
-        running = asyncio.create_task(queue.run())
-        await until(lambda: queue.status.snapshot().hosts[0].rest is not None)
-        await queue.admin.resume(model=None, host="gpu-2")
-        assert not queue.status.snapshot().paused.awake
-        await stop(queue, running)
-
-    run(scenario())
+    installation, machines = machine()
+    queue = await queue_of(installation, machines)
+    running = asyncio.create_task(queue.run())
+    await until(lambda: queue.status.snapshot().hosts[0].rest is not None)
+    await queue.admin.resume(model=None, host="gpu-2")
+    assert not queue.status.snapshot().paused.awake
+    await stop(queue, running)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from queueing.core.undisturbed import undisturbed
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 
 async def _takes_a_second(error: BaseException | None = None) -> str:
@@ -17,49 +17,40 @@ async def _takes_a_second(error: BaseException | None = None) -> str:
     return "made"
 
 
-def test_a_cancellation_ends_the_wait_alone() -> None:
+@in_virtual_time
+async def test_a_cancellation_ends_the_wait_alone() -> None:
     """Half a change would be left, and no one would know which half."""
-
-    async def scenario() -> None:
-        work = asyncio.ensure_future(_takes_a_second())
-        waiting = asyncio.ensure_future(undisturbed(work))
-        await asyncio.sleep(0.5)
-        waiting.cancel()
-        await asyncio.wait([waiting])
-        assert waiting.cancelled()
-        assert not work.done()
-        assert await undisturbed(work) == "made"
-        assert await undisturbed(work) == "made"  # at once, as it is over
-
-    run(scenario())
+    work = asyncio.ensure_future(_takes_a_second())
+    waiting = asyncio.ensure_future(undisturbed(work))
+    await asyncio.sleep(0.5)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert waiting.cancelled()
+    assert not work.done()
+    assert await undisturbed(work) == "made"
+    assert await undisturbed(work) == "made"  # at once, as it is over
 
 
-def test_an_error_after_a_cancellation_is_told_to_its_owner_alone() -> None:
+@in_virtual_time
+async def test_an_error_after_a_cancellation_is_told_to_its_owner_alone() -> None:
     """The operator would read of a bug whenever a person leaves a call at the wrong moment."""
-
-    async def scenario() -> None:
-        alarms = list[Any]()
-        asyncio.get_running_loop().set_exception_handler(lambda _, told: alarms.append(told))
-        work = asyncio.ensure_future(_takes_a_second(ZeroDivisionError()))
-        waiting = asyncio.ensure_future(undisturbed(work))
-        await asyncio.sleep(0.5)
-        waiting.cancel()
-        await asyncio.wait([waiting, work])
-        await asyncio.sleep(1)
-        assert isinstance(work.exception(), ZeroDivisionError)
-        del work, waiting
-        gc.collect()
-        assert not alarms
-
-    run(scenario())
+    alarms = list[Any]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: alarms.append(told))
+    work = asyncio.ensure_future(_takes_a_second(ZeroDivisionError()))
+    waiting = asyncio.ensure_future(undisturbed(work))
+    await asyncio.sleep(0.5)
+    waiting.cancel()
+    await asyncio.wait([waiting, work])
+    await asyncio.sleep(1)
+    assert isinstance(work.exception(), ZeroDivisionError)
+    del work, waiting
+    gc.collect()
+    assert not alarms
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, asyncio.CancelledError])
-def test_what_ends_the_work_ends_the_wait(error: type[BaseException]) -> None:
+@in_virtual_time
+async def test_what_ends_the_work_ends_the_wait(error: type[BaseException]) -> None:
     """A caller would go on as if it had been done."""
-
-    async def scenario() -> None:
-        with pytest.raises(error):
-            await undisturbed(asyncio.ensure_future(_takes_a_second(error())))
-
-    run(scenario())
+    with pytest.raises(error):
+        await undisturbed(asyncio.ensure_future(_takes_a_second(error())))

@@ -19,7 +19,7 @@ from queueing.service.jobqueue import JobQueue
 from tests.fakes.backend import FakeProbe
 from tests.fakes.clock import START
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
-from tests.simulation.loop import run
+from tests.simulation.loop import in_virtual_time
 
 LEAST_MB = 1000
 
@@ -130,194 +130,172 @@ async def reason(queue: JobQueue, job: Job) -> Blocked | None:
     return None if found is None else found.why
 
 
-def test_a_game_gets_the_card_and_the_queue_takes_it_back() -> None:
+@in_virtual_time
+async def test_a_game_gets_the_card_and_the_queue_takes_it_back() -> None:
     """The running picture ends, the model leaves; two minutes after the game the line goes on."""
-
-    async def scenario() -> None:
-        card = WatchedCard()
-        there = installation(card)
-        server = there.servers["comfy"]
-        server.service_s = 30.0
-        async with there.queue() as queue:
-            first, second = [await submit(there, queue, name) for name in "ab"]
-            await asyncio.sleep(20)
-            card.game_mb = 6000
-            await ended(queue, first)
-            await until(lambda: server.memory == set(), within_s=5)
-            await asyncio.sleep(300)
-            assert await reason(queue, second) is Blocked.YIELDING
-            standing = (await queue.status.standings([second]))[second.id]
-            assert standing.done_at is None
-            (shown,) = queue.status.snapshot().hosts
-            assert shown.rest is not None
-            assert shown.rest.since == pytest.approx(START + 30, abs=10)
-            card.game_mb = 0
-            gone_at = asyncio.get_running_loop().time()
-            done = await ended(queue, second)
-            assert done.state is JobState.COMPLETED
-            assert done.started_at is not None
-            assert done.started_at - START - gone_at == pytest.approx(GONE_S + 10, abs=10)
-        assert there.violations == []
-
-    run(scenario())
+    card = WatchedCard()
+    there = installation(card)
+    server = there.servers["comfy"]
+    server.service_s = 30.0
+    async with there.queue() as queue:
+        first, second = [await submit(there, queue, name) for name in "ab"]
+        await asyncio.sleep(20)
+        card.game_mb = 6000
+        await ended(queue, first)
+        await until(lambda: server.memory == set(), within_s=5)
+        await asyncio.sleep(300)
+        assert await reason(queue, second) is Blocked.YIELDING
+        standing = (await queue.status.standings([second]))[second.id]
+        assert standing.done_at is None
+        (shown,) = queue.status.snapshot().hosts
+        assert shown.rest is not None
+        assert shown.rest.since == pytest.approx(START + 30, abs=10)
+        card.game_mb = 0
+        gone_at = asyncio.get_running_loop().time()
+        done = await ended(queue, second)
+        assert done.state is JobState.COMPLETED
+        assert done.started_at is not None
+        assert done.started_at - START - gone_at == pytest.approx(GONE_S + 10, abs=10)
+    assert there.violations == []
 
 
-def test_a_game_at_the_start_is_seen_before_anything_begins(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_a_game_at_the_start_is_seen_before_anything_begins(tmp_path: Path) -> None:
     """After a restart a model would be loaded into the game's memory."""
-
-    async def scenario() -> None:
-        card = WatchedCard(game_mb=6000)
-        there = installation(card)
-        there.url = f"sqlite:///{tmp_path}/queue.sqlite"
-        async with there.queue() as queue:
-            job = await submit(there, queue, "a")
-            await asyncio.sleep(60)
-        async with there.queue() as queue:
-            await asyncio.sleep(60)
-            assert await reason(queue, job) is Blocked.YIELDING
-            assert there.servers["comfy"].loads == []
-
-    run(scenario())
+    card = WatchedCard(game_mb=6000)
+    there = installation(card)
+    there.url = f"sqlite:///{tmp_path}/queue.sqlite"
+    async with there.queue() as queue:
+        job = await submit(there, queue, "a")
+        await asyncio.sleep(60)
+    async with there.queue() as queue:
+        await asyncio.sleep(60)
+        assert await reason(queue, job) is Blocked.YIELDING
+        assert there.servers["comfy"].loads == []
 
 
-def test_nothing_is_promised_on_a_card_that_has_just_been_taken() -> None:
+@in_virtual_time
+async def test_nothing_is_promised_on_a_card_that_has_just_been_taken() -> None:
     """A forecast of seconds ago still tells of a long line, but knows nothing of the game."""
-
-    async def scenario() -> None:
-        card = WatchedCard()
-        there = installation(card)
-        there.servers["comfy"].service_s = 30.0
-        async with there.queue() as queue:
-            jobs = [await submit(there, queue, name) for name in "abcdefghijklmnopqrstuvwxy"]
-            await ended(queue, jobs[1])
-            card.game_mb = 6000
-            rests = (shown.rest for _ in range(200) for shown in queue.status.snapshot().hosts)
-            while next(rests) is None:
-                await queue.status.standings(jobs[4:])
-                await asyncio.sleep(0.1)
-            late = await submit(there, queue, "z")
-            await queue.status.decided([late])
-            told = (await queue.status.standings([late]))[late.id]
-            assert told.reason is not None
-            assert told.done_at is None
-
-    run(scenario())
+    card = WatchedCard()
+    there = installation(card)
+    there.servers["comfy"].service_s = 30.0
+    async with there.queue() as queue:
+        jobs = [await submit(there, queue, name) for name in "abcdefghijklmnopqrstuvwxy"]
+        await ended(queue, jobs[1])
+        card.game_mb = 6000
+        rests = (shown.rest for _ in range(200) for shown in queue.status.snapshot().hosts)
+        while next(rests) is None:
+            await queue.status.standings(jobs[4:])
+            await asyncio.sleep(0.1)
+        late = await submit(there, queue, "z")
+        await queue.status.decided([late])
+        told = (await queue.status.standings([late]))[late.id]
+        assert told.reason is not None
+        assert told.done_at is None
 
 
 @pytest.mark.parametrize(("before_mb", "after_mb"), [(0, 6000), (900, 0)], ids=["comes", "goes"])
-def test_a_program_beside_a_load_is_not_taken_for_a_part_of_the_model(
+@in_virtual_time
+async def test_a_program_beside_a_load_is_not_taken_for_a_part_of_the_model(
     before_mb: int, after_mb: int
 ) -> None:
     """The model would be believed to be larger for good, or too small to be loaded safely."""
+    card = WatchedCard(game_mb=before_mb)
+    there = installation(card, vram_mb=None)
+    there.servers["comfy"].sizes["flux"] = 8000
+    there.memory = FakeProbe(there.cards)
 
-    async def scenario() -> None:
-        card = WatchedCard(game_mb=before_mb)
-        there = installation(card, vram_mb=None)
-        there.servers["comfy"].sizes["flux"] = 8000
-        there.memory = FakeProbe(there.cards)
+    def change(mb: int) -> None:
+        card.game_mb = there.cards["gpu"].other_mb = mb
 
-        def change(mb: int) -> None:
-            card.game_mb = there.cards["gpu"].other_mb = mb
-
-        change(before_mb)
-        async with there.queue() as queue:
-            await submit(there, queue, "a")
-            asyncio.get_running_loop().call_later(5, change, after_mb)
-            await asyncio.sleep(15)
-            assert len(there.servers["comfy"].loads) == 1
-            (model,) = queue.status.snapshot().models
-            assert model.vram_mb is None
-
-    run(scenario())
+    change(before_mb)
+    async with there.queue() as queue:
+        await submit(there, queue, "a")
+        asyncio.get_running_loop().call_later(5, change, after_mb)
+        await asyncio.sleep(15)
+        assert len(there.servers["comfy"].loads) == 1
+        (model,) = queue.status.snapshot().models
+        assert model.vram_mb is None
 
 
-def test_a_driver_that_fails_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> None:
-        there = installation(WatchedCard(sick=True))
-        async with there.queue() as queue:
-            done = await ended(queue, await submit(there, queue, "a"))
-            assert done.state is JobState.COMPLETED
-
-    run(scenario())
+@in_virtual_time
+async def test_a_driver_that_fails_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    there = installation(WatchedCard(sick=True))
+    async with there.queue() as queue:
+        done = await ended(queue, await submit(there, queue, "a"))
+        assert done.state is JobState.COMPLETED
     said = [text for text in caplog.messages if "programs on the card of gpu" in text]
     assert len(said) == 1, "at every look"
 
 
-def test_a_host_that_need_not_yield_any_more_works_at_once() -> None:
+@in_virtual_time
+async def test_a_host_that_need_not_yield_any_more_works_at_once() -> None:
     """A changed configuration would leave it to the game until that ends."""
-
-    async def scenario() -> None:
-        there = installation(WatchedCard(game_mb=6000))
-        (spec,) = there.catalog.hosts.values()
-        async with there.queue() as queue:
-            job = await submit(there, queue, "a")
-            await asyncio.sleep(30)
-            assert await reason(queue, job) is Blocked.YIELDING
-            works = Catalog(there.catalog.models.values(), [replace(spec, yields_above_mb=None)])
-            queue.reconfiguration.apply(works, {}, Rules())
-            assert (await ended(queue, job)).state is JobState.COMPLETED
-
-    run(scenario())
+    there = installation(WatchedCard(game_mb=6000))
+    (spec,) = there.catalog.hosts.values()
+    async with there.queue() as queue:
+        job = await submit(there, queue, "a")
+        await asyncio.sleep(30)
+        assert await reason(queue, job) is Blocked.YIELDING
+        works = Catalog(there.catalog.models.values(), [replace(spec, yields_above_mb=None)])
+        queue.reconfiguration.apply(works, {}, Rules())
+        assert (await ended(queue, job)).state is JobState.COMPLETED
 
 
 # ---------------------------------------------------------------- an admin wins
 
 
-def test_an_admin_takes_the_card_back_from_a_game_until_it_has_gone(tmp_path: Path) -> None:
+@in_virtual_time
+async def test_an_admin_takes_the_card_back_from_a_game_until_it_has_gone(tmp_path: Path) -> None:
     """Also across a restart; the next game gets the card again."""
-
-    async def scenario() -> None:
-        card = WatchedCard(game_mb=6000)
-        there = installation(card)
-        there.url = f"sqlite:///{tmp_path}/queue.sqlite"
-        async with there.queue() as queue:
-            job = await submit(there, queue, "a")
-            await asyncio.sleep(30)
-            assert await reason(queue, job) is Blocked.YIELDING
-            await queue.admin.resume(host="gpu")
-            assert (await ended(queue, job)).state is JobState.COMPLETED
-            (shown,) = queue.status.snapshot().hosts
-            assert shown.rest is None
-            assert shown.awake_until is not None
-        async with there.queue() as queue:
-            await asyncio.sleep(30)
-            job = await submit(there, queue, "b")
-            assert (await ended(queue, job)).state is JobState.COMPLETED
-            card.game_mb = 0
-            await asyncio.sleep(GONE_S + 30)
-            card.game_mb = 6000
-            await asyncio.sleep(30)
-            job = await submit(there, queue, "c")
-            await asyncio.sleep(30)
-            assert await reason(queue, job) is Blocked.YIELDING
-
-    run(scenario())
+    card = WatchedCard(game_mb=6000)
+    there = installation(card)
+    there.url = f"sqlite:///{tmp_path}/queue.sqlite"
+    async with there.queue() as queue:
+        job = await submit(there, queue, "a")
+        await asyncio.sleep(30)
+        assert await reason(queue, job) is Blocked.YIELDING
+        await queue.admin.resume(host="gpu")
+        assert (await ended(queue, job)).state is JobState.COMPLETED
+        (shown,) = queue.status.snapshot().hosts
+        assert shown.rest is None
+        assert shown.awake_until is not None
+    async with there.queue() as queue:
+        await asyncio.sleep(30)
+        job = await submit(there, queue, "b")
+        assert (await ended(queue, job)).state is JobState.COMPLETED
+        card.game_mb = 0
+        await asyncio.sleep(GONE_S + 30)
+        card.game_mb = 6000
+        await asyncio.sleep(30)
+        job = await submit(there, queue, "c")
+        await asyncio.sleep(30)
+        assert await reason(queue, job) is Blocked.YIELDING
 
 
 @pytest.mark.usefixtures("rare_ticks")  # hours or days pass
-def test_an_admin_takes_the_card_back_in_quiet_hours_until_they_end() -> None:
-    async def scenario() -> None:
-        hours = QuietHours((WeeklyWindow(frozenset(range(7)), 0, 60),), "UTC")
-        there = installation(WatchedCard(), quiet=hours)
-        async with there.queue() as queue:
-            job = await submit(there, queue, "a")
-            await asyncio.sleep(30)
-            assert await reason(queue, job) is Blocked.QUIET
-            await queue.admin.resume(host="gpu")
-            assert (await ended(queue, job)).state is JobState.COMPLETED
-            (shown,) = queue.status.snapshot().hosts
-            assert shown.awake_until == START + 3600
-            await queue.admin.pause(host="gpu")
-            (shown,) = queue.status.snapshot().hosts
-            assert shown.paused
-            assert shown.awake_until is None
-            await queue.admin.resume(host="gpu")
-            await asyncio.sleep(24 * 3600)
-            job = await submit(there, queue, "b")
-            await asyncio.sleep(30)
-            assert await reason(queue, job) is Blocked.QUIET, "the next night is quiet again"
-
-    run(scenario())
+@in_virtual_time
+async def test_an_admin_takes_the_card_back_in_quiet_hours_until_they_end() -> None:
+    hours = QuietHours((WeeklyWindow(frozenset(range(7)), 0, 60),), "UTC")
+    there = installation(WatchedCard(), quiet=hours)
+    async with there.queue() as queue:
+        job = await submit(there, queue, "a")
+        await asyncio.sleep(30)
+        assert await reason(queue, job) is Blocked.QUIET
+        await queue.admin.resume(host="gpu")
+        assert (await ended(queue, job)).state is JobState.COMPLETED
+        (shown,) = queue.status.snapshot().hosts
+        assert shown.awake_until == START + 3600
+        await queue.admin.pause(host="gpu")
+        (shown,) = queue.status.snapshot().hosts
+        assert shown.paused
+        assert shown.awake_until is None
+        await queue.admin.resume(host="gpu")
+        await asyncio.sleep(24 * 3600)
+        job = await submit(there, queue, "b")
+        await asyncio.sleep(30)
+        assert await reason(queue, job) is Blocked.QUIET, "the next night is quiet again"
 
 
 def test_what_an_admin_took_back_is_told_by_a_value() -> None:

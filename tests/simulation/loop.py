@@ -9,8 +9,10 @@ import io
 import math
 import selectors
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 EXACT_WITHIN_S = 1e-6
@@ -109,6 +111,16 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     """
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)
+
+
+def in_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run a test's coroutine in virtual time, and not in the event loop of pytest."""
+
+    @wraps(test)
+    def run_test(*args: P.args, **kwargs: P.kwargs) -> None:
+        run(test(*args, **kwargs))
+
+    return run_test
 
 
 def _stacks() -> str:
