@@ -10,32 +10,35 @@ from bot.chat.records.stored_records import MIGRATIONS
 from queueing.core.jobs import JobEvent
 from queueing.core.storage import Store
 from queueing.store import Database, JobStore, open_database
-from tests.contracts.store_harness import ENGINES, NO_LIMITS, NOW, Open, new
+from tests.contracts.store_harness import ENGINES, NO_LIMITS, NOW, Open, new, url_of
 
 
 @pytest.fixture(params=ENGINES)
-def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
-    engine = ENGINES[request.param]
-    url = engine.url(request, tmp_path)
+async def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Open]:
+    """Provide a function that closes the store and opens it again, as a restart does."""
+    url = url_of(request.param, request, tmp_path)
+    opened: list[Store] = []
 
     async def open_store() -> Store:
-        return JobStore(await open_database(url, inline=engine.inline))
+        for store in opened:
+            await store.aclose()
+        opened.append(JobStore(await open_database(url)))
+        return opened[-1]
 
-    return open_store
+    yield open_store
+    for store in opened:
+        await store.aclose()
 
 
 @pytest.fixture
-async def store(reopen: Open) -> AsyncIterator[Store]:
-    store = await reopen()
-    yield store
-    await store.aclose()
+async def store(reopen: Open) -> Store:
+    return await reopen()
 
 
 @pytest.fixture(params=ENGINES)
 async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
-    engine = ENGINES[request.param]
-    url = engine.url(request, tmp_path)
-    database = await open_database(url, migrations=(MIGRATIONS,), inline=engine.inline)
+    url = url_of(request.param, request, tmp_path)
+    database = await open_database(url, migrations=(MIGRATIONS,))
     yield database
     await database.aclose()
 

@@ -1,7 +1,6 @@
-"""The stores that are tried, and jobs for them; another engine joins with one more line in `ENGINES`."""
+"""The stores that are tried, and jobs for them; another engine joins in `ENGINES` and `url_of`."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,26 +15,15 @@ PICTURE = File(name="cat.png", mime="image/png", data=b"\x89PNG\x00")
 Open = Callable[[], Awaitable[Store]]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Engine:
-    """An engine, and whether it works in a thread or in the event loop."""
-
-    kind: str
-    inline: bool = False
-
-    def url(self, request: pytest.FixtureRequest, folder: Path) -> str:
-        """Return the address of a new database."""
-        if self.kind == "postgres":
-            return str(request.getfixturevalue("postgres_url"))
-        return f"sqlite:///{folder}/usher.db"
-
-
-ENGINES = {
-    "sqlite": Engine(kind="sqlite"),
-    "sqlite-inline": Engine(kind="sqlite", inline=True),
-    "postgres": Engine(kind="postgres"),
-}
+ENGINES = ("sqlite", "postgres")
 _numbers = iter(range(10**9))
+
+
+def url_of(engine: str, request: pytest.FixtureRequest, folder: Path) -> str:
+    """Return the address of a new database."""
+    if engine == "postgres":
+        return str(request.getfixturevalue("postgres_url"))
+    return f"sqlite:///{folder}/usher.db"
 
 
 def new(

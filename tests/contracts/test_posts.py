@@ -70,9 +70,7 @@ async def test_one_process_holds_a_post(opened: Open) -> None:
         assert other is None or other.epoch == 1
 
 
-async def test_every_tenure_has_an_epoch_and_a_secret_of_its_own(
-    opened: Open,
-) -> None:
+async def test_every_tenure_has_an_epoch_and_a_secret_of_its_own(opened: Open) -> None:
     """What was written under an older one could not be told from what counts."""
     ada, eve = opened("ada"), opened("eve")
     first = await ada.take("queue", address="")

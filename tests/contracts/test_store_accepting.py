@@ -8,14 +8,7 @@ from queueing.core.errors import LimitReached
 from queueing.core.jobs import Job, NewJob
 from queueing.core.requests import Chat, ChatMessage, TextToImage
 from queueing.core.storage import Admission, Store
-from tests.contracts.store_harness import (
-    NOW,
-    PICTURE,
-    add,
-    end,
-    new,
-    start,
-)
+from tests.contracts.store_harness import NOW, PICTURE, add, end, new, start
 
 
 async def test_an_accepted_job_reads_back_as_it_was_returned(store: Store) -> None:

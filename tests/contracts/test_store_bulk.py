@@ -49,13 +49,11 @@ async def test_bulk_waits_in_an_overflow_of_its_own(store: Store, reopen: Open) 
     await end(store, picture)
     assert await heads(store) == [behind.id]
     assert await heads(store, MODEL) == [first.id]
-    await store.aclose()
     store = await reopen()
     assert await store.positions([second.id, third.id]) == {second.id: 2, third.id: 3}
     await end(store, first)
     assert await heads(store, MODEL) == [second.id]
     assert await heads(store) == [behind.id]
-    await store.aclose()
 
 
 async def test_bulk_has_no_line_in_a_history(store: Store) -> None:
@@ -83,9 +81,7 @@ async def test_bulk_counts_against_no_hourly_quota(store: Store) -> None:
 async def test_what_an_embedding_made_is_kept(store: Store, reopen: Open) -> None:
     """A call that is repeated after a restart would be worked on again."""
     job = await end(store, await add(store, embedding()))
-    await store.aclose()
     store = await reopen()
     assert (await store.get(job.id)) == job
     assert isinstance(job.request, Embed)
     assert await store.output(job) is not None
-    await store.aclose()

@@ -10,14 +10,7 @@ from queueing.core.events import JobChanged
 from queueing.core.jobs import TRANSITIONS, Job, JobEvent, JobState
 from queueing.core.requests import File, Output
 from queueing.core.storage import Store
-from tests.contracts.store_harness import (
-    NOW,
-    PICTURE,
-    add,
-    end,
-    new,
-    start,
-)
+from tests.contracts.store_harness import NOW, PICTURE, add, end, new, start
 
 
 async def in_state(store: Store, state: JobState) -> Job:
@@ -34,23 +27,21 @@ async def in_state(store: Store, state: JobState) -> Job:
     return job
 
 
-async def test_only_the_table_of_transitions_is_obeyed(
-    store: Store, subtests: pytest.Subtests
-) -> None:
+async def test_only_the_table_of_transitions_is_obeyed(store: Store) -> None:
     """A state would be reached that the table does not allow, or one it allows would not."""
-    for event, state in product(JobEvent, JobState):
-        with subtests.test(event=event, state=state):
-            job = await in_state(store, state)
-            sources, target = TRANSITIONS[event]
-            if state in sources:
-                after = (await store.apply(job, event, NOW + 1)).job
-                assert after.state is target
-                assert after.version == job.version + 1
-                assert await store.get(job.id) == after
-            else:
-                with pytest.raises(StaleJob):
-                    await store.apply(job, event, NOW + 1)
-                assert await store.get(job.id) == job
+    for state, event in product(JobState, JobEvent):
+        print(f"{event} of what is {state}")
+        job = await in_state(store, state)
+        sources, target = TRANSITIONS[event]
+        if state in sources:
+            after = (await store.apply(job, event, NOW + 1)).job
+            assert after.state is target
+            assert after.version == job.version + 1
+            assert await store.get(job.id) == after
+        else:
+            with pytest.raises(StaleJob):
+                await store.apply(job, event, NOW + 1)
+            assert await store.get(job.id) == job
 
 
 async def test_the_slower_of_two_changes_is_stale(store: Store) -> None:

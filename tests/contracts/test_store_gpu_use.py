@@ -68,7 +68,6 @@ async def test_an_end_whose_count_fails_is_no_end(
         dying.setattr(GpuUse, "count", die)
         with pytest.raises((OSError, StoreError)):
             await store.apply(running, JobEvent.COMPLETE, NOW, output=Output(), gpu_s=40.0)
-    await store.aclose()
     store = await reopen()
     found = await store.get(running.id)
     assert found is not None
@@ -76,7 +75,6 @@ async def test_an_end_whose_count_fails_is_no_end(
     assert await used(store) == 0.0
     await store.apply(found, JobEvent.COMPLETE, NOW, output=Output(), gpu_s=40.0)
     assert await used(store) == 40.0
-    await store.aclose()
 
 
 async def test_ends_of_one_moment_add_up(store: Store) -> None:
@@ -144,9 +142,7 @@ async def test_what_is_counted_survives_a_restart(reopen: Open) -> None:
     store = await reopen()
     await ended(store, 40.0)
     held = await ask(store, 19.0)
-    await store.aclose()
     store = await reopen()
     assert await store.gpu_time("ada", 0.0) == GpuTime(used_s=40.0, held_s=19.0)
     assert isinstance(held, Job)
     assert await store.get(held.id) == held
-    await store.aclose()

@@ -129,10 +129,8 @@ async def test_ids_are_never_used_twice(store: Store, reopen: Open) -> None:
     job = await end(store, await add(store))
     await store.acknowledge(job)
     await store.purge(NOW + 1)
-    await store.aclose()
     again = await reopen()
     assert (await add(again)).id > job.id
-    await again.aclose()
 
 
 # ---------------------------------------------------------------- what is remembered
@@ -144,14 +142,12 @@ async def test_where_a_conversation_is_remembered_is_kept(store: Store, reopen: 
     asked = await add(store, replace(new(), remembered_by="gpu-2"))
     assert (first.remembered_by, asked.remembered_by) == (None, "gpu-2")
     running = await start(store, asked)
-    await store.aclose()
     again = await reopen()
     assert await again.get(asked.id) == running
     assert running.remembered_by == "gpu-2"
     back = (await again.apply(running, JobEvent.RELEASE, NOW)).job
     assert (await again.lines(NOW, per_line=2))[0].heads == (first, back)
     assert back.remembered_by == "gpu-2"
-    await again.aclose()
 
 
 async def test_learned_times_are_replaced_one_by_one(store: Store) -> None:
@@ -174,10 +170,8 @@ async def test_sizes_are_kept_model_by_model(store: Store, reopen: Open) -> None
     """A model of unknown size would get a card alone again after every restart."""
     await store.note_sizes({"flux": 17000, "sdxl": 8000})
     await store.note_sizes({"flux": 16000})
-    await store.aclose()
     again = await reopen()
     assert await again.sizes() == {"flux": 16000, "sdxl": 8000}
-    await again.aclose()
 
 
 async def test_only_cancelled_jobs_that_had_started_and_are_untold_are_abandoned(
@@ -203,12 +197,10 @@ async def test_pauses_are_replaced_whole_and_kept(store: Store, reopen: Open) ->
         models=frozenset({"flux", "sdxl"}), hosts=frozenset({"gpu-1"}), awake={"gpu-2": 5.5}
     )
     await store.note_paused(paused)
-    await store.aclose()
     again = await reopen()
     assert await again.paused() == paused
     await again.note_paused(Paused())
     assert await again.paused() == Paused()
-    await again.aclose()
 
 
 async def test_a_history_is_the_owners_own_newest_first(store: Store) -> None:
@@ -245,15 +237,12 @@ async def test_everything_stands_after_a_restart(store: Store, reopen: Open) -> 
     await store.apply(bobs[1], JobEvent.CANCEL, NOW)
     ids = [job.id for job in (*jobs, *bobs)]
     before = (await store.positions(ids), await heads(store), store.database_id)
-    await store.aclose()
-
     again = await reopen()
     assert (await again.positions(ids), await heads(again), again.database_id) == before
     await again.apply(running, JobEvent.RETRY, NOW)
     assert await heads(again) == [jobs[0].id, jobs[1].id, bobs[0].id, bobs[2].id]
     with pytest.raises(LimitReached):
         await again.add(new(), NOW, limits=Admission(max_open=4))
-    await again.aclose()
 
 
 async def test_a_running_jobs_place_is_not_given_away_by_a_restart(
@@ -261,12 +250,10 @@ async def test_a_running_jobs_place_is_not_given_away_by_a_restart(
 ) -> None:
     """A job that ran during a restart would find another person in its place."""
     running = await start(store, await add(store))
-    await store.aclose()
     again = await reopen()
     younger = await add(again)
     back = (await again.apply(running, JobEvent.RETRY, NOW)).job
     assert await heads(again) == [back.id, younger.id]
-    await again.aclose()
 
 
 async def test_closing_twice_is_harmless(store: Store) -> None:

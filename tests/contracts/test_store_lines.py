@@ -9,14 +9,7 @@ from queueing.core.errors import StaleJob
 from queueing.core.jobs import JobEvent, JobState
 from queueing.core.requests import File, TextToImage
 from queueing.core.storage import Admission, Store
-from tests.contracts.store_harness import (
-    NOW,
-    Open,
-    add,
-    heads,
-    new,
-    start,
-)
+from tests.contracts.store_harness import NOW, Open, add, heads, new, start
 
 
 async def test_a_line_is_first_in_first_out(store: Store) -> None:
@@ -122,7 +115,6 @@ async def test_a_held_job_waits_for_its_request_however_long_that_takes(
         (line,) = await store.lines(later, per_line=4)
         assert ([job.id for job in line.heads], line.held) == ([younger.id], True)
         assert line.next_start_at is None
-    await store.aclose()
     store = await reopen()
     assert await heads(store, now=NOW + 5_000) == [younger.id]
     more = TextToImage(prompt="two cats")
@@ -135,7 +127,6 @@ async def test_a_held_job_waits_for_its_request_however_long_that_takes(
     assert freed is not None
     assert not freed.held
     assert await heads(store) == [held.id, younger.id]
-    await store.aclose()
 
 
 async def test_a_request_is_replaced_only_while_it_is_the_one_known(store: Store) -> None:

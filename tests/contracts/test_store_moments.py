@@ -36,13 +36,11 @@ async def test_moments_survive_a_restart(reopen: Open) -> None:
     asked = replace(new(lane=LATER), due_at=NOW + 500, wait_s=900.0)
     job = await store.add(asked, NOW, limits=NO_LIMITS)
     await add(store)
-    await store.aclose()
     store = await reopen()
     assert await store.dated() == [job]
     assert (job.due_at, job.expires_at, job.lane) == (NOW + 500, NOW + 900, LATER)
     await end(store, job)
     assert await store.dated() == []
-    await store.aclose()
 
 
 async def test_later_jobs_take_no_place_of_their_owners_other_jobs(store: Store) -> None:
@@ -52,12 +50,7 @@ async def test_later_jobs_take_no_place_of_their_owners_other_jobs(store: Store)
     usual = [await store.add(new(), NOW, limits=ONE) for _ in range(2)]
     assert [job.seq is None for job in usual] == [False, True]
     await end(store, usual[0])
-    assert [each.seq is None for each in await store.open_jobs("ada")] == [
-        False,
-        True,
-        True,
-        False,
-    ]
+    assert [each.seq is None for each in await store.open_jobs("ada")] == [False, True, True, False]
     await end(store, later[0])
     assert [each.seq is None for each in await store.open_jobs("ada")] == [False, True, False]
 
@@ -67,7 +60,6 @@ async def test_accounts_of_later_jobs_are_counted_again_after_a_restart(reopen: 
     store = await reopen()
     for _ in range(2):
         await store.add(new(lane=LATER), NOW, limits=ONE)
-    await store.aclose()
     store = await reopen()
     usual = await store.add(new(), NOW, limits=ONE)
     assert usual.seq is not None
@@ -75,4 +67,3 @@ async def test_accounts_of_later_jobs_are_counted_again_after_a_restart(reopen: 
     running = await start(store, usual)
     await store.apply(running, JobEvent.COMPLETE, NOW, output=Output())
     assert len(await store.open_jobs("ada")) == 3
-    await store.aclose()

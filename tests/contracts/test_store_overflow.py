@@ -92,14 +92,12 @@ async def test_a_moved_job_is_first_and_those_it_passes_are_one_place_further(
     }
     again = await store.move_first(jobs[2].id)
     assert again is not None
-    await store.aclose()
     reopened = await reopen()
     assert (await heads(reopened))[:3] == [jobs[2].id, jobs[3].id, jobs[1].id]
     running = await reopened.get(jobs[0].id)
     assert running is not None
     await reopened.apply(running, JobEvent.RELEASE, NOW)
     assert (await heads(reopened))[:4] == [jobs[2].id, jobs[3].id, jobs[0].id, jobs[1].id]
-    await reopened.aclose()
 
 
 async def test_that_a_job_was_moved_is_kept(store: Store, reopen: Open) -> None:
@@ -112,11 +110,9 @@ async def test_that_a_job_was_moved_is_kept(store: Store, reopen: Open) -> None:
     running = await start(store, moved[1] or second)
     back = (await store.apply(running, JobEvent.RETRY, NOW)).job
     assert back.moved
-    await store.aclose()
     reopened = await reopen()
     assert await reopened.get(second.id) == back
     assert (await reopened.get(first.id) or second).moved
-    await reopened.aclose()
 
 
 async def test_jobs_moved_together_come_in_the_order_they_were_moved(
@@ -136,10 +132,8 @@ async def test_jobs_moved_together_come_in_the_order_they_were_moved(
     assert sorted(await heads(store)) == sorted(expected)
     places = await store.positions(expected)
     assert [places[job_id] for job_id in expected] == [1, 2, 3, 1, 2, 3]
-    await store.aclose()
     reopened = await reopen()
     assert await reopened.positions(expected) == places
-    await reopened.aclose()
 
 
 async def test_what_does_not_wait_cannot_be_moved(store: Store) -> None:
