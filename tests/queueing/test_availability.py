@@ -1,9 +1,6 @@
 """What is at hand: in memory, or in without anyone waiting for it."""
 
-from collections.abc import Collection
 from dataclasses import replace
-
-import pytest
 
 from queueing.core.catalog import Catalog, HostSpec, ModelSpec
 from queueing.core.ports import ServerInfo
@@ -64,26 +61,22 @@ async def test_what_is_in_memory_or_on_its_way_is_at_hand() -> None:
     assert loading.answers("sdxl"), "that load was wanted by somebody else anyway"
 
 
-@pytest.mark.parametrize(
-    ("text", "held", "wanted", "fits"),
-    [
+@in_virtual_time
+async def test_a_load_for_a_prompt_takes_nobodys_room_or_turn() -> None:
+    """A picture, or another person's, would wait for a load it did not ask for."""
+    large = replace(QWEN, vram_mb=14000)
+    for text, held, wanted, fits in (
         (QWEN, [FLUX], (), True),
         (QWEN, [], (), True),  # 12 + 8 of 24 GB, and quick enough to be over before flux loads
         (SLOW, [], (), False),  # flux would wait for its load
         (SLOW, [FLUX], (), True),
         (SLOW, [FLUX], ("sdxl",), False),  # sdxl would
         (QWEN, [FLUX], ("sdxl",), False),  # the room sdxl needs
-        (replace(QWEN, vram_mb=14000), [], (), False),  # the room flux needs
-        (replace(QWEN, vram_mb=14000), [FLUX], (), False),
+        (large, [], (), False),  # the room flux needs
+        (large, [FLUX], (), False),
         (replace(FAR, load_s=40.0), [], ("sdxl",), True),  # no one wants that host
-    ],
-)
-@in_virtual_time
-async def test_a_load_for_a_prompt_takes_nobodys_room_or_turn(
-    text: ModelSpec, held: list[ModelSpec], wanted: Collection[str], *, fits: bool
-) -> None:
-    """A picture, or another person's, would wait for a load it did not ask for."""
-    assert Scene(text).holds(*held).answers(*wanted) is fits
+    ):
+        assert Scene(text).holds(*held).answers(*wanted) is fits, (text, held, wanted)
 
 
 @in_virtual_time

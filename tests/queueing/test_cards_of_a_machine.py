@@ -17,7 +17,7 @@ from queueing.engine.fleet import Fleet
 from queueing.engine.machine_sleep import MachineSleep
 from queueing.service import statuses
 from tests.fakes.backend import Card, FakeBackend, FakeServer
-from tests.simulation.installation import NO_LIMITS, Installation, ended, image_model, until
+from tests.simulation.installation import Installation, ended, image_model, until
 from tests.simulation.loop import in_virtual_time
 
 BIG, COMFY = BackendSpec(name="big", kind="fake"), BackendSpec(name="comfy", kind="fake")
@@ -59,11 +59,11 @@ async def test_a_model_over_both_cards_runs_and_is_told_on_each() -> None:
     """People would see an empty card that is full."""
     made = installation(QWEN, FLUX)
     async with made.queue() as queue:
-        job = await queue.submitter.submit(made.new("qwen", "a"), limits=NO_LIMITS)
+        job = await made.ask(queue, "qwen", "a")
         assert (await ended(queue, job)).state is JobState.COMPLETED
         hosts = {host.name: host.used_mb for host in queue.status.snapshot().hosts}
         assert hosts == {"box/0": 10000, "box/1": 10000}
-        job = await queue.submitter.submit(made.new("flux", "b"), limits=NO_LIMITS)
+        job = await made.ask(queue, "flux", "b")
         assert (await ended(queue, job)).state is JobState.COMPLETED
         hosts = {host.name: host.used_mb for host in queue.status.snapshot().hosts}
         assert hosts == {"box/0": 0, "box/1": 8000}  # 10 and 8 GB do not fit on the right one
@@ -79,7 +79,7 @@ async def test_a_size_is_learned_from_the_card_that_holds_most_for_its_share() -
         taken = asyncio.get_running_loop().call_later(
             2.0, probe.free.update, {"box/0": 16000 - 9000, "box/1": 16000 - 12000}
         )
-        job = await queue.submitter.submit(made.new("qwen", "a"), limits=NO_LIMITS)
+        job = await made.ask(queue, "qwen", "a")
         assert (await ended(queue, job)).state is JobState.COMPLETED
         taken.cancel()
         (model,) = queue.status.snapshot().models
@@ -92,7 +92,7 @@ async def test_a_machine_is_paused_and_drained_with_all_its_cards() -> None:
     """A drained machine would load again on its second card."""
     made = installation(QWEN, FLUX)
     async with made.queue() as queue:
-        job = await queue.submitter.submit(made.new("qwen", "a"), limits=NO_LIMITS)
+        job = await made.ask(queue, "qwen", "a")
         await ended(queue, job)
         await queue.admin.drain("box")
         snapshot = queue.status.snapshot()
@@ -131,7 +131,7 @@ async def test_models_of_others_on_a_server_over_both_cards_are_taken_memory_of_
     made = installation(QWEN, FLUX)
     made.servers["big"].others = {"theirs": 20000}
     async with made.queue() as queue:
-        waits = await queue.submitter.submit(made.new("flux", "a"), limits=NO_LIMITS)
+        waits = await made.ask(queue, "flux", "a")
         await asyncio.sleep(60)
         assert [host.foreign_mb for host in queue.status.snapshot().hosts] == [10000, 10000]
         assert made.servers["comfy"].loads == []
@@ -158,7 +158,7 @@ async def test_a_server_over_both_cards_that_is_down_is_told_with_its_machine() 
     made = installation(QWEN)
     made.servers["big"].up = False
     async with made.queue() as queue:
-        job = await queue.submitter.submit(made.new("qwen", "a"), limits=NO_LIMITS)
+        job = await made.ask(queue, "qwen", "a")
         await asyncio.sleep(30)
         reason = (await queue.status.standings([job]))[job.id].reason
         assert reason is not None
@@ -208,10 +208,10 @@ async def test_a_game_on_one_card_gets_it_from_a_model_that_spans_both(card: str
     hosts = [replace(each, yields_above_mb=1000) for each in made.catalog.hosts.values()]
     made.catalog = Catalog(made.catalog.models.values(), hosts)
     async with made.queue() as queue:
-        await ended(queue, await queue.submitter.submit(made.new("qwen", "a"), limits=NO_LIMITS))
+        await ended(queue, await made.ask(queue, "qwen", "a"))
         game.card = card
         await until(lambda: made.servers["big"].memory == set(), within_s=60)
-        job = await queue.submitter.submit(made.new("qwen", "b"), limits=NO_LIMITS)
+        job = await made.ask(queue, "qwen", "b")
         await asyncio.sleep(600)
         reason = (await queue.status.standings([job]))[job.id].reason
         assert reason is not None
@@ -219,7 +219,7 @@ async def test_a_game_on_one_card_gets_it_from_a_model_that_spans_both(card: str
         rests = {host.name: host.rest is not None for host in queue.status.snapshot().hosts}
         assert rests == {name: name == card for name in ("box/0", "box/1")}
         free = "small" if card == "box/1" else "flux"
-        other = await queue.submitter.submit(made.new(free, "c"), limits=NO_LIMITS)
+        other = await made.ask(queue, free, "c")
         assert (await ended(queue, other)).state is JobState.COMPLETED
         game.card = ""
         assert (await ended(queue, job)).state is JobState.COMPLETED
@@ -240,8 +240,7 @@ async def test_loads_and_what_leaves_are_told_with_the_cards_they_lie_on() -> No
     async with made.queue() as queue:
         queue.events.subscribe(hear)
         for model in ("qwen", "right"):
-            new = made.new(model, model)
-            await ended(queue, await queue.submitter.submit(new, limits=NO_LIMITS))
+            await ended(queue, await made.ask(queue, model, model))
     both = ("box/0", "box/1")
     assert told == [
         ("LoadEnded", "qwen", both),

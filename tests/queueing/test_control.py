@@ -1,7 +1,6 @@
 """What an admin stops, empties and moves, and what people's fair share comes to, end to end."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -38,10 +37,7 @@ def two_hosts(**fields: str) -> Installation:
 
 
 async def ask(queue: JobQueue, installation: Installation, model: str, *prompts: str) -> list[Job]:
-    return [
-        await queue.submitter.submit(installation.new(model, each), limits=NO_LIMITS)
-        for each in prompts
-    ]
+    return [await installation.ask(queue, model, each) for each in prompts]
 
 
 def prompts(installation: Installation, server: str = "comfy") -> list[str]:
@@ -132,23 +128,25 @@ async def test_a_pause_that_cannot_be_stored_does_not_take_effect() -> None:
         assert (await ended(queue, job)).state is JobState.COMPLETED
 
 
-@pytest.mark.parametrize(
-    "act",
-    [
-        lambda queue: queue.admin.pause(host="nowhere"),
-        lambda queue: queue.admin.drain("nowhere"),
-        lambda queue: queue.admin.resume(host="nowhere"),
-    ],
-)
 @in_virtual_time
-async def test_an_unknown_host_is_refused(act: Callable[[JobQueue], Awaitable[object]]) -> None:
+async def test_unknown_names_are_refused() -> None:
     """A typing error would be stored and never found again."""
     installation = two_hosts()
     async with installation.queue() as queue:
-        with pytest.raises(Refused):
-            await act(queue)
-        with pytest.raises(UnknownModel):
-            await queue.admin.pause(model="fluxx")
+        for unknown_host in (
+            queue.admin.pause(host="nowhere"),
+            queue.admin.drain("nowhere"),
+            queue.admin.resume(host="nowhere"),
+            queue.preloads.preload("flux", "nowhere"),
+        ):
+            with pytest.raises(Refused):
+                await unknown_host
+        for unknown_model in (
+            queue.admin.pause(model="fluxx"),
+            queue.preloads.preload("fluxx", None),
+        ):
+            with pytest.raises(UnknownModel):
+                await unknown_model
         assert queue.status.snapshot().paused == Paused()
 
 
@@ -206,19 +204,13 @@ async def test_a_drain_says_when_a_server_may_still_hold_memory() -> None:
 async def test_a_drain_names_what_must_be_unloaded_by_hand() -> None:
     """An old LM Studio would keep its model, and be reported as having done so wrongly."""
     installation = two_hosts()
-    store = JobStore(await open_database("sqlite://", inline=True))
-    backends = installation.connect()
-    backends["comfy"].can_unload = False
-    queue = installation.build(store, backends)
-    running = asyncio.create_task(queue.run())
-    (job,) = await ask(queue, installation, "flux", "a")
-    await ended(queue, job)
-    with pytest.raises(Unavailable, match="flux on comfy must be unloaded by hand"):
-        await queue.admin.drain("gpu-1")
-    assert installation.servers["comfy"].memory == {"flux"}
-    running.cancel()
-    await asyncio.wait([running])
-    await store.aclose()
+    installation.keepers = frozenset({"comfy"})
+    async with installation.queue() as queue:
+        (job,) = await ask(queue, installation, "flux", "a")
+        await ended(queue, job)
+        with pytest.raises(Unavailable, match="flux on comfy must be unloaded by hand"):
+            await queue.admin.drain("gpu-1")
+        assert installation.servers["comfy"].memory == {"flux"}
 
 
 # ---------------------------------------------------------------- preloads
@@ -400,8 +392,7 @@ async def test_lanes_share_a_model_by_their_weights_and_none_starves() -> None:
     async with installation.queue() as queue:
         for lane in ("relaxed", "normal", "vip"):
             for number in range(6):
-                new = installation.new("flux", f"{lane}{number}", owner=lane, lane=lane)
-                await queue.submitter.submit(new, limits=NO_LIMITS)
+                await installation.ask(queue, "flux", f"{lane}{number}", owner=lane, lane=lane)
         await until(lambda: len(prompts(installation)) == 18)
     served = [prompt.rstrip("0123456789") for prompt in prompts(installation)]
     for turn in (served[:6], served[6:12]):
@@ -461,13 +452,7 @@ async def test_a_job_is_forgotten_with_what_was_made_for_it() -> None:
         improve = Chat(messages=(ChatMessage(role="user", text="improve a"),))
         new = installation.new("flux", "", parent=first.id)
         child = await store.add(
-            type(new)(
-                model="flux",
-                request=improve,
-                owner=new.owner,
-                key="child",
-                parent=first.id,
-            ),
+            type(new)(model="flux", request=improve, owner=new.owner, key="child", parent=first.id),
             1.0,
             limits=NO_LIMITS,
         )
@@ -492,9 +477,7 @@ async def test_a_running_job_is_forgotten_without_a_trace_on_its_server() -> Non
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
         mine = await ask(queue, installation, "flux", "a", "b", "c")
-        theirs = await queue.submitter.submit(
-            installation.new("flux", "d", owner="bob"), limits=NO_LIMITS
-        )
+        theirs = await installation.ask(queue, "flux", "d", owner="bob")
         await until(lambda: server.running)
         assert await queue.erasure.forget("web:1") == 3
         assert await queue.jobs.open_jobs("web:1") == []

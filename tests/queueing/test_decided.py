@@ -7,7 +7,7 @@ import pytest
 from queueing.core.jobs import Job, JobState, stand_in
 from queueing.core.standings import Standing
 from queueing.engine.decided import PATIENCE_S, Decided
-from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model
+from tests.simulation.installation import Installation, ended, host, image_model
 from tests.simulation.loop import in_virtual_time, run
 
 
@@ -51,12 +51,9 @@ def test_a_job_that_starts_at_once_is_told_to_run() -> None:
     async def scenario() -> list[Standing]:
         installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
         async with installation.queue() as queue:
-            first = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            first = await installation.ask(queue, "flux", "a")
             await ended(queue, first)
-            two = [
-                await queue.submitter.submit(installation.new("flux", key), limits=NO_LIMITS)
-                for key in "bc"
-            ]
+            two = [await installation.ask(queue, "flux", key) for key in "bc"]
             await queue.status.decided(two)
             standings = await queue.status.standings(two)
             return [standings[each.id] for each in two]
@@ -73,7 +70,7 @@ def test_no_answer_about_a_new_job_waits_for_the_router() -> None:
     async def scenario() -> float:
         installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
         async with installation.queue() as queue:
-            job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+            job = await installation.ask(queue, "flux", "a")
             began = asyncio.get_running_loop().time()
             standing = (await queue.status.standings([job]))[job.id]
             assert standing.job.state is JobState.PENDING, "the router has not stored its start"

@@ -6,14 +6,7 @@ import pytest
 
 from queueing.service.jobqueue import JobQueue
 from queueing.store import JobStore, open_database
-from tests.simulation.installation import (
-    NO_LIMITS,
-    Installation,
-    ended,
-    host,
-    image_model,
-    until,
-)
+from tests.simulation.installation import Installation, ended, host, image_model, until
 from tests.simulation.loop import in_virtual_time, run
 
 
@@ -25,8 +18,7 @@ async def fill(
     queue: JobQueue, installation: Installation, count: int, model: str = "flux"
 ) -> None:
     for number in range(count):
-        new = installation.new(model, str(number))
-        await queue.submitter.submit(new, limits=NO_LIMITS)
+        await installation.ask(queue, model, str(number))
 
 
 def two_models() -> Installation:

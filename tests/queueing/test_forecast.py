@@ -114,12 +114,15 @@ def test_people_go_on_asking_while_hosts_have_quiet_hours() -> None:
 
 
 @pytest.mark.parametrize("begins_s", [0.0, 100.0, 100_000.0])
-@pytest.mark.parametrize("rate_per_s", [0.0137, 0.37, 1.7])
-def test_arrivals_over_quiet_hours_come_when_they_are_counted(
-    rate_per_s: float, begins_s: float
-) -> None:
+def test_arrivals_over_quiet_hours_come_when_they_are_counted(begins_s: float) -> None:
     """A forecast would stand still at a moment for which none is due, or start jobs not there yet."""
     closed = Closed(NOW + begins_s, NOW + begins_s + 600.0)
+    for rate_per_s in (0.0137, 0.37, 1.7):
+        check_arrivals(rate_per_s, closed)
+
+
+def check_arrivals(rate_per_s: float, closed: Closed) -> None:
+    """Let people come one by one, each at the moment for which one more is counted."""
     (hot,) = lines_of(model("hot", rate_per_s=rate_per_s), NOW, closed=closed)
     last_at = NOW
     while (at := hot.next_arrival_at()) < inf and len(hot.starts) < 1000:
@@ -358,8 +361,7 @@ def test_only_as_many_are_expected_to_go_first_as_their_lane_has_turns() -> None
     had_its_turns = replace(world_of_two, lane_spent={("flux", "vip"): 100, ("flux", "relaxed"): 0})
     waiting = jobs("flux", 0, lane="vip")
     view = replace(
-        had_its_turns.models["flux"],
-        waiting=(*had_its_turns.models["flux"].waiting, line(waiting)),
+        had_its_turns.models["flux"], waiting=(*had_its_turns.models["flux"].waiting, line(waiting))
     )
     held = replace(had_its_turns, models={"flux": view})
     assert done_in(held, job, 2) == pytest.approx(30.0)

@@ -99,7 +99,6 @@ def last_ends(child: subprocess.Popen[bytes]) -> set[int]:
 @pytest.mark.parametrize(
     ("how", "changes"),
     [
-        ("killed", 1),
         ("frozen", 1),
         pytest.param("killed", CHANGES_OF_HOLDER, marks=pytest.mark.thorough),
         pytest.param("frozen", CHANGES_OF_HOLDER // 2, marks=pytest.mark.thorough),

@@ -13,14 +13,7 @@ from queueing.core.storage import Admission
 from queueing.engine.gpu_meter import GpuMeter
 from tests.fakes.backend import Fate
 from tests.queueing.test_recovery import end_of, left_running
-from tests.simulation.installation import (
-    NO_LIMITS,
-    Installation,
-    ended,
-    host,
-    image_model,
-    until,
-)
+from tests.simulation.installation import Installation, ended, host, image_model, until
 from tests.simulation.loop import in_virtual_time
 
 
@@ -97,8 +90,7 @@ async def test_a_completed_job_is_counted_and_one_that_failed_is_not() -> None:
     fates = iter([Fate(error=Unavailable("reset")), Fate()])
     server.fates = lambda work: next(fates)
     async with installation.queue() as queue:
-        new = installation.new("flux", "cat", owner="ada")
-        job = await queue.submitter.submit(new, limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "cat", owner="ada")
         assert (await ended(queue, job)).state is JobState.COMPLETED
         used = await queue.jobs.gpu_used(0.0)
     assert used == {"ada": pytest.approx(10.0, abs=0.5)}
@@ -109,10 +101,7 @@ async def test_two_people_at_once_share_the_card() -> None:
     """Both would pay for ten seconds of which each had five."""
     installation = two_at_once()
     async with installation.queue() as queue:
-        jobs = [
-            await queue.submitter.submit(installation.new("flux", who, owner=who), limits=NO_LIMITS)
-            for who in ("ada", "bob")
-        ]
+        jobs = [await installation.ask(queue, "flux", who, owner=who) for who in ("ada", "bob")]
         for job in jobs:
             await ended(queue, job)
         used = await queue.jobs.gpu_used(0.0)
@@ -126,10 +115,7 @@ async def test_a_cancelled_job_counts_what_it_used() -> None:
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
         waiting = [
-            await queue.submitter.submit(
-                installation.new("flux", str(number), owner="ada"), limits=NO_LIMITS
-            )
-            for number in range(3)
+            await installation.ask(queue, "flux", str(number), owner="ada") for number in range(3)
         ]
         await until(lambda: len(server.running) == 2)
         await asyncio.sleep(20)

@@ -10,7 +10,7 @@ from queueing.core.catalog import Timeouts
 from queueing.core.jobs import JobEvent, JobState
 from queueing.core.world import Blocked
 from tests.fakes.backend import FakeBackend, FakeProbe
-from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
+from tests.simulation.installation import Installation, ended, host, image_model, until
 from tests.simulation.loop import in_virtual_time
 
 
@@ -25,7 +25,7 @@ async def test_a_server_that_is_away_is_shown_and_comes_back_by_itself() -> None
     server = installation.servers["comfy"]
     server.up = False
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "a")
         await asyncio.sleep(100)
         (backend,) = queue.status.snapshot().backends
         assert not backend.up
@@ -70,7 +70,7 @@ async def test_no_end_is_promised_of_work_on_a_server_that_does_not_answer() -> 
     server = installation.servers["comfy"]
     server.service_s = 100.0
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "a")
         await until(lambda: server.running)
         (standing,) = (await queue.status.standings(await queue.jobs.open_jobs())).values()
         assert standing.done_at is not None
@@ -88,7 +88,7 @@ async def test_a_dead_server_is_noticed_at_once_and_asked_again_soon() -> None:
     installation = one_model()
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "a")
         await until(lambda: server.running)
         server.die(restart_s=1.5)
         await asyncio.sleep(0.1)
@@ -108,7 +108,7 @@ async def test_a_server_that_accepts_work_and_never_runs_it_is_taken_out() -> No
     wedged = installation.servers["comfy-1"]
     wedged.wedged = True
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "a")
         done = await ended(queue, job)
         assert (done.state, done.backend) == (JobState.COMPLETED, "comfy-2")
         await asyncio.sleep(10)
@@ -125,7 +125,7 @@ async def test_a_wedged_server_is_tried_again_after_growing_pauses() -> None:
     server = installation.servers["comfy"]
     server.wedged = True
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "a")
         await until(lambda: len(server.starts) == 2)
         (first_at, _, _), (second_at, _, _) = server.starts
         assert second_at - first_at >= 30.0 + 59.0
@@ -142,14 +142,14 @@ async def test_a_restart_between_two_looks_ends_the_pause_of_a_wedged_server(wed
     server = installation.servers["comfy"]
     server.wedged = True
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "a")
         await until(lambda: len(server.starts) == wedges)
         await until(lambda: not queue.status.snapshot().backends[0].up)
         await asyncio.sleep(25.3)
         server.die(restart_s=0.001)
         await asyncio.sleep(2)
         assert queue.status.snapshot().backends[0].up
-        behind = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+        behind = await installation.ask(queue, "flux", "b")
         for each in (behind, job):
             assert (await ended(queue, each, within_s=60)).state is JobState.COMPLETED
 
@@ -168,7 +168,7 @@ async def test_a_watch_that_fails_leaves_a_wedged_server_its_pause(
     server = installation.servers["comfy"]
     server.wedged = True
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "a")
         await until(lambda: len(server.starts) == 2)
         assert server.starts[1][0] - server.starts[0][0] >= 30.0 + 59.0
         server.wedged = False
@@ -181,9 +181,7 @@ async def test_a_model_evicted_by_somebody_else_is_noticed() -> None:
     """`/models` would show for hours what is no longer in memory."""
     installation = one_model()
     async with installation.queue() as queue:
-        await ended(
-            queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-        )
+        await ended(queue, await installation.ask(queue, "flux", "a"))
         assert queue.status.snapshot().models[0].copies
         installation.servers["comfy"].evict("flux")
         await asyncio.sleep(15)
@@ -199,9 +197,7 @@ async def test_a_model_loaded_by_somebody_else_is_used() -> None:
         await asyncio.sleep(5)
         server.memory.add("flux")
         await asyncio.sleep(15)
-        await ended(
-            queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-        )
+        await ended(queue, await installation.ask(queue, "flux", "a"))
         assert not server.loads
 
 
@@ -213,7 +209,7 @@ async def test_an_old_answer_about_memory_changes_nothing() -> None:
     server.load_s, server.service_s, server.answer_s = 4.0, 0.2, 3.0
     async with installation.queue() as queue:
         await asyncio.sleep(11)  # the server is asked every 10 s, and answers 3 s later
-        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "a")
         await ended(queue, job)
         await asyncio.sleep(1)
         assert queue.status.snapshot().models[0].copies
@@ -227,7 +223,7 @@ async def test_memory_other_programs_hold_makes_jobs_wait_with_that_reason() -> 
     card, server = installation.cards["gpu"], installation.servers["comfy"]
     card.other_mb = 15000
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "a")
         await asyncio.sleep(60)
         reason = queue.status.snapshot().models[0].reason
         assert reason is not None
@@ -246,10 +242,7 @@ async def test_idle_copies_make_way_for_other_programs() -> None:
     installation.memory = FakeProbe(installation.cards)
     async with installation.queue() as queue:
         for model in ("flux", "sdxl"):
-            await ended(
-                queue,
-                await queue.submitter.submit(installation.new(model, "a"), limits=NO_LIMITS),
-            )
+            await ended(queue, await installation.ask(queue, model, "a"))
         assert len(installation.servers["comfy"].memory) == 2
         installation.cards["gpu"].other_mb = 8000
         await asyncio.sleep(30)
@@ -265,11 +258,10 @@ async def test_a_model_that_a_server_holds_for_others_is_taken_memory_until_it_g
     )
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
-        new = installation.new("sdxl", "a")
-        await ended(queue, await queue.submitter.submit(new, limits=NO_LIMITS))
+        await ended(queue, await installation.ask(queue, "sdxl", "a"))
         server.others = {"theirs": 15000}
         await asyncio.sleep(15)
-        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "a")
         await asyncio.sleep(60)
         (reason,) = [m.reason for m in queue.status.snapshot().models if m.name == "flux"]
         assert reason is not None
@@ -289,7 +281,7 @@ async def test_a_measured_card_counts_the_models_of_others_once() -> None:
     installation.servers["comfy"].others = {"theirs": 6000}
     installation.cards["gpu"].other_mb = 6000
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "a")
         assert (await ended(queue, job, within_s=60)).state is JobState.COMPLETED
         assert queue.status.snapshot().hosts[0].foreign_mb == 6000
 
@@ -301,7 +293,7 @@ async def test_a_servers_own_figures_serve_where_the_card_is_elsewhere() -> None
     installation.servers["comfy"].tells_memory = True
     installation.cards["gpu"].other_mb = 15000
     async with installation.queue() as queue:
-        await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        await installation.ask(queue, "flux", "a")
         await asyncio.sleep(60)
         assert not installation.servers["comfy"].loads
 
@@ -310,19 +302,14 @@ async def test_a_servers_own_figures_serve_where_the_card_is_elsewhere() -> None
 async def test_a_server_gone_for_good_frees_its_card_for_its_neighbours() -> None:
     """A crashed ComfyUI would keep a card's memory from the LM Studio beside it."""
     installation = Installation.of(
-        [
-            image_model("flux", "comfy", vram_mb=16000),
-            image_model("llm", "lm", vram_mb=16000),
-        ],
+        [image_model("flux", "comfy", vram_mb=16000), image_model("llm", "lm", vram_mb=16000)],
         [host("gpu", "comfy", "lm")],
     )
     async with installation.queue() as queue:
-        await ended(
-            queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-        )
+        await ended(queue, await installation.ask(queue, "flux", "a"))
         installation.servers["comfy"].die(restart_s=-1)
         await asyncio.sleep(15)
         assert [backend.up for backend in queue.status.snapshot().backends] == [False, True]
-        job = await queue.submitter.submit(installation.new("llm", "b"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "llm", "b")
         assert (await ended(queue, job, within_s=180)).state is JobState.COMPLETED
         assert JobEvent.FAIL not in installation.history(job.id)

@@ -37,7 +37,7 @@ async def test_a_host_is_followed_through_a_load_and_a_job() -> None:
     told: Told = []
     async with there.queue() as queue:
         queue.hosts.subscribe(told.append)
-        job = await queue.submitter.submit(there.new("flux", "cat"), limits=NO_LIMITS)
+        job = await there.ask(queue, "flux", "cat")
         await ended(queue, job)
     assert done(told, "gpu-1") == ["unknown", "idle", "load", "idle", "run", "idle"]
     assert done(told, "gpu-2") == ["unknown", "idle"]

@@ -10,7 +10,7 @@ from queueing.core.world import BackendView, Evict, Leaving, Plan
 from queueing.planning import plan
 from tests.fakes.backend import FakeServer
 from tests.queueing.worlds import GB, NOW, copy, jobs, line, model, world
-from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
+from tests.simulation.installation import Installation, ended, host, image_model, until
 from tests.simulation.loop import in_virtual_time, run
 
 COMFY = BackendView(name="b1", host="h1", unloads_together=True)
@@ -44,19 +44,15 @@ def test_a_copy_that_will_be_missed_soon_stays_longer_and_not_for_ever() -> None
     assert leaving(plan(world(often, copies=(flux,), now=NOW + 600))) == ["flux"]
 
 
-@pytest.mark.parametrize(
-    "stays",
-    [
+def test_what_is_pinned_or_runs_or_takes_no_memory_or_may_idle_stays() -> None:
+    """A model would be loaded again and again that nobody wanted to go."""
+    for stays in (
         copy("flux", idle_unload_s=600, pinned=True),
         copy("flux", idle_unload_s=600, running=1),
         copy("flux", idle_unload_s=600, vram_mb=0),
         copy("flux"),
-    ],
-    ids=["pinned", "running", "weightless", "not asked for"],
-)
-def test_other_copies_stay(stays: object) -> None:
-    answer = plan(world(model("flux"), copies=(stays,)))  # type: ignore[arg-type]
-    assert answer.evictions == ()
+    ):
+        assert plan(world(model("flux"), copies=(stays,))).evictions == (), stays
 
 
 def test_a_copy_that_jobs_wait_for_stays() -> None:
@@ -113,13 +109,13 @@ def memory(world: Installation) -> FakeServer:
 async def test_a_queue_frees_the_memory_of_a_model_not_used_and_loads_it_for_the_next_job() -> None:
     there = installation()
     async with there.queue() as queue:
-        first = await queue.submitter.submit(there.new("flux", "a"), limits=NO_LIMITS)
+        first = await there.ask(queue, "flux", "a")
         await ended(queue, first)
         await asyncio.sleep(590)
         assert memory(there).memory == {"flux"}
         await asyncio.sleep(20)
         assert memory(there).memory == set()
-        again = await queue.submitter.submit(there.new("flux", "b"), limits=NO_LIMITS)
+        again = await there.ask(queue, "flux", "b")
         await ended(queue, again)
     assert len(memory(there).loads) == 2
     assert there.violations == []
@@ -130,7 +126,7 @@ async def test_each_job_begins_the_time_again() -> None:
     there = installation()
     async with there.queue() as queue:
         for name in "abc":
-            job = await queue.submitter.submit(there.new("flux", name), limits=NO_LIMITS)
+            job = await there.ask(queue, "flux", name)
             await ended(queue, job)
             await asyncio.sleep(500)
         assert len(memory(there).loads) == 1
@@ -156,8 +152,7 @@ async def test_a_copy_found_after_a_restart_gets_its_whole_time() -> None:
 
 @pytest.mark.parametrize("pinned", [False, True])
 def test_a_model_its_server_has_dropped_is_not_loaded_without_a_job(
-    pinned: bool,
-    caplog: pytest.LogCaptureFixture,
+    pinned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A pinned model would be loaded again each time Ollama's or llama-swap's own timer ended."""
 
@@ -167,7 +162,7 @@ def test_a_model_its_server_has_dropped_is_not_loaded_without_a_job(
             if pinned:
                 await queue.preloads.preload("flux", None)
             else:
-                job = await queue.submitter.submit(there.new("flux", "a"), limits=NO_LIMITS)
+                job = await there.ask(queue, "flux", "a")
                 await ended(queue, job)
             await asyncio.sleep(15)
             memory(there).evict("flux")
@@ -175,7 +170,7 @@ def test_a_model_its_server_has_dropped_is_not_loaded_without_a_job(
             assert len(memory(there).loads) == 1
             assert queue.status.snapshot().models[0].copies == ()
             assert "flux: unloaded by its server comfy" in caplog.messages
-            job = await queue.submitter.submit(there.new("flux", "b"), limits=NO_LIMITS)
+            job = await there.ask(queue, "flux", "b")
             await ended(queue, job)
             (there_again,) = queue.status.snapshot().models[0].copies
             assert there_again.pinned is pinned

@@ -20,7 +20,7 @@ from queueing.service.jobqueue import JobQueue
 from tests.fakes.backend import Card, Fate, prompt_of
 from tests.fakes.clock import START
 from tests.samples import seeds
-from tests.simulation.installation import NO_LIMITS, Installation, Looks, ended, host, image_model
+from tests.simulation.installation import Installation, Looks, ended, host, image_model
 from tests.simulation.loop import in_virtual_time, run
 from tests.simulation.machines import FakeMachines
 
@@ -53,8 +53,7 @@ async def ask(
     queue: JobQueue, there: Installation, model: str, owner: str = "web:1", **fields: float
 ) -> Job:
     lane = LATER if "due_at" in fields else "normal"
-    new = there.new(model, f"{model} {there.keys}", lane=lane, owner=owner, **fields)
-    return await queue.submitter.submit(new, limits=NO_LIMITS)
+    return await there.ask(queue, model, f"{model} {there.keys}", lane=lane, owner=owner, **fields)
 
 
 async def crowd(queue: JobQueue, there: Installation, model: str, *, waiting: int) -> None:
@@ -119,7 +118,7 @@ def kept(
     run(scenario())
 
 
-@pytest.mark.parametrize("fair", [False, True])
+@pytest.mark.parametrize("fair", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_a_film_that_runs_is_no_reason_to_be_late(*, fair: bool) -> None:
     """A picture of seconds would begin in time by its own measure, behind a film of 20 minutes."""
     there = installation(
@@ -130,7 +129,7 @@ def test_a_film_that_runs_is_no_reason_to_be_late(*, fair: bool) -> None:
     kept(there, {"flux": 1}, {"film": 3}, START + 3 * HOUR)
 
 
-@pytest.mark.parametrize("fair", [False, True])
+@pytest.mark.parametrize("fair", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_a_model_that_loads_slowly_is_put_out_in_time(*, fair: bool) -> None:
     """It is kept for as long as its own load takes, which a model of quick loads did not count."""
     there = installation(
@@ -143,7 +142,7 @@ def test_a_model_that_loads_slowly_is_put_out_in_time(*, fair: bool) -> None:
     kept(there, {"flux": 1}, {"big": 5, "huge": 5}, START + 2 * HOUR)
 
 
-@pytest.mark.parametrize("fair", [False, True])
+@pytest.mark.parametrize("fair", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_many_for_one_moment_begin_one_after_the_other(*, fair: bool) -> None:
     """Each would begin in time for itself alone, and the last be done an hour late."""
     there = installation(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from queueing.core.errors import LimitReached, NotCapable, Refused, UnknownModel
+from queueing.core.errors import LimitReached, NotCapable, Refused
 from queueing.core.events import LinesMoved, Progressed
 from queueing.core.jobs import JobEvent, JobState
 from queueing.core.requests import Capability, Chat, ChatMessage, File
@@ -33,7 +33,7 @@ async def test_a_job_is_loaded_for_run_and_completed() -> None:
     """Nothing would work: accept, load, start, complete, in that order."""
     installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "cat")
         done = await ended(queue, job)
         output = await queue.jobs.output(done)
     assert done.state is JobState.COMPLETED
@@ -46,17 +46,6 @@ async def test_a_job_is_loaded_for_run_and_completed() -> None:
 
 
 # ------------------------------------------------------------ accepting
-
-
-@in_virtual_time
-async def test_an_unknown_model_is_refused_with_the_nearest_names() -> None:
-    """A typing error would become a job that no one can run."""
-    installation = two_models()
-    async with installation.queue() as queue:
-        with pytest.raises(UnknownModel) as refusal:
-            await queue.submitter.submit(installation.new("flax", "cat"), limits=NO_LIMITS)
-        assert refusal.value.nearest == ("flux",)
-        assert not await queue.jobs.open_jobs()
 
 
 @in_virtual_time
@@ -73,38 +62,7 @@ async def test_a_request_with_pictures_needs_a_model_that_can_see() -> None:
             )
         assert refusal.value.capability == Capability.VISION
         with pytest.raises(NotCapable):
-            await queue.submitter.submit(
-                installation.new("flux", "like this", files=(PICTURE,)), limits=NO_LIMITS
-            )
-
-
-@in_virtual_time
-async def test_a_model_no_host_can_hold_is_refused() -> None:
-    """A job would wait for ever for memory that does not exist."""
-    installation = Installation.of([image_model("huge", vram_mb=80000)], [host("gpu", "comfy")])
-    async with installation.queue() as queue:
-        with pytest.raises(Refused):
-            await queue.submitter.submit(installation.new("huge", "cat"), limits=NO_LIMITS)
-
-
-@in_virtual_time
-async def test_an_alias_names_the_same_line() -> None:
-    """One model would have two lines, and the order between them would be lost."""
-    installation = Installation.of([image_model("flux", aliases=("f",))], [host("gpu", "comfy")])
-    async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("F", "cat"), limits=NO_LIMITS)
-        assert job.model == "flux"
-
-
-@in_virtual_time
-async def test_a_redelivered_request_is_the_job_it_made_before() -> None:
-    """A chat platform's second delivery would draw a second picture."""
-    installation = two_models()
-    async with installation.queue() as queue:
-        new = installation.new("flux", "cat")
-        first = await queue.submitter.submit(new, limits=NO_LIMITS)
-        second = await queue.submitter.submit(new, limits=NO_LIMITS)
-        assert first.id == second.id
+            await installation.ask(queue, "flux", "like this", files=(PICTURE,))
 
 
 @in_virtual_time
@@ -114,9 +72,9 @@ async def test_a_models_own_limit_bounds_its_line() -> None:
     installation.servers["comfy"].up = False
     async with installation.queue() as queue:
         for prompt in ("a", "b"):
-            await queue.submitter.submit(installation.new("flux", prompt), limits=NO_LIMITS)
+            await installation.ask(queue, "flux", prompt)
         with pytest.raises(LimitReached) as refusal:
-            await queue.submitter.submit(installation.new("flux", "c"), limits=NO_LIMITS)
+            await installation.ask(queue, "flux", "c")
         assert refusal.value.scope == "line"
 
 
@@ -131,7 +89,7 @@ async def test_a_discovered_model_can_be_used_at_once_and_replaces_none() -> Non
         queue.models.extend([image_model("new"), image_model("FLUX", service_s=99.0)])
         assert queue.models.offer.catalog.models["flux"] == configured
         assert "FLUX" not in queue.models.offer.catalog.models
-        job = await queue.submitter.submit(installation.new("new", "cat"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "new", "cat")
         assert (await ended(queue, job)).state is JobState.COMPLETED
 
 
@@ -143,7 +101,7 @@ async def test_a_waiting_job_can_be_cancelled() -> None:
     """People could not take back what has not begun."""
     installation = two_models()
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "cat")
         cancelled = await queue.submitter.cancel(job.id)
         assert cancelled is not None
         assert cancelled.state is JobState.CANCELLED
@@ -164,7 +122,7 @@ async def test_a_model_larger_than_every_card_is_taken_where_a_server_offloads(
     installation = Installation.of([image_model("flux", vram_mb=16000)], [gpu])
     installation.servers["comfy"].sizes["flux"] = 7900  # the rest stays in the machine's memory
     async with installation.queue() as queue:
-        submitting = queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+        submitting = installation.ask(queue, "flux", "cat")
         if not offloads:
             with pytest.raises(Refused, match="no server can run flux"):
                 await submitting
@@ -181,8 +139,8 @@ async def test_a_job_that_is_slower_than_usual_promises_a_later_end() -> None:
     server = installation.servers["comfy"]
     server.service_s, server.progress_every_s = 300.0, 2.0
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "large"), limits=NO_LIMITS)
-        behind = await queue.submitter.submit(installation.new("flux", "small"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "large")
+        behind = await installation.ask(queue, "flux", "small")
         await until(lambda: server.running)
         began = VirtualClock().now()
         await asyncio.sleep(30)
@@ -199,15 +157,10 @@ async def test_a_moment_in_which_a_job_starts_hides_no_promise_afterwards() -> N
     """A person asking as a job starts would see no time, and so would the line for a while."""
     installation = Installation.of([image_model("flux", service_s=5.0)], [host("gpu", "comfy")])
     async with installation.queue() as queue:
-        await ended(
-            queue,
-            await queue.submitter.submit(installation.new("flux", "warm"), limits=NO_LIMITS),
-        )
+        await ended(queue, await installation.ask(queue, "flux", "warm"))
         for turns in range(MANY_TURNS):
             _first, behind = [
-                await queue.submitter.submit(
-                    installation.new("flux", f"{turns} {text}"), limits=NO_LIMITS
-                )
+                await installation.ask(queue, "flux", f"{turns} {text}")
                 for text in ("first", "second")
             ]
             for _ in range(turns):
@@ -225,8 +178,8 @@ async def test_cancelling_a_running_job_stops_the_server_and_frees_the_slot() ->
     server = installation.servers["comfy"]
     server.service_s = 1000.0
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
-        other = await queue.submitter.submit(installation.new("flux", "dog"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "cat")
+        other = await installation.ask(queue, "flux", "dog")
         await until(lambda: server.running)
         server.service_s = 5.0
         await queue.submitter.cancel(job.id)
@@ -244,11 +197,11 @@ def test_a_cancel_that_meets_the_start_leaves_nothing_running() -> None:
         server = installation.servers["comfy"]
         server.service_s = 1000.0
         async with installation.queue() as queue:
-            warm = await queue.submitter.submit(installation.new("flux", "warm"), limits=NO_LIMITS)
+            warm = await installation.ask(queue, "flux", "warm")
             await until(lambda: server.running)
             await queue.submitter.cancel(warm.id)
             await asyncio.sleep(1)
-            job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+            job = await installation.ask(queue, "flux", "cat")
             for _ in range(turns):
                 await asyncio.sleep(0)
             await queue.submitter.cancel(job.id)
@@ -262,16 +215,6 @@ def test_a_cancel_that_meets_the_start_leaves_nothing_running() -> None:
         run(scenario(turns))
 
 
-@in_virtual_time
-async def test_a_cancel_that_comes_too_late_returns_the_completed_job() -> None:
-    """A finished picture would be thrown away, or the person would be told a lie."""
-    installation = two_models()
-    async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
-        done = await ended(queue, job)
-        assert await queue.submitter.cancel(job.id) == done
-
-
 # ------------------------------------------------------------ reporting
 
 
@@ -281,10 +224,7 @@ async def test_a_waiting_person_sees_position_state_reason_and_time() -> None:
     installation = two_models()
     installation.servers["comfy"].service_s = 20.0
     async with installation.queue() as queue:
-        jobs = [
-            await queue.submitter.submit(installation.new("flux", str(number)), limits=NO_LIMITS)
-            for number in range(3)
-        ]
+        jobs = [await installation.ask(queue, "flux", str(number)) for number in range(3)]
         await asyncio.sleep(1)
         loading = await queue.status.standings(jobs)
         assert [loading[job.id].shown for job in jobs] == ["needs-loading"] * 3
@@ -318,24 +258,6 @@ async def test_a_job_in_the_overflow_has_no_place_in_line() -> None:
         assert standing.shown == "pending"
 
 
-@in_virtual_time
-async def test_people_in_a_line_hear_that_a_job_of_an_overflow_has_entered_it() -> None:
-    """People would go on reading a time that a further job has made untrue."""
-    installation = two_models()
-    limits = replace(NO_LIMITS, max_in_line=1)
-    async with installation.queue() as queue:
-        await queue.admin.pause(model="sdxl")
-        await queue.submitter.submit(installation.new("sdxl", "bob's", owner="bob"), limits=limits)
-        first = await queue.submitter.submit(installation.new("flux", "a"), limits=limits)
-        await queue.submitter.submit(installation.new("sdxl", "b"), limits=limits)
-        await asyncio.sleep(12)
-        installation.events.clear()
-        await ended(queue, first)
-        await asyncio.sleep(1)
-        moves = [event for event in installation.events if isinstance(event, LinesMoved)]
-        assert any("sdxl" in event.models for event in moves)
-
-
 def test_those_in_other_lanes_hear_of_an_arrival_that_goes_before_them() -> None:
     """Their places would stay as they were until something else moved the line."""
 
@@ -343,11 +265,10 @@ def test_those_in_other_lanes_hear_of_an_arrival_that_goes_before_them() -> None
         installation = two_models()
         async with installation.queue() as queue:
             await queue.admin.pause(model="flux")
-            waiting = installation.new("flux", "a", lane="relaxed")
-            await queue.submitter.submit(waiting, limits=NO_LIMITS)
+            await installation.ask(queue, "flux", "a", lane="relaxed")
             await asyncio.sleep(12)
             installation.events.clear()
-            await queue.submitter.submit(installation.new("flux", "b", lane=lane), limits=NO_LIMITS)
+            await installation.ask(queue, "flux", "b", lane=lane)
             await asyncio.sleep(0.1)
             return any(isinstance(event, LinesMoved) for event in installation.events)
 
@@ -361,10 +282,7 @@ async def test_a_job_that_left_its_line_just_now_has_no_place_and_breaks_nobody_
     installation = two_models()
     async with installation.queue() as queue:
         await queue.admin.pause(model="flux")
-        first, second = [
-            await queue.submitter.submit(installation.new("flux", prompt), limits=NO_LIMITS)
-            for prompt in "ab"
-        ]
+        first, second = [await installation.ask(queue, "flux", prompt) for prompt in "ab"]
         assert (await queue.status.standings([first, second]))[second.id].position == 2
         await queue.submitter.cancel(first.id)
         await asyncio.sleep(10)
@@ -379,7 +297,7 @@ async def test_listeners_learn_when_a_line_moves() -> None:
     installation = two_models()
     async with installation.queue() as queue:
         for prompt in ("a", "b"):
-            job = await queue.submitter.submit(installation.new("flux", prompt), limits=NO_LIMITS)
+            job = await installation.ask(queue, "flux", prompt)
         await until(lambda: installation.history(job.id)[-1] is JobEvent.COMPLETE)
         moves = [event for event in installation.events if isinstance(event, LinesMoved)]
         assert moves
@@ -396,7 +314,7 @@ async def test_a_listener_that_fails_harms_nobody_else(caplog: pytest.LogCapture
             raise RuntimeError
 
         queue.events.subscribe(broken)
-        job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "cat")
         assert (await ended(queue, job)).state is JobState.COMPLETED
     assert "a listener failed" in caplog.text
 
@@ -408,8 +326,8 @@ async def test_models_and_backends_tell_what_is_where() -> None:
     installation.servers["comfy"].service_s = 30.0
     async with installation.queue() as queue:
         for prompt in ("a", "b"):
-            await queue.submitter.submit(installation.new("flux", prompt), limits=NO_LIMITS)
-        await queue.submitter.submit(installation.new("sdxl", "c"), limits=NO_LIMITS)
+            await installation.ask(queue, "flux", prompt)
+        await installation.ask(queue, "sdxl", "c")
         await asyncio.sleep(12)
         flux, sdxl = queue.status.snapshot().models
         assert (flux.name, flux.running, flux.waiting) == ("flux", 1, 1)
@@ -432,10 +350,7 @@ async def test_the_same_works_with_threads_and_a_real_clock(tmp_path: Path) -> N
     server.load_s = server.service_s = 0.01
     store = JobStore(await open_database(f"sqlite:///{tmp_path / 'usher.db'}"))
     async with installation.queue(store) as queue:
-        jobs = [
-            await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
-            for n in range(3)
-        ]
+        jobs = [await installation.ask(queue, "flux", str(n)) for n in range(3)]
         for job in jobs:
             assert (await ended(queue, job)).state is JobState.COMPLETED
     await store.aclose()

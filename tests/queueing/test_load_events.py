@@ -4,14 +4,7 @@ from queueing.core.errors import Unavailable
 from queueing.core.events import CopyLeft, Event, LoadCause, LoadEnded
 from queueing.core.world import Leaving
 from queueing.service.jobqueue import JobQueue
-from tests.simulation.installation import (
-    NO_LIMITS,
-    Installation,
-    ended,
-    host,
-    image_model,
-    until,
-)
+from tests.simulation.installation import Installation, ended, host, image_model, until
 from tests.simulation.loop import in_virtual_time
 
 
@@ -45,8 +38,7 @@ async def test_a_load_for_a_request_names_what_had_to_leave() -> None:
     async with installation.queue() as queue:
         events = heard(queue)
         for model in ("flux", "sdxl"):
-            new = installation.new(model, model)
-            await ended(queue, await queue.submitter.submit(new, limits=NO_LIMITS))
+            await ended(queue, await installation.ask(queue, model, model))
     first, left, second = events
     assert isinstance(first, LoadEnded)
     assert isinstance(second, LoadEnded)
@@ -63,8 +55,7 @@ async def test_a_failed_load_is_announced_as_failed() -> None:
     installation.servers["comfy"].load_fates = lambda: Unavailable("it crashed")
     async with installation.queue() as queue:
         events = heard(queue)
-        new = installation.new("flux", "a")
-        await ended(queue, await queue.submitter.submit(new, limits=NO_LIMITS))
+        await ended(queue, await installation.ask(queue, "flux", "a"))
     loads = [event for event in events if isinstance(event, LoadEnded)]
     assert [load.failed for load in loads] == [True] * 3
 
@@ -90,10 +81,7 @@ async def test_a_second_copy_is_told_apart() -> None:
     )
     async with installation.queue() as queue:
         events = heard(queue)
-        jobs = [
-            await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
-            for n in range(40)
-        ]
+        jobs = [await installation.ask(queue, "flux", str(n)) for n in range(40)]
         for job in jobs:
             await ended(queue, job)
     # Either may be loaded first: both begin within the first step.

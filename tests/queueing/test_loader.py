@@ -8,21 +8,13 @@ from itertools import pairwise
 import pytest
 
 from queueing.core.catalog import Timeouts
-from queueing.core.errors import BadModel, OutOfMemory, Refused, Unavailable, UnknownModel
+from queueing.core.errors import BadModel, OutOfMemory, Refused, Unavailable
 from queueing.core.jobs import JobState
 from queueing.core.problems import Problem
 from queueing.core.world import Blocked, Reason, Residency
 from queueing.store import JobStore, open_database
 from tests.fakes.backend import FakeProbe
-from tests.simulation.installation import (
-    NO_LIMITS,
-    FlakyStore,
-    Installation,
-    ended,
-    host,
-    image_model,
-    until,
-)
+from tests.simulation.installation import FlakyStore, Installation, ended, host, image_model, until
 from tests.simulation.loop import in_virtual_time
 
 
@@ -44,10 +36,7 @@ async def test_all_who_wait_share_one_load() -> None:
     """Each waiting job would load a copy of its own."""
     installation = two_models()
     async with installation.queue() as queue:
-        jobs = [
-            await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
-            for n in range(5)
-        ]
+        jobs = [await installation.ask(queue, "flux", str(n)) for n in range(5)]
         for job in jobs:
             await ended(queue, job)
         assert len(installation.servers["comfy"].loads) == 1
@@ -60,11 +49,9 @@ async def test_a_load_waits_until_the_memory_is_really_free() -> None:
     card, server = installation.cards["gpu"], installation.servers["comfy"]
     installation.memory = FakeProbe(installation.cards)
     async with installation.queue() as queue:
-        await ended(
-            queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-        )
+        await ended(queue, await installation.ask(queue, "flux", "a"))
         server.lingers_s = 7.0  # the driver shows freed memory late
-        job = await queue.submitter.submit(installation.new("sdxl", "b"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "sdxl", "b")
         await ended(queue, job)
         (unloaded_at, _), *_ = server.unloads
         loaded_at = server.loads[-1][0]
@@ -81,11 +68,9 @@ async def test_out_of_memory_empties_the_card_and_tries_once_more() -> None:
     )
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
-        await ended(
-            queue, await queue.submitter.submit(installation.new("tiny", "a"), limits=NO_LIMITS)
-        )
+        await ended(queue, await installation.ask(queue, "tiny", "a"))
         server.load_fates = one_after_another([OutOfMemory("oom")])
-        job = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "b")
         assert (await ended(queue, job)).state is JobState.COMPLETED
         assert [model for _, model in server.loads] == ["tiny", "flux", "flux"]
         assert "tiny" in {model for _, model in server.unloads}
@@ -99,7 +84,7 @@ async def test_a_load_that_keeps_failing_fails_its_jobs_after_growing_pauses() -
     server.load_fates = lambda: Unavailable("it crashed") if server.broken else None
     server.broken = True
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "a")
         done = await ended(queue, job)
         assert done.state is JobState.FAILED
         assert done.error is not None
@@ -111,7 +96,7 @@ async def test_a_load_that_keeps_failing_fails_its_jobs_after_growing_pauses() -
         assert pauses[0] >= server.load_s + 5.0
         assert not server.memory
         server.broken = False
-        again = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+        again = await installation.ask(queue, "flux", "b")
         assert (await ended(queue, again)).state is JobState.COMPLETED
 
 
@@ -124,7 +109,7 @@ async def test_a_job_is_told_how_often_its_own_load_was_tried() -> None:
     told = []
     async with installation.queue() as queue:
         for prompt in ("a", "b", "c"):
-            job = await queue.submitter.submit(installation.new("flux", prompt), limits=NO_LIMITS)
+            job = await installation.ask(queue, "flux", prompt)
             before = len(server.loads)
             done = await ended(queue, job)
             tried = Problem.read(done.error or "").attempts
@@ -143,7 +128,7 @@ async def test_a_load_that_never_ends_is_given_up_and_leaves_no_ghost() -> None:
     server.load_fates = one_after_another([TimeoutError()])
     server.stubborn = True
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "a")
         await asyncio.sleep(51)
         assert not server.loading
         assert not installation.cards["gpu"].held
@@ -163,7 +148,7 @@ async def test_a_backend_that_cannot_serve_a_model_is_not_asked_again() -> None:
     )
     installation.servers["comfy-1"].load_fates = lambda: BadModel("models.flux.workflow: no file")
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "a")
         done = await ended(queue, job)
         assert (done.state, done.backend) == (JobState.COMPLETED, "comfy-2")
         assert len(installation.servers["comfy-1"].loads) == 1
@@ -175,10 +160,10 @@ async def test_a_model_that_works_nowhere_is_refused_from_then_on() -> None:
     installation = two_models()
     installation.servers["comfy"].load_fates = lambda: BadModel("models.flux.workflow: no file")
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "a")
         assert (await ended(queue, job, within_s=60)).state is JobState.FAILED
         with pytest.raises(Refused):
-            await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+            await installation.ask(queue, "flux", "b")
 
 
 @in_virtual_time
@@ -191,16 +176,10 @@ async def test_a_model_of_unknown_size_has_a_card_alone_until_it_was_measured() 
     server = installation.servers["comfy"]
     server.sizes["flux"] = 9000
     async with installation.queue() as queue:
-        await ended(
-            queue, await queue.submitter.submit(installation.new("sdxl", "a"), limits=NO_LIMITS)
-        )
-        await ended(
-            queue, await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
-        )
+        await ended(queue, await installation.ask(queue, "sdxl", "a"))
+        await ended(queue, await installation.ask(queue, "flux", "b"))
         assert server.memory == {"flux"}
-        await ended(
-            queue, await queue.submitter.submit(installation.new("sdxl", "c"), limits=NO_LIMITS)
-        )
+        await ended(queue, await installation.ask(queue, "sdxl", "c"))
         assert server.memory == {"flux", "sdxl"}
 
 
@@ -219,45 +198,19 @@ async def test_a_model_of_unknown_size_is_measured_beside_what_never_leaves(
     installation.memory = FakeProbe(installation.cards)
     installation.servers["comfy"].sizes["flux"] = 9000
     installation.servers["old"].sizes["llama"] = 6000
-    backends = installation.connect()
-    backends["old"].can_unload = kept == "by an admin"
-    store = JobStore(await open_database("sqlite://", inline=True))
-    queue = installation.build(store, backends)
-    running = asyncio.create_task(queue.run())
-    if kept == "by an admin":
-        await queue.preloads.preload("llama", None)
-    else:
-        first = await queue.submitter.submit(installation.new("llama", "a"), limits=NO_LIMITS)
-        await ended(queue, first)
-    job = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
-    assert (await ended(queue, job)).state is JobState.COMPLETED
-    sizes = {model.name: model.vram_mb for model in queue.status.snapshot().models}
-    assert sizes["flux"] == 9000
-    assert installation.servers["old"].memory == {"llama"}
-    running.cancel()
-    await asyncio.wait([running])
-    await store.aclose()
-
-
-@in_virtual_time
-async def test_beside_a_model_that_never_leaves_and_is_not_measured_nothing_is_loaded() -> None:
-    """A server that has taken the whole card would make every load of others fail."""
-    models = [image_model("flux", vram_mb=None), image_model("llama", "old", vram_mb=None)]
-    installation = Installation.of(models, [host("gpu", "comfy", "old")])
-    backends = installation.connect()
-    backends["old"].can_unload = False
-    store = JobStore(await open_database("sqlite://", inline=True))
-    queue = installation.build(store, backends)
-    running = asyncio.create_task(queue.run())
-    first = await queue.submitter.submit(installation.new("llama", "a"), limits=NO_LIMITS)
-    await ended(queue, first)
-    job = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
-    await asyncio.sleep(1000)
-    standing = (await queue.status.standings([job]))[job.id]
-    assert standing.reason == Reason(why=Blocked.KEPT, model="flux", host="gpu", other="llama")
-    running.cancel()
-    await asyncio.wait([running])
-    await store.aclose()
+    if kept == "by its server":
+        installation.keepers = frozenset({"old"})
+    async with installation.queue() as queue:
+        if kept == "by an admin":
+            await queue.preloads.preload("llama", None)
+        else:
+            first = await installation.ask(queue, "llama", "a")
+            await ended(queue, first)
+        job = await installation.ask(queue, "flux", "b")
+        assert (await ended(queue, job)).state is JobState.COMPLETED
+        sizes = {model.name: model.vram_mb for model in queue.status.snapshot().models}
+        assert sizes["flux"] == 9000
+        assert installation.servers["old"].memory == {"llama"}
 
 
 @in_virtual_time
@@ -268,7 +221,7 @@ async def test_a_load_waits_for_a_database_that_cannot_note_it() -> None:
     async with installation.queue(store) as queue:
         await asyncio.sleep(1)
         store.failing = {"note_residency"}
-        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "a")
         await asyncio.sleep(30)
         assert not installation.servers["comfy"].loads
         store.failing = set()
@@ -282,10 +235,10 @@ async def test_what_could_not_work_is_tried_again_after_a_while() -> None:
     server = installation.servers["comfy"]
     server.load_fates = one_after_another([BadModel("models.flux.workflow: no file")])
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "a")
         await ended(queue, job)
         await asyncio.sleep(700)
-        again = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+        again = await installation.ask(queue, "flux", "b")
         assert (await ended(queue, again)).state is JobState.COMPLETED
 
 
@@ -298,7 +251,7 @@ async def test_a_preloaded_model_stays_and_the_caller_learns_where_it_is() -> No
     installation = two_models()
     async with installation.queue() as queue:
         assert await queue.preloads.preload("flux", None) == "comfy"
-        job = await queue.submitter.submit(installation.new("sdxl", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "sdxl", "a")
         await asyncio.sleep(300)
         flux, sdxl = queue.status.snapshot().models
         assert [copy.pinned for copy in flux.copies] == [True]
@@ -309,47 +262,28 @@ async def test_a_preloaded_model_stays_and_the_caller_learns_where_it_is() -> No
         assert (await ended(queue, job)).state is JobState.COMPLETED
 
 
+@pytest.mark.parametrize("vram_mb", [16000, None])
 @in_virtual_time
-async def test_what_a_server_keeps_for_ever_is_named_and_nothing_is_promised() -> None:
-    """People would read of a running job that will end, hour after hour."""
-    installation = Installation.of(
-        [image_model("flux", vram_mb=16000), image_model("llama", "vllm", vram_mb=16000)],
-        [host("gpu", "comfy", "vllm")],
-    )
-    store = JobStore(await open_database("sqlite://", inline=True))
-    backends = installation.connect()
-    backends["vllm"].can_unload = False
-    queue = installation.build(store, backends)
-    running = asyncio.create_task(queue.run())
-    first = await queue.submitter.submit(installation.new("llama", "a"), limits=NO_LIMITS)
-    await ended(queue, first)
-    job = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
-    await asyncio.sleep(1000)
-    standing = (await queue.status.standings([job]))[job.id]
-    assert standing.reason == Reason(why=Blocked.KEPT, model="flux", host="gpu", other="llama")
-    assert standing.done_at is None
-    installation.servers["vllm"].evict("llama")  # a person ended it by hand
-    assert (await ended(queue, job)).state is JobState.COMPLETED
-    running.cancel()
-    await asyncio.wait([running])
-    await store.aclose()
-
-
-@in_virtual_time
-async def test_a_preload_that_fails_says_so_and_leaves_no_pin() -> None:
-    """An admin would be told nothing, or a broken model would be loaded for ever."""
-    installation = two_models()
-    installation.servers["comfy"].load_fates = lambda: Unavailable("it crashed")
+async def test_what_a_server_keeps_for_ever_is_named_and_nothing_is_promised(
+    vram_mb: int | None,
+) -> None:
+    """People would read of a running job that will end, or loads fail beside what fills the card."""
+    models = [
+        image_model(name, to, vram_mb=vram_mb)
+        for name, to in (("flux", "comfy"), ("llama", "vllm"))
+    ]
+    installation = Installation.of(models, [host("gpu", "comfy", "vllm")])
+    installation.keepers = frozenset({"vllm"})
     async with installation.queue() as queue:
-        with pytest.raises(Unavailable):
-            await queue.preloads.preload("flux", None)
-        loads = len(installation.servers["comfy"].loads)
-        await asyncio.sleep(600)
-        assert len(installation.servers["comfy"].loads) == loads
-        with pytest.raises(UnknownModel):
-            await queue.preloads.preload("nonsense", None)
-        with pytest.raises(Refused):
-            await queue.preloads.preload("flux", "no such host")
+        first = await installation.ask(queue, "llama", "a")
+        await ended(queue, first)
+        job = await installation.ask(queue, "flux", "b")
+        await asyncio.sleep(1000)
+        standing = (await queue.status.standings([job]))[job.id]
+        assert standing.reason == Reason(why=Blocked.KEPT, model="flux", host="gpu", other="llama")
+        assert standing.done_at is None
+        installation.servers["vllm"].evict("llama")  # a person ended it by hand
+        assert (await ended(queue, job)).state is JobState.COMPLETED
 
 
 @in_virtual_time
@@ -359,7 +293,7 @@ async def test_unloading_a_busy_model_waits_for_its_job_and_starts_no_other() ->
     server = installation.servers["comfy"]
     server.service_s = 50.0
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "a")
         await until(lambda: server.running)
         assert list(await queue.preloads.unload("flux", None)) == ["comfy"]
         (copy,) = queue.status.snapshot().models[0].copies
@@ -380,11 +314,9 @@ async def test_an_unload_that_frees_everything_spares_running_neighbours() -> No
     installation.unloads_together = True
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
-        await ended(
-            queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-        )
+        await ended(queue, await installation.ask(queue, "flux", "a"))
         server.service_s = 50.0
-        job = await queue.submitter.submit(installation.new("sdxl", "b"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "sdxl", "b")
         await until(lambda: server.running)
         await queue.preloads.unload("flux", None)
         assert (await ended(queue, job)).state is JobState.COMPLETED
@@ -405,7 +337,7 @@ async def test_a_model_that_loads_nothing_evicts_nothing_and_is_always_there() -
     server.weightless = {"lens"}
     async with installation.queue() as queue:
         for model in ("flux", "lens", "flux", "lens", "flux", "sdxl", "lens", "sdxl"):
-            job = await queue.submitter.submit(installation.new(model, model), limits=NO_LIMITS)
+            job = await installation.ask(queue, model, model)
             assert (await ended(queue, job, within_s=60)).state is JobState.COMPLETED
         (lens,) = [m for m in queue.status.snapshot().models if m.name == "lens"]
         assert lens.vram_mb == 0

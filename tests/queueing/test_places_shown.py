@@ -11,7 +11,7 @@ from queueing.core.standings import Standing
 from queueing.core.world import Rules
 from queueing.service.jobqueue import JobQueue
 from tests.samples import seeds
-from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model
+from tests.simulation.installation import Installation, ended, host, image_model
 from tests.simulation.loop import in_virtual_time, run
 
 MODELS = ("flux", "sdxl", "qwen")
@@ -30,8 +30,8 @@ async def submit(world: Installation, queue: JobQueue, rng: random.Random, count
     """Let people of all lanes ask, within some seconds."""
     jobs = []
     for n in range(count):
-        new = world.new(rng.choice(MODELS), f"{n}", lane=rng.choice(LANES), owner=f"web:{n}")
-        jobs.append(await queue.submitter.submit(new, limits=NO_LIMITS))
+        model, lane = rng.choice(MODELS), rng.choice(LANES)
+        jobs.append(await world.ask(queue, model, f"{n}", lane=lane, owner=f"web:{n}"))
         await asyncio.sleep(rng.choice((0.0, 0.0, 1.3)))
     return jobs
 
@@ -104,8 +104,8 @@ async def in_fair_order(rng: random.Random) -> None:
         jobs, checked = [], 0
         for n in range(40):
             owner = rng.choice(("web:1", "web:1", "web:2", "web:3"))
-            new = world.new(rng.choice(MODELS), f"{n}", lane=rng.choice(LANES), owner=owner)
-            jobs.append(await queue.submitter.submit(new, limits=NO_LIMITS))
+            model, lane = rng.choice(MODELS), rng.choice(LANES)
+            jobs.append(await world.ask(queue, model, f"{n}", lane=lane, owner=owner))
             await asyncio.sleep(rng.choice((0.0, 0.0, 1.3)))
         while open_jobs := await queue.jobs.open_jobs():
             order = orders(await queue.status.standings(open_jobs))
@@ -128,13 +128,9 @@ async def test_in_a_fair_order_a_newcomer_goes_before_a_flood_and_all_are_told()
     world = Installation.of([image_model("flux")], [host("gpu", "comfy")])
     world.rules = Rules(order="fair")
     async with world.queue() as queue:
-        flood = [
-            await queue.submitter.submit(world.new("flux", f"{n}"), limits=NO_LIMITS)
-            for n in range(5)
-        ]
+        flood = [await world.ask(queue, "flux", f"{n}") for n in range(5)]
         await asyncio.sleep(12)  # the first one runs
-        new = world.new("flux", "light", owner="web:2")
-        light = await queue.submitter.submit(new, limits=NO_LIMITS)
+        light = await world.ask(queue, "flux", "light", owner="web:2")
         told = await queue.status.standings([*flood[1:], light])
         assert [told[job.id].position for job in (*flood[1:], light)] == [2, 3, 4, 5, 1]
         done_at = [told[job.id].done_at or 0.0 for job in (light, *flood[1:])]
@@ -153,13 +149,9 @@ async def test_an_admin_puts_a_job_first_in_a_fair_order_too() -> None:
     world = Installation.of([image_model("flux")], [host("gpu", "comfy")])
     world.rules = Rules(order="fair")
     async with world.queue() as queue:
-        flood = [
-            await queue.submitter.submit(world.new("flux", f"{n}"), limits=NO_LIMITS)
-            for n in range(3)
-        ]
+        flood = [await world.ask(queue, "flux", f"{n}") for n in range(3)]
         await asyncio.sleep(12)
-        new = world.new("flux", "light", owner="web:2")
-        light = await queue.submitter.submit(new, limits=NO_LIMITS)
+        light = await world.ask(queue, "flux", "light", owner="web:2")
         await queue.admin.move_first(flood[2].id)
         await asyncio.sleep(0.5)
         told = await queue.status.standings([*flood[1:], light])
@@ -176,15 +168,11 @@ async def test_what_an_admin_put_first_stays_first_after_a_restart(tmp_path: Pat
     world.rules = Rules(order="fair")
     world.url = f"sqlite:///{tmp_path}/usher.db"
     async with world.queue() as queue:
-        used = await queue.submitter.submit(world.new("flux", "used"), limits=NO_LIMITS)
+        used = await world.ask(queue, "flux", "used")
         await ended(queue, used)
         await queue.admin.pause(model="flux")
-        flood = [
-            await queue.submitter.submit(world.new("flux", f"{n}"), limits=NO_LIMITS)
-            for n in range(3)
-        ]
-        new = world.new("flux", "light", owner="web:2")
-        light = await queue.submitter.submit(new, limits=NO_LIMITS)
+        flood = [await world.ask(queue, "flux", f"{n}") for n in range(3)]
+        light = await world.ask(queue, "flux", "light", owner="web:2")
         await queue.admin.move_first(flood[2].id)
     async with world.queue() as queue:
         await queue.admin.resume(model="flux")
@@ -203,12 +191,11 @@ async def test_a_fair_order_knows_after_a_restart_who_used_the_cards(tmp_path: P
     world = Installation.of([image_model("flux")], [host("gpu", "comfy")], url=url)
     world.rules = Rules(order="fair")
     async with world.queue() as queue:
-        job = await queue.submitter.submit(world.new("flux", "first"), limits=NO_LIMITS)
+        job = await world.ask(queue, "flux", "first")
         await ended(queue, job)
         await queue.admin.pause(model="flux")
         for owner in ("web:1", "web:2"):
-            new = world.new("flux", owner, owner=owner)
-            await queue.submitter.submit(new, limits=NO_LIMITS)
+            await world.ask(queue, "flux", owner, owner=owner)
     async with world.queue() as queue:
         await queue.admin.resume(model="flux")
         for waiting in await queue.jobs.open_jobs():
@@ -222,12 +209,11 @@ async def test_somebody_with_precedence_raises_a_place_and_is_counted() -> None:
     world = Installation.of([image_model("flux")], [host("gpu", "comfy")])
     async with world.queue() as queue:
         await queue.admin.pause(model="flux")
-        relaxed = world.new("flux", "a", lane="relaxed")
-        waiting = await queue.submitter.submit(relaxed, limits=NO_LIMITS)
+        waiting = await world.ask(queue, "flux", "a", lane="relaxed")
         await asyncio.sleep(1)
         before = (await queue.status.standings([waiting]))[waiting.id]
         assert (before.position, before.overtaken) == (1, 0)
-        vip = await queue.submitter.submit(world.new("flux", "b", lane="vip"), limits=NO_LIMITS)
+        vip = await world.ask(queue, "flux", "b", lane="vip")
         assert vip.state is JobState.PENDING
         await asyncio.sleep(1)
         after = (await queue.status.standings([waiting]))[waiting.id]

@@ -359,8 +359,7 @@ def test_two_servers_on_one_card_share_its_memory() -> None:
 def test_one_host_loads_one_model_at_a_time() -> None:
     """Two loads on one card would slow each other down."""
     snapshot = world(
-        model("a", line(jobs("a", 9)), vram_mb=GB),
-        model("b", line(jobs("b", 5)), vram_mb=GB),
+        model("a", line(jobs("a", 9)), vram_mb=GB), model("b", line(jobs("b", 5)), vram_mb=GB)
     )
     answer = plan(snapshot)
     assert [load.model for load in answer.loads] == ["a"]

@@ -168,10 +168,7 @@ def test_a_ready_model_behind_a_gate_says_for_whom() -> None:
         model("hot", line(jobs("hot", 5)), vram_mb=8 * GB),
         model("other", line(jobs("other", 60)), vram_mb=8 * GB),
         model("cold", line(jobs("cold", LIMIT_S + 10)), vram_mb=20 * GB),
-        copies=(
-            copy("hot", vram_mb=8 * GB),
-            copy("other", vram_mb=8 * GB, running=1),
-        ),
+        copies=(copy("hot", vram_mb=8 * GB), copy("other", vram_mb=8 * GB, running=1)),
     )
     victims = (Evict(model="hot", backend="b1"), Evict(model="other", backend="b1"))
     kept = Reservation(host="h1", backend="b1", model="cold", due=NOW - 10, victims=victims)
@@ -278,9 +275,7 @@ def test_what_leaves_for_a_further_copy_must_have_somewhere_to_return_to() -> No
     assert plan(alone).loads == evicts
     beside = {"c2": BackendView(name="c2", host="h2"), "b3": BackendView(name="b3", host="h3")}
     shared = replace(
-        alone,
-        hosts={**alone.hosts, "h3": host("h3")},
-        backends={**alone.backends, **beside},
+        alone, hosts={**alone.hosts, "h3": host("h3")}, backends={**alone.backends, **beside}
     )
     assert plan(shared).loads == ()
     calm = replace(alone.models["calm"], backends=("b2", "b3"))

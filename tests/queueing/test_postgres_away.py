@@ -74,8 +74,9 @@ async def test_accepting_stops_with_its_sentence_and_goes_on_by_itself(
     assert database.look_at_file() is None
 
 
-async def test_a_restart_in_the_middle_of_the_work_loses_nothing(
-    own: PostgresServer, database: PostgresDatabase
+@pytest.mark.parametrize("restarts", [1, pytest.param(3, marks=pytest.mark.thorough)])
+async def test_restarts_in_the_middle_of_the_work_lose_nothing(
+    own: PostgresServer, database: PostgresDatabase, restarts: int
 ) -> None:
     """What was acknowledged just before would be gone, or be done twice."""
     store = JobStore(database)
@@ -94,7 +95,7 @@ async def test_a_restart_in_the_middle_of_the_work_loses_nothing(
     async with asyncio.TaskGroup() as group:
         for _ in range(10):
             group.create_task(caller())
-        for _ in range(3):
+        for _ in range(restarts):
             for _ in range(50):
                 await lived.get()
             await asyncio.to_thread(own.stop, "immediate")

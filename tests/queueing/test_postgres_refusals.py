@@ -163,9 +163,7 @@ def test_a_pooler_in_transaction_mode_is_refused(
 
 
 def test_run_and_check_end_with_2_and_hide_the_password(
-    tmp_path: Path,
-    postgres: PostgresServer,
-    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path, postgres: PostgresServer, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A service manager goes by the status, and anyone may read its log."""
     url = f"postgresql://{USER}:{SECRET}@127.0.0.1:{postgres.port}/absent"

@@ -14,7 +14,7 @@ from queueing.core.jobs import Job, JobEvent
 from queueing.service.event_bus import EventBus
 from queueing.service.jobqueue import JobQueue
 from queueing.store import JobStore, open_database
-from tests.simulation.installation import NO_LIMITS, Installation, host, image_model, until
+from tests.simulation.installation import Installation, host, image_model, until
 from tests.simulation.loop import in_virtual_time
 
 CHANGES = frozenset({"add", "apply", "move_first", "replace_request"})
@@ -44,7 +44,7 @@ class HeldStore:
 
 Calls = Callable[[Installation, JobQueue, Job], Awaitable[Any]]
 CALLS: dict[str, tuple[Calls, JobEvent | None]] = {
-    "submit": (lambda i, q, _: q.submitter.submit(i.new("flux", "dog"), limits=NO_LIMITS), None),
+    "submit": (lambda i, q, _: i.ask(q, "flux", "dog"), None),
     "replace": (lambda i, q, job: q.submitter.replace_request(job.id, job.request), None),
     "cancel": (lambda _, q, job: q.submitter.cancel(job.id), JobEvent.CANCEL),
     "clear": (lambda _, q, job: q.admin.clear(job.model), JobEvent.CANCEL),
@@ -60,7 +60,7 @@ async def test_a_change_is_published_though_its_caller_has_gone(name: str) -> No
     store = HeldStore(JobStore(await open_database(installation.url, inline=True)))
     queue = installation.build(store, installation.connect())  # not running: all jobs wait
     store.open.set()
-    job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+    job = await installation.ask(queue, "flux", "cat")
     store.open.clear()
     store.made.clear()
     installation.events.clear()
@@ -84,10 +84,7 @@ async def test_a_moved_job_has_its_line_looked_at_though_the_caller_has_gone() -
     store = HeldStore(JobStore(await open_database(installation.url, inline=True)))
     store.open.set()
     async with installation.queue(store) as queue:
-        jobs = [
-            await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
-            for n in range(4)
-        ]
+        jobs = [await installation.ask(queue, "flux", str(n)) for n in range(4)]
         await until(lambda: installation.servers["comfy"].running)
         store.open.clear()
         store.made.clear()
@@ -112,7 +109,7 @@ async def test_a_finished_job_is_published_though_its_attempt_was_cancelled() ->
     store.open.set()
     queue = installation.build(store, installation.connect())
     running = asyncio.create_task(queue.run())
-    job = await queue.submitter.submit(installation.new("flux", "cat"), limits=NO_LIMITS)
+    job = await installation.ask(queue, "flux", "cat")
     await until(lambda: JobEvent.START in installation.history(job.id))
     store.open.clear()
     store.made.clear()

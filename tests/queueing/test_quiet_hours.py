@@ -101,9 +101,7 @@ def test_how_long_it_is_open_at_most_is_known() -> None:
 
 WINDOWS = st.lists(
     st.tuples(
-        st.frozensets(st.integers(0, 6), min_size=1),
-        st.integers(0, 1439),
-        st.integers(0, 1440),
+        st.frozensets(st.integers(0, 6), min_size=1), st.integers(0, 1439), st.integers(0, 1440)
     ).filter(lambda window: window[1] != window[2]),
     min_size=1,
     max_size=3,

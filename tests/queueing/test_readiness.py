@@ -5,12 +5,7 @@ import asyncio
 from queueing.core.jobs import JobState
 from queueing.core.standings import Readiness
 from queueing.service.jobqueue import JobQueue
-from tests.simulation.installation import (
-    NO_LIMITS,
-    Installation,
-    host,
-    image_model,
-)
+from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import in_virtual_time
 
 
@@ -28,8 +23,7 @@ async def test_a_model_is_what_its_waiting_jobs_show() -> None:
     async with installation.queue() as queue:
         assert set(now(queue).values()) == {Readiness.ABSENT}
         for model in ("flux", "flux", "sdxl", "flux", "sdxl"):
-            new = installation.new(model, "a cat")
-            await queue.submitter.submit(new, limits=NO_LIMITS)
+            await installation.ask(queue, model, "a cat")
         seen = set[tuple[str, str]]()
 
         async def ended() -> bool:

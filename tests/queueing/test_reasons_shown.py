@@ -8,7 +8,7 @@ from queueing.core.standings import ModelStatus
 from queueing.core.world import Blocked, Reason
 from queueing.service.eta import FRESH_LONG_S
 from tests.samples import seeds
-from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model
+from tests.simulation.installation import Installation, ended, host, image_model
 from tests.simulation.loop import run
 
 MODELS = ("flux", "sdxl", "qwen")
@@ -38,7 +38,7 @@ async def crowd(
         for _ in range(300):
             if rng.random() < 0.15:
                 model = rng.choices(MODELS, (5, 3, 1))[0]
-                await queue.submitter.submit(world.new(model, "x"), limits=NO_LIMITS)
+                await world.ask(queue, model, "x")
             await asyncio.sleep(1)
             now = world.clock.now()
             standings = await queue.status.standings(await queue.jobs.open_jobs())

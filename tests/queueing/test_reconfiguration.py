@@ -16,7 +16,7 @@ from queueing.core.world import Blocked, Rules
 from queueing.service.jobqueue import JobQueue
 from tests.fakes.backend import Card, FakeBackend, FakeServer
 from tests.samples import examples
-from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
+from tests.simulation.installation import Installation, ended, host, image_model, until
 from tests.simulation.loop import in_virtual_time
 
 FLUX, SDXL = image_model("flux", "one", vram_mb=16000), image_model("sdxl", "one", vram_mb=6000)
@@ -53,7 +53,7 @@ def change(
 
 
 async def submit(queue: JobQueue, old: Installation, model: str) -> Job:
-    return await queue.submitter.submit(old.new(model, model), limits=NO_LIMITS)
+    return await old.ask(queue, model, model)
 
 
 async def running(queue: JobQueue, job: Job) -> None:
@@ -137,8 +137,7 @@ async def test_the_order_of_the_lines_changes_while_people_wait() -> None:
     async with old.queue() as queue:
 
         async def asks(owner: str) -> Job:
-            new = old.new("flux", "cat", owner=owner)
-            return await queue.submitter.submit(new, limits=NO_LIMITS)
+            return await old.ask(queue, "flux", "cat", owner=owner)
 
         flood = [await asks("web:flood") for _ in range(8)]
         await ended(queue, flood[0])

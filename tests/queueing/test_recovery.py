@@ -12,7 +12,7 @@ from queueing.planning.retry import LOST_AT_ONCE, LOST_MOST
 from queueing.service.jobqueue import JobQueue
 from queueing.store import JobStore, open_database
 from tests.fakes.backend import FakeProbe, prompt_of
-from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
+from tests.simulation.installation import Installation, ended, host, image_model, until
 from tests.simulation.loop import in_virtual_time
 
 
@@ -44,9 +44,7 @@ async def submitted(installation: Installation, *prompts: str, model: str = "flu
     """Accept jobs without a queue running, as before a crash."""
     store = JobStore(await open_database(installation.url, inline=True))
     queue = installation.build(store, installation.connect())
-    jobs = [
-        await queue.submitter.submit(installation.new(model, p), limits=NO_LIMITS) for p in prompts
-    ]
+    jobs = [await installation.ask(queue, model, p) for p in prompts]
     await store.aclose()
     return [job.id for job in jobs]
 
@@ -75,11 +73,7 @@ async def test_waiting_jobs_keep_their_order_over_a_restart(tmp_path: Path) -> N
     await submitted(installation, "a", "b", "c")
     async with installation.queue() as queue:
         await until(lambda: len(installation.servers["comfy"].finished) == 3)
-        assert [prompt for _, _, prompt in installation.servers["comfy"].starts] == [
-            "a",
-            "b",
-            "c",
-        ]
+        assert [prompt for _, _, prompt in installation.servers["comfy"].starts] == ["a", "b", "c"]
         await asyncio.sleep(5)
         assert not await queue.jobs.open_jobs()
 
@@ -200,16 +194,11 @@ async def test_a_model_that_is_loaded_already_is_not_loaded_again(tmp_path: Path
     """Every restart would cost each model a load, or fill the card twice."""
     installation = installation_in(tmp_path)
     async with installation.queue() as queue:
-        await ended(
-            queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-        )
+        await ended(queue, await installation.ask(queue, "flux", "a"))
     for tells in (True, False):
         installation.servers["comfy"].tells_loaded = tells
         async with installation.queue() as queue:
-            await ended(
-                queue,
-                await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS),
-            )
+            await ended(queue, await installation.ask(queue, "flux", "b"))
     assert len(installation.servers["comfy"].loads) == 1
 
 
@@ -220,13 +209,11 @@ async def test_a_server_that_only_forgot_is_no_failed_load(tmp_path: Path) -> No
     server = installation.servers["comfy"]
     server.tells_loaded = False
     async with installation.queue() as queue:
-        await ended(
-            queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-        )
+        await ended(queue, await installation.ask(queue, "flux", "a"))
     server.die(restart_s=0.0)
     await asyncio.sleep(1.0)
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "b")
         seen = set()
         while not server.finished["b"]:
             reason = (await queue.status.standings([job]))[job.id].reason
@@ -281,9 +268,7 @@ async def test_learned_times_survive_a_restart(tmp_path: Path) -> None:
     installation = installation_in(tmp_path)
     installation.servers["comfy"].service_s = 77.0
     async with installation.queue() as queue:
-        await ended(
-            queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-        )
+        await ended(queue, await installation.ask(queue, "flux", "a"))
         await asyncio.sleep(1)
     async with installation.queue() as queue:
         await asyncio.sleep(1)
@@ -302,10 +287,7 @@ async def test_a_learned_size_survives_a_restart_until_it_is_measured_again(tmp_
     for mb in (9000, 7000):  # the operator put a smaller one behind the name meanwhile
         server.sizes["flux"] = mb
         async with installation.queue() as queue:
-            await ended(
-                queue,
-                await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS),
-            )
+            await ended(queue, await installation.ask(queue, "flux", "a"))
             assert queue.status.snapshot().models[0].vram_mb == mb
             await asyncio.sleep(1)
         server.die(restart_s=0.0)
@@ -360,7 +342,7 @@ async def test_a_stop_waits_for_jobs_that_end_in_time(tmp_path: Path) -> None:
     """Every stop would waste the last seconds of nearly finished work."""
     installation = installation_in(tmp_path)
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "a")
         await until(lambda: installation.servers["comfy"].running)
     assert installation.history(job.id) == [None, JobEvent.START, JobEvent.COMPLETE]
 
@@ -370,7 +352,7 @@ async def stopped_while_running(installation: Installation, *, times: int = 1) -
     server = installation.servers["comfy"]
     server.service_s = 100.0
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "a")
         await until(lambda: server.running)
         began = asyncio.get_running_loop().time()
     assert asyncio.get_running_loop().time() - began <= installation.grace_s + 0.1
@@ -452,7 +434,7 @@ async def test_what_a_server_finished_during_a_stop_is_fetched_by_the_next_start
     installation = installation_in(tmp_path, grace_s=0.1)
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "a")
         await until(lambda: server.finished["a"])
     async with installation.queue() as queue:
         done = await ended(queue, job)
@@ -469,11 +451,11 @@ async def test_what_is_asked_during_a_stop_waits_for_the_next_start(tmp_path: Pa
     store = JobStore(await open_database(installation.url, inline=True))
     queue = installation.build(store, installation.connect())
     task = asyncio.create_task(queue.run())
-    await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+    await installation.ask(queue, "flux", "a")
     await until(lambda: server.running)
     task.cancel()
     await asyncio.sleep(1)
-    job = await queue.submitter.submit(installation.new("flux", "b"), limits=NO_LIMITS)
+    job = await installation.ask(queue, "flux", "b")
     await asyncio.gather(task, return_exceptions=True)
     await store.aclose()
     assert [prompt for _, _, prompt in server.starts] == ["a"]

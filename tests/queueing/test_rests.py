@@ -18,7 +18,7 @@ from queueing.planning.rests import LEAD_S
 from queueing.service.jobqueue import JobQueue
 from tests.fakes.clock import START
 from tests.queueing.worlds import GB, NOW, copy, jobs, line, model, world
-from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
+from tests.simulation.installation import Installation, ended, host, image_model, until
 from tests.simulation.loop import in_virtual_time, run
 
 EVERY_DAY = frozenset(range(7))
@@ -205,7 +205,7 @@ def installation(hours: QuietHours) -> Installation:
 
 
 async def submit(there: Installation, queue: JobQueue, prompt: str) -> Job:
-    return await queue.submitter.submit(there.new("flux", prompt), limits=NO_LIMITS)
+    return await there.ask(queue, "flux", prompt)
 
 
 def test_a_queue_keeps_the_card_free_and_goes_on_afterwards(

@@ -42,7 +42,7 @@ async def test_a_failing_database_stops_nothing_for_good(call: str) -> None:
     async with installation.queue(store) as queue:
         await asyncio.sleep(1)
         store.failing = {call}
-        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "a")
         await asyncio.sleep(200)
         tried = store.calls[call]
         store.failing = set()
@@ -66,7 +66,7 @@ async def test_a_fault_in_the_planner_stops_nothing_for_good(
     monkeypatch.setattr("queueing.engine.scheduler.plan", sometimes)
     installation = one_model()
     async with installation.queue() as queue:
-        job = await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
+        job = await installation.ask(queue, "flux", "a")
         assert (await ended(queue, job)).state is JobState.COMPLETED
     assert "ZeroDivisionError" in caplog.text
 
@@ -100,9 +100,7 @@ async def test_an_idle_queue_rests() -> None:
     installation = one_model()
     store = await flaky_store()
     async with installation.queue(store) as queue:
-        await ended(
-            queue, await queue.submitter.submit(installation.new("flux", "a"), limits=NO_LIMITS)
-        )
+        await ended(queue, await installation.ask(queue, "flux", "a"))
         await asyncio.sleep(60)
         before = store.calls.copy()
         await asyncio.sleep(3600)
@@ -117,14 +115,8 @@ async def test_a_burst_starts_as_far_as_there_are_slots_in_one_moment() -> None:
     models = [replace(image_model("llm"), parallel=20)]
     installation = Installation.of(models, [host("gpu", "comfy")])
     async with installation.queue() as queue:
-        await ended(
-            queue,
-            await queue.submitter.submit(installation.new("llm", "warm"), limits=NO_LIMITS),
-        )
-        jobs = [
-            await queue.submitter.submit(installation.new("llm", str(n)), limits=NO_LIMITS)
-            for n in range(20)
-        ]
+        await ended(queue, await installation.ask(queue, "llm", "warm"))
+        jobs = [await installation.ask(queue, "llm", str(n)) for n in range(20)]
         for job in jobs:
             await ended(queue, job)
     moments = [
@@ -147,16 +139,10 @@ async def test_what_the_router_did_itself_asks_for_no_second_look(
     monkeypatch.setattr("queueing.engine.scheduler.plan", noted)
     installation = one_model()
     async with installation.queue() as queue:
-        await ended(
-            queue,
-            await queue.submitter.submit(installation.new("flux", "warm"), limits=NO_LIMITS),
-        )
+        await ended(queue, await installation.ask(queue, "flux", "warm"))
         await asyncio.sleep(1)
         moments.clear()
-        jobs = [
-            await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
-            for n in range(20)
-        ]
+        jobs = [await installation.ask(queue, "flux", str(n)) for n in range(20)]
         for job in jobs:
             await ended(queue, job)
     later = [moment for moment in moments if moment > moments[0]]
@@ -168,15 +154,9 @@ async def test_a_job_that_has_started_is_shown_as_waiting_no_longer() -> None:
     """People would be told of a line that is not there until the router looks again."""
     installation = one_model()
     async with installation.queue() as queue:
-        await ended(
-            queue,
-            await queue.submitter.submit(installation.new("flux", "warm"), limits=NO_LIMITS),
-        )
+        await ended(queue, await installation.ask(queue, "flux", "warm"))
         await asyncio.sleep(1)
-        jobs = [
-            await queue.submitter.submit(installation.new("flux", str(n)), limits=NO_LIMITS)
-            for n in range(2)
-        ]
+        jobs = [await installation.ask(queue, "flux", str(n)) for n in range(2)]
         await asyncio.sleep(0.01)
         (status,) = queue.status.snapshot().models
         assert (status.waiting, status.running) == (1, 1)
@@ -219,7 +199,7 @@ async def test_an_old_answer_of_the_store_starts_nothing_twice(
     store = Forgetful(JobStore(await open_database("sqlite://", inline=True)))
     async with installation.queue(store) as queue:
         for number in range(12):
-            await queue.submitter.submit(installation.new("llm", str(number)), limits=NO_LIMITS)
+            await installation.ask(queue, "llm", str(number))
             await asyncio.sleep(2)
         await asyncio.sleep(20)
         assert not await queue.jobs.open_jobs()
@@ -235,13 +215,11 @@ async def test_a_ready_model_does_not_wait_for_another_ones_load() -> None:
         [image_model("warm"), image_model("cold")], [host("gpu", "comfy")]
     )
     async with installation.queue() as queue:
-        await ended(
-            queue, await queue.submitter.submit(installation.new("warm", "a"), limits=NO_LIMITS)
-        )
+        await ended(queue, await installation.ask(queue, "warm", "a"))
         installation.servers["comfy"].load_s = 90.0
-        cold = await queue.submitter.submit(installation.new("cold", "b"), limits=NO_LIMITS)
+        cold = await installation.ask(queue, "cold", "b")
         await asyncio.sleep(1)
-        warm = await queue.submitter.submit(installation.new("warm", "c"), limits=NO_LIMITS)
+        warm = await installation.ask(queue, "warm", "c")
         assert (await ended(queue, warm, within_s=10)).state is JobState.COMPLETED
         assert (await ended(queue, cold)).state is JobState.COMPLETED
 
@@ -250,19 +228,14 @@ async def test_a_ready_model_does_not_wait_for_another_ones_load() -> None:
 async def test_two_servers_on_one_card_take_turns() -> None:
     """A picture and an answer would be cut short or crash for want of memory."""
     installation = Installation.of(
-        [
-            image_model("flux", "comfy", vram_mb=16000),
-            image_model("llm", "lm", vram_mb=16000),
-        ],
+        [image_model("flux", "comfy", vram_mb=16000), image_model("llm", "lm", vram_mb=16000)],
         [host("gpu", "comfy", "lm")],
     )
     async with installation.queue() as queue:
         jobs = []
         for number in range(6):
             model = ("flux", "llm")[number % 2]
-            jobs.append(
-                await queue.submitter.submit(installation.new(model, str(number)), limits=NO_LIMITS)
-            )
+            jobs.append(await installation.ask(queue, model, str(number)))
         for job in jobs:
             assert (await ended(queue, job)).state is JobState.COMPLETED
     assert not installation.violations
@@ -275,10 +248,7 @@ async def test_the_log_says_once_why_a_model_waits(caplog: pytest.LogCaptureFixt
     installation = one_model()
     async with installation.queue() as queue:
         with caplog.at_level("INFO", logger="queueing.engine.scheduler"):
-            jobs = [
-                await queue.submitter.submit(installation.new("flux", f"{n}"), limits=NO_LIMITS)
-                for n in range(5)
-            ]
+            jobs = [await installation.ask(queue, "flux", f"{n}") for n in range(5)]
             for job in jobs:
                 await ended(queue, job)
     told = [record.message for record in caplog.records if " waits: " in record.message]

@@ -18,13 +18,7 @@ from queueing.core.world import (
 )
 from queueing.planning import plan
 from queueing.planning.simulation import Simulation
-from tests.queueing.test_simulation import (
-    NAMES,
-    Checked,
-    drawn,
-    in_lanes,
-    ten_seconds,
-)
+from tests.queueing.test_simulation import NAMES, Checked, drawn, in_lanes, ten_seconds
 from tests.queueing.worlds import GB, NOW, copy, host, jobs, line, model, world
 from tests.samples import seeds
 

@@ -124,3 +124,34 @@ def test_a_machine_is_woken_for_a_model_that_does_not_fit_on_what_is_up() -> Non
     there = world(big, hosts=(small, replace(large, asleep=True)), backends=servers)
     assert not plan(there).loads
     assert to_wake(there) == ("large",)
+
+
+def expected(card: HostView, *, vram_mb: int = 9 * GB, up: tuple[bool, bool] = (True, True)) -> str:
+    """Return on which of two servers a model is expected: `a`, which has this card, and `b`."""
+    other = replace(CARD, name="other", usable_mb=24 * GB, budget_mb=24 * GB)
+    servers = tuple(
+        BackendView(name=name, host=on.name, up=is_up)
+        for name, on, is_up in zip("ab", (card, other), up, strict=True)
+    )
+    flux = model("flux", line(jobs("flux", 5)), vram_mb=vram_mb, on=("a", "b"))
+    there = world(flux, hosts=(card, other), backends=servers)
+    return "".join(site.backend for site in sites(there, flux))
+
+
+def test_a_model_is_expected_on_what_is_large_enough_and_nobody_elses() -> None:
+    """A promise would count on a card that an admin or a game keeps, or that is a megabyte too small."""
+    assert expected(CARD) == "ab"
+    assert expected(replace(CARD, paused=True)) == "b"
+    assert expected(replace(CARD, yields_since=NOW - 5)) == "b"
+    assert expected(CARD, vram_mb=16 * GB) == "ab"
+    assert expected(CARD, vram_mb=16 * GB + 1) == "b"
+    partly_taken = replace(CARD, budget_mb=24 * GB)
+    assert expected(partly_taken, vram_mb=16 * GB) == "ab"
+    assert expected(partly_taken, vram_mb=16 * GB + 1) == "b"
+
+
+def test_a_machine_that_sleeps_is_expected_to_wake_unless_it_did_not() -> None:
+    """A person would be promised a machine that was called in vain, or none that could be woken."""
+    asleep, down = replace(CARD, asleep=True), (False, False)
+    assert expected(asleep, up=down) == "a"
+    assert expected(replace(asleep, overslept=True), up=down) == "ab"

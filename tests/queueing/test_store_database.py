@@ -88,8 +88,7 @@ async def test_the_file_is_durable_and_fast_by_its_settings(database: SqliteData
 
 
 @pytest.mark.parametrize(
-    ("url", "hint"),
-    [("postgresql://x/y", "sqlite:///path"), ("usher.db", "sqlite:///path")],
+    ("url", "hint"), [("postgresql://x/y", "sqlite:///path"), ("usher.db", "sqlite:///path")]
 )
 async def test_an_unknown_url_says_what_to_write(url: str, hint: str) -> None:
     """A misspelt setting would make a database somewhere unexpected."""

@@ -18,7 +18,7 @@ from queueing.planning.yielding import BUSY, GONE_S, SURE, Yielding, after, is_u
 from queueing.service.jobqueue import JobQueue
 from tests.fakes.backend import FakeProbe
 from tests.fakes.clock import START
-from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
+from tests.simulation.installation import Installation, ended, host, image_model, until
 from tests.simulation.loop import in_virtual_time
 
 LEAST_MB = 1000
@@ -122,7 +122,7 @@ def installation(
 
 
 async def submit(there: Installation, queue: JobQueue, prompt: str) -> Job:
-    return await queue.submitter.submit(there.new("flux", prompt), limits=NO_LIMITS)
+    return await there.ask(queue, "flux", prompt)
 
 
 async def reason(queue: JobQueue, job: Job) -> Blocked | None:
@@ -277,7 +277,8 @@ async def test_an_admin_takes_the_card_back_from_a_game_until_it_has_gone(tmp_pa
 @pytest.mark.usefixtures("rare_ticks")  # hours or days pass
 @in_virtual_time
 async def test_an_admin_takes_the_card_back_in_quiet_hours_until_they_end() -> None:
-    hours = QuietHours((WeeklyWindow(frozenset(range(7)), 0, 60),), "UTC")
+    windows = tuple(WeeklyWindow(frozenset(range(7)), at, at + 60) for at in (0, 120))
+    hours = QuietHours(windows, "UTC")
     there = installation(WatchedCard(), quiet=hours)
     async with there.queue() as queue:
         job = await submit(there, queue, "a")
@@ -292,10 +293,10 @@ async def test_an_admin_takes_the_card_back_in_quiet_hours_until_they_end() -> N
         assert shown.paused
         assert shown.awake_until is None
         await queue.admin.resume(host="gpu")
-        await asyncio.sleep(24 * 3600)
+        await asyncio.sleep(2 * 3600)
         job = await submit(there, queue, "b")
         await asyncio.sleep(30)
-        assert await reason(queue, job) is Blocked.QUIET, "the next night is quiet again"
+        assert await reason(queue, job) is Blocked.QUIET, "the next hours are quiet again"
 
 
 def test_what_an_admin_took_back_is_told_by_a_value() -> None:

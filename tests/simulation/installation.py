@@ -60,6 +60,7 @@ class Installation:
     events: list[Event] = field(default_factory=list)
     keys: int = 0
     unloads_together: bool = False
+    keepers: frozenset[str] = frozenset()  # servers that cannot unload a model on request
 
     @classmethod
     def of(
@@ -83,6 +84,10 @@ class Installation:
         given = {"owner": "web:1", "key": f"k{self.keys}", "reply_to": "web"} | fields
         return NewJob(model=model, request=TextToImage(prompt=prompt), **given)
 
+    async def ask(self, queue: JobQueue, model: str, prompt: str, **fields: Any) -> Job:
+        """Have a job accepted, whatever its owner has asked for before."""
+        return await queue.submitter.submit(self.new(model, prompt, **fields), limits=NO_LIMITS)
+
     @asynccontextmanager
     async def queue(self, store: Any = None) -> AsyncIterator[JobQueue]:
         """Run a queue until the block ends; then stop it in order and close its store.
@@ -105,7 +110,9 @@ class Installation:
     def connect(self) -> dict[str, FakeBackend]:
         """Return the adapters of a new process, one for each server."""
         return {
-            name: FakeBackend(server, unloads_together=self.unloads_together)
+            name: FakeBackend(
+                server, unloads_together=self.unloads_together, can_unload=name not in self.keepers
+            )
             for name, server in self.servers.items()
         }
 

@@ -45,12 +45,7 @@ class _JumpingSelector(selectors.BaseSelector):
         due = self.next_due()
         return due if due is not None and abs(due - about) < EXACT_WITHIN_S else about
 
-    def register(
-        self,
-        fileobj: Any,
-        events: int,
-        data: Any = None,
-    ) -> selectors.SelectorKey:
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         return self._real.register(fileobj, events, data)
 
     def unregister(self, fileobj: Any) -> selectors.SelectorKey:
