@@ -6,7 +6,7 @@ import pytest
 
 from queueing.service.jobqueue import JobQueue
 from queueing.store import JobStore, open_database
-from tests.simulation.installation import Installation, ended, host, image_model, until
+from tests.simulation.installation import Installation, ended, flux_or_sdxl, until
 from tests.simulation.loop import in_virtual_time, run
 
 
@@ -21,17 +21,10 @@ async def fill(
         await installation.ask(queue, model, str(number))
 
 
-def two_models() -> Installation:
-    return Installation.of(
-        [image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=16000)],
-        [host("gpu", "comfy")],
-    )
-
-
 @in_virtual_time
 async def test_a_deep_line_is_told_once_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
     """The log would be flooded just when something else in it matters."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     async with installation.queue() as queue:
         await queue.admin.pause(model="flux")
         await fill(queue, installation, 49)
@@ -48,7 +41,7 @@ async def test_a_deep_line_is_told_once_with_its_reason(caplog: pytest.LogCaptur
 @in_virtual_time
 async def test_it_is_told_again_only_after_it_was_short(caplog: pytest.LogCaptureFixture) -> None:
     """A line that sways about the bound would fill the log."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     async with installation.queue() as queue:
         await fill(queue, installation, 60)
         jobs = await queue.jobs.open_jobs()
@@ -65,7 +58,7 @@ async def test_it_is_told_again_only_after_it_was_short(caplog: pytest.LogCaptur
 @in_virtual_time
 async def test_a_line_found_deep_at_the_start_is_told(caplog: pytest.LogCaptureFixture) -> None:
     """After a restart no one would hear of it until the next job comes."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     store = JobStore(await open_database("sqlite://", inline=True))
     await store.prepare()
     queue = installation.build(store, installation.connect())
@@ -78,7 +71,7 @@ async def test_a_line_found_deep_at_the_start_is_told(caplog: pytest.LogCaptureF
 
 def test_none_is_told_where_the_setting_is_0(caplog: pytest.LogCaptureFixture) -> None:
     """An operator could not turn it off."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     installation.deep_line = 0
 
     async def scenario() -> None:

@@ -9,7 +9,7 @@ from queueing.core.jobs import Job
 from queueing.core.world import Rules
 from queueing.service.jobqueue import JobQueue
 from tests.samples import seeds
-from tests.simulation.installation import NO_LIMITS, Installation, host, image_model, until
+from tests.simulation.installation import NO_LIMITS, Installation, image_model, one_card, until
 from tests.simulation.loop import in_virtual_time, run
 
 TAKES_S = 10.0
@@ -44,9 +44,7 @@ class Crowd:
 
 def fair(folder: Path) -> Installation:
     """Return a server with one model, whose line is in fair order and survives a restart."""
-    there = Installation.of(
-        [image_model("flux", service_s=TAKES_S, load_s=1.0)], [host("gpu", "comfy")]
-    )
+    there = one_card(image_model("flux", service_s=TAKES_S, load_s=1.0))
     there.servers["comfy"].service_s = TAKES_S
     there.rules = Rules(order="fair", overtaken_s=BOUND_S)
     there.url = f"sqlite:///{folder}/queue.sqlite"

@@ -10,12 +10,12 @@ from queueing.core.catalog import Timeouts
 from queueing.core.jobs import JobEvent, JobState
 from queueing.core.world import Blocked
 from tests.fakes.backend import FakeBackend, FakeProbe
-from tests.simulation.installation import Installation, ended, host, image_model, until
+from tests.simulation.installation import Installation, ended, host, image_model, one_card, until
 from tests.simulation.loop import in_virtual_time
 
 
 def one_model(**fields: Any) -> Installation:
-    return Installation.of([image_model("flux", **fields)], [host("gpu", "comfy")])
+    return one_card(image_model("flux", **fields))
 
 
 @in_virtual_time
@@ -218,7 +218,7 @@ async def test_an_old_answer_about_memory_changes_nothing() -> None:
 @in_virtual_time
 async def test_memory_other_programs_hold_makes_jobs_wait_with_that_reason() -> None:
     """A game on the card would make every load fail, or its jobs."""
-    installation = Installation.of([image_model("flux", vram_mb=16000)], [host("gpu", "comfy")])
+    installation = one_card(image_model("flux", vram_mb=16000))
     installation.memory = FakeProbe(installation.cards)
     card, server = installation.cards["gpu"], installation.servers["comfy"]
     card.other_mb = 15000
@@ -252,10 +252,7 @@ async def test_idle_copies_make_way_for_other_programs() -> None:
 @in_virtual_time
 async def test_a_model_that_a_server_holds_for_others_is_taken_memory_until_it_goes() -> None:
     """A load would fail, or throw out the model of someone who chats with the same Ollama."""
-    installation = Installation.of(
-        [image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=6000)],
-        [host("gpu", "comfy")],
-    )
+    installation = one_card(image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=6000))
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
         await ended(queue, await installation.ask(queue, "sdxl", "a"))
@@ -276,7 +273,7 @@ async def test_a_model_that_a_server_holds_for_others_is_taken_memory_until_it_g
 @in_virtual_time
 async def test_a_measured_card_counts_the_models_of_others_once() -> None:
     """The card would seem fuller than it is, and a model that fits wait for ever."""
-    installation = Installation.of([image_model("flux", vram_mb=16000)], [host("gpu", "comfy")])
+    installation = one_card(image_model("flux", vram_mb=16000))
     installation.memory = FakeProbe(installation.cards)
     installation.servers["comfy"].others = {"theirs": 6000}
     installation.cards["gpu"].other_mb = 6000
@@ -289,7 +286,7 @@ async def test_a_measured_card_counts_the_models_of_others_once() -> None:
 @in_virtual_time
 async def test_a_servers_own_figures_serve_where_the_card_is_elsewhere() -> None:
     """A remote card's memory would never be looked at."""
-    installation = Installation.of([image_model("flux", vram_mb=16000)], [host("gpu", "comfy")])
+    installation = one_card(image_model("flux", vram_mb=16000))
     installation.servers["comfy"].tells_memory = True
     installation.cards["gpu"].other_mb = 15000
     async with installation.queue() as queue:

@@ -10,7 +10,7 @@ from queueing.core.world import BackendView, Evict, Leaving, Plan
 from queueing.planning import plan
 from tests.fakes.backend import FakeServer
 from tests.queueing.worlds import GB, NOW, copy, jobs, line, model, world
-from tests.simulation.installation import Installation, ended, host, image_model, until
+from tests.simulation.installation import Installation, ended, host, image_model, one_card, until
 from tests.simulation.loop import in_virtual_time, run
 
 COMFY = BackendView(name="b1", host="h1", unloads_together=True)
@@ -98,7 +98,7 @@ def test_the_nearest_setting_counts_and_a_card_of_this_machine_is_given_back() -
 
 def installation(**fields: float) -> Installation:
     spec = replace(image_model("flux"), **{"idle_unload_s": 600.0, **fields})  # type: ignore[arg-type]
-    return Installation.of([spec], [host("gpu", "comfy")])
+    return one_card(spec)
 
 
 def memory(world: Installation) -> FakeServer:

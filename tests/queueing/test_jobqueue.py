@@ -13,25 +13,26 @@ from queueing.core.requests import Capability, Chat, ChatMessage, File
 from queueing.core.world import Blocked
 from queueing.store import JobStore, open_database
 from tests.fakes.clock import VirtualClock
-from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
+from tests.simulation.installation import (
+    NO_LIMITS,
+    Installation,
+    ended,
+    flux_or_sdxl,
+    host,
+    image_model,
+    one_card,
+    until,
+)
 from tests.simulation.loop import in_virtual_time, run
 
 MANY_TURNS = 20  # of the loop, in which no time passes
 PICTURE = File(name="a.png", mime="image/png", data=b"png")
 
 
-def two_models() -> Installation:
-    """Return a card that holds either flux or sdxl."""
-    return Installation.of(
-        [image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=16000)],
-        [host("gpu", "comfy")],
-    )
-
-
 @in_virtual_time
 async def test_a_job_is_loaded_for_run_and_completed() -> None:
     """Nothing would work: accept, load, start, complete, in that order."""
-    installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+    installation = one_card(image_model("flux"))
     async with installation.queue() as queue:
         job = await installation.ask(queue, "flux", "cat")
         done = await ended(queue, job)
@@ -52,7 +53,7 @@ async def test_a_job_is_loaded_for_run_and_completed() -> None:
 async def test_a_request_with_pictures_needs_a_model_that_can_see() -> None:
     """Pictures would be sent to models that ignore or choke on them."""
     text_only = replace(image_model("llm"), capabilities=frozenset({Capability.TEXT_TO_TEXT}))
-    installation = Installation.of([text_only, image_model("flux")], [host("gpu", "comfy")])
+    installation = one_card(text_only, image_model("flux"))
     chat = Chat(messages=(ChatMessage(role="user", text="what is this?", pictures=(0,)),))
     async with installation.queue() as queue:
         with pytest.raises(NotCapable) as refusal:
@@ -68,7 +69,7 @@ async def test_a_request_with_pictures_needs_a_model_that_can_see() -> None:
 @in_virtual_time
 async def test_a_models_own_limit_bounds_its_line() -> None:
     """A line would grow without end although the configuration bounds it."""
-    installation = Installation.of([image_model("flux", max_waiting=2)], [host("gpu", "comfy")])
+    installation = one_card(image_model("flux", max_waiting=2))
     installation.servers["comfy"].up = False
     async with installation.queue() as queue:
         for prompt in ("a", "b"):
@@ -81,7 +82,7 @@ async def test_a_models_own_limit_bounds_its_line() -> None:
 @in_virtual_time
 async def test_a_discovered_model_can_be_used_at_once_and_replaces_none() -> None:
     """Models a server gains would need a restart, or overwrite configured ones."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     async with installation.queue() as queue:
         before = queue.models.offer
         assert queue.models.offer is before, "nothing has changed: it is asked for at every step"
@@ -99,7 +100,7 @@ async def test_a_discovered_model_can_be_used_at_once_and_replaces_none() -> Non
 @in_virtual_time
 async def test_a_waiting_job_can_be_cancelled() -> None:
     """People could not take back what has not begun."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     async with installation.queue() as queue:
         job = await installation.ask(queue, "flux", "cat")
         cancelled = await queue.submitter.cancel(job.id)
@@ -155,7 +156,7 @@ async def test_a_job_that_is_slower_than_usual_promises_a_later_end() -> None:
 @in_virtual_time
 async def test_a_moment_in_which_a_job_starts_hides_no_promise_afterwards() -> None:
     """A person asking as a job starts would see no time, and so would the line for a while."""
-    installation = Installation.of([image_model("flux", service_s=5.0)], [host("gpu", "comfy")])
+    installation = one_card(image_model("flux", service_s=5.0))
     async with installation.queue() as queue:
         await ended(queue, await installation.ask(queue, "flux", "warm"))
         for turns in range(MANY_TURNS):
@@ -193,7 +194,7 @@ def test_a_cancel_that_meets_the_start_leaves_nothing_running() -> None:
     """A cancel at the wrong moment would leave a server at work for no one."""
 
     async def scenario(turns: int) -> None:
-        installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+        installation = one_card(image_model("flux"))
         server = installation.servers["comfy"]
         server.service_s = 1000.0
         async with installation.queue() as queue:
@@ -221,7 +222,7 @@ def test_a_cancel_that_meets_the_start_leaves_nothing_running() -> None:
 @in_virtual_time
 async def test_a_waiting_person_sees_position_state_reason_and_time() -> None:
     """The status message would lie about whose turn it is, or why it takes so long."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     installation.servers["comfy"].service_s = 20.0
     async with installation.queue() as queue:
         jobs = [await installation.ask(queue, "flux", str(number)) for number in range(3)]
@@ -248,7 +249,7 @@ async def test_a_waiting_person_sees_position_state_reason_and_time() -> None:
 @in_virtual_time
 async def test_a_job_in_the_overflow_has_no_place_in_line() -> None:
     """One person's tenth job would look as if it were next."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     limits = replace(NO_LIMITS, max_in_line=1)
     async with installation.queue() as queue:
         await queue.submitter.submit(installation.new("flux", "a"), limits=limits)
@@ -262,7 +263,7 @@ def test_those_in_other_lanes_hear_of_an_arrival_that_goes_before_them() -> None
     """Their places would stay as they were until something else moved the line."""
 
     async def moved_by(lane: str) -> bool:
-        installation = two_models()
+        installation = flux_or_sdxl()
         async with installation.queue() as queue:
             await queue.admin.pause(model="flux")
             await installation.ask(queue, "flux", "a", lane="relaxed")
@@ -279,7 +280,7 @@ def test_those_in_other_lanes_hear_of_an_arrival_that_goes_before_them() -> None
 @in_virtual_time
 async def test_a_job_that_left_its_line_just_now_has_no_place_and_breaks_nobody_elses() -> None:
     """One message that is a moment behind would keep all others from being updated."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     async with installation.queue() as queue:
         await queue.admin.pause(model="flux")
         first, second = [await installation.ask(queue, "flux", prompt) for prompt in "ab"]
@@ -294,7 +295,7 @@ async def test_a_job_that_left_its_line_just_now_has_no_place_and_breaks_nobody_
 @in_virtual_time
 async def test_listeners_learn_when_a_line_moves() -> None:
     """Status messages would show yesterday's position."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     async with installation.queue() as queue:
         for prompt in ("a", "b"):
             job = await installation.ask(queue, "flux", prompt)
@@ -307,7 +308,7 @@ async def test_listeners_learn_when_a_line_moves() -> None:
 @in_virtual_time
 async def test_a_listener_that_fails_harms_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
     """One bug in the presenter would stop the queue."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     async with installation.queue() as queue:
 
         def broken(_event: object) -> None:
@@ -322,7 +323,7 @@ async def test_a_listener_that_fails_harms_nobody_else(caplog: pytest.LogCapture
 @in_virtual_time
 async def test_models_and_backends_tell_what_is_where() -> None:
     """`/models` and `/queue` would show another installation than this one."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     installation.servers["comfy"].service_s = 30.0
     async with installation.queue() as queue:
         for prompt in ("a", "b"):
@@ -345,7 +346,7 @@ async def test_models_and_backends_tell_what_is_where() -> None:
 
 async def test_the_same_works_with_threads_and_a_real_clock(tmp_path: Path) -> None:
     """The simulations would prove nothing about the program people run."""
-    installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+    installation = one_card(image_model("flux"))
     server = installation.servers["comfy"]
     server.load_s = server.service_s = 0.01
     store = JobStore(await open_database(f"sqlite:///{tmp_path / 'usher.db'}"))

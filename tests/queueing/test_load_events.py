@@ -4,16 +4,15 @@ from queueing.core.errors import Unavailable
 from queueing.core.events import CopyLeft, Event, LoadCause, LoadEnded
 from queueing.core.world import Leaving
 from queueing.service.jobqueue import JobQueue
-from tests.simulation.installation import Installation, ended, host, image_model, until
+from tests.simulation.installation import (
+    Installation,
+    ended,
+    flux_or_sdxl,
+    host,
+    image_model,
+    until,
+)
 from tests.simulation.loop import in_virtual_time
-
-
-def two_models() -> Installation:
-    """Return a card that holds either flux or sdxl."""
-    return Installation.of(
-        [image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=16000)],
-        [host("gpu", "comfy")],
-    )
 
 
 def heard(queue: JobQueue) -> list[LoadEnded | CopyLeft]:
@@ -34,7 +33,7 @@ def _why(event: LoadEnded | CopyLeft) -> LoadCause | Leaving:
 @in_virtual_time
 async def test_a_load_for_a_request_names_what_had_to_leave() -> None:
     """An operator would see that a card is busy loading, and not for whom."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     async with installation.queue() as queue:
         events = heard(queue)
         for model in ("flux", "sdxl"):
@@ -51,7 +50,7 @@ async def test_a_load_for_a_request_names_what_had_to_leave() -> None:
 @in_virtual_time
 async def test_a_failed_load_is_announced_as_failed() -> None:
     """A model that crashes its server again and again would show no loads at all."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     installation.servers["comfy"].load_fates = lambda: Unavailable("it crashed")
     async with installation.queue() as queue:
         events = heard(queue)
@@ -63,7 +62,7 @@ async def test_a_failed_load_is_announced_as_failed() -> None:
 @in_virtual_time
 async def test_what_an_admin_loads_and_unloads_is_told_apart() -> None:
     """Loads by hand would count as thrashing."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     async with installation.queue() as queue:
         events = heard(queue)
         await queue.preloads.preload("flux", None)

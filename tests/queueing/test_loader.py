@@ -14,16 +14,17 @@ from queueing.core.problems import Problem
 from queueing.core.world import Blocked, Reason, Residency
 from queueing.store import JobStore, open_database
 from tests.fakes.backend import FakeProbe
-from tests.simulation.installation import FlakyStore, Installation, ended, host, image_model, until
+from tests.simulation.installation import (
+    FlakyStore,
+    Installation,
+    ended,
+    flux_or_sdxl,
+    host,
+    image_model,
+    one_card,
+    until,
+)
 from tests.simulation.loop import in_virtual_time
-
-
-def two_models() -> Installation:
-    """Return a card that holds either flux or sdxl."""
-    return Installation.of(
-        [image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=16000)],
-        [host("gpu", "comfy")],
-    )
 
 
 def one_after_another(errors: Sequence[Exception | None]) -> Callable[[], Exception | None]:
@@ -34,7 +35,7 @@ def one_after_another(errors: Sequence[Exception | None]) -> Callable[[], Except
 @in_virtual_time
 async def test_all_who_wait_share_one_load() -> None:
     """Each waiting job would load a copy of its own."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     async with installation.queue() as queue:
         jobs = [await installation.ask(queue, "flux", str(n)) for n in range(5)]
         for job in jobs:
@@ -45,7 +46,7 @@ async def test_all_who_wait_share_one_load() -> None:
 @in_virtual_time
 async def test_a_load_waits_until_the_memory_is_really_free() -> None:
     """A load would begin while the last model's memory is still taken, and crash."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     card, server = installation.cards["gpu"], installation.servers["comfy"]
     installation.memory = FakeProbe(installation.cards)
     async with installation.queue() as queue:
@@ -79,7 +80,7 @@ async def test_out_of_memory_empties_the_card_and_tries_once_more() -> None:
 @in_virtual_time
 async def test_a_load_that_keeps_failing_fails_its_jobs_after_growing_pauses() -> None:
     """A broken model would crash its server in a tight loop, or its jobs would wait for ever."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     server = installation.servers["comfy"]
     server.load_fates = lambda: Unavailable("it crashed") if server.broken else None
     server.broken = True
@@ -103,7 +104,7 @@ async def test_a_load_that_keeps_failing_fails_its_jobs_after_growing_pauses() -
 @in_virtual_time
 async def test_a_job_is_told_how_often_its_own_load_was_tried() -> None:
     """Each later request would hear of one try more, of loads that were made for others."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     server = installation.servers["comfy"]
     server.load_fates = lambda: Unavailable("it crashed")
     told = []
@@ -121,9 +122,7 @@ async def test_a_job_is_told_how_often_its_own_load_was_tried() -> None:
 @in_virtual_time
 async def test_a_load_that_never_ends_is_given_up_and_leaves_no_ghost() -> None:
     """Memory would stay taken by a copy no one knows of."""
-    installation = Installation.of(
-        [image_model("flux", timeouts=Timeouts(load_s=50.0))], [host("gpu", "comfy")]
-    )
+    installation = one_card(image_model("flux", timeouts=Timeouts(load_s=50.0)))
     server = installation.servers["comfy"]
     server.load_fates = one_after_another([TimeoutError()])
     server.stubborn = True
@@ -157,7 +156,7 @@ async def test_a_backend_that_cannot_serve_a_model_is_not_asked_again() -> None:
 @in_virtual_time
 async def test_a_model_that_works_nowhere_is_refused_from_then_on() -> None:
     """People would wait for a model whose configuration can never work."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     installation.servers["comfy"].load_fates = lambda: BadModel("models.flux.workflow: no file")
     async with installation.queue() as queue:
         job = await installation.ask(queue, "flux", "a")
@@ -169,9 +168,7 @@ async def test_a_model_that_works_nowhere_is_refused_from_then_on() -> None:
 @in_virtual_time
 async def test_a_model_of_unknown_size_has_a_card_alone_until_it_was_measured() -> None:
     """`vram_mb: auto` would overfill the card, or keep it empty for ever."""
-    installation = Installation.of(
-        [image_model("flux", vram_mb=None), image_model("sdxl")], [host("gpu", "comfy")]
-    )
+    installation = one_card(image_model("flux", vram_mb=None), image_model("sdxl"))
     installation.memory = FakeProbe(installation.cards)
     server = installation.servers["comfy"]
     server.sizes["flux"] = 9000
@@ -216,7 +213,7 @@ async def test_a_model_of_unknown_size_is_measured_beside_what_never_leaves(
 @in_virtual_time
 async def test_a_load_waits_for_a_database_that_cannot_note_it() -> None:
     """A crash during a load would leave memory taken that no restart knows of."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     store = FlakyStore(JobStore(await open_database("sqlite://", inline=True)))
     async with installation.queue(store) as queue:
         await asyncio.sleep(1)
@@ -231,7 +228,7 @@ async def test_a_load_waits_for_a_database_that_cannot_note_it() -> None:
 @in_virtual_time
 async def test_what_could_not_work_is_tried_again_after_a_while() -> None:
     """Repairing a server's files would mean restarting the bot as well."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     server = installation.servers["comfy"]
     server.load_fates = one_after_another([BadModel("models.flux.workflow: no file")])
     async with installation.queue() as queue:
@@ -248,7 +245,7 @@ async def test_what_could_not_work_is_tried_again_after_a_while() -> None:
 @in_virtual_time
 async def test_a_preloaded_model_stays_and_the_caller_learns_where_it_is() -> None:
     """An admin's preload would be evicted by the next job of another model."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     async with installation.queue() as queue:
         assert await queue.preloads.preload("flux", None) == "comfy"
         job = await installation.ask(queue, "sdxl", "a")
@@ -289,7 +286,7 @@ async def test_what_a_server_keeps_for_ever_is_named_and_nothing_is_promised(
 @in_virtual_time
 async def test_unloading_a_busy_model_waits_for_its_job_and_starts_no_other() -> None:
     """`/unload` would cut a person's picture short, or never happen on a busy model."""
-    installation = two_models()
+    installation = flux_or_sdxl()
     server = installation.servers["comfy"]
     server.service_s = 50.0
     async with installation.queue() as queue:
@@ -308,9 +305,7 @@ async def test_unloading_a_busy_model_waits_for_its_job_and_starts_no_other() ->
 @in_virtual_time
 async def test_an_unload_that_frees_everything_spares_running_neighbours() -> None:
     """Freeing one ComfyUI model would kill another one's running picture."""
-    installation = Installation.of(
-        [image_model("flux"), image_model("sdxl")], [host("gpu", "comfy")]
-    )
+    installation = one_card(image_model("flux"), image_model("sdxl"))
     installation.unloads_together = True
     server = installation.servers["comfy"]
     async with installation.queue() as queue:

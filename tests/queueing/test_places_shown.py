@@ -11,7 +11,7 @@ from queueing.core.standings import Standing
 from queueing.core.world import Rules
 from queueing.service.jobqueue import JobQueue
 from tests.samples import seeds
-from tests.simulation.installation import Installation, ended, host, image_model
+from tests.simulation.installation import Installation, ended, host, image_model, one_card
 from tests.simulation.loop import in_virtual_time, run
 
 MODELS = ("flux", "sdxl", "qwen")
@@ -125,7 +125,7 @@ async def in_fair_order(rng: random.Random) -> None:
 @in_virtual_time
 async def test_in_a_fair_order_a_newcomer_goes_before_a_flood_and_all_are_told() -> None:
     """The flood would go on as before, or its owner would read a place that is not theirs."""
-    world = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+    world = one_card(image_model("flux"))
     world.rules = Rules(order="fair")
     async with world.queue() as queue:
         flood = [await world.ask(queue, "flux", f"{n}") for n in range(5)]
@@ -146,7 +146,7 @@ async def test_in_a_fair_order_a_newcomer_goes_before_a_flood_and_all_are_told()
 @in_virtual_time
 async def test_an_admin_puts_a_job_first_in_a_fair_order_too() -> None:
     """`/move` would say that it was done and change nothing."""
-    world = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+    world = one_card(image_model("flux"))
     world.rules = Rules(order="fair")
     async with world.queue() as queue:
         flood = [await world.ask(queue, "flux", f"{n}") for n in range(3)]
@@ -164,7 +164,7 @@ async def test_an_admin_puts_a_job_first_in_a_fair_order_too() -> None:
 @in_virtual_time
 async def test_what_an_admin_put_first_stays_first_after_a_restart(tmp_path: Path) -> None:
     """Their word would hold until the next update of the bot."""
-    world = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+    world = one_card(image_model("flux"))
     world.rules = Rules(order="fair")
     world.url = f"sqlite:///{tmp_path}/usher.db"
     async with world.queue() as queue:
@@ -188,7 +188,7 @@ async def test_what_an_admin_put_first_stays_first_after_a_restart(tmp_path: Pat
 async def test_a_fair_order_knows_after_a_restart_who_used_the_cards(tmp_path: Path) -> None:
     """A restart would make a flood's owner a newcomer."""
     url = f"sqlite:///{tmp_path}/usher.db"
-    world = Installation.of([image_model("flux")], [host("gpu", "comfy")], url=url)
+    world = one_card(image_model("flux"), url=url)
     world.rules = Rules(order="fair")
     async with world.queue() as queue:
         job = await world.ask(queue, "flux", "first")
@@ -206,7 +206,7 @@ async def test_a_fair_order_knows_after_a_restart_who_used_the_cards(tmp_path: P
 @in_virtual_time
 async def test_somebody_with_precedence_raises_a_place_and_is_counted() -> None:
     """A place would rise and nothing would say why."""
-    world = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+    world = one_card(image_model("flux"))
     async with world.queue() as queue:
         await queue.admin.pause(model="flux")
         waiting = await world.ask(queue, "flux", "a", lane="relaxed")

@@ -2,8 +2,7 @@
 
 import gc
 from dataclasses import replace
-
-import pytest
+from itertools import product
 
 from queueing.core.world import (
     BackendView,
@@ -60,24 +59,22 @@ def going_on(backend: str, *, parallel: int = 2) -> ModelView:
     return model("llama", line((replace(job, remembered_by=backend),)), parallel=parallel, on=BOTH)
 
 
-@pytest.mark.parametrize("backend", BOTH)
-@pytest.mark.parametrize("running", [0, 1])
-def test_a_conversation_goes_on_where_it_is_remembered(backend: str, running: int) -> None:
+def test_a_conversation_goes_on_where_it_is_remembered() -> None:
     """The server would read thousands of words again that another has still in mind."""
-    copies = tuple(copy("llama", b, running=running if b == backend else 0) for b in BOTH)
-    snapshot = world(going_on(backend), copies=copies, hosts=TWO_HOSTS, backends=TWO_CARDS)
-    assert [b for _, b in started(plan(snapshot))] == [backend]
+    for backend, running in product(BOTH, (0, 1)):
+        copies = tuple(copy("llama", b, running=running if b == backend else 0) for b in BOTH)
+        snapshot = world(going_on(backend), copies=copies, hosts=TWO_HOSTS, backends=TWO_CARDS)
+        assert [b for _, b in started(plan(snapshot))] == [backend], running
 
 
-@pytest.mark.parametrize("backend", [*BOTH, "gone", "b3"])
-def test_nobody_waits_for_the_server_that_remembers(backend: str) -> None:
+def test_nobody_waits_for_the_server_that_remembers() -> None:
     """People would queue for one server while another has nothing to do."""
-    copies = (copy("llama", "b1", running=int(backend == "b1")), copy("llama", "b2"))
-    if backend == "b2":
-        copies = (copy("llama", "b1"), copy("llama", "b2", running=1))
     views = (*TWO_CARDS, BackendView(name="b3", host="h2"))
-    snapshot = world(going_on(backend, parallel=1), copies=copies, hosts=TWO_HOSTS, backends=views)
-    assert [b for _, b in started(plan(snapshot))] == ["b1" if backend != "b1" else "b2"]
+    for backend, free in (("b1", "b2"), ("b2", "b1"), ("gone", "b1"), ("b3", "b1")):
+        copies = tuple(copy("llama", b, running=int(b == backend)) for b in BOTH)
+        asked = going_on(backend, parallel=1)
+        snapshot = world(asked, copies=copies, hosts=TWO_HOSTS, backends=views)
+        assert [b for _, b in started(plan(snapshot))] == [free], backend
 
 
 def test_a_conversation_leaves_a_card_on_which_others_draw() -> None:

@@ -14,14 +14,22 @@ from queueing.core.problems import Problem, What, problem
 from queueing.core.requests import Work
 from queueing.store import JobStore, open_database
 from tests.fakes.backend import Fate, prompt_of
-from tests.simulation.installation import FlakyStore, Installation, ended, host, image_model, until
+from tests.simulation.installation import (
+    FlakyStore,
+    Installation,
+    ended,
+    host,
+    image_model,
+    one_card,
+    until,
+)
 from tests.simulation.loop import in_virtual_time
 
 SHORT = Timeouts(first_s=30.0, idle_s=20.0, total_s=100.0)
 
 
 def one_model(**fields: Any) -> Installation:
-    return Installation.of([image_model("flux", **fields)], [host("gpu", "comfy")])
+    return one_card(image_model("flux", **fields))
 
 
 def fates(**by_prompt: list[Fate]) -> Callable[[Work], Fate]:
@@ -147,9 +155,7 @@ async def test_a_model_somebody_else_unloaded_is_loaded_again_and_the_job_keeps_
 @in_virtual_time
 async def test_out_of_memory_while_running_makes_room_before_the_next_attempt() -> None:
     """The same job would meet the same full card until its attempts are used up."""
-    installation = Installation.of(
-        [image_model("flux"), image_model("sdxl")], [host("gpu", "comfy")]
-    )
+    installation = one_card(image_model("flux"), image_model("sdxl"))
     server = installation.servers["comfy"]
     server.fates = fates(cat=[Fate(error=OutOfMemory("oom"))])
     async with installation.queue() as queue:

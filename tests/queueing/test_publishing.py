@@ -14,7 +14,7 @@ from queueing.core.jobs import Job, JobEvent
 from queueing.service.event_bus import EventBus
 from queueing.service.jobqueue import JobQueue
 from queueing.store import JobStore, open_database
-from tests.simulation.installation import Installation, host, image_model, until
+from tests.simulation.installation import Installation, image_model, one_card, until
 from tests.simulation.loop import in_virtual_time
 
 CHANGES = frozenset({"add", "apply", "move_first", "replace_request"})
@@ -56,7 +56,7 @@ CALLS: dict[str, tuple[Calls, JobEvent | None]] = {
 async def test_a_change_is_published_though_its_caller_has_gone(name: str) -> None:
     """A person who left a call would leave all others with an old place in line."""
     call, event = CALLS[name]
-    installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+    installation = one_card(image_model("flux"))
     store = HeldStore(JobStore(await open_database(installation.url, inline=True)))
     queue = installation.build(store, installation.connect())  # not running: all jobs wait
     store.open.set()
@@ -80,7 +80,7 @@ async def test_a_change_is_published_though_its_caller_has_gone(name: str) -> No
 @in_virtual_time
 async def test_a_moved_job_has_its_line_looked_at_though_the_caller_has_gone() -> None:
     """The places of a whole line would stay as they were until something else moved it."""
-    installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+    installation = one_card(image_model("flux"))
     store = HeldStore(JobStore(await open_database(installation.url, inline=True)))
     store.open.set()
     async with installation.queue(store) as queue:
@@ -104,7 +104,7 @@ async def test_a_moved_job_has_its_line_looked_at_though_the_caller_has_gone() -
 @in_virtual_time
 async def test_a_finished_job_is_published_though_its_attempt_was_cancelled() -> None:
     """A result stored as the bot stops would reach its chat only after the next start."""
-    installation = Installation.of([image_model("flux")], [host("gpu", "comfy")])
+    installation = one_card(image_model("flux"))
     store = HeldStore(JobStore(await open_database(installation.url, inline=True)))
     store.open.set()
     queue = installation.build(store, installation.connect())

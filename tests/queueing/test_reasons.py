@@ -13,10 +13,10 @@ NOW = 1_790_000_000.0
 
 def test_every_reason_has_a_sentence_with_or_without_details() -> None:
     """A waiting person would be told nothing, or shown the inside of the program."""
-    moments = {"since": NOW, "until": NOW + 60, "turn_at": NOW + 70}
     for why in Blocked:
         bare = Reason(why=why, model="flux")
-        full = replace(bare, host="gpu-1", other="sdxl", ahead=3, **moments)
+        full = replace(bare, host="gpu-1", other="sdxl", ahead=3, since=NOW)
+        full = replace(full, until=NOW + 60, turn_at=NOW + 70)
         for text in (sentence(bare, now=NOW), sentence(full, now=NOW)):
             assert text, why
             assert "None" not in text

@@ -68,7 +68,8 @@ def test_what_a_reason_names_as_first_does_come_first(seeds: range) -> None:
     """The reason "flux is busy until its running job ends" would stand while jobs of flux begin and end."""
     for seed in seeds:
         print(f"seed {seed}")
-        world, told = installation(), []
+        world = installation()
+        told: list[tuple[float, Reason]] = []
         starts = run(crowd(world, random.Random(seed), told))
         assert Blocked.OTHERS_FIRST in {reason.why for _, reason in told}
         for at, reason in told:

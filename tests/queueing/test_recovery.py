@@ -12,7 +12,7 @@ from queueing.planning.retry import LOST_AT_ONCE, LOST_MOST
 from queueing.service.jobqueue import JobQueue
 from queueing.store import JobStore, open_database
 from tests.fakes.backend import FakeProbe, prompt_of
-from tests.simulation.installation import Installation, ended, host, image_model, until
+from tests.simulation.installation import Installation, ended, host, image_model, one_card, until
 from tests.simulation.loop import in_virtual_time
 
 
@@ -255,7 +255,7 @@ async def test_pins_survive_a_restart(tmp_path: Path) -> None:
 @in_virtual_time
 async def test_a_model_configured_to_be_preloaded_is_loaded_and_pinned() -> None:
     """`preload: true` would do nothing."""
-    installation = Installation.of([image_model("eye", preload=True)], [host("gpu", "comfy")])
+    installation = one_card(image_model("eye", preload=True))
     async with installation.queue() as queue:
         await until(lambda: installation.servers["comfy"].memory == {"eye"}, within_s=60)
         await asyncio.sleep(1)

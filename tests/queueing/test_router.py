@@ -19,12 +19,13 @@ from tests.simulation.installation import (
     ended,
     host,
     image_model,
+    one_card,
 )
 from tests.simulation.loop import in_virtual_time
 
 
 def one_model() -> Installation:
-    return Installation.of([image_model("flux")], [host("gpu", "comfy")])
+    return one_card(image_model("flux"))
 
 
 async def flaky_store() -> FlakyStore:
@@ -84,7 +85,7 @@ async def test_a_wide_copy_begins_all_it_can_take_in_one_step(
 
     monkeypatch.setattr("queueing.engine.scheduler.plan", noted)
     wide = image_model("flux", parallel=40)
-    installation = Installation.of([wide], [host("gpu", "comfy")])
+    installation = one_card(wide)
     async with installation.queue() as queue:
         new = (installation.new("flux", f"{number}") for number in range(40))
         submits = [queue.submitter.submit(each, limits=NO_LIMITS) for each in new]
@@ -191,9 +192,7 @@ async def test_an_old_answer_of_the_store_starts_nothing_twice(
             self.answer = await self._store.lines(now, per_line=per_line)
             return self.answer
 
-    installation = Installation.of(
-        [replace(image_model("llm"), parallel=4)], [host("gpu", "comfy")]
-    )
+    installation = one_card(replace(image_model("llm"), parallel=4))
     server = installation.servers["comfy"]
     server.slots = 4
     store = Forgetful(JobStore(await open_database("sqlite://", inline=True)))
@@ -211,9 +210,7 @@ async def test_an_old_answer_of_the_store_starts_nothing_twice(
 @in_virtual_time
 async def test_a_ready_model_does_not_wait_for_another_ones_load() -> None:
     """One person's cold model would make everyone wait."""
-    installation = Installation.of(
-        [image_model("warm"), image_model("cold")], [host("gpu", "comfy")]
-    )
+    installation = one_card(image_model("warm"), image_model("cold"))
     async with installation.queue() as queue:
         await ended(queue, await installation.ask(queue, "warm", "a"))
         installation.servers["comfy"].load_s = 90.0

@@ -27,35 +27,20 @@ LEAST_MB = 1000
 # ---------------------------------------------------------------- what is seen
 
 
-@pytest.mark.parametrize(
-    ("use", "foreign_mb", "still", "expected"),
-    [
-        (CardLook(others_mb=4000), 0, False, True),
-        (CardLook(others_mb=300), 9000, True, False),
-        (CardLook(busy=0.5), 4000, True, True),
-        (CardLook(busy=0.01), 4000, True, False),
-        (CardLook(busy=0.5), 4000, False, None),
-        (CardLook(busy=0.5), 300, True, False),
-        (CardLook(), 4000, True, None),
-        (None, 4000, True, None),
-    ],
-    ids=[
-        "a game beside a picture",
-        "a desktop, and a model larger than believed",
-        "processes unknown, and the card works",
-        "processes unknown, and the card does nothing",
-        "our own work",
-        "no memory",
-        "nothing known",
-        "no answer",
-    ],
-)
-def test_what_counts_as_another_program(
-    use: CardLook | None, foreign_mb: int, *, still: bool, expected: bool | None
-) -> None:
+def test_what_counts_as_another_program() -> None:
     """A model that is larger than believed would stop its own server."""
-    seen = is_used(use, foreign_mb=foreign_mb, least_mb=LEAST_MB, still=still)
-    assert seen is expected
+    for seen, use, foreign_mb, still, expected in (
+        ("a game beside a picture", CardLook(others_mb=4000), 0, False, True),
+        ("a desktop, a model larger than believed", CardLook(others_mb=300), 9000, True, False),
+        ("processes unknown, the card works", CardLook(busy=0.5), 4000, True, True),
+        ("processes unknown, the card rests", CardLook(busy=0.01), 4000, True, False),
+        ("our own work", CardLook(busy=0.5), 4000, False, None),
+        ("no memory", CardLook(busy=0.5), 300, True, False),
+        ("nothing known", CardLook(), 4000, True, None),
+        ("no answer", None, 4000, True, None),
+    ):
+        found = is_used(use, foreign_mb=foreign_mb, least_mb=LEAST_MB, still=still)
+        assert found is expected, seen
 
 
 def looks(*seen: bool | None, every_s: float = 5.0) -> list[float | None]:

@@ -138,6 +138,16 @@ class Installation:
         return [e.event for e in self.events if isinstance(e, JobChanged) and e.job.id == job_id]
 
 
+def one_card(*models: ModelSpec, url: str = "sqlite://") -> Installation:
+    """Return one server, `comfy`, on a card of 24 GB."""
+    return Installation.of(models, [host("gpu", "comfy")], url=url)
+
+
+def flux_or_sdxl() -> Installation:
+    """Return a card that holds either flux or sdxl."""
+    return one_card(image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=16000))
+
+
 async def ended(queue: JobQueue, job: Job, *, within_s: float = 3600.0) -> Job:
     """Wait in virtual time until a job has ended and return it."""
     looks = Looks(0.25)
