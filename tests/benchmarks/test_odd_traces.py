@@ -35,14 +35,14 @@ def resident(*names: str) -> list[dict[str, str]]:
 # ---------------------------------------------------------------- cancels
 
 
-def test_a_job_cancelled_by_its_arrival_never_runs() -> None:
+@pytest.mark.parametrize("cancel_at", [1, 3])
+def test_a_job_cancelled_by_its_arrival_never_runs(cancel_at: float) -> None:
     """A request that was withdrawn in the moment it was made would be served hours later."""
-    for cancel_at in (1, 3):
-        late = {**ASKED, "at": 3, "cancel_at": cancel_at}
-        outcome = run(trace(late, {**late, "model": "sdxl"}, resident=resident("sdxl")))
-        assert [job.state for job in outcome.jobs] == ["cancelled", "cancelled"]
-        assert {job.started_s for job in outcome.jobs} == {None}
-        assert outcome.loads == ()
+    late = {**ASKED, "at": 3, "cancel_at": cancel_at}
+    outcome = run(trace(late, {**late, "model": "sdxl"}, resident=resident("sdxl")))
+    assert [job.state for job in outcome.jobs] == ["cancelled", "cancelled"]
+    assert {job.started_s for job in outcome.jobs} == {None}
+    assert outcome.loads == ()
 
 
 def test_a_job_cancelled_in_the_moment_of_its_turn_never_runs() -> None:
@@ -168,7 +168,7 @@ def test_a_key_that_is_null_is_a_key_left_out() -> None:
 # ---------------------------------------------------------------- mistakes
 
 
-MISTAKES = [
+MISTAKES = (
     ("{", "Invalid JSON: EOF while parsing an object at line 1 column 1"),
     ('{"models": [], "jobs": []}', "hosts: Field required"),
     (
@@ -205,19 +205,20 @@ MISTAKES = [
         trace(resident=resident("flux", "sdxl")).model_dump_json(),
         "the residents of h1 take 24000 MB, more than the 20000 MB of its budget",
     ),
-]
+)
 
 
 def test_a_mistake_in_a_trace_is_told_in_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
     """A person who writes a trace of their own would have to read our code to find a typing error."""
     file, out = tmp_path / "trace.json", tmp_path / "out.json"
     for text, said in MISTAKES:
-        file.write_text(text, encoding="utf-8")
-        assert told(lambda: main(["--trace", str(file), "--out", str(out)])) == 2
-        assert capsys.readouterr().err == f"{file}: {said}.\n"
-        assert not out.exists()
+        with subtests.test(said):
+            file.write_text(text, encoding="utf-8")
+            assert main(["--trace", str(file), "--out", str(out)]) == 2
+            assert capsys.readouterr().err == f"{file}: {said}.\n"
+            assert not out.exists()
 
 
 def test_a_trace_that_is_not_there_is_told(tmp_path: Path) -> None:
