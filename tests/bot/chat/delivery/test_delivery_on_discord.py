@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,3 +54,18 @@ async def test_a_channel_closed_to_us_gets_its_result_when_somebody_calls_again(
 def refused_in_words(requests: Sequence[Seen]) -> bool:
     """Tell whether the result was tried with its picture and, that refused, without."""
     return any("doesn't accept the files" in str(seen.body) for seen in requests)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"), [("image", {"model": "flux", "prompt": "cat"}), ("queue", {})]
+)
+async def test_a_call_whose_first_answer_is_refused_gets_it_all_the_same(
+    name: str, given: dict[str, Any], tmp_path: Path
+) -> None:
+    """People would read "The application did not respond", and below it an unrelated message."""
+    async with FakeDiscord() as fake, usher(fake, tmp_path, go_on=asyncio.Event()):
+        fake.fail("POST", "/interactions/*/*/callback", status=429, retry_after=0.3)
+        sent = await fake.person(7).slash(name, **given)
+        await fake.wait_for(lambda: sent.answer)
+        posted = [each for each in fake.rest.requests if each.path == "/channels/100/messages"]
+        assert posted == [], "it came as an ordinary message"

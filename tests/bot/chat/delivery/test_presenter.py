@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bot.chat.api.base import MessageRef
 from bot.chat.api.content import Content
 from bot.chat.api.errors import ChatError, ChatGone, ChatUnavailable, SlowDown
 from bot.chat.delivery import earlier_run
@@ -177,15 +178,17 @@ def test_a_chat_that_is_gone_is_given_up_after_a_day_with_its_result_kept() -> N
 
 def test_a_deleted_message_is_not_posted_again_until_the_end() -> None:
     """A person who deletes the status would be answered with a new one each time."""
+    request = MessageRef(platform="fake", chat="1", message="7")
 
     async def scenario(running: Bot) -> None:
-        await running.gate.call(running.chat.call("/image flux cat"))
+        await running.gate.call(running.chat.call("/image flux cat", request=request))
         await until(lambda: running.chat.messages)
         running.chat.messages.clear()
         await quiet(running)
 
     (message,) = in_bot(scenario).messages.values()
     assert message.text.startswith("cat\nflux")
+    assert message.reply_to == request
 
 
 def test_an_unknown_outcome_of_the_first_answer_still_ends_in_one_result() -> None:

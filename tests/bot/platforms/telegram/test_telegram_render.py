@@ -61,6 +61,8 @@ def test_markdown_becomes_entities() -> None:
         ("`` a ` b ``", "a ` b", [("code", "a ` b")]),
         ("a ` b", "a ` b", []),
         ("**see `x` there**", "see x there", [("bold", "see "), ("code", "x"), ("bold", " there")]),
+        ("**`x` there**", "x there", [("code", "x"), ("bold", " there")]),
+        ("**see `x`**", "see x", [("bold", "see "), ("code", "x")]),
         ("```python\nprint(1)\n```\nend", "print(1)\nend", [("pre", "print(1)")]),
         ("```\nno end", "no end", [("pre", "no end")]),
         ("~~~\na\n```\nb\n~~~", "a\n```\nb", [("pre", "a\n```\nb")]),
