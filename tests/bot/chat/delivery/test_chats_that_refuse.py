@@ -425,6 +425,22 @@ def test_first_answers_that_cost_nothing_come_at_once(free: bool) -> None:
     in_bot(scenario, chat)
 
 
+def test_a_penalty_on_a_free_first_answer_holds_up_no_other_call() -> None:
+    """One refused callback would keep everyone in the channel without an answer."""
+    chat = FakeChat(limits=replace(LIMITS, free_answers=True))
+    chat.failures.append(SlowDown(40.0))
+
+    async def scenario(running: Bot) -> None:
+        for number in range(3):
+            await running.gate.call(ask(chat, chat="g1", user=f"fake:{number}"))
+        await until(lambda: len(chat.messages) == 2)
+        assert await now() < 5
+        await quiet(running)
+
+    in_bot(scenario, chat)
+    assert len(chat.messages) == 3
+
+
 def test_a_fault_of_our_own_is_not_the_chats_fault() -> None:
     """A text that cannot be drawn would stop its whole chat."""
     chat = FakeChat()
