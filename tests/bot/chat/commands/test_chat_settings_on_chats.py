@@ -123,6 +123,7 @@ async def test_pictures_are_hidden_in_a_thread_also_after_a_restart(tmp_path: Pa
         assert not another.messages[-1].files[0].name.startswith("SPOILER_")
 
 
+@pytest.mark.thorough
 async def test_a_topic_has_its_groups_rules_or_its_own(tmp_path: Path) -> None:
     """A topic would be the way around a group's rules."""
     more = rules("telegram:-1001", "telegram:-1001/6")

@@ -32,6 +32,7 @@ async def test_the_end_of_an_old_message_comes_as_a_fresh_one(tmp_path: Path) ->
         assert not done(fake.channel().messages[0])
 
 
+@pytest.mark.thorough
 async def test_a_channel_closed_to_us_gets_its_result_when_somebody_calls_again(
     tmp_path: Path,
 ) -> None:

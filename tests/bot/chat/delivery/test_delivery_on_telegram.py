@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tests.bot.platforms.telegram.test_telegram_app import usher
 from tests.fakes.telegram import FakeTelegram
 from tests.fakes.telegram_state import FakeMessage
@@ -12,6 +14,7 @@ def done(message: FakeMessage) -> bool:
     return message.file is not None
 
 
+@pytest.mark.thorough
 async def test_a_group_that_becomes_a_supergroup_gets_its_result_there(tmp_path: Path) -> None:
     """The old notation of a group would swallow what was waited for in it."""
     go_on = asyncio.Event()
@@ -27,6 +30,7 @@ async def test_a_group_that_becomes_a_supergroup_gets_its_result_there(tmp_path:
         assert len(moved.from_bot) == 1
 
 
+@pytest.mark.thorough
 async def test_a_group_without_the_right_to_pictures_gets_words(tmp_path: Path) -> None:
     """The message would say "drawing" for a day and then for ever."""
     async with FakeTelegram() as fake, usher(fake, tmp_path) as parts:

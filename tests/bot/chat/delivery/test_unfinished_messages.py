@@ -119,7 +119,7 @@ def test_an_outcome_whose_message_cannot_be_edited_comes_beneath(
 stops = st.lists(st.floats(0.01, 15.0), max_size=4)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5)
 @given(stops, st.integers(1, 8))
 def test_after_forget_me_no_message_stays_half_true(
     tmp_path_factory: pytest.TempPathFactory, lives_s: list[float], jobs: int

@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, running
 from tests.bot.platforms.discord.test_discord_app import usher
 from tests.bot.platforms.discord.test_discord_simcord import simulated
@@ -34,6 +36,7 @@ async def test_a_mention_asks_and_a_reply_to_the_answer_goes_on(tmp_path: Path) 
         assert len(job.request.messages) == 3
 
 
+@pytest.mark.thorough
 async def test_a_slash_commands_answer_is_continued_by_reply_and_mention(tmp_path: Path) -> None:
     """Discord would withhold the words of such a reply, and a mention would not help."""
     async with FakeDiscord() as fake, usher(fake, tmp_path) as parts:

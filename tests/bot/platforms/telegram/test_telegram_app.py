@@ -63,6 +63,7 @@ async def test_a_picture_is_asked_for_and_delivered_in_one_message(tmp_path: Pat
     assert fake.api.answers_429 == 0
 
 
+@pytest.mark.thorough
 async def test_work_goes_on_after_a_restart_in_the_same_message(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
