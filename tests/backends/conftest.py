@@ -7,6 +7,7 @@ import pytest
 from backends.comfyui.backend import ComfyUI
 from tests.backends.drawing import connect
 from tests.fakes.comfyui import FakeComfyUI
+from tests.fakes.media_helper import here
 
 
 @pytest.fixture
@@ -30,3 +31,10 @@ async def comfy(fake: FakeComfyUI) -> AsyncIterator[ComfyUI]:
     backend = connect(fake)
     yield backend
     await backend.aclose()
+
+
+@pytest.fixture
+def helper_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Carry out what the helper for files does without its process: test_media_helper.py has it."""
+    for module in ("documents", "films", "sounds"):
+        monkeypatch.setattr(f"backends.media.{module}.ask", here)

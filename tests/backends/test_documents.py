@@ -1,4 +1,4 @@
-"""Documents become text, or pictures of their pages, in a process of their own."""
+"""Documents become text, or pictures of their pages."""
 
 import io
 
@@ -26,6 +26,7 @@ from tests.backends.papers import (
     zipped,
 )
 
+pytestmark = pytest.mark.usefixtures("helper_here")
 LONG = "The house was built in 1904 and painted twice since then."
 
 

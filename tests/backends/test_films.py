@@ -1,12 +1,6 @@
-"""Films and sounds are cleaned, looked at and made to fit in a process of their own."""
+"""Films and sounds are cleaned, looked at and made to fit."""
 
-import asyncio
 import io
-import os
-import sys
-from collections.abc import AsyncIterator
-from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -15,9 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from backends.media import films
-from backends.media.helper import process as helper
 from backends.media.helper.films.plan import film_plan, sound_rate
-from backends.media.helper.order import Answer, MediaTask, Order
 from backends.media.metadata.kinds import mime_of
 from queueing.core.requests import File
 
@@ -32,6 +24,7 @@ from tests.backends.recorded_films import KINDS, film, shown_and_heard, tags_of
 
 FRAMES: Any = av.VideoFrame
 SHORT = film("mp4", frames=3, silent=True)
+pytestmark = pytest.mark.usefixtures("helper_here")
 
 
 def file(data: bytes, name: str = "wan-1.bin") -> File:
@@ -52,15 +45,6 @@ def test_the_workflow_leaves_a_film_and_all_that_is_seen_and_heard_stays(kind: s
     was, now = shown_and_heard(before), shown_and_heard(after)
     assert [each for each in was if each not in now] == []
     assert len(now) <= len(was) + (kind == "ogg-vorbis")  # its last piece is cut by its container
-
-
-async def test_a_film_is_cleaned_in_a_process_of_its_own() -> None:
-    """A crafted film could end the bot."""
-    before = film("mp4")
-    after = await films.cleaned(before)
-    assert SECRET in tags_of(before)
-    assert SECRET not in tags_of(after)
-    assert after.index(b"moov") < after.index(b"mdat")  # plays before it has arrived whole
 
 
 def test_a_comment_leaves_the_headers_of_vorbis() -> None:
@@ -306,87 +290,6 @@ def test_a_sound_gets_the_best_rate_that_fits() -> None:
     assert sound_rate(limit=10_000_000, seconds=240, share=1.0) == 256_000
     assert sound_rate(limit=1_000_000, seconds=240, share=1.0) == 24_000
     assert sound_rate(limit=100_000, seconds=240, share=1.0) is None
-
-
-# ---------------------------------------------------------------- the process
-
-
-@dataclass
-class Stuck:
-    """The processes that were started, none of which ever answers."""
-
-    processes: list[asyncio.subprocess.Process] = field(default_factory=list)
-    one_there: asyncio.Event = field(default_factory=asyncio.Event)
-
-
-@pytest.fixture
-async def stuck(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stuck]:
-    """Let the helper be a process that never answers."""
-    stuck = Stuck()
-    start = asyncio.create_subprocess_exec
-
-    async def instead(*_: object, **how: object) -> asyncio.subprocess.Process:
-        sleeping = [sys.executable, "-c", "import time; time.sleep(600)"]
-        stuck.processes.append(await start(*sleeping, **how))  # type: ignore[arg-type]
-        stuck.one_there.set()
-        return stuck.processes[-1]
-
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", instead)
-    yield stuck
-    assert all(process.returncode is not None for process in stuck.processes)
-
-
-async def test_a_film_that_takes_too_long_is_given_up(stuck: Stuck) -> None:
-    """One film would hold up all others."""
-    order = Order(task=MediaTask.CLEAN, mime="video/mp4", size=4)
-    with pytest.raises(films.FilmError, match="took over"):
-        await helper.ask(order, b"film", wall_s=0.2)
-    assert len(stuck.processes) == 1
-
-
-async def test_a_process_that_says_much_and_reads_nothing_is_given_up(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Its pipe is full and no longer read, so the end of the process would never be seen."""
-    code = "import sys\nwhile 1: sys.stdout.buffer.write(bytes(10**6))"
-    monkeypatch.setattr(helper, "PROGRAM", ("-P", "-c", code))
-    order = Order(task=MediaTask.CLEAN, mime="video/mp4", size=10**7)
-    with pytest.raises(films.FilmError, match="took over"):
-        await helper.ask(order, bytes(10**7), wall_s=0.5)
-
-
-async def test_the_process_ends_with_the_task_that_waits_for_it(stuck: Stuck) -> None:
-    """A stop would leave a process at work."""
-    asking = asyncio.create_task(films.cleaned(b"\0\0\0\x18ftypmp42"))
-    await stuck.one_there.wait()
-    asking.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asking
-
-
-@pytest.mark.skipif(os.name == "nt", reason="bounded by time alone there")
-async def test_the_process_is_bounded_and_knows_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A crafted film could take all memory, or read the bots' tokens."""
-    monkeypatch.setenv("DISCORD_TOKEN", "secret")
-    code = (
-        "import os, resource as r; from backends.media.helper import worker;"
-        "worker._bound(worker.MEMORY, worker.PROCESSOR_S);"
-        "print(r.getrlimit(r.RLIMIT_AS)[0] <= worker.MEMORY, r.getrlimit(r.RLIMIT_FSIZE)[0],"
-        "r.getrlimit(r.RLIMIT_CPU)[0] <= worker.PROCESSOR_S, os.nice(0) > 0,"
-        "'DISCORD_TOKEN' in os.environ)"
-    )
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-c", code, stdout=asyncio.subprocess.PIPE, env=helper._environment()
-    )
-    said, _ = await process.communicate()
-    assert said.decode().split() == ["True", "0", "True", "True", "False"]
-
-
-@given(st.binary(max_size=60))
-def test_what_is_no_answer_is_known(line: bytes) -> None:
-    """A process that died in the middle would be the bot's own error."""
-    with suppress(ValueError):
-        Answer.read(line)
 
 
 async def test_without_the_libraries_films_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

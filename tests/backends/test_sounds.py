@@ -1,4 +1,4 @@
-"""Sounds are made what servers and chats ask for, in a process of their own."""
+"""Sounds are made what servers and chats ask for."""
 
 import array
 import io
@@ -19,6 +19,7 @@ import av
 from tests.backends.planted import SECRET
 from tests.backends.recorded_films import KINDS, film, tags_of
 
+pytestmark = pytest.mark.usefixtures("helper_here")
 HEARD = [kind for kind, how in KINDS.items() if how.sound]
 
 
