@@ -42,30 +42,36 @@ def spoken(seconds: float, *, hz: int = 44_100, quiet_until: float = 0.0) -> byt
     return out.getvalue()
 
 
-@pytest.mark.parametrize("kind", HEARD)
-async def test_any_sound_becomes_what_servers_read(kind: str) -> None:
+async def test_any_sound_becomes_what_servers_read(subtests: pytest.Subtests) -> None:
     """A server that reads speech takes no Opus of Telegram, and no round video."""
-    made = await as_wav(file(film(kind), "voice.bin"))
-    assert (made.name, made.mime) == ("voice.wav", "audio/wav")
-    with wave.open(io.BytesIO(made.data)) as heard:
-        assert (heard.getframerate(), heard.getnchannels(), heard.getsampwidth()) == (16_000, 1, 2)
-        samples = array.array("h", heard.readframes(heard.getnframes()))
-        assert heard.getnframes() / 16_000 == pytest.approx(30 * 1024 / 48_000, abs=0.12)
-    assert max(samples) > 4_000
-    assert SECRET not in made.data.decode("latin-1")
+    for kind in HEARD:
+        with subtests.test(kind=kind):
+            made = await as_wav(file(film(kind), "voice.bin"))
+            assert (made.name, made.mime) == ("voice.wav", "audio/wav")
+            with wave.open(io.BytesIO(made.data)) as heard:
+                assert (heard.getframerate(), heard.getnchannels(), heard.getsampwidth()) == (
+                    16_000,
+                    1,
+                    2,
+                )
+                samples = array.array("h", heard.readframes(heard.getnframes()))
+                assert heard.getnframes() / 16_000 == pytest.approx(30 * 1024 / 48_000, abs=0.12)
+            assert max(samples) > 4_000
+            assert SECRET not in made.data.decode("latin-1")
 
 
-@pytest.mark.parametrize("kind", HEARD)
-async def test_any_sound_becomes_a_voice_message(kind: str) -> None:
+async def test_any_sound_becomes_a_voice_message(subtests: pytest.Subtests) -> None:
     """An answer that is spoken would arrive as a file to download."""
-    voice = await as_voice(file(film(kind), "speech.bin"))
-    assert (voice.file.name, voice.file.mime) == ("speech.ogg", "audio/ogg")
-    assert voice.file.data.startswith(b"OggS")
-    assert voice.seconds == pytest.approx(30 * 1024 / 48_000, abs=0.12)
-    assert SECRET not in tags_of(voice.file.data)
-    with av.open(io.BytesIO(voice.file.data)) as heard:
-        context = heard.streams.audio[0].codec_context
-        assert (context.name, context.channels, context.sample_rate) == ("opus", 1, 48_000)
+    for kind in HEARD:
+        with subtests.test(kind=kind):
+            voice = await as_voice(file(film(kind), "speech.bin"))
+            assert (voice.file.name, voice.file.mime) == ("speech.ogg", "audio/ogg")
+            assert voice.file.data.startswith(b"OggS")
+            assert voice.seconds == pytest.approx(30 * 1024 / 48_000, abs=0.12)
+            assert SECRET not in tags_of(voice.file.data)
+            with av.open(io.BytesIO(voice.file.data)) as heard:
+                context = heard.streams.audio[0].codec_context
+                assert (context.name, context.channels, context.sample_rate) == ("opus", 1, 48_000)
 
 
 async def test_a_voice_message_shows_where_it_is_loud() -> None:
