@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from backends.comfyui.answers import ServerFile
 from backends.comfyui.backend import ComfyUI
-from backends.comfyui.results import collected
 from queueing.core.errors import OutOfMemory, Unavailable
 from queueing.core.requests import Progress
 from tests.backends.drawing import LONG, SDXL, SMALL, connect, drawn, idle, ignore, running, work
 from tests.contracts.backend_harness import until
 from tests.fakes.comfyui import FakeComfyUI
+
+pytestmark = pytest.mark.parametrize("old", [False, True], ids=["0.33", "0.3.64"])
 
 # ---------------------------------------------------------------- a websocket is only a hint
 
@@ -179,31 +179,6 @@ async def test_a_download_that_breaks_off_can_be_repeated(
         await fetch()
     fake.faults.broken_files = False
     assert len((await fetch()).files) == 1
-
-
-@pytest.mark.parametrize(
-    ("told", "name"),
-    [
-        ("a.PNG", "m-1.png"),
-        ("../../etc/cron.d/x", "m-1.bin"),
-        ("x.png/../../evil", "m-1.bin"),
-        ("x.\u202egnp", "m-1.bin"),
-        ('x.png"\r\nX: y', "m-1.bin"),
-        ("x." + "p" * 5000, "m-1.bin"),
-        ("", "m-1.bin"),
-    ],
-)
-async def test_of_a_servers_file_name_only_a_plain_ending_is_kept(
-    comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch, told: str, name: str
-) -> None:
-    """A server could name the files people get, with a path or hidden signs."""
-
-    async def download(_: ServerFile) -> tuple[bytes, str]:
-        return b"data", "image/png"
-
-    monkeypatch.setattr(comfy._server, "download", download)
-    made = await collected(comfy._server, [ServerFile(filename=told)], "m", keep_metadata=False)
-    assert [file.name for file in made.files] == [name]
 
 
 # ---------------------------------------------------------------- stopping

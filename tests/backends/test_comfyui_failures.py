@@ -24,6 +24,8 @@ from tests.contracts.harness_comfyui import model
 from tests.fakes.comfyui import FakeComfyUI
 from tests.told import words
 
+pytestmark = pytest.mark.parametrize("old", [False, True], ids=["0.33", "0.3.64"])
+
 
 @pytest.mark.parametrize(
     ("failure", "error"),
@@ -104,16 +106,23 @@ async def test_an_interrupt_by_somebody_else_is_tried_again(
         await run
 
 
-@pytest.mark.parametrize(
-    "path", ["/prompt", "/history", "/queue", "/api/jobs", "/view", "/system_stats", "/object_info"]
-)
 async def test_garbage_is_never_more_than_a_failure(
-    fake: FakeComfyUI, comfy: ComfyUI, path: str
+    fake: FakeComfyUI, comfy: ComfyUI, subtests: pytest.Subtests
 ) -> None:
     """A proxy's error page would crash or hang anyone who asks."""
-    fake.faults.garbage = path
-    for call in (drawn(comfy), comfy.probe(), comfy.discover(), comfy.loaded([SDXL])):
-        try:
-            await asyncio.wait_for(call, 60)
-        except Unavailable:
-            continue
+    for path in [
+        "/prompt",
+        "/history",
+        "/queue",
+        "/api/jobs",
+        "/view",
+        "/system_stats",
+        "/object_info",
+    ]:
+        with subtests.test(path=path):
+            fake.faults.garbage = path
+            for call in (drawn(comfy), comfy.probe(), comfy.discover(), comfy.loaded([SDXL])):
+                try:
+                    await asyncio.wait_for(call, 60)
+                except Unavailable:
+                    continue

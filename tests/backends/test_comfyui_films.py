@@ -21,6 +21,7 @@ pytest.importorskip("av", reason="films and sound need usher-bot[media]")
 
 from tests.backends.recorded_films import film, tags_of
 
+pytestmark = pytest.mark.usefixtures("helper_here")
 MODEL_3D = b"glTF" + struct.pack("<II", 2, 40) + b"\xff" * 28
 DRAWING = f"<svg><metadata>{SECRET}</metadata><path d='M0 0'/></svg>".encode()
 
@@ -92,11 +93,11 @@ async def test_a_drawing_says_nothing_of_its_making(
             assert made.data == f"<svg>{shape}</svg>".encode()
 
 
-@pytest.mark.parametrize("piece", ["<metadata>", "<metadata><![CDATA[x]]>", "<!--", "<a b='"])
-def test_a_drawing_that_is_cut_off_is_damaged_and_takes_no_time(piece: str) -> None:
+def test_a_drawing_that_is_cut_off_is_damaged_and_takes_no_time(subtests: pytest.Subtests) -> None:
     """A graph would be published in half, or a server hold the bot up for minutes."""
-    with pytest.raises(ValueError, match="cut off"):
-        svg.clean(b"<svg>" + piece.encode() * 200_000)
+    for piece in ["<metadata>", "<metadata><![CDATA[x]]>", "<!--", "<a b='"]:
+        with subtests.test(piece=piece), pytest.raises(ValueError, match="cut off"):
+            svg.clean(b"<svg>" + piece.encode() * 200_000)
 
 
 def test_words_about_drawings_are_no_drawing() -> None:
@@ -119,15 +120,42 @@ def animated(kind: str) -> bytes:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("kind", ["mp4", "webm", "PNG", "WEBP", "GIF"])
-async def test_a_film_comes_before_its_still_and_its_sound(comfy: ComfyUI, kind: str) -> None:
+async def test_a_film_comes_before_its_still_and_its_sound(
+    comfy: ComfyUI, subtests: pytest.Subtests
+) -> None:
     """People would get the still in place of the film."""
-    made = film(kind) if kind in {"mp4", "webm"} else animated(kind)
-    output = await given(comfy, PLANTED["PNG"](), film("mp3"), made, b"a cat")
-    kinds = [file.mime.partition("/")[0] for file in output.files[1:3]]
-    assert kinds == ["audio", "image"]
-    assert is_film(output.files[0].mime) or moves(output.files[0].data)
-    assert [file.name for file in output.files] == [f"wan-{n}.bin" for n in range(1, 5)]
+    for kind in ["mp4", "webm", "PNG", "WEBP", "GIF"]:
+        with subtests.test(kind=kind):
+            made = film(kind) if kind in {"mp4", "webm"} else animated(kind)
+            output = await given(comfy, PLANTED["PNG"](), film("mp3"), made, b"a cat")
+            kinds = [file.mime.partition("/")[0] for file in output.files[1:3]]
+            assert kinds == ["audio", "image"]
+            assert is_film(output.files[0].mime) or moves(output.files[0].data)
+            assert [file.name for file in output.files] == [f"wan-{n}.bin" for n in range(1, 5)]
+
+
+async def test_of_a_servers_file_name_only_a_plain_ending_is_kept(
+    comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    """A server could name the files people get, with a path or hidden signs."""
+
+    async def download(_: ServerFile) -> tuple[bytes, str]:
+        return b"a cat", "image/png"
+
+    monkeypatch.setattr(comfy._server, "download", download)
+    for told, name in {
+        "a.PNG": "m-1.png",
+        "../../etc/cron.d/x": "m-1.bin",
+        "x.png/../../evil": "m-1.bin",
+        "x.\u202egnp": "m-1.bin",
+        'x.png"\r\nX: y': "m-1.bin",
+        "x." + "p" * 5000: "m-1.bin",
+        "": "m-1.bin",
+    }.items():
+        with subtests.test(told[:20]):
+            file = ServerFile(filename=told)
+            made = await collected(comfy._server, [file], "m", keep_metadata=False)
+            assert [file.name for file in made.files] == [name]
 
 
 async def test_the_film_is_there_though_every_frame_was_saved_as_well(
@@ -151,11 +179,12 @@ async def test_the_film_is_there_though_every_frame_was_saved_as_well(
     assert [file.mime for file in few.files] == ["video/mp4"]
 
 
-@pytest.mark.parametrize("kind", ["PNG", "WEBP", "JPEG"])
-def test_a_still_does_not_move(kind: str) -> None:
+def test_a_still_does_not_move(subtests: pytest.Subtests) -> None:
     """A picture would be taken for a film."""
-    assert not moves(PLANTED[kind]())
-    assert not moves(PLANTED[kind]()[:20])
+    for kind in ["PNG", "WEBP", "JPEG"]:
+        with subtests.test(kind=kind):
+            assert not moves(PLANTED[kind]())
+            assert not moves(PLANTED[kind]()[:20])
 
 
 def test_files_are_found_under_every_key_and_once() -> None:

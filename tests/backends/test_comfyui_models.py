@@ -40,9 +40,9 @@ def test_a_model_takes_what_one_of_its_templates_takes() -> None:
     assert {"width", "height", "steps", "seed", "count", "guidance"} <= plain
 
 
-@pytest.mark.parametrize(
-    ("spec", "says"),
-    [
+def test_wrong_options_are_refused_with_the_setting(subtests: pytest.Subtests) -> None:
+    """The operator would not learn which line is wrong."""
+    cases: list[tuple[ModelSpec, str]] = [
         (model(TEXT), r"models\.m\.workflow: is missing"),
         (model(TEXT, workflow="sdxl.json", size=3), r"models\.m\.size: "),
         (model(TEXT, workflow="nothing.json"), "nothing.json is not there.*sdxl.json"),
@@ -53,27 +53,24 @@ def test_a_model_takes_what_one_of_its_templates_takes() -> None:
         (model(PICTURE, workflow="upscale.json"), "cannot do image-to-image"),
         (model(TEXT, workflow="sdxl.json", values={"unet": "x"}), "no placeholder.*named unet"),
         (model(TEXT, workflow="sdxl.json", values={"steps": 900}), r"default of \{\{steps\}\}"),
-    ],
-)
-def test_wrong_options_are_refused_with_the_setting(spec: ModelSpec, says: str) -> None:
-    """The operator would not learn which line is wrong."""
-    with pytest.raises(BadModel, match=says):
-        read_templates(spec)
+    ]
+    for spec, says in cases:
+        with subtests.test(says=says), pytest.raises(BadModel, match=says):
+            read_templates(spec)
 
 
-@pytest.mark.parametrize(
-    ("word", "file"),
-    [
+def test_a_lora_is_known_by_its_path_its_file_or_its_name(subtests: pytest.Subtests) -> None:
+    """People would have to type folders and endings, slashes of Windows included."""
+    cases: list[tuple[str, str]] = [
         ("sub/Ink.safetensors", LORAS[0]),
         ("ink.safetensors", LORAS[0]),
         ("INK", LORAS[0]),
         ("pixel-art", LORAS[1]),
         ("detail.pt", LORAS[2]),
-    ],
-)
-def test_a_lora_is_known_by_its_path_its_file_or_its_name(word: str, file: str) -> None:
-    """People would have to type folders and endings, slashes of Windows included."""
-    assert lora_named(word, LORAS) == file
+    ]
+    for word, file in cases:
+        with subtests.test(word=word, file=file):
+            assert lora_named(word, LORAS) == file
 
 
 def test_an_unknown_lora_is_refused_with_the_nearest_names() -> None:

@@ -80,23 +80,25 @@ def progress(session: str, key: str, nodes: Graph) -> list[Progress]:
     return [told for message in messages(session) if (told := tracker.follow(message))]
 
 
-@pytest.mark.parametrize("session", SESSIONS)
-def test_progress_only_ever_grows(session: str) -> None:
+def test_progress_only_ever_grows(subtests: pytest.Subtests) -> None:
     """People would see their picture go backwards."""
-    for key, nodes in posted(session):
-        fractions = [told.fraction or 0.0 for told in progress(session, key, nodes)]
-        assert fractions
-        assert fractions == sorted(fractions)
-        assert 0 <= fractions[0] <= fractions[-1] <= 1
+    for session in SESSIONS:
+        with subtests.test(session=session):
+            for key, nodes in posted(session):
+                fractions = [told.fraction or 0.0 for told in progress(session, key, nodes)]
+                assert fractions
+                assert fractions == sorted(fractions)
+                assert 0 <= fractions[0] <= fractions[-1] <= 1
 
 
-@pytest.mark.parametrize("session", SESSIONS)
-def test_only_the_attempts_own_end_ends_it(session: str) -> None:
+def test_only_the_attempts_own_end_ends_it(subtests: pytest.Subtests) -> None:
     """A job would be fetched before its history is written, or never."""
-    heard = messages(session)
-    for key, _ in posted(session):
-        assert sum(message.ends(key) for message in heard) == 1
-    assert not any(message.ends(KEY) for message in heard)
+    for session in SESSIONS:
+        with subtests.test(session=session):
+            heard = messages(session)
+            for key, _ in posted(session):
+                assert sum(message.ends(key) for message in heard) == 1
+            assert not any(message.ends(KEY) for message in heard)
 
 
 def test_steps_of_the_sampler_are_told() -> None:
@@ -169,26 +171,25 @@ def test_out_of_memory_is_told_from_other_failures() -> None:
         assert "CUDA" not in words(error)
 
 
-@pytest.mark.parametrize(
-    ("kind", "message", "error"),
-    [
+def test_failures_of_a_node_call_for_the_right_reaction(subtests: pytest.Subtests) -> None:
+    """A sick server would go on failing jobs, or a bad job be tried for ever."""
+    cases: list[tuple[str, str, type[Exception]]] = [
         ("torch.cuda.OutOfMemoryError", "", OutOfMemory),
         ("MemoryError", "", OutOfMemory),
         ("RuntimeError", "DefaultCPUAllocator: not enough memory", OutOfMemory),
         ("RuntimeError", "CUDA error: an illegal memory access was encountered", Unavailable),
         ("ValueError", "/srv/comfy/x.py is bad", Rejected),
-    ],
-)
-def test_failures_of_a_node_call_for_the_right_reaction(
-    kind: str, message: str, error: type[Exception]
-) -> None:
-    """A sick server would go on failing jobs, or a bad job be tried for ever."""
-    _, ended = history("job_error_runtime")
-    assert ended.failure is not None
-    failed = ended.failure.model_copy(update={"exception_type": kind, "exception_message": message})
-    mapped = failure(failed, workflow({}))
-    assert type(mapped) is error
-    assert "/srv" not in words(mapped)
+    ]
+    for kind, message, error in cases:
+        with subtests.test(kind=kind, message=message):
+            _, ended = history("job_error_runtime")
+            assert ended.failure is not None
+            failed = ended.failure.model_copy(
+                update={"exception_type": kind, "exception_message": message}
+            )
+            mapped = failure(failed, workflow({}))
+            assert type(mapped) is error
+            assert "/srv" not in words(mapped)
 
 
 def validation(case: str) -> Any:

@@ -137,26 +137,29 @@ async def test_a_film_follows_the_shape_of_its_first_picture(
     assert graph["start"]["inputs"]["image"] != graph["end"]["inputs"]["image"]
 
 
-@pytest.mark.parametrize(
-    ("nodes", "request_", "count", "says"),
-    [
+async def test_files_without_a_place_are_refused_before_anything_is_sent(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    """A picture would be passed over in silence."""
+    cases: list[tuple[Nodes, TextToImage | TextToVideo, int, str]] = [
         (masked(), TextToImage(prompt="a", edit=True), 4, "limit is 3"),
         (references(), TextToImage(prompt="a", edit=True, mask=True), 2, "mask"),
         (wan_from_pictures(), TextToVideo(prompt="a"), 3, "limit is 2"),
         (wan_from_pictures(), TextToVideo(prompt="a"), 0, "needs a picture"),
-    ],
-)
-async def test_files_without_a_place_are_refused_before_anything_is_sent(
-    tmp_path: Path, nodes: Nodes, request_: TextToImage | TextToVideo, count: int, says: str
-) -> None:
-    """A picture would be passed over in silence."""
-    able = Capability.IMAGE_EDIT if isinstance(request_, TextToImage) else Capability.IMAGE_TO_VIDEO
-    work = Work(key=str(uuid4()), request=request_, files=(picture(),) * count)
-    async with FakeComfyUI() as fake:
-        comfy = connect(fake)
-        with pytest.raises(Rejected) as refused:
-            await comfy.run(model(tmp_path, nodes, able), work, ignore)
-        await comfy.aclose()
-        assert says in words(refused.value)
-        assert not fake.posts
-        assert not fake.files
+    ]
+    for nodes, request_, count, says in cases:
+        with subtests.test(count=count, says=says):
+            able = (
+                Capability.IMAGE_EDIT
+                if isinstance(request_, TextToImage)
+                else Capability.IMAGE_TO_VIDEO
+            )
+            work = Work(key=str(uuid4()), request=request_, files=(picture(),) * count)
+            async with FakeComfyUI() as fake:
+                comfy = connect(fake)
+                with pytest.raises(Rejected) as refused:
+                    await comfy.run(model(tmp_path, nodes, able), work, ignore)
+                await comfy.aclose()
+                assert says in words(refused.value)
+                assert not fake.posts
+                assert not fake.files

@@ -239,13 +239,16 @@ async def test_one_load_serves_all_who_wait_for_it() -> None:
     assert backend._loads == 1
 
 
-@pytest.mark.parametrize("data", [b"", b"text", b"\x89PNG\r\n\x1a\nbroken"])
-async def test_a_file_that_is_no_picture_is_refused_with_a_sentence(data: bytes) -> None:
+async def test_a_file_that_is_no_picture_is_refused_with_a_sentence(
+    subtests: pytest.Subtests,
+) -> None:
     """A stranger's file would crash the demo."""
-    file = File(name="x", mime="image/png", data=data)
-    with pytest.raises(Rejected) as caught:
-        await made(demo(), TextToImage(prompt="x"), file)
-    assert words(caught.value)
+    for data in [b"", b"text", b"\x89PNG\r\n\x1a\nbroken"]:
+        with subtests.test(data=data):
+            file = File(name="x", mime="image/png", data=data)
+            with pytest.raises(Rejected) as caught:
+                await made(demo(), TextToImage(prompt="x"), file)
+            assert words(caught.value)
 
 
 async def test_a_pixel_bomb_costs_nothing() -> None:
@@ -331,18 +334,19 @@ async def test_a_long_film_has_fewer_frames_and_its_whole_length() -> None:
     assert len(lengths) * size[0] * size[1] <= film.PIXELS_MOST
 
 
-@pytest.mark.parametrize("files", [0, 1, 2])
 async def test_every_frame_says_that_no_model_was_used(
-    files: int, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     """A person could take the film for a model's."""
-    scene, last = Image.new("RGB", (400, 240)), Image.new("RGB", (320, 192), "red")
-    for at in (0.0, 0.5, 1.0):
-        shown = film.frame(scene, at, "cat", last if files == 2 else None)
-        with monkeypatch.context() as patch:
-            patch.setattr("backends.demo.art.HONEST_LINE", " ")
-            without = film.frame(scene, at, "cat", last if files == 2 else None)
-        assert ImageChops.difference(shown, without).getbbox()
+    for files in [0, 1, 2]:
+        with subtests.test(files=files):
+            scene, last = Image.new("RGB", (400, 240)), Image.new("RGB", (320, 192), "red")
+            for at in (0.0, 0.5, 1.0):
+                shown = film.frame(scene, at, "cat", last if files == 2 else None)
+                with monkeypatch.context() as patch:
+                    patch.setattr("backends.demo.art.HONEST_LINE", " ")
+                    without = film.frame(scene, at, "cat", last if files == 2 else None)
+                assert ImageChops.difference(shown, without).getbbox()
 
 
 async def test_speech_has_a_tone_for_each_word_and_the_words_as_its_name() -> None:
@@ -372,21 +376,22 @@ async def test_music_lasts_as_long_as_was_asked_for() -> None:
     assert tones.played("calm", 1, 3) != tones.played("calm", 2, 3)
 
 
-@pytest.mark.parametrize("translate", [False, True])
 async def test_a_transcript_says_what_was_heard_and_that_no_model_listened(
-    translate: bool,
+    subtests: pytest.Subtests,
 ) -> None:
     """A person would take an invented text for a transcript."""
-    recording = File(name="r.wav", mime="audio/wav", data=tones.played("x", 1, 2.5))
-    reports: list[Progress] = []
-    request = SpeechToText(translate=translate, timestamps=True)
-    output = await made(demo(), request, recording, report=reports.append)
-    assert "no model listened" in output.text
-    assert "2.5 seconds" in output.text
-    assert json.loads(output.answer)["segments"][0]["end"] == 2.5
-    assert reports[-1].text == output.text
-    nothing = File(name="r.bin", mime="application/octet-stream", data=b"rubbish")
-    assert "cannot be measured" in (await made(demo(), request, nothing)).text
+    for translate in [False, True]:
+        with subtests.test(translate=translate):
+            recording = File(name="r.wav", mime="audio/wav", data=tones.played("x", 1, 2.5))
+            reports: list[Progress] = []
+            request = SpeechToText(translate=translate, timestamps=True)
+            output = await made(demo(), request, recording, report=reports.append)
+            assert "no model listened" in output.text
+            assert "2.5 seconds" in output.text
+            assert json.loads(output.answer)["segments"][0]["end"] == 2.5
+            assert reports[-1].text == output.text
+            nothing = File(name="r.bin", mime="application/octet-stream", data=b"rubbish")
+            assert "cannot be measured" in (await made(demo(), request, nothing)).text
 
 
 async def test_an_edit_uses_every_picture_and_keeps_what_its_mask_covers() -> None:

@@ -44,33 +44,33 @@ def test_any_answer_is_read_or_a_failure(answer: Any) -> None:
             assert isinstance(each["end"], float)
 
 
-@pytest.mark.parametrize(
-    ("silence", "sure", "kept"),
-    [
+def test_a_segment_is_silent_by_its_numbers(subtests: pytest.Subtests) -> None:
+    """Short words in a long silence would be lost, or "Thank you." kept."""
+    cases: list[tuple[object, object, bool]] = [
         (0.1, -3.0, True),
         (0.65, -0.4, True),
         (0.65, -1.5, False),
         (0.85, -0.1, False),
         ("0.85", "-0.1", False),
         (None, None, True),
-    ],
-)
-def test_a_segment_is_silent_by_its_numbers(silence: object, sure: object, *, kept: bool) -> None:
-    """Short words in a long silence would be lost, or "Thank you." kept."""
-    odd = segment(1, " Thank you.", no_speech_prob=silence, avg_logprob=sure)
-    told = heard({"text": " Hello. Thank you.", "segments": [segment(0, " Hello."), odd]})
-    assert told.text == ("Hello. Thank you." if kept else "Hello.")
-    assert len(told.segments or ()) == 1 + kept
+    ]
+    for silence, sure, kept in cases:
+        with subtests.test(kept=kept):
+            odd = segment(1, " Thank you.", no_speech_prob=silence, avg_logprob=sure)
+            told = heard({"text": " Hello. Thank you.", "segments": [segment(0, " Hello."), odd]})
+            assert told.text == ("Hello. Thank you." if kept else "Hello.")
+            assert len(told.segments or ()) == 1 + kept
 
 
-@pytest.mark.parametrize("blank", ["[BLANK_AUDIO]", " [BLANK_AUDIO]\n", "[silence]", ""])
-def test_a_sign_of_silence_is_no_text(blank: str) -> None:
+def test_a_sign_of_silence_is_no_text(subtests: pytest.Subtests) -> None:
     """A model would be asked about "[BLANK_AUDIO]"."""
-    assert heard({"text": blank}).text == ""
-    told = heard(
-        {"text": f"{blank} Hello.", "segments": [segment(0, blank), segment(1, " Hello.")]}
-    )
-    assert told.text == "Hello."
+    for blank in ["[BLANK_AUDIO]", " [BLANK_AUDIO]\n", "[silence]", ""]:
+        with subtests.test(blank=blank):
+            assert heard({"text": blank}).text == ""
+            told = heard(
+                {"text": f"{blank} Hello.", "segments": [segment(0, blank), segment(1, " Hello.")]}
+            )
+            assert told.text == "Hello."
 
 
 def test_reasoning_is_no_transcript() -> None:
@@ -78,11 +78,12 @@ def test_reasoning_is_no_transcript() -> None:
     assert heard({"text": "<think>a voice?</think>\nHello."}).text == "Hello."
 
 
-@pytest.mark.parametrize("answer", [None, [], "text", {}, {"text": 5}, {"text": None}])
-def test_an_answer_without_a_text_is_a_failure(answer: Any) -> None:
+def test_an_answer_without_a_text_is_a_failure(subtests: pytest.Subtests) -> None:
     """A person would get an empty transcript."""
-    with pytest.raises(Unavailable):
-        heard(answer)
+    answers: list[object] = [None, [], "text", {}, {"text": 5}, {"text": None}]
+    for answer in answers:
+        with subtests.test(answer=answer), pytest.raises(Unavailable):
+            heard(answer)
 
 
 def test_nanoseconds_and_texts_are_numbers_of_seconds() -> None:

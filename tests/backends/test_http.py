@@ -8,6 +8,7 @@ import socket
 import ssl
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from unittest.mock import Mock
 
 import aiohttp
@@ -246,42 +247,41 @@ async def test_a_stream_that_is_left_closes_its_connection(serve: Serve) -> None
     await asyncio.wait_for(closed.wait(), 10)
 
 
-@pytest.mark.parametrize("body", [b"5\r\nhel", b"zz\r\nhello\r\n", b"5\r\nhelloX"])
-async def test_broken_framing_is_unavailable(body: bytes) -> None:
+@asynccontextmanager
+async def answering(data: bytes) -> AsyncIterator[Http]:
+    """Yield a client of a server that answers each request with these bytes."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(data)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    http = Http(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    yield http
+    await http.aclose()
+    server.close()
+
+
+async def test_broken_framing_is_unavailable(subtests: pytest.Subtests) -> None:
     """A proxy that breaks an answer would be a bug here instead of a retry."""
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body)
-        writer.close()
-
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    http = Http(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-    with pytest.raises(Unavailable):
-        await http.get_json("/x")
-    with pytest.raises(Unavailable):  # noqa: PT012  # the reading is what fails
-        async with http.stream_lines("/x", {}, read_s=5) as lines:
-            async for _ in lines:
-                pass
-    await http.aclose()
-    server.close()
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for body in (b"5\r\nhel", b"zz\r\nhello\r\n", b"5\r\nhelloX"):
+        async with answering(head + body) as http:
+            with subtests.test(body=body), pytest.raises(Unavailable):
+                await http.get_json("/x")
+            with subtests.test(stream=body), pytest.raises(Unavailable):  # noqa: PT012  # reading fails
+                async with http.stream_lines("/x", {}, read_s=5) as lines:
+                    async for _ in lines:
+                        pass
 
 
-@pytest.mark.parametrize("head", [b"nonsense\r\n\r\n", b"HTTP/9.9 xx\r\n\r\n", b""])
-async def test_an_answer_that_is_not_http_is_unavailable(head: bytes) -> None:
+async def test_an_answer_that_is_not_http_is_unavailable(subtests: pytest.Subtests) -> None:
     """Another program on the port would be a bug here."""
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(head)
-        writer.close()
-
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    http = Http(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-    with pytest.raises(Unavailable):
-        await http.post_json("/x", {})
-    await http.aclose()
-    server.close()
+    for head in (b"nonsense\r\n\r\n", b"HTTP/9.9 xx\r\n\r\n", b""):
+        async with answering(head) as http:
+            with subtests.test(head=head), pytest.raises(Unavailable):
+                await http.post_json("/x", {})
 
 
 async def test_an_upload_keeps_name_and_fields(serve: Serve) -> None:
@@ -354,29 +354,26 @@ async def test_a_server_that_speaks_no_https_is_told_as_such(serve: Serve) -> No
     await http.aclose()
 
 
-@pytest.mark.parametrize(
-    ("cause", "told"),
-    [
+def test_why_a_server_cannot_be_reached_is_told_in_words(subtests: pytest.Subtests) -> None:
+    """A wrong name, a machine that is off and an unknown certificate would look alike."""
+    cases: list[tuple[OSError, str]] = [
         (socket.gaierror(-2, "unknown"), "the name of its machine is not known"),
         (OSError(errno.EHOSTUNREACH, "no route"), "there is no way to its machine"),
         (ssl.SSLCertVerificationError(1, "self-signed"), "its certificate is not trusted"),
         (OSError(errno.EMFILE, "too many"), r"no connection \(OSError\)"),
-    ],
-)
-def test_why_a_server_cannot_be_reached_is_told_in_words(cause: OSError, told: str) -> None:
-    """A wrong name, a machine that is off and an unknown certificate would look alike."""
-    error = aiohttp.ClientConnectorError(Mock(), cause)
-    assert re.match(told, why_unreachable(error))
-    assert str(cause) not in why_unreachable(error)
+    ]
+    for cause, told in cases:
+        with subtests.test(told=told):
+            error = aiohttp.ClientConnectorError(Mock(), cause)
+            assert re.match(told, why_unreachable(error))
+            assert str(cause) not in why_unreachable(error)
 
 
-@pytest.mark.parametrize(
-    "url", ["", "localhost:8188", "ftp://a", "http://", "http://[", "http://a:b"]
-)
-def test_an_unusable_address_is_a_configuration_error(url: str) -> None:
+def test_an_unusable_address_is_a_configuration_error(subtests: pytest.Subtests) -> None:
     """A mistyped address would only show when the first job runs."""
-    with pytest.raises(BadModel, match="url"):
-        Http(url)
+    for url in ["", "localhost:8188", "ftp://a", "http://", "http://[", "http://a:b"]:
+        with subtests.test(url=url), pytest.raises(BadModel, match="url"):
+            Http(url)
 
 
 async def test_certificates_are_read_once_however_many_servers_there_are(

@@ -199,16 +199,19 @@ async def test_four_photos_of_a_phone_fit_into_a_servers_limit(kind: str) -> Non
     assert sent < 15_000_000  # what LocalAI takes unless told otherwise
 
 
-@pytest.mark.parametrize("kind", ["sdcpp", "swarmui"])
-async def test_white_is_painted_where_a_mask_is_transparent(kind: str) -> None:
+async def test_white_is_painted_where_a_mask_is_transparent(subtests: pytest.Subtests) -> None:
     """The server would paint what is to stay."""
-    async with connected(kind) as (fake, backend):
-        await output(backend, work((photo(), mask()), edit=True, mask=True))
-        body = fake.asked(DRAWN[kind])[-1]
-    sent = Image.open(io.BytesIO(plain(body["mask_image" if kind == "sdcpp" else "maskimage"])))
-    assert sent.size == (640, 320)
-    assert sent.getpixel((10, 10)) == 255
-    assert sent.getpixel((630, 10)) == 0
+    for kind in ["sdcpp", "swarmui"]:
+        with subtests.test(kind=kind):
+            async with connected(kind) as (fake, backend):
+                await output(backend, work((photo(), mask()), edit=True, mask=True))
+                body = fake.asked(DRAWN[kind])[-1]
+            sent = Image.open(
+                io.BytesIO(plain(body["mask_image" if kind == "sdcpp" else "maskimage"]))
+            )
+            assert sent.size == (640, 320)
+            assert sent.getpixel((10, 10)) == 255
+            assert sent.getpixel((630, 10)) == 0
 
 
 async def test_openais_own_call_gets_a_mask_with_transparency() -> None:
@@ -230,22 +233,23 @@ async def test_a_mask_without_transparency_is_refused() -> None:
             await output(backend, work((photo(), photo()), edit=True, mask=True))
 
 
-@pytest.mark.parametrize("kind", ["localai", "sdcpp", "swarmui"])
-async def test_a_picture_to_start_from_sets_the_shape(kind: str) -> None:
+async def test_a_picture_to_start_from_sets_the_shape(subtests: pytest.Subtests) -> None:
     """A wide photo would be squeezed into a square."""
-    fields = {} if kind == "localai" else {"strength": 0.4}
-    async with connected(kind) as (fake, backend):
-        made = await output(backend, work((photo(),), **fields))
-        body = fake.asked(DRAWN[kind])[-1]
-    width, height = side(made.files[0].data)
-    assert (width, height) == (1472, 704)
-    start = {"localai": "files", "sdcpp": "init_image", "swarmui": "initimage"}[kind]
-    sent = body[start][0] if kind == "localai" else body[start]
-    assert side(plain(sent)) == (640, 320)
-    if kind == "localai":
-        assert not sent.startswith("data:")  # which it drops silently
-    else:
-        assert body["strength" if kind == "sdcpp" else "initimagecreativity"] == 0.4
+    for kind in ["localai", "sdcpp", "swarmui"]:
+        with subtests.test(kind=kind):
+            fields = {} if kind == "localai" else {"strength": 0.4}
+            async with connected(kind) as (fake, backend):
+                made = await output(backend, work((photo(),), **fields))
+                body = fake.asked(DRAWN[kind])[-1]
+            width, height = side(made.files[0].data)
+            assert (width, height) == (1472, 704)
+            start = {"localai": "files", "sdcpp": "init_image", "swarmui": "initimage"}[kind]
+            sent = body[start][0] if kind == "localai" else body[start]
+            assert side(plain(sent)) == (640, 320)
+            if kind == "localai":
+                assert not sent.startswith("data:")  # which it drops silently
+            else:
+                assert body["strength" if kind == "sdcpp" else "initimagecreativity"] == 0.4
 
 
 async def test_vllm_omni_is_not_left_to_draw_a_photo_in_its_own_size() -> None:
@@ -411,14 +415,15 @@ async def test_swarmui_shows_how_far_a_picture_is() -> None:
     assert reports[0].preview.mime == "image/jpeg"
 
 
-@pytest.mark.parametrize("preview", [b"<html>", b"", b"x" * 2_000_000])
-async def test_a_preview_that_is_no_picture_is_left_out(preview: bytes) -> None:
+async def test_a_preview_that_is_no_picture_is_left_out(subtests: pytest.Subtests) -> None:
     """A chat would be sent anything at all while a person waits."""
-    reports: list[Progress] = []
-    async with connected("swarmui") as (fake, backend):
-        fake.preview = preview
-        await backend.run(model(), work(), reports.append)
-    assert all(report.preview is None for report in reports)
+    for preview in [b"<html>", b"", b"x" * 2_000_000]:
+        with subtests.test(preview=preview):
+            reports: list[Progress] = []
+            async with connected("swarmui") as (fake, backend):
+                fake.preview = preview
+                await backend.run(model(), work(), reports.append)
+            assert all(report.preview is None for report in reports)
 
 
 async def test_a_job_that_waits_in_sd_servers_queue_is_taken_out() -> None:

@@ -75,15 +75,21 @@ async def test_no_address_elsewhere_is_called(kind: str) -> None:
     assert not called
 
 
-@pytest.mark.parametrize(
-    "where", ["file:///etc/passwd", "http://", "//example.com/a.png", "http://[::1", "../x", "é"]
-)
-async def test_addresses_of_other_kinds_are_no_pictures(where: str) -> None:
+async def test_addresses_of_other_kinds_are_no_pictures(subtests: pytest.Subtests) -> None:
     """A strange address would end in a traceback."""
-    async with connected("generic") as (fake, backend):
-        fake.faults.append(items({"url": where}))
-        with pytest.raises(BackendError):
-            await output(backend, work())
+    for where in [
+        "file:///etc/passwd",
+        "http://",
+        "//example.com/a.png",
+        "http://[::1",
+        "../x",
+        "é",
+    ]:
+        with subtests.test(where=where):
+            async with connected("generic") as (fake, backend):
+                fake.faults.append(items({"url": where}))
+                with pytest.raises(BackendError):
+                    await output(backend, work())
 
 
 @pytest.mark.parametrize(

@@ -53,9 +53,9 @@ def sound(graph: Nodes) -> bool:
 # ---------------------------------------------------------------- lengths and sizes
 
 
-@pytest.mark.parametrize(
-    ("nodes", "seconds", "fps", "frames"),
-    [
+def test_a_film_has_the_frames_its_family_makes(subtests: pytest.Subtests) -> None:
+    """A server would cut a film short without a word: 80 frames of Wan become 77."""
+    cases: list[tuple[Nodes, float | None, float | None, int]] = [
         (wan(), None, None, 81),
         (wan(), 5, None, 81),
         (wan(), 2, None, 33),
@@ -65,18 +65,17 @@ def sound(graph: Nodes) -> bool:
         (ltx(), 5, None, 129),
         (ltx(), 5, 24, 121),
         (ltx(), None, None, 121),
-    ],
-)
-def test_a_film_has_the_frames_its_family_makes(
-    nodes: Nodes, seconds: float | None, fps: float | None, frames: int
-) -> None:
-    """A server would cut a film short without a word: 80 frames of Wan become 77."""
-    graph = fill(
-        prepared(nodes), FILM.model_copy(update={"seconds": seconds, "fps": fps}), prefix="p"
-    )
-    assert graph["latent"].inputs["length"] == frames
-    step = 8 if "LTX" in graph["latent"].class_type else 4
-    assert frames % step == 1
+    ]
+    for nodes, seconds, fps, frames in cases:
+        with subtests.test(seconds=seconds, fps=fps):
+            graph = fill(
+                prepared(nodes),
+                FILM.model_copy(update={"seconds": seconds, "fps": fps}),
+                prefix="p",
+            )
+            assert graph["latent"].inputs["length"] == frames
+            step = 8 if "LTX" in graph["latent"].class_type else 4
+            assert frames % step == 1
 
 
 def test_picture_and_sound_of_a_film_have_one_length() -> None:
@@ -112,30 +111,29 @@ def test_the_operator_sets_frames_or_seconds() -> None:
     assert fill(own, FILM, prefix="p")["latent"].inputs["length"] == 49
 
 
-@pytest.mark.parametrize(
-    ("nodes", "asked", "size"),
-    [
+def test_sizes_follow_the_familys_grid(subtests: pytest.Subtests) -> None:
+    """x264 refuses odd sizes after the sampling; LTX in two stages makes 704 lines of 720."""
+    cases: list[tuple[Nodes, tuple[int, int], tuple[int, int]]] = [
         (wan(), (833, 479), (832, 480)),
         (ltx(), (1280, 720), (1280, 704)),
         (ltx(), (64, 64), (64, 64)),
-    ],
-)
-def test_sizes_follow_the_familys_grid(
-    nodes: Nodes, asked: tuple[int, int], size: tuple[int, int]
-) -> None:
-    """x264 refuses odd sizes after the sampling; LTX in two stages makes 704 lines of 720."""
-    request = FILM.model_copy(update={"width": asked[0], "height": asked[1]})
-    latent = fill(prepared(nodes), request, prefix="p")["latent"].inputs
-    assert (latent["width"], latent["height"]) == size
+    ]
+    for nodes, asked, size in cases:
+        with subtests.test(nodes=nodes):
+            request = FILM.model_copy(update={"width": asked[0], "height": asked[1]})
+            latent = fill(prepared(nodes), request, prefix="p")["latent"].inputs
+            assert (latent["width"], latent["height"]) == size
 
 
-@pytest.mark.parametrize(("steps", "half"), [(20, 10), (4, 2), (5, 3), (1, 1)])
-def test_two_experts_share_the_steps(steps: int, half: int) -> None:
+def test_two_experts_share_the_steps(subtests: pytest.Subtests) -> None:
     """One expert would do all of the work, or none."""
-    graph = fill(prepared(wan()), FILM.model_copy(update={"steps": steps}), prefix="p")
-    first, second = graph["first"].inputs, graph["second"].inputs
-    assert (first["steps"], first["end_at_step"]) == (steps, half)
-    assert (second["steps"], second["start_at_step"]) == (steps, half)
+    cases: list[tuple[int, int]] = [(20, 10), (4, 2), (5, 3), (1, 1)]
+    for steps, half in cases:
+        with subtests.test(steps=steps, half=half):
+            graph = fill(prepared(wan()), FILM.model_copy(update={"steps": steps}), prefix="p")
+            first, second = graph["first"].inputs, graph["second"].inputs
+            assert (first["steps"], first["end_at_step"]) == (steps, half)
+            assert (second["steps"], second["start_at_step"]) == (steps, half)
 
 
 def test_frames_without_a_rate_or_a_length_are_refused_at_start() -> None:
@@ -300,9 +298,9 @@ def test_every_file_has_its_place() -> None:
 # ---------------------------------------------------------------- what a template can do
 
 
-@pytest.mark.parametrize(
-    ("nodes", "medium", "able"),
-    [
+def test_a_template_shows_what_it_can_do(subtests: pytest.Subtests) -> None:
+    """An operator would have to state what the graph says already."""
+    cases: list[tuple[Nodes, Medium, set[Capability]]] = [
         (wan(), Medium.FILM, {Capability.TEXT_TO_VIDEO}),
         (wan_from_pictures(), Medium.FILM, {Capability.IMAGE_TO_VIDEO}),
         (ltx(), Medium.FILM, {Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO}),
@@ -314,20 +312,17 @@ def test_every_file_has_its_place() -> None:
             {Capability.TEXT_TO_IMAGE, Capability.IMAGE_EDIT, Capability.IMAGE_TO_IMAGE},
         ),
         (references(()), Medium.PICTURE, {Capability.TEXT_TO_IMAGE}),
-    ],
-)
-def test_a_template_shows_what_it_can_do(
-    nodes: Nodes, medium: Medium, able: set[Capability]
-) -> None:
-    """An operator would have to state what the graph says already."""
-    own = prepared(nodes)
-    assert own.medium is medium
-    assert own.abilities == able
+    ]
+    for nodes, medium, able in cases:
+        with subtests.test(nodes=nodes):
+            own = prepared(nodes)
+            assert own.medium is medium
+            assert own.abilities == able
 
 
-@pytest.mark.parametrize(
-    ("kind", "inputs", "medium"),
-    [
+def test_the_saving_node_tells_the_medium(subtests: pytest.Subtests) -> None:
+    """A model that films would be offered for pictures."""
+    cases: list[tuple[str, Nodes, Medium]] = [
         ("SaveVideo", {"video": ["film", 0]}, Medium.FILM),
         ("SaveWEBM", {"images": ["decode", 0]}, Medium.FILM),
         ("SaveAnimatedWEBP", {"images": ["decode", 0]}, Medium.FILM),
@@ -337,14 +332,17 @@ def test_a_template_shows_what_it_can_do(
         ("Image Save", {"images": ["decode", 0]}, Medium.PICTURE),
         ("SaveAudioAdvanced", {"audio": ["decode", 0]}, Medium.SOUND),
         ("SaveAudioOpus", {"audio": ["decode", 0]}, Medium.SOUND),
-    ],
-)
-def test_the_saving_node_tells_the_medium(kind: str, inputs: Nodes, medium: Medium) -> None:
-    """A model that films would be offered for pictures."""
-    saving = node(kind, filename_prefix="x", **inputs)
-    assert prepared(wan(save=saving)).medium is medium
-    both = wan(save=saving, still=node("SaveImage", images=["decode", 0], filename_prefix="y"))
-    assert prepared(both).medium is (medium if medium is not Medium.PICTURE else Medium.PICTURE)
+    ]
+    for kind, inputs, medium in cases:
+        with subtests.test(kind=kind):
+            saving = node(kind, filename_prefix="x", **inputs)
+            assert prepared(wan(save=saving)).medium is medium
+            both = wan(
+                save=saving, still=node("SaveImage", images=["decode", 0], filename_prefix="y")
+            )
+            assert prepared(both).medium is (
+                medium if medium is not Medium.PICTURE else Medium.PICTURE
+            )
 
 
 def test_a_film_that_is_only_shown_is_none() -> None:
@@ -471,16 +469,15 @@ def test_a_loader_that_takes_one_says_so() -> None:
 # ---------------------------------------------------------------- loading ahead
 
 
-@pytest.mark.parametrize(
-    "nodes", [wan(), wan_from_pictures(), ltx(), song(), references(), qwen_edit()]
-)
-def test_loading_ahead_costs_little_and_keeps_no_file(nodes: Nodes) -> None:
+def test_loading_ahead_costs_little_and_keeps_no_file(subtests: pytest.Subtests) -> None:
     """Loading a model that films would take as long as a film."""
-    own = prepared(nodes)
-    graph = plain(warm_up(own, seed=3, files=dict.fromkeys(own.needs, A), limits={}))
-    assert sound(graph)
-    assert graph["save"]["class_type"] in {"PreviewImage", "PreviewAudio"}
-    latent = graph["latent"]["inputs"]
-    assert latent.get("length", 1) <= 9
-    assert latent.get("seconds", 1) == 1
-    assert latent.get("width", 64) == 64
+    for nodes in [wan(), wan_from_pictures(), ltx(), song(), references(), qwen_edit()]:
+        with subtests.test(nodes=nodes):
+            own = prepared(nodes)
+            graph = plain(warm_up(own, seed=3, files=dict.fromkeys(own.needs, A), limits={}))
+            assert sound(graph)
+            assert graph["save"]["class_type"] in {"PreviewImage", "PreviewAudio"}
+            latent = graph["latent"]["inputs"]
+            assert latent.get("length", 1) <= 9
+            assert latent.get("seconds", 1) == 1
+            assert latent.get("width", 64) == 64

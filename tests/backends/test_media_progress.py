@@ -78,9 +78,9 @@ def test_two_samplers_may_split_one_schedule() -> None:
     assert (planned["first"], planned["second"]) == (8, 12)
 
 
-@pytest.mark.parametrize(
-    ("inputs", "sigmas", "steps"),
-    [
+def test_a_graph_tells_the_steps_of_its_samplers(subtests: pytest.Subtests) -> None:
+    """The number of all steps would grow while a film is made."""
+    cases: list[tuple[Nodes, Nodes, int]] = [
         ({"steps": 20, "start_at_step": 0, "end_at_step": 10}, {}, 10),
         ({"steps": 20, "start_at_step": 10, "end_at_step": 10000}, {}, 10),
         ({"steps": 8}, {}, 8),
@@ -89,15 +89,14 @@ def test_two_samplers_may_split_one_schedule() -> None:
         ({"sigmas": ["s", 0]}, {"steps": ["other", 0]}, 0),
         ({"sigmas": ["gone", 0]}, {}, 0),
         ({"steps": ["other", 0]}, {}, 0),
-    ],
-)
-def test_a_graph_tells_the_steps_of_its_samplers(inputs: Nodes, sigmas: Nodes, steps: int) -> None:
-    """The number of all steps would grow while a film is made."""
-    nodes = ltx() | {"sampler": node("Sampler", latent_image=["both", 0], **inputs)}
-    nodes["s"] = node("Schedule", **sigmas)
-    nodes["other"] = node("PrimitiveInt", value=4)
-    nodes["gone"] = node("Odd", sigmas=7)
-    assert planned_steps(prepared(nodes).nodes)["sampler"] == steps
+    ]
+    for inputs, sigmas, steps in cases:
+        with subtests.test(steps=steps):
+            nodes = ltx() | {"sampler": node("Sampler", latent_image=["both", 0], **inputs)}
+            nodes["s"] = node("Schedule", **sigmas)
+            nodes["other"] = node("PrimitiveInt", value=4)
+            nodes["gone"] = node("Odd", sigmas=7)
+            assert planned_steps(prepared(nodes).nodes)["sampler"] == steps
 
 
 @given(
@@ -143,9 +142,9 @@ def test_no_frame_of_any_kind_ends_the_watch(frame: bytes) -> None:
         read_preview(struct.pack(">II", kind, len(frame)) + frame + frame, KEY)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_messages_of_custom_packs_are_passed_over(subtests: pytest.Subtests) -> None:
+    """One unknown message would end the progress of every attempt."""
+    for text in [
         '{"type": "VHS_latentpreview", "data": {"length": 21, "rate": 8, "id": "3"}}',
         '{"type": "VHS_latentpreview", "data": []}',
         '{"type": "progress_state", "data": {"prompt_id": "k", "nodes": {"3": {"value": 1}}}}',
@@ -154,20 +153,19 @@ def test_no_frame_of_any_kind_ends_the_watch(frame: bytes) -> None:
         '{"type": "crystools.monitor", "data": {"gpus": []}}',
         "[]",
         "null",
-    ],
-)
-def test_messages_of_custom_packs_are_passed_over(text: str) -> None:
-    """One unknown message would end the progress of every attempt."""
-    message = read_message(text)
-    assert message is None or Tracker(KEY, filled(wan())).follow(message) is None
+    ]:
+        with subtests.test(text=text):
+            message = read_message(text)
+            assert message is None or Tracker(KEY, filled(wan())).follow(message) is None
 
 
-@pytest.mark.parametrize("size", [0, 1, 3, 7])
-def test_a_frame_of_an_animated_preview_is_no_picture_of_ours(size: int) -> None:
+def test_a_frame_of_an_animated_preview_is_no_picture_of_ours(subtests: pytest.Subtests) -> None:
     """VideoHelperSuite sends frames with an index and a node, labelled as plain previews."""
-    frame = struct.pack(">IIi16p", 1, 1, 3, b"first") + b"\xff\xd8jpeg\xff\xd9"
-    assert read_preview(frame, KEY) is None
-    assert read_preview(frame[:size], KEY) is None
+    for size in [0, 1, 3, 7]:
+        with subtests.test(size=size):
+            frame = struct.pack(">IIi16p", 1, 1, 3, b"first") + b"\xff\xd8jpeg\xff\xd9"
+            assert read_preview(frame, KEY) is None
+            assert read_preview(frame[:size], KEY) is None
 
 
 def films(folder: Path) -> ModelSpec:
@@ -195,6 +193,7 @@ async def test_a_film_shows_steps_and_stills_while_it_is_made(
     assert any(report.preview for report in reports)
 
 
+@pytest.mark.parametrize("old", [False, True], ids=["0.33", "0.3.64"])
 async def test_a_film_is_seen_to_begin_without_a_websocket(
     comfy: ComfyUI, fake: FakeComfyUI, tmp_path: Path
 ) -> None:

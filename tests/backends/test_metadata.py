@@ -30,45 +30,54 @@ STILL: list[tuple[str, dict[str, object]]] = [(kind, {}) for kind in PLANTED]
 FILMS = [(kind, dict(MOVING)) for kind in MOVES]
 
 
-@pytest.mark.parametrize(("kind", "options"), STILL + FILMS)
-def test_words_leave_a_picture_and_the_pixels_stay(kind: str, options: dict[str, object]) -> None:
+def test_words_leave_a_picture_and_the_pixels_stay(subtests: pytest.Subtests) -> None:
     """Prompts, paths and places would be published with every picture."""
-    before = PLANTED[kind](**options)
-    after = without_metadata(before)
-    assert SECRET in words_of(before)
-    assert SECRET not in words_of(after)
-    assert frames(after) == frames(before)
-    assert without_metadata(after) == after
+    cases: list[tuple[str, dict[str, object]]] = STILL + FILMS
+    for kind, options in cases:
+        with subtests.test(kind=kind):
+            before = PLANTED[kind](**options)
+            after = without_metadata(before)
+            assert SECRET in words_of(before)
+            assert SECRET not in words_of(after)
+            assert frames(after) == frames(before)
+            assert without_metadata(after) == after
 
 
-@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "AVIF"])
-def test_a_picture_stays_turned_as_it_was(kind: str) -> None:
+def test_a_picture_stays_turned_as_it_was(subtests: pytest.Subtests) -> None:
     """Photos would lie on their side."""
-    for orientation in range(1, 9):
-        before = PLANTED[kind](exif=exif(orientation))
-        after = without_metadata(before)
-        assert SECRET not in words_of(after), orientation
-        shown = [ImageOps.exif_transpose(Image.open(io.BytesIO(data))) for data in (before, after)]
-        assert shown[0].tobytes() == shown[1].tobytes(), orientation
-        assert shown[0].size == shown[1].size, orientation
+    for kind in ["PNG", "JPEG", "WEBP", "AVIF"]:
+        with subtests.test(kind=kind):
+            for orientation in range(1, 9):
+                before = PLANTED[kind](exif=exif(orientation))
+                after = without_metadata(before)
+                assert SECRET not in words_of(after), orientation
+                shown = [
+                    ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+                    for data in (before, after)
+                ]
+                assert shown[0].tobytes() == shown[1].tobytes(), orientation
+                assert shown[0].size == shown[1].size, orientation
 
 
-@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "AVIF"])
-def test_the_colours_of_a_profile_stay(kind: str) -> None:
+def test_the_colours_of_a_profile_stay(subtests: pytest.Subtests) -> None:
     """Pictures of wide colours would look dull."""
-    after = without_metadata(PLANTED[kind]())
-    with Image.open(io.BytesIO(after)) as image:
-        kept = image.info["icc_profile"]
-    for each in (kept, profile()):
-        assert ImageCms.getOpenProfile(io.BytesIO(each)).profile.xcolor_space.strip() == "RGB"
-    srgb = ImageCms.createProfile("sRGB")
-    shown = [
-        ImageCms.profileToProfile(PICTURE, ImageCms.getOpenProfile(io.BytesIO(each)), srgb)
-        for each in (kept, profile())
-    ]
-    assert shown[0] is not None
-    assert shown[1] is not None
-    assert shown[0].tobytes() == shown[1].tobytes()
+    for kind in ["PNG", "JPEG", "WEBP", "AVIF"]:
+        with subtests.test(kind=kind):
+            after = without_metadata(PLANTED[kind]())
+            with Image.open(io.BytesIO(after)) as image:
+                kept = image.info["icc_profile"]
+            for each in (kept, profile()):
+                assert (
+                    ImageCms.getOpenProfile(io.BytesIO(each)).profile.xcolor_space.strip() == "RGB"
+                )
+            srgb = ImageCms.createProfile("sRGB")
+            shown = [
+                ImageCms.profileToProfile(PICTURE, ImageCms.getOpenProfile(io.BytesIO(each)), srgb)
+                for each in (kept, profile())
+            ]
+            assert shown[0] is not None
+            assert shown[1] is not None
+            assert shown[0].tobytes() == shown[1].tobytes()
 
 
 def test_resolution_and_transparency_of_a_png_stay() -> None:
@@ -148,9 +157,9 @@ def test_a_file_that_claims_too_much_costs_little(data: bytes) -> None:
         without_metadata(data)
 
 
-@pytest.mark.parametrize(
-    ("data", "mime"),
-    [
+def test_a_file_is_known_by_its_bytes(subtests: pytest.Subtests) -> None:
+    """A page could be sent where a film is expected."""
+    cases: list[tuple[bytes, str]] = [
         (b"\0\0\0\x18ftypmp42....", "video/mp4"),
         (b"\0\0\0\x18ftypqt  ....", "video/quicktime"),
         (b"\0\0\0\x18ftypM4A ....", "audio/mp4"),
@@ -161,8 +170,7 @@ def test_a_file_that_claims_too_much_costs_little(data: bytes) -> None:
         (b"\xff\xfb\x90\x64", "audio/mpeg"),
         (b"\xff\xff\xff\xff", ""),
         (b"<html>", ""),
-    ],
-)
-def test_a_file_is_known_by_its_bytes(data: bytes, mime: str) -> None:
-    """A page could be sent where a film is expected."""
-    assert mime_of(data) == mime
+    ]
+    for data, mime in cases:
+        with subtests.test(data=data, mime=mime):
+            assert mime_of(data) == mime

@@ -31,29 +31,31 @@ def test_a_graph_may_come_as_clients_send_it() -> None:
         parsed({"prompt": {"nodes": [], "links": []}})
 
 
-@pytest.mark.parametrize("length", [1, 2, 50])
-def test_a_graph_in_a_circle_is_refused(length: int) -> None:
+def test_a_graph_in_a_circle_is_refused(subtests: pytest.Subtests) -> None:
     """The start would hang, and so would a server's worker."""
-    nodes = wan(**{
-        f"r{n}": node("ReferenceLatent", conditioning=[f"r{(n + 1) % length}", 0], latent=["p", 0])
-        for n in range(length)
-    })  # fmt: skip
-    nodes["p"] = node("LoadImage", image="{{picture}}")
-    with pytest.raises(BadModel, match=r"node r\d+: depends on itself"):
-        parsed(nodes)
+    for length in [1, 2, 50]:
+        with subtests.test(length=length):
+            nodes = wan(**{
+                f"r{n}": node("ReferenceLatent", conditioning=[f"r{(n + 1) % length}", 0], latent=["p", 0])
+                for n in range(length)
+            })  # fmt: skip
+            nodes["p"] = node("LoadImage", image="{{picture}}")
+            with pytest.raises(BadModel, match=r"node r\d+: depends on itself"):
+                parsed(nodes)
 
 
-@pytest.mark.parametrize("depth", [100, 400, 900])
-def test_deep_values_are_read_or_refused(depth: int) -> None:
+def test_deep_values_are_read_or_refused(subtests: pytest.Subtests) -> None:
     """A file could end the bot at its start."""
-    deep: Any = "{{prompt}}"
-    for _ in range(depth):
-        deep = [deep]
-    try:
-        own = prepared(wan(odd=node("Odd", x=deep)))
-        fill(own, FILM, prefix="p")
-    except BadModel as error:
-        assert "not JSON" in str(error) or "deep" in str(error)  # noqa: PT017  # either is right
+    for depth in [100, 400, 900]:
+        with subtests.test(depth=depth):
+            deep: Any = "{{prompt}}"
+            for _ in range(depth):
+                deep = [deep]
+            try:
+                own = prepared(wan(odd=node("Odd", x=deep)))
+                fill(own, FILM, prefix="p")
+            except BadModel as error:
+                assert "not JSON" in str(error) or "deep" in str(error)  # noqa: PT017  # either is right
 
 
 def test_a_long_chain_is_cut_in_time() -> None:
@@ -86,37 +88,39 @@ def test_a_loader_of_a_custom_pack_is_chained_and_linked_past() -> None:
     assert "lora_high" not in fill(prepared(nodes), FILM, prefix="p")
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
+def test_a_number_of_its_own_holds_the_frames(subtests: pytest.Subtests) -> None:
+    """A graph whose length stands in a number node would get 80 frames, of which 77 are made."""
+    cases: list[tuple[str, str]] = [
         ("WanVideoEmptyEmbeds", "num_frames"),
         ("EmptyHunyuanLatentVideo", "length"),
         ("HunyuanVideo15ImageToVideo", "length"),
         ("WanVaceToVideo", "length"),
-    ],
-)
-def test_a_number_of_its_own_holds_the_frames(kind: str, name: str) -> None:
-    """A graph whose length stands in a number node would get 80 frames, of which 77 are made."""
-    nodes = wan(
-        frames=node("PrimitiveInt", value="{{frames:81}}"),
-        latent=node(kind, **{name: ["frames", 0]}),
-    )
-    request = FILM.model_copy(update={"seconds": 5})
-    assert fill(prepared(nodes), request, prefix="p")["frames"].inputs["value"] == 81
-    unknown = wan(latent=node("OwnLatent", length="{{frames:80}}"))
-    assert fill(prepared(unknown), request, prefix="p")["latent"].inputs["length"] == 80
+    ]
+    for kind, name in cases:
+        with subtests.test(kind=kind, name=name):
+            nodes = wan(
+                frames=node("PrimitiveInt", value="{{frames:81}}"),
+                latent=node(kind, **{name: ["frames", 0]}),
+            )
+            request = FILM.model_copy(update={"seconds": 5})
+            assert fill(prepared(nodes), request, prefix="p")["frames"].inputs["value"] == 81
+            unknown = wan(latent=node("OwnLatent", length="{{frames:80}}"))
+            assert fill(prepared(unknown), request, prefix="p")["latent"].inputs["length"] == 80
 
 
-@pytest.mark.parametrize("rate", [32, "{{fps:32}}"])
-def test_frames_put_in_between_are_not_made_by_the_model(rate: object) -> None:
+def test_frames_put_in_between_are_not_made_by_the_model(subtests: pytest.Subtests) -> None:
     """Five seconds at twice the rate would become ten, and take twice as long."""
-    nodes = wan(
-        between=node("RIFE VFI", frames=["decode", 0], multiplier=2, ckpt_name="rife47.pth"),
-        film=node("CreateVideo", images=["between", 0], fps=rate),
-    )
-    graph = fill(prepared(nodes), FILM.model_copy(update={"seconds": 5}), prefix="p")
-    assert graph["latent"].inputs["length"] == 81
-    assert graph["film"].inputs["fps"] == 32
+    for rate in [32, "{{fps:32}}"]:
+        with subtests.test(rate=rate):
+            nodes = wan(
+                between=node(
+                    "RIFE VFI", frames=["decode", 0], multiplier=2, ckpt_name="rife47.pth"
+                ),
+                film=node("CreateVideo", images=["between", 0], fps=rate),
+            )
+            graph = fill(prepared(nodes), FILM.model_copy(update={"seconds": 5}), prefix="p")
+            assert graph["latent"].inputs["length"] == 81
+            assert graph["film"].inputs["fps"] == 32
 
 
 def test_samplers_of_custom_packs_are_counted() -> None:

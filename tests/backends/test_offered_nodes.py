@@ -60,34 +60,31 @@ def with_sound(**inputs: JsonValue) -> Nodes:
     return song() | {"save": saving}
 
 
-@pytest.mark.parametrize(
-    "inputs",
-    [
+def test_a_choice_that_is_offered_passes(subtests: pytest.Subtests) -> None:
+    """A template of the newest nodes would be called broken."""
+    choices: list[dict[str, JsonValue]] = [
         {"format": "flac"},
         {"format": "mp3", "format.quality": "V0"},
         {"format": "mp3", "format.quality": "V0", "format.gain": 1.0},
         {"format": "{{format:flac}}"},
-    ],
-)
-def test_a_choice_that_is_offered_passes(inputs: Nodes) -> None:
-    """A template of the newest nodes would be called broken."""
-    check_offered(prepared(with_sound(**inputs)), "save", SAVE_SOUND)
+    ]
+    for inputs in choices:
+        with subtests.test(inputs=inputs):
+            check_offered(prepared(with_sound(**inputs)), "save", SAVE_SOUND)
 
 
-@pytest.mark.parametrize(
-    ("inputs", "says"),
-    [
+def test_a_choice_is_checked_before_it_fails_after_the_sampling(subtests: pytest.Subtests) -> None:
+    """A wrong format is not refused by the server, and fails once the song is made."""
+    cases: list[tuple[Nodes, str]] = [
         ({"format": "opus"}, "format: the server does not have opus; it has: flac, mp3"),
         ({"format": "mp3"}, r"wants an input format\.quality"),
         ({"format": "mp3", "format.quality": "V9"}, r"format\.quality: the server does not have"),
         ({"format": "mp3", "format.quality": "V0", "format.gain": 3}, r"format\.gain: 3 is more"),
         ({}, "wants an input format"),
-    ],
-)
-def test_a_choice_is_checked_before_it_fails_after_the_sampling(inputs: Nodes, says: str) -> None:
-    """A wrong format is not refused by the server, and fails once the song is made."""
-    with pytest.raises(BadModel, match=says):
-        check_offered(prepared(with_sound(**inputs)), "save", SAVE_SOUND)
+    ]
+    for inputs, says in cases:
+        with subtests.test(says=says), pytest.raises(BadModel, match=says):
+            check_offered(prepared(with_sound(**inputs)), "save", SAVE_SOUND)
 
 
 def test_a_films_old_and_new_forms_both_pass() -> None:
@@ -134,9 +131,9 @@ def test_choices_are_read_in_every_shape() -> None:
     assert input_of(offered, "Old", "y") is None
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
+def test_an_odd_description_breaks_nothing(subtests: pytest.Subtests) -> None:
+    """A custom node pack would keep a whole server from being checked."""
+    kinds: list[JsonValue] = [
         None,
         [],
         ["COMFY_DYNAMICCOMBO_V3"],
@@ -145,21 +142,20 @@ def test_choices_are_read_in_every_shape() -> None:
         ["COMFY_AUTOGROW_V3", {"template": {"names": [1, None], "input": {"required": []}}}],
         ["COMFY_AUTOGROW_V3", {"template": {"prefix": 1, "max": 10**9, "input": {"required": {"a": 1}}}}],
         ["COMFY_MATCHTYPE_V3", {"template": []}],
-    ],
-)  # fmt: skip
-def test_an_odd_description_breaks_nothing(kind: JsonValue) -> None:
-    """A custom node pack would keep a whole server from being checked."""
-    info: JsonValue = {"SaveAudioAdvanced": {"input": {"required": {"format": kind}}}}
-    own = prepared(with_sound(format="mp3"))
-    try:
-        check_offered(own, "save", info)
-    except BadModel as error:
-        assert "format" in str(error)  # noqa: PT017  # either is right, a crash is not
+    ]  # fmt: skip
+    for kind in kinds:
+        with subtests.test(kind=kind):
+            info: JsonValue = {"SaveAudioAdvanced": {"input": {"required": {"format": kind}}}}
+            own = prepared(with_sound(format="mp3"))
+            try:
+                check_offered(own, "save", info)
+            except BadModel as error:
+                assert "format" in str(error)  # noqa: PT017  # either is right, a crash is not
 
 
-@pytest.mark.parametrize(
-    ("nodes", "missing", "says"),
-    [
+def test_a_server_that_is_too_old_is_told_what_it_takes(subtests: pytest.Subtests) -> None:
+    """An operator would look for a custom node pack that does not exist."""
+    cases: list[tuple[Nodes, str, str]] = [
         (wan(), "film", r"CreateVideo.*needs ComfyUI 0\.3\.31 or newer"),
         (ltx(), "both", r"LTXVConcatAVLatent.*needs ComfyUI 0\.8 or newer"),
         (ltx(), "film", r"CreateVideo.*needs ComfyUI 0\.8 or newer"),
@@ -167,14 +163,10 @@ def test_an_odd_description_breaks_nothing(kind: JsonValue) -> None:
         (song(), "latent", r"needs ComfyUI 0\.12 or newer"),
         (wan(film=node("OwnNode", images=["decode", 0], fps=16)), "film", "custom node pack"),
         (wan(), "first", "custom node pack"),
-    ],
-)
-def test_a_server_that_is_too_old_is_told_what_it_takes(
-    nodes: Nodes, missing: str, says: str
-) -> None:
-    """An operator would look for a custom node pack that does not exist."""
-    with pytest.raises(BadModel, match=says):
-        check_offered(prepared(nodes), missing, {})
+    ]
+    for nodes, missing, says in cases:
+        with subtests.test(missing=missing, says=says), pytest.raises(BadModel, match=says):
+            check_offered(prepared(nodes), missing, {})
 
 
 def test_versions_are_compared_as_numbers() -> None:

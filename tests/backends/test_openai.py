@@ -316,37 +316,39 @@ async def test_a_long_conversation_is_cut_to_the_context_the_server_tells(kind: 
         assert sent[-1]["content"] == "and now?"
 
 
-@pytest.mark.parametrize("kind", ["PNG", "WEBP", "JPEG", "GIF"])
-async def test_pictures_arrive_as_small_jpeg_data(kind: str) -> None:
+async def test_pictures_arrive_as_small_jpeg_data(subtests: pytest.Subtests) -> None:
     """LM Studio would refuse them (it takes no WebP), or a photo would fill the context."""
-    async with serving("lmstudio", [Model("alpha", vision=True)]) as server:
-        async with connected(server) as backend:
-            await backend.load(model())
-            await answer(backend, model(), work(files=(picture(kind, (3000, 200)),)))
-        parts = server.posted("/v1/chat/completions")[0]["messages"][-1]["content"]
-        assert parts[0] == {"type": "text", "text": "tell me"}
-        head, _, data = parts[1]["image_url"]["url"].partition(",")
-        assert head == "data:image/jpeg;base64"
-        with Image.open(io.BytesIO(base64.b64decode(data))) as image:
-            assert image.format == "JPEG"
-            assert max(image.size) <= 1568
+    for kind in ["PNG", "WEBP", "JPEG", "GIF"]:
+        with subtests.test(kind=kind):
+            async with serving("lmstudio", [Model("alpha", vision=True)]) as server:
+                async with connected(server) as backend:
+                    await backend.load(model())
+                    await answer(backend, model(), work(files=(picture(kind, (3000, 200)),)))
+                parts = server.posted("/v1/chat/completions")[0]["messages"][-1]["content"]
+                assert parts[0] == {"type": "text", "text": "tell me"}
+                head, _, data = parts[1]["image_url"]["url"].partition(",")
+                assert head == "data:image/jpeg;base64"
+                with Image.open(io.BytesIO(base64.b64decode(data))) as image:
+                    assert image.format == "JPEG"
+                    assert max(image.size) <= 1568
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"no picture", b"\x89PNG\r\n\x1a\n broken", picture().data[:60]]
-)
-async def test_a_file_that_is_no_picture_is_refused_with_a_sentence(data: bytes) -> None:
+async def test_a_file_that_is_no_picture_is_refused_with_a_sentence(
+    subtests: pytest.Subtests,
+) -> None:
     """It would crash the attempt, or be retried for nothing."""
-    async with serving() as server, connected(server) as backend:
-        await backend.load(model())
-        with pytest.raises(Rejected) as caught:
-            await backend.run(
-                model(),
-                work(files=(File(name="x.png", mime="image/png", data=data),)),
-                lambda _: None,
-            )
-        assert "picture" in words(caught.value)
-        assert not server.posted("/v1/chat/completions")
+    for data in [b"", b"no picture", b"\x89PNG\r\n\x1a\n broken", picture().data[:60]]:
+        with subtests.test(data=data):
+            async with serving() as server, connected(server) as backend:
+                await backend.load(model())
+                with pytest.raises(Rejected) as caught:
+                    await backend.run(
+                        model(),
+                        work(files=(File(name="x.png", mime="image/png", data=data),)),
+                        lambda _: None,
+                    )
+                assert "picture" in words(caught.value)
+                assert not server.posted("/v1/chat/completions")
 
 
 async def test_a_drawing_is_not_asked_of_a_text_server() -> None:

@@ -119,15 +119,16 @@ async def test_dimensions_are_as_asked_or_refused(kind: str) -> None:
             assert refused.value.problem.what is What.NO_DIMENSIONS
 
 
-@pytest.mark.parametrize("kind", ["ollama", "llamacpp", "vllm", "generic"])
-async def test_a_text_that_is_too_long_is_refused_and_not_cut(kind: str) -> None:
+async def test_a_text_that_is_too_long_is_refused_and_not_cut(subtests: pytest.Subtests) -> None:
     """Ollama would embed its beginning and say nothing."""
-    async with serving(kind, models()) as server, connected(server) as backend:
-        await backend.load(embedder())
-        with pytest.raises(Rejected) as refused:
-            await embedded(backend, "short", "word " * 9000)
-        assert refused.value.problem is not None
-        assert refused.value.problem.what is What.TOO_LONG
+    for kind in ["ollama", "llamacpp", "vllm", "generic"]:
+        with subtests.test(kind=kind):
+            async with serving(kind, models()) as server, connected(server) as backend:
+                await backend.load(embedder())
+                with pytest.raises(Rejected) as refused:
+                    await embedded(backend, "short", "word " * 9000)
+                assert refused.value.problem is not None
+                assert refused.value.problem.what is What.TOO_LONG
 
 
 @pytest.mark.parametrize("kept", [False, True])

@@ -21,9 +21,9 @@ from queueing.core.problems import Problem
 RECORDED = Path(__file__).parent / "recorded"
 
 
-@pytest.mark.parametrize(
-    ("server", "name", "kind", "problem"),
-    [
+def test_recorded_refusals_are_understood(subtests: pytest.Subtests) -> None:
+    """A real server's refusal would be retried, or told wrongly."""
+    cases: list[tuple[str, str, type[BackendError], Problem | None]] = [
         ("llama-server", "over_context", Rejected, TOO_LONG),
         ("llama-server", "over_context_stream", Rejected, TOO_LONG),
         ("llama-server", "image_to_text_model", Rejected, NO_PICTURES),
@@ -32,17 +32,14 @@ RECORDED = Path(__file__).parent / "recorded"
         ("llama-server-router", "image_to_text_model", Rejected, NO_PICTURES),
         ("llama-server-router", "unknown_model", BadModel, None),
         ("llama-cpp-python", "over_context", Rejected, TOO_LONG),
-    ],
-)
-def test_recorded_refusals_are_understood(
-    server: str, name: str, kind: type[BackendError], problem: Problem | None
-) -> None:
-    """A real server's refusal would be retried, or told wrongly."""
-    answer = json.loads((RECORDED / f"{server}.json").read_text())[name]
-    error = classify(answer["status"], "".join(answer["chunks"]))
-    assert type(error) is kind
-    if problem:
-        assert error.problem == problem
+    ]
+    for server, name, kind, problem in cases:
+        with subtests.test(server=server, name=name):
+            answer = json.loads((RECORDED / f"{server}.json").read_text())[name]
+            error = classify(answer["status"], "".join(answer["chunks"]))
+            assert type(error) is kind
+            if problem:
+                assert error.problem == problem
 
 
 GUARDRAIL = "Model loading was stopped due to insufficient system resources. approximately 12 GB"

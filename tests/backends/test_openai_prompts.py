@@ -29,32 +29,36 @@ def problem_of(name: str, body: dict[str, Any]) -> What | None:
     return None
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_each_server_gets_what_it_takes(name: str) -> None:
+def test_each_server_gets_what_it_takes(subtests: pytest.Subtests) -> None:
     """A field that a server ignores changes the answer; one that it refuses looks like a fault."""
-    gap = {"prompt": "a", "suffix": "b"}
-    assert (problem_of(name, gap) is What.NO_SUFFIX) == (name in WITHOUT_SUFFIX)
-    tokens = problem_of(name, {"prompt": [1, 2]})
-    assert (tokens is What.TEXT_PROMPTS) == (name in WITHOUT_TOKENS)
-    assert (problem_of(name, {"prompt": "a", "echo": True}) is What.NO_ECHO) == (
-        name in WITHOUT_ECHO
-    )
-    assert prompt_body(ALL[name](), {"prompt": "a"}) == {"prompt": "a"}
+    for name, flavour in ALL.items():
+        with subtests.test(name=name):
+            gap = {"prompt": "a", "suffix": "b"}
+            assert (problem_of(name, gap) is What.NO_SUFFIX) == (name in WITHOUT_SUFFIX)
+            tokens = problem_of(name, {"prompt": [1, 2]})
+            assert (tokens is What.TEXT_PROMPTS) == (name in WITHOUT_TOKENS)
+            assert (problem_of(name, {"prompt": "a", "echo": True}) is What.NO_ECHO) == (
+                name in WITHOUT_ECHO
+            )
+            assert prompt_body(flavour(), {"prompt": "a"}) == {"prompt": "a"}
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_each_server_is_asked_where_it_answers(name: str) -> None:
+def test_each_server_is_asked_where_it_answers(subtests: pytest.Subtests) -> None:
     """llama.cpp's router would load a model behind the planner's back."""
-    flavour = ALL[name]()
-    paths = [
-        path_of(flavour, None),
-        path_of(flavour, PassedOn(body={"prompt": "a"}, text=True)),
-        path_of(flavour, PassedOn(body={"prompt": "a", "suffix": "b"}, text=True)),
-    ]
-    plain = [path.partition("?")[0] for path in paths]
-    assert plain[:2] == ["/v1/chat/completions", "/v1/completions"]
-    assert (plain[2] == "/infill") == (name in BY_INFILL)
-    assert all(path.endswith("?autoload=false") == (name == "llamacpp-router") for path in paths)
+    for name, kind in ALL.items():
+        with subtests.test(name=name):
+            flavour = kind()
+            paths = [
+                path_of(flavour, None),
+                path_of(flavour, PassedOn(body={"prompt": "a"}, text=True)),
+                path_of(flavour, PassedOn(body={"prompt": "a", "suffix": "b"}, text=True)),
+            ]
+            plain = [path.partition("?")[0] for path in paths]
+            assert plain[:2] == ["/v1/chat/completions", "/v1/completions"]
+            assert (plain[2] == "/infill") == (name in BY_INFILL)
+            assert all(
+                path.endswith("?autoload=false") == (name == "llamacpp-router") for path in paths
+            )
 
 
 def test_what_is_no_piece_of_a_gap_is_left_as_it_is() -> None:

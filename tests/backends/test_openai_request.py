@@ -75,20 +75,19 @@ async def test_a_request_that_names_a_picture_it_has_not_is_refused() -> None:
         await chat_body("m", chat, (), TextOptions())
 
 
-@pytest.mark.parametrize(
-    ("ids", "names"),
-    [
+def test_names_are_short_unique_and_without_spaces(subtests: pytest.Subtests) -> None:
+    """A discovered model could not be named in a command."""
+    cases: list[tuple[list[str], list[str]]] = [
         (["qwen/Qwen3-8B"], ["qwen3-8b"]),
         (["a/x", "b/x"], ["a-x", "b-x"]),
         (["llama3:latest", "llama3:70b"], ["llama3", "llama3:70b"]),
         (["/models/My Model.gguf"], ["my-model"]),
         (["C:\\models\\fast=1.gguf"], ["fast-1"]),
         ([], []),
-    ],
-)
-def test_names_are_short_unique_and_without_spaces(ids: list[str], names: list[str]) -> None:
-    """A discovered model could not be named in a command."""
-    assert catalog_names(ids) == names
+    ]
+    for ids, names in cases:
+        with subtests.test(ids=ids):
+            assert catalog_names(ids) == names
 
 
 @given(st.lists(st.text(alphabet="aAb/-= \\:", max_size=6), max_size=12))

@@ -34,21 +34,20 @@ def event(**delta: object) -> str:
 END = 'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}'
 
 
-@pytest.mark.parametrize(
-    ("server", "text", "finished"),
-    [
+def test_recorded_streams_are_read_whole(subtests: pytest.Subtests) -> None:
+    """An answer of a real server would be lost or mangled."""
+    cases: list[tuple[str, str, str]] = [
         ("llama-server", " robot then over", "length"),
         ("llama-server-router", " line", "stop"),
         ("llama-cpp-python", " we painting", "length"),
-    ],
-)
-def test_recorded_streams_are_read_whole(server: str, text: str, finished: str) -> None:
-    """An answer of a real server would be lost or mangled."""
-    reader = read(*"".join(recorded(server, "stream")).split("\n"))
-    assert reader.text.startswith(text.lstrip())
-    assert reader.finished == finished
-    assert reader.ended
-    assert reader.model
+    ]
+    for server, text, finished in cases:
+        with subtests.test(server=server, text=text):
+            reader = read(*"".join(recorded(server, "stream")).split("\n"))
+            assert reader.text.startswith(text.lstrip())
+            assert reader.finished == finished
+            assert reader.ended
+            assert reader.model
 
 
 def test_a_chunk_of_usage_without_choices_is_no_answer_and_no_fault() -> None:
@@ -65,26 +64,23 @@ def test_done_without_a_reason_is_not_the_end_of_an_answer() -> None:
     assert reader.finished is None
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_an_error_inside_an_answer_is_never_taken_for_text(subtests: pytest.Subtests) -> None:
+    """A person would get half an answer, or none, as if all were well."""
+    for line in [
         'data: {"error":{"message":"x"}}',
         'data:{"error":"x"}',
         'error: {"code":500,"message":"x"}',
         '{"error":"Unexpected endpoint or method. (POST /v1/chat/completions)"}',
-    ],
-)
-def test_an_error_inside_an_answer_is_never_taken_for_text(line: str) -> None:
-    """A person would get half an answer, or none, as if all were well."""
-    with pytest.raises(StreamError):
-        read(line)
+    ]:
+        with subtests.test(line=line), pytest.raises(StreamError):
+            read(line)
 
 
-@pytest.mark.parametrize("line", ["data: {", "data: nonsense", "data: [1]", 'data: {"choices":7}'])
-def test_garbage_is_a_fault_of_the_server(line: str) -> None:
+def test_garbage_is_a_fault_of_the_server(subtests: pytest.Subtests) -> None:
     """A broken server would crash the attempt as if it were a bug of the bot."""
-    with pytest.raises(Unavailable):
-        read(line)
+    for line in ["data: {", "data: nonsense", "data: [1]", 'data: {"choices":7}']:
+        with subtests.test(line=line), pytest.raises(Unavailable):
+            read(line)
 
 
 def test_comments_events_and_null_content_are_passed_over() -> None:
@@ -125,9 +121,9 @@ def test_an_endless_answer_is_stopped() -> None:
     assert reader.finished == "length"
 
 
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
+def test_thoughts_in_front_of_an_answer_are_folded_away(subtests: pytest.Subtests) -> None:
+    """People would read what a model mumbles, or miss what it says."""
+    cases: list[tuple[str, str]] = [
         ("<think>a cat? yes</think>\n\nA cat.", "A cat."),
         ("\n<think>\n</think>A cat.", "A cat."),
         ("so, a cat\n</think>\n\nA cat.", "A cat."),
@@ -135,22 +131,24 @@ def test_an_endless_answer_is_stopped() -> None:
         ("Write `</think>` to end it.", "Write `</think>` to end it."),
         ("In <b>bold</b>", "In <b>bold</b>"),
         ("<think>never ends", ""),
-    ],
-)
-def test_thoughts_in_front_of_an_answer_are_folded_away(content: str, text: str) -> None:
-    """People would read what a model mumbles, or miss what it says."""
-    assert without_thoughts(content) == text
+    ]
+    for content, text in cases:
+        with subtests.test(content=content, text=text):
+            assert without_thoughts(content) == text
 
 
-@pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
-def test_reasoning_under_both_names_is_folded_away_and_a_sign_of_progress(name: str) -> None:
+def test_reasoning_under_both_names_is_folded_away_and_a_sign_of_progress(
+    subtests: pytest.Subtests,
+) -> None:
     """A thinking model would look dead, or its thoughts would be shown."""
-    reader = AnswerReader()
-    assert reader.feed(event(**{name: "hm"}))
-    assert reader.text == ""
-    assert reader.thinks
-    reader.feed(event(content="A cat."))
-    assert reader.text == "A cat."
+    for name in ["reasoning", "reasoning_content"]:
+        with subtests.test(name=name):
+            reader = AnswerReader()
+            assert reader.feed(event(**{name: "hm"}))
+            assert reader.text == ""
+            assert reader.thinks
+            reader.feed(event(content="A cat."))
+            assert reader.text == "A cat."
 
 
 @given(st.lists(st.text(min_size=1, max_size=8), max_size=30))

@@ -40,14 +40,15 @@ def test_a_photo_is_turned_upright() -> None:
     assert open_picture(photo).size == (10, 30)
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "I;16", "CMYK", "P", "RGB"])
-def test_every_usual_kind_of_picture_can_be_encoded(mode: str) -> None:
+def test_every_usual_kind_of_picture_can_be_encoded(subtests: pytest.Subtests) -> None:
     """A scan or a print file would crash an attempt."""
-    kind = "JPEG" if mode == "CMYK" else "PNG"
-    opened = open_picture(file(Image.new(mode, (12, 9)), kind))
-    for data in (as_jpeg(opened), as_png(opened)):
-        with Image.open(io.BytesIO(data)) as again:
-            assert again.size == (12, 9)
+    for mode in ["1", "L", "I;16", "CMYK", "P", "RGB"]:
+        with subtests.test(mode=mode):
+            kind = "JPEG" if mode == "CMYK" else "PNG"
+            opened = open_picture(file(Image.new(mode, (12, 9)), kind))
+            for data in (as_jpeg(opened), as_png(opened)):
+                with Image.open(io.BytesIO(data)) as again:
+                    assert again.size == (12, 9)
 
 
 @pytest.mark.parametrize("kind", list(PLANTED))

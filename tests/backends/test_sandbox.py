@@ -111,20 +111,22 @@ def test_a_film_that_takes_the_process_over_reaches_nothing(
 
 
 @linux
-@pytest.mark.parametrize("act", READ)
-def test_it_reads_no_files_but_its_libraries(act: str, folder: Path) -> None:
+def test_it_reads_no_files_but_its_libraries(folder: Path, subtests: pytest.Subtests) -> None:
     """A stranger's file could have the bot's tokens drawn into a picture."""
     if Barrier.FILES not in offered():
         pytest.skip("this kernel has no Landlock")
-    assert outcome(READ[act], folder, held="") == "done"
-    assert outcome(READ[act], folder, held="confine()") == "refused"
+    for act, doing in READ.items():
+        with subtests.test(act):
+            assert outcome(doing, folder, held="") == "done"
+            assert outcome(doing, folder, held="confine()") == "refused"
 
 
 @linux
-@pytest.mark.parametrize("act", STILL)
-def test_it_can_still_work(act: str, folder: Path) -> None:
+def test_it_can_still_work(folder: Path, subtests: pytest.Subtests) -> None:
     """A sandbox that is too tight would refuse every film."""
-    assert outcome(STILL[act], folder, held="confine()") == "done"
+    for act, doing in STILL.items():
+        with subtests.test(act):
+            assert outcome(doing, folder, held="confine()") == "done"
 
 
 @linux
@@ -150,18 +152,19 @@ def test_a_kernel_that_offers_nothing_is_lived_with(folder: Path) -> None:
     assert outcome("pass", folder, held=instead) == "0\ndone"
 
 
-@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-def test_the_filter_is_whole(machine: str) -> None:
+def test_the_filter_is_whole(subtests: pytest.Subtests) -> None:
     """A jump beyond its end would have the kernel refuse the whole filter."""
-    if struct.calcsize("P") != 8:
-        pytest.skip("no filter for 32 bits")
-    program = calls.refused(machine, 4711)
-    assert program is not None
-    steps = list(struct.iter_unpack("=HBBI", program))
-    assert steps[-1] == (calls._RETURN, 0, 0, calls._ALLOW)
-    for at, (code, met, otherwise, _) in enumerate(steps):
-        if code in {calls._EQUALS, calls._AT_LEAST, calls._ANY_BIT}:
-            assert at + 1 + max(met, otherwise) < len(steps)
+    for machine in ["x86_64", "aarch64"]:
+        with subtests.test(machine=machine):
+            if struct.calcsize("P") != 8:
+                pytest.skip("no filter for 32 bits")
+            program = calls.refused(machine, 4711)
+            assert program is not None
+            steps = list(struct.iter_unpack("=HBBI", program))
+            assert steps[-1] == (calls._RETURN, 0, 0, calls._ALLOW)
+            for at, (code, met, otherwise, _) in enumerate(steps):
+                if code in {calls._EQUALS, calls._AT_LEAST, calls._ANY_BIT}:
+                    assert at + 1 + max(met, otherwise) < len(steps)
 
 
 @linux

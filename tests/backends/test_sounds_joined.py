@@ -12,30 +12,30 @@ from backends.openai.audio.sounds import bare_mp3, is_plain, joined, sound_of
 from tests.fakes.speech_script import RATE, SOUNDS, mp3, wav
 
 
-@pytest.mark.parametrize(
-    ("name", "mime"),
-    [
+def test_a_sound_is_what_its_first_bytes_say(subtests: pytest.Subtests) -> None:
+    """Servers call Ogg files "audio/opus", and send WAV where MP3 was asked for."""
+    cases: list[tuple[str, str]] = [
         ("mp3", "audio/mpeg"),
         ("wav", "audio/wav"),
         ("opus", "audio/ogg"),
         ("flac", "audio/flac"),
         ("aac", "audio/aac"),
         ("pcm", ""),
-    ],
-)
-def test_a_sound_is_what_its_first_bytes_say(name: str, mime: str) -> None:
-    """Servers call Ogg files "audio/opus", and send WAV where MP3 was asked for."""
-    assert sound_of(SOUNDS[name]) == mime
+    ]
+    for name, mime in cases:
+        with subtests.test(name=name, mime=mime):
+            assert sound_of(SOUNDS[name]) == mime
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_wav_files_become_one_of_the_true_length(told: bool) -> None:
+def test_wav_files_become_one_of_the_true_length(subtests: pytest.Subtests) -> None:
     """Players would end with the first part, or wait for hours of a streamed header."""
-    whole = joined([wav(0.5, told=told), wav(0.25, told=told)])
-    with wave.open(io.BytesIO(whole)) as read:
-        assert read.getnframes() == RATE * 3 // 4
-        assert read.getframerate() == RATE
-    assert int.from_bytes(whole[4:8], "little") == len(whole) - 8
+    for told in [True, False]:
+        with subtests.test(told=told):
+            whole = joined([wav(0.5, told=told), wav(0.25, told=told)])
+            with wave.open(io.BytesIO(whole)) as read:
+                assert read.getnframes() == RATE * 3 // 4
+                assert read.getframerate() == RATE
+            assert int.from_bytes(whole[4:8], "little") == len(whole) - 8
 
 
 def test_a_streamed_wav_file_alone_gets_its_length() -> None:
@@ -70,12 +70,13 @@ def test_parts_of_different_kinds_are_not_joined() -> None:
         joined([SOUNDS["flac"], SOUNDS["flac"]])
 
 
-@pytest.mark.parametrize("broken", [b"RIFF\0\0\0\0WAVE", wav()[:30], wav()[:44]])
-def test_a_broken_wav_file_is_none(broken: bytes) -> None:
+def test_a_broken_wav_file_is_none(subtests: pytest.Subtests) -> None:
     """A person would get a file that plays nothing."""
-    with pytest.raises(ValueError, match="WAV"):
-        joined([broken])
-    assert not is_plain(broken)
+    for broken in [b"RIFF\0\0\0\0WAVE", wav()[:30], wav()[:44]]:
+        with subtests.test(broken=broken):
+            with pytest.raises(ValueError, match="WAV"):
+                joined([broken])
+            assert not is_plain(broken)
 
 
 def test_the_form_that_speech_is_read_best_in_is_known() -> None:

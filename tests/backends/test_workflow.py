@@ -209,9 +209,9 @@ def test_files_that_are_no_workflow_are_refused_with_file_and_node(
             parse_workflow(text, name="own.json")
 
 
-@pytest.mark.parametrize(
-    ("template", "says"),
-    [
+def test_templates_that_cannot_work_are_refused(subtests: pytest.Subtests) -> None:
+    """Every job of the model would fail instead of the start."""
+    cases: list[tuple[dict[str, Any], str]] = [
         (changed("2", text="no prompt"), r"no node holds \{\{prompt\}\}"),
         (changed("3", steps="{{steps}}"), r"node 3 \(KSampler\): \{\{steps\}\} needs a default"),
         (changed("3", steps="{{stepz}}"), r"node 3.*unknown.*did you mean \{\{steps\}\}"),
@@ -222,39 +222,35 @@ def test_files_that_are_no_workflow_are_refused_with_file_and_node(
         (changed("3", seed="{{seed:5}}"), "seed comes with each request"),
         (changed("3", file="{{lora}}"), "belongs into a LoraLoader"),
         ({**TEMPLATE, "4": {"class_type": "PreviewImage", "inputs": {}}}, "no output node"),
-    ],
-)
-def test_templates_that_cannot_work_are_refused(template: dict[str, Any], says: str) -> None:
-    """Every job of the model would fail instead of the start."""
-    with pytest.raises(BadModel, match=f"own.json: .*{says}"):
-        workflow(template)
+    ]
+    for template, says in cases:
+        with subtests.test(says=says), pytest.raises(BadModel, match=f"own.json: .*{says}"):
+            workflow(template)
 
 
-@pytest.mark.parametrize("value", [None, [1], "{{prompt}}"])
-def test_values_must_be_plain(value: JsonValue) -> None:
+def test_values_must_be_plain(subtests: pytest.Subtests) -> None:
     """A value could smuggle links or placeholders into the graph."""
-    with pytest.raises(BadModel, match=r"values\.checkpoint"):
-        workflow(checkpoint=value)
+    values: list[JsonValue] = [None, [1], "{{prompt}}"]
+    for value in values:
+        with subtests.test(value=value), pytest.raises(BadModel, match=r"values\.checkpoint"):
+            workflow(checkpoint=value)
 
 
-@pytest.mark.parametrize(
-    ("request_", "says"),
-    [
+def test_options_without_a_place_are_refused_in_a_sentence(subtests: pytest.Subtests) -> None:
+    """People would get something else than they asked for."""
+    cases: list[tuple[TextToImage, str]] = [
         (TextToImage(prompt="a", width=512), "set the width"),
         (TextToImage(prompt="a", negative="b"), "set the negative prompt"),
         (TextToImage(prompt="a", lora=(LoraWeight(name="x"),)), "set the LoRA"),
         (TextToImage(prompt="a", guidance=2.0), "set the guidance"),
         (TextToImage(prompt="a", count=2), "one picture at a time"),
-    ],
-)
-def test_options_without_a_place_are_refused_in_a_sentence(
-    request_: TextToImage, says: str
-) -> None:
-    """People would get something else than they asked for."""
-    with pytest.raises(Rejected) as caught:
-        fill(workflow(), request_, prefix="p")
-    assert says in words(caught.value)
-    assert words(caught.value).startswith("This model ")
+    ]
+    for request_, says in cases:
+        with subtests.test(says=says):
+            with pytest.raises(Rejected) as caught:
+                fill(workflow(), request_, prefix="p")
+            assert says in words(caught.value)
+            assert words(caught.value).startswith("This model ")
 
 
 def test_a_picture_where_none_fits_and_the_other_way_round_are_refused() -> None:
@@ -284,7 +280,9 @@ def test_without_a_lora_its_loader_is_taken_out() -> None:
     assert "lora" not in bare
     assert bare["sampler"].inputs["model"] == ["checkpoint", 0]
     assert bare["positive"].inputs["clip"] == ["checkpoint", 1]
-    styled = fill(sdxl, TextToImage(prompt="a", lora="ink.safetensors"), prefix="p")
+    styled = fill(
+        sdxl, TextToImage(prompt="a", lora=(LoraWeight(name="ink.safetensors"),)), prefix="p"
+    )
     assert styled["lora"].inputs["lora_name"] == "ink.safetensors"
     assert styled["sampler"].inputs["model"] == ["lora", 0]
 
