@@ -8,7 +8,6 @@ import asyncio
 import io
 import os
 import signal
-import socket
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,6 +23,7 @@ from queueing.core.errors import BadModel, Rejected, Unavailable
 from queueing.core.requests import Capability, File, LoraWeight, Progress, TextToImage, Work
 from tests.contracts.backend_harness import until
 from tests.contracts.harness_comfyui import first_checkpoint, model
+from tests.fakes.real_server import free_port
 
 PYTHON = os.environ.get("USHER_COMFYUI_PYTHON", "")
 FOLDER = os.environ.get("USHER_COMFYUI_FOLDER", "")
@@ -33,13 +33,6 @@ pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.skipif(not (PYTHON and FOLDER), reason="USHER_COMFYUI_PYTHON, _FOLDER not set"),
 ]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @asynccontextmanager

@@ -28,8 +28,9 @@ from queueing.core.requests import (
     Work,
 )
 from tests.backends.graphs import Nodes, node
-from tests.backends.test_comfyui_real import connect, free_port, pytestmark, served
+from tests.backends.test_comfyui_real import connect, pytestmark, served
 from tests.backends.test_comfyui_uploads import half, picture
+from tests.fakes.real_server import free_port
 
 __all__ = ["pytestmark"]
 

@@ -12,7 +12,8 @@ from queueing.core.catalog import ModelSpec
 from queueing.core.requests import Capability, TextToAudio, Work
 from tests.backends.drawing import ignore
 from tests.backends.graphs import Nodes, node
-from tests.backends.test_comfyui_real import connect, free_port, pytestmark, served
+from tests.backends.test_comfyui_real import connect, pytestmark, served
+from tests.fakes.real_server import free_port
 
 __all__ = ["pytestmark"]
 

@@ -47,9 +47,9 @@ class Person:
     def direct(self) -> Channel:
         return self.fake.rest.direct(self.id)
 
-    def sees(self, channel: Channel | None = None) -> list[FakeMessage]:
-        """Return what this person sees in a channel, private answers included."""
-        return (channel or self.fake.channel()).seen_by(self.id)
+    def sees(self) -> list[FakeMessage]:
+        """Return what this person sees in the channel, private answers included."""
+        return self.fake.channel().seen_by(self.id)
 
     async def slash(
         self, command: str, /, *, in_channel: Channel | None = None, **options: Any

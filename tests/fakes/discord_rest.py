@@ -34,7 +34,6 @@ COMPONENT = 3
 MODAL_SUBMIT = 5
 FIRST_ANSWER_S = 3.0
 TOKEN_LIFE_S = 900.0
-NONCE_MEMORY_S = 300.0
 TEXT_MOST = 2000
 UPLOAD_MOST = (10 * 2**20, 10 * 2**20, 50 * 2**20, 100 * 2**20)  # by how far a server is boosted
 THINKING = 128  # the LOADING flag of a message

@@ -251,8 +251,8 @@ class Ids:
         self._now = now
         self._counter = itertools.count()
 
-    def new(self, *, age_s: float = 0.0) -> int:
-        milliseconds = int((self._now() - age_s) * 1000) - EPOCH_MS
+    def new(self) -> int:
+        milliseconds = int(self._now() * 1000) - EPOCH_MS
         return (milliseconds << 22) | (next(self._counter) & 0x3FFFFF)
 
 

@@ -6,7 +6,8 @@ prints how to repeat an example that fails.
 
 import json
 import os
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -52,6 +53,24 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
     max_leaves=12,
 )
+
+
+@st.composite
+def damaged(draw: Any, good: Sequence[bytes], integer: str) -> bytes:
+    """Return a good file, cut, with bytes or an integer of that form changed, or a part doubled."""
+    data = bytearray(draw(st.sampled_from(good)))
+    for _ in range(draw(st.integers(0, 4))):
+        at = draw(st.integers(0, len(data) - 1))
+        match draw(st.integers(0, 3)):
+            case 0:
+                data[at] = draw(st.integers(0, 255))
+            case 1:
+                data[at : at + 4] = struct.pack(integer, draw(st.integers(0, 2**32 - 1)))
+            case 2:
+                data[at:at] = data[at : at + draw(st.integers(1, 60))]
+            case _:
+                del data[max(at, 1) :]
+    return bytes(data)
 
 
 def spoiled(good: Any) -> st.SearchStrategy[Any]:

@@ -1,7 +1,6 @@
 """Documents, films and sounds of strangers: each ends within bounds, and the next one is read."""
 
 import asyncio
-import struct
 import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -21,7 +20,7 @@ from backends.media.metadata.kinds import mime_of
 from backends.media.sounds import SoundError
 from queueing.core.requests import File
 from tests.backends.papers import docx, open_document, paragraph, pdf, pptx, scanned_pdf, xlsx
-from tests.fuzz.hostile_input import EXAMPLES, bounded
+from tests.fuzz.hostile_input import EXAMPLES, bounded, damaged
 from tests.fuzz.hostile_papers import OFFICE, PDFS
 
 KINDS_OF_FILM = [
@@ -140,24 +139,6 @@ async def test_what_is_bounded_is_told_as_such() -> None:
     assert len(words.text) == 200_000
 
 
-@st.composite
-def damaged(draw: Any, good: tuple[bytes, ...]) -> bytes:
-    """Return a good file, cut, with bytes changed, or with a part of it doubled."""
-    data = bytearray(draw(st.sampled_from(good)))
-    for _ in range(draw(st.integers(0, 4))):
-        at = draw(st.integers(0, len(data) - 1))
-        match draw(st.integers(0, 3)):
-            case 0:
-                data[at] = draw(st.integers(0, 255))
-            case 1:
-                data[at : at + 4] = struct.pack("<I", draw(st.integers(0, 2**32 - 1)))
-            case 2:
-                data[at:at] = data[at : at + draw(st.integers(1, 60))]
-            case _:
-                del data[max(at, 1) :]
-    return bytes(data)
-
-
 OFFICE_FILES = tuple(GOOD_PAPERS[kind] for kind in ("docx", "pptx", "xlsx", "odt", "ods"))
 markup = st.text(alphabet='<>/&;"=: atpcrvs\n0123', max_size=80)
 
@@ -177,7 +158,7 @@ def read_here(data: bytes) -> None:
 
 
 @bounded
-@given(damaged(OFFICE_FILES))
+@given(damaged(OFFICE_FILES, "<I"))
 def test_damaged_office_files(data: bytes) -> None:
     """A damaged file would end with an error that names no reason."""
     read_here(data)
@@ -229,7 +210,7 @@ def test_damaged_pdfs(data: st.DataObject) -> None:
     pytest.importorskip("pypdfium2", reason="PDFs need usher-bot[media]")
     if data.draw(st.integers(0, 7)) and EXAMPLES <= 50:
         return  # each takes a process: fewer in the normal run
-    hostile = data.draw(damaged((GOOD_PAPERS["pdf"], GOOD_PAPERS["scan"])))
+    hostile = data.draw(damaged((GOOD_PAPERS["pdf"], GOOD_PAPERS["scan"]), "<I"))
     with suppress(DocumentError):
         asyncio.run(_read_fresh(hostile))
 
