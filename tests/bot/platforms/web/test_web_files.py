@@ -128,7 +128,7 @@ async def test_downloads_that_nobody_reads_hold_a_piece_each_and_are_ended(
     """Sixty unread downloads of 25 MB took three gigabytes, for as long as they liked."""
     data = bytes(40 * PIECE)
     large = sendable(File(name="a", mime="b", data=data), tag="t")
-    async with Installation(FileSender(piece_s=2.0), large) as installation:
+    async with Installation(FileSender(piece_s=3.0), large) as installation:
         unread = [installation.unread() for _ in range(2 * AT_ONCE_EACH)]
         try:
             # Its turn comes when those before it were ended for not reading.

@@ -426,7 +426,7 @@ async def test_who_never_finishes_a_request_is_not_waited_for() -> None:
     """Connections that drip a header could be held for ever, as many as there may be."""
     app = web.Application()
     app.router.add_get("/", _hello)
-    listener = Listener(app, who=lambda _request: "local", silent_s=1.0)
+    listener = Listener(app, who=lambda _request: "local", silent_s=3.0)
     port = await listener.open("127.0.0.1", 0)
     slow = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
     quick_reader, quick_writer = await asyncio.open_connection("127.0.0.1", port)
