@@ -11,17 +11,26 @@ from queueing.core.world import Blocked, Reason
 NOW = 1_790_000_000.0
 
 
+DETAILS = {
+    "host": "gpu-1",
+    "other": "sdxl",
+    "ahead": 3,
+    "since": NOW,
+    "until": NOW + 60,
+    "turn_at": NOW + 70,
+}
+
+
 def test_every_reason_has_a_sentence_with_or_without_details() -> None:
     """A waiting person would be told nothing, or shown the inside of the program."""
-    for why in Blocked:
-        bare = Reason(why=why, model="flux")
-        full = replace(bare, host="gpu-1", other="sdxl", ahead=3, since=NOW)
-        full = replace(full, until=NOW + 60, turn_at=NOW + 70)
-        for text in (sentence(bare, now=NOW), sentence(full, now=NOW)):
-            assert text, why
-            assert "None" not in text
-            assert not text.endswith(".")
-            assert "\n" not in text
+    bare = {why: Reason(why=why, model="flux") for why in Blocked}
+    full = {why: replace(reason, **DETAILS) for why, reason in bare.items()}  # type: ignore[arg-type]
+    for why, reason in (*bare.items(), *full.items()):
+        text = sentence(reason, now=NOW)
+        assert text, why
+        assert "None" not in text, why
+        assert not text.endswith("."), why
+        assert "\n" not in text, why
 
 
 def test_sentences_name_what_a_person_can_understand() -> None:
