@@ -15,7 +15,8 @@ import pytest
 from backends.comfyui.workflow.graph import as_json
 from tests.backends.described import SHIPPED, faults, recorded, trimmed, write
 from tests.backends.shipped import asked, everything_asked, files, shipped
-from tests.backends.test_comfyui_real import free_port, pytestmark, served
+from tests.backends.test_comfyui_real import pytestmark, served
+from tests.fakes.real_server import free_port
 
 __all__ = ["pytestmark"]
 

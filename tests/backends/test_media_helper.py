@@ -76,6 +76,14 @@ async def test_every_kind_of_moving_picture_is_read_in_the_process(kind: str) ->
     assert await is_done(MediaTask.FIT, PLANTED[kind](**MOVING))
 
 
+async def test_what_is_wrong_with_a_file_is_told_by_the_process() -> None:
+    """People would be told that a silent film is broken, and get a broken one."""
+    for data, fault in ((film("mp4", silent=True), "silent"), (b"hello", "")):
+        with pytest.raises(helper.MediaError, match="wav of ") as raised:
+            await helper.ask(order_of(MediaTask.WAV, data), data)
+        assert raised.value.fault == fault
+
+
 async def test_a_film_is_cleaned_in_a_process_of_its_own() -> None:
     """A crafted film could end the bot."""
     before = film("mp4")
