@@ -85,9 +85,14 @@ def in_real_time(tree: ast.Module) -> Iterator[ast.Call]:
         yield from (node for node in ast.walk(tree) if isinstance(node, ast.Call))
         return
     for outer in tree.body:
-        if isinstance(outer, ast.AsyncFunctionDef) and outer.name.startswith("test_"):
-            if "in_virtual_time" not in map(ast.unparse, outer.decorator_list):
-                yield from (node for node in ast.walk(outer) if isinstance(node, ast.Call))
+        if isinstance(outer, ast.AsyncFunctionDef) and runs_in_real_time(outer):
+            yield from (node for node in ast.walk(outer) if isinstance(node, ast.Call))
+
+
+def runs_in_real_time(function: ast.AsyncFunctionDef) -> bool:
+    """Return whether pytest runs a function, and not a loop in virtual time."""
+    decorators = map(ast.unparse, function.decorator_list)
+    return function.name.startswith("test_") and "in_virtual_time" not in decorators
 
 
 def seconds(node: ast.expr) -> float | None:
