@@ -1,8 +1,9 @@
-"""`usher backup` and `usher db check`, beside a bot that works."""
+"""`usher backup` and `usher db check`, from a process beside the bot."""
 
 import asyncio
 import shutil
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from queueing.core.requests import TextToImage
 from queueing.core.storage import Admission
 from queueing.store import JobStore, open_database
 
+ROOT = Path(__file__).parents[3]
 CONFIG = """\
 hosts: {home: {vram: 24GB, backends: {stand-in: {kind: demo}}}}
 models: {flux: {backends: [stand-in]}}
@@ -74,7 +76,9 @@ async def test_a_backup_while_the_bot_accepts_jobs_is_whole(
         while len(accepted) < 50:  # noqa: ASYNC110  what it waits for signals nothing
             await asyncio.sleep(0)
         copy, before = tmp_path / "copy.sqlite", len(accepted)
-        assert await asyncio.to_thread(cli.main, ["backup", str(copy), "-c", str(config)]) == 0
+        command = (sys.executable, "-m", "bot", "backup", str(copy), "-c", str(config))
+        process = await asyncio.create_subprocess_exec(*command, cwd=ROOT)
+        assert await process.wait() == 0
         assert len(accepted) > before
         kept = jobs_in(copy)
         assert kept[:before] == accepted[:before]
