@@ -48,7 +48,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def do(copy: Path, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    own = {"PYTHONPATH", "USHER_VENV"}
+    environment = {key: value for key, value in os.environ.items() if key not in own}
     return subprocess.run(
         [sys.executable, str(copy / "tasks.py"), *arguments],
         cwd=cwd or copy,
