@@ -111,6 +111,7 @@ def test_a_light_user_goes_before_a_flood_and_the_flood_is_not_forgotten() -> No
     claims = [*flood, *light]
     assert fair_order(claims, {"eve": 50.0}, (), 600.0)[:3] == [6, 7, 0]
     assert fair_order(claims, {"eve": 50.0}, (), 15.0)[:3] == [6, 0, 1]
+    assert fair_order(claims, {"eve": 50.0}, (), 20.0)[:3] == [6, 7, 0], "the bound itself is kept"
     assert fair_order(claims, {"eve": 50.0}, [Overtaker(9, 20.0, 0.0)], 15.0)[0] == 0
 
 

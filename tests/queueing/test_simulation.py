@@ -14,7 +14,7 @@ from queueing.planning.board_states import CopyState
 from queueing.planning.dispatch import spent
 from queueing.planning.estimates import Usual
 from queueing.planning.rests import LEAD_S, rests
-from queueing.planning.simulated_queue import Started
+from queueing.planning.simulated_queue import Closed, Started
 from queueing.planning.simulation import Simulation
 from tests.queueing.several_servers import on_shared_cards
 from tests.queueing.worlds import GB, NOW, copy, host, jobs, line, model, world
@@ -169,6 +169,20 @@ def test_cards_that_are_given_back_are_foreseen(seeds: range) -> None:
             for start in found.starts:
                 check_open(snapshot, start)
         saved_decisions(snapshot, Asking)
+
+
+def test_a_line_is_closed_while_all_its_hosts_have_quiet_hours() -> None:
+    """Forecasts would count arrivals that cannot begin, or none although a host is open."""
+    on = (BackendView(name="b1", host="h1"), BackendView(name="b2", host="h2"))
+    early, late = Quiet(NOW + 100.0, NOW + 900.0), Quiet(NOW + 300.0, NOW + 1200.0)
+    both = (replace(host("h1"), quiet=(early,)), replace(host("h2"), quiet=(late,)))
+    for hosts, closed in (
+        (both, Closed(NOW + 300.0, NOW + 900.0)),
+        ((both[0], host("h2")), None),
+    ):
+        snapshot = world(model("flux", line(()), on=("b1", "b2")), hosts=hosts, backends=on)
+        simulation = Simulation(snapshot, ten_seconds, most_starts=1)
+        assert simulation.lines["flux", "normal"].closed == closed
 
 
 def check_open(snapshot: World, start: Started) -> None:

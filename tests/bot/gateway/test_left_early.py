@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import aiohttp
@@ -99,13 +101,15 @@ async def test_a_caller_who_leaves_while_the_database_is_away_ends_only_their_jo
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The whole API would stop for a moment, and the job would go on."""
-    monkeypatch.setattr(answering, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(answering, "LOOK_EVERY_S", 0.05)
     failures = [StoreError("the database is away")] * 2
+    tried_at = list[float]()
     async with running(tmp_path, SLOW) as api:
         kind = type(api.parts.queue.submitter)
         cancel = kind.cancel
 
         async def failing(*given: Any, **named: Any) -> Any:
+            tried_at.append(monotonic())
             if failures:
                 raise failures.pop()
             return await cancel(*given, **named)
@@ -118,3 +122,4 @@ async def test_a_caller_who_leaves_while_the_database_is_away_ends_only_their_jo
             await api.until(lambda jobs: len(jobs) == 1 and not failures)
             assert (await stream.content.readany()).startswith((b":", b"data:"))
             assert stream.headers["x-usher-job"] == str((await api.open_jobs())[0].id)
+    assert all(after - before > 0.04 for before, after in pairwise(tried_at[:3]))

@@ -157,6 +157,9 @@ async def test_the_document_needs_no_key(tmp_path: Path) -> None:
         document = await api.get("/openapi.json")
         assert document["security"] == [{"key": []}]
         await api.get("/models", status=401)
+        for path, operations in document["paths"].items():
+            for operation in operations.values():
+                assert ("401" in operation["responses"]) is ("security" not in operation), path
         key = bearer(await new_key(await page_of(api)))
         async with api.session.get(f"{api.url}/openapi.json", headers=key) as answer:
             assert await answer.json() == document
