@@ -12,7 +12,11 @@ QueueError
 │  └─ Fenced           another process has taken over; stop
 └─ BackendError        an inference server could not do it
    ├─ Rejected         the request is wrong for this server; fail at once
-   ├─ Unavailable      server or network; retry, and mark the backend down for a while
+   ├─ Busy             it takes no more now; back to its place for as long as it says
+   ├─ UnreadableAnswer it answered what nobody can read; retry, the server stays in use
+   ├─ UnknownFailure   it failed for no known reason; retry, the server stays in use
+   │  └─ ModelCrashed  the model's process there ended; retry alone, the server stays in use
+   ├─ Unavailable      it does not answer; retry, and mark the backend down for a while
    ├─ Interrupted      a person stopped the attempt there; retry, the server is well
    ├─ OutOfMemory      retry after an eviction
    ├─ NotLoaded        another program unloaded the model; the job goes back to its place
@@ -120,8 +124,30 @@ class Rejected(BackendError):
     retryable = False
 
 
+class Busy(BackendError):
+    """The server is well and takes no more now; `after_s` is when it says to ask again, if it does."""
+
+    def __init__(
+        self, cause: str = "", *, after_s: float | None = None, problem: Problem | None = None
+    ) -> None:
+        super().__init__(cause, problem=problem)
+        self.after_s = after_s
+
+
+class UnreadableAnswer(BackendError):
+    """The server answered something that nobody can read: a fault of this answer alone."""
+
+
+class UnknownFailure(BackendError):
+    """The server answered that it failed, and not why. It costs nobody else anything."""
+
+
+class ModelCrashed(UnknownFailure):
+    """The process of the model ended on a server that answers: one of its requests may be why."""
+
+
 class Unavailable(BackendError):
-    """The server or the way to it failed.
+    """The server does not answer, or the way to it failed.
 
     Whether its jobs can be blamed depends on what else ran there: see `planning.retry.after_failure`.
     """
@@ -149,6 +175,10 @@ _KINDS: tuple[tuple[type[Exception], What], ...] = (
     (TimeoutError, What.LATE),
     (OutOfMemory, What.MEMORY),
     (Unavailable, What.AWAY),
+    (Busy, What.BUSY),
+    (UnreadableAnswer, What.UNREADABLE),
+    (ModelCrashed, What.CRASHED),
+    (UnknownFailure, What.FAILED),
     (Interrupted, What.STOPPED),
     (NotLoaded, What.UNLOADED),
     (BackendError, What.UNABLE),

@@ -16,6 +16,10 @@ class What(StrEnum):
 
     BUG = "bug"
     AWAY = "away"
+    BUSY = "busy"
+    UNREADABLE = "unreadable"
+    CRASHED = "crashed"
+    FAILED = "failed"
     STOPPED = "stopped"
     MEMORY = "memory"
     LATE = "late"

@@ -39,7 +39,7 @@ class BackendHealth:
     def __init__(
         self, backends: Iterable[BackendSpec], clock: Clock, changed: Callable[[], None]
     ) -> None:
-        self.went_down: Callable[[str], None] = lambda _backend: None
+        self.look_soon: Callable[[str], None] = lambda _backend: None
         self.may_sleep: Callable[[str], bool] = lambda _backend: False  # then it is no alarm
         self._clock = clock
         self._changed = changed
@@ -96,7 +96,7 @@ class BackendHealth:
         if news:
             self._changed()
         if health.up:
-            self.went_down(backend)
+            self.look_soon(backend)
 
     def wedged(self, backend: str, error: str) -> None:
         """Note that a backend answers but never ran the work it accepted.
@@ -115,7 +115,7 @@ class BackendHealth:
             wedged_until=now + pause_s,
         )
         self._changed()
-        self.went_down(backend)
+        self.look_soon(backend)
 
     def worked(self, backend: str) -> None:
         """Note that a backend finished a job: it is not wedged."""

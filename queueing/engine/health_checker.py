@@ -42,7 +42,7 @@ class Health:
         self._again = {name: asyncio.Event() for name in backends}
         self._watches: TaskGroup | None = None
         self._watched: dict[str, asyncio.Task[None]] = {}
-        fleet.health.went_down = lambda name: self._again[name].set()
+        fleet.health.look_soon = lambda name: self._again[name].set()
 
     async def first_look(self, noted: Mapping[str, frozenset[str]]) -> None:
         """Look at every server once, all at the same time, before anything is planned.
@@ -99,7 +99,7 @@ class Health:
             await self._leave(name)
 
     async def _woken(self, name: str, pause_s: float) -> bool:
-        """Rest until the pause is over or the server goes down; return which it was."""
+        """Rest until the pause is over; return True if the server went down or is in doubt before."""
         try:
             async with timeout(pause_s):
                 await self._again[name].wait()

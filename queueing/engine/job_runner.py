@@ -11,7 +11,16 @@ from functools import partial
 
 from queueing.core.catalog import ModelSpec
 from queueing.core.concurrency import TaskGroup
-from queueing.core.errors import NotLoaded, OutOfMemory, StaleJob, StoreError, Unavailable
+from queueing.core.errors import (
+    ModelCrashed,
+    NotLoaded,
+    OutOfMemory,
+    StaleJob,
+    StoreError,
+    Unavailable,
+    UnknownFailure,
+    UnreadableAnswer,
+)
 from queueing.core.events import JobChanged, Progressed
 from queueing.core.jobs import Job, JobEvent
 from queueing.core.ports import Clock
@@ -301,19 +310,28 @@ class Processor:
         """Record what an error means for its server; return whether the job ran alone."""
         match error:
             case Unavailable():
-                others = [j.id for j in self._fleet.jobs.running_on(backend) if j.id != job.id]
-                alone = not others and not self._attempts[job.id].crowded
-                # A job that had finished there, and loses its result with the server, did not end
-                # it.
-                for other in (*others, *self._fetching_from(backend, but=job.id)):
-                    self._attempts[other].crowded = True
+                alone = self._crowd(job, backend)
                 self._fleet.health.down(backend, str(error))
                 return alone
+            case ModelCrashed():
+                self._fleet.health.look_soon(backend)
+                return self._crowd(job, backend)
+            case UnreadableAnswer() | UnknownFailure():  # in use as long as it answers a look
+                self._fleet.health.look_soon(backend)
             case NotLoaded():
                 self._fleet.lost(job.model, backend)
             case NeverBegan():
                 self._fleet.health.wedged(backend, str(error))
         return True
+
+    def _crowd(self, job: Job, backend: str) -> bool:
+        """Return whether a job ran alone as something crashed; else none beside it can be blamed."""
+        others = [j.id for j in self._fleet.jobs.running_on(backend) if j.id != job.id]
+        alone = not others and not self._attempts[job.id].crowded
+        # A job that had finished there, and loses its result with the server, did not end it.
+        for other in (*others, *self._fetching_from(backend, but=job.id)):
+            self._attempts[other].crowded = True
+        return alone
 
     def _fetching_from(self, backend: str, *, but: int) -> list[int]:
         return [

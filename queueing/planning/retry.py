@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import (
     BackendError,
+    Busy,
+    ModelCrashed,
     NotLoaded,
     Unavailable,
     problem_of,
@@ -16,6 +18,8 @@ FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 120.0
 LOST_MOST = 20  # starts; a job that takes the whole machine down with it must end some day
 LOST_AT_ONCE = 10  # starts; fewer restarts cost a job no pause
+BUSY_MOST = 20  # starts; a server that never takes a job would keep it for ever
+LONGEST_BUSY_S = 3600.0  # of what a server may ask for at once
 LOST = problem(What.LOST)
 
 
@@ -50,14 +54,18 @@ def after_failure(
 ) -> Retry | Fail:
     """Decide what becomes of a job in state processing whose attempt raised `error`.
 
-    `alone` is False when other jobs ran on the server as it became unavailable: then none can be
-    blamed, so none is charged, and each runs alone the next time. `lost_in_a_row` counts how often
-    the model failed to load, or was unloaded by another program right after.
+    `alone` is False when other jobs ran on the server as it, or its model, crashed: then none can
+    be blamed, so none is charged, and each runs alone the next time. `lost_in_a_row` counts how
+    often the model failed to load, or was unloaded by another program right after.
     """
+    crashed = isinstance(error, Unavailable | ModelCrashed)
     # 1. Not the job's doing: back to its place, and the attempt is given back.
     if isinstance(error, NotLoaded) and lost_in_a_row < spec.max_attempts:
         return Retry(not_before=now, charged=False, suspect=job.suspect)
-    if isinstance(error, Unavailable) and not alone:
+    if isinstance(error, Busy) and job.sendings < BUSY_MOST:
+        wait_s = max(pause_s(job.sendings), min(error.after_s or 0.0, LONGEST_BUSY_S))
+        return Retry(not_before=now + wait_s, charged=False, suspect=job.suspect)
+    if crashed and not alone:
         return Retry(not_before=now, charged=False, suspect=True)
     # 2. A bug, a request the server will never take, or a model that never stays.
     if not _another_attempt_may_help(error):
@@ -67,7 +75,7 @@ def after_failure(
         return Fail(problem=given_up(error, job.attempt))
     return Retry(
         not_before=now + pause_s(job.attempt),
-        suspect=job.suspect or isinstance(error, Unavailable),
+        suspect=job.suspect or crashed,
     )
 
 

@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from queueing.core.catalog import Timeouts
-from queueing.core.errors import NotLoaded, OutOfMemory, Rejected, Unavailable
+from queueing.core.errors import (
+    BackendError,
+    Busy,
+    NotLoaded,
+    OutOfMemory,
+    Rejected,
+    Unavailable,
+    UnknownFailure,
+    UnreadableAnswer,
+)
 from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.problems import Problem, What, problem
@@ -165,6 +174,52 @@ async def test_out_of_memory_while_running_makes_room_before_the_next_attempt() 
         done = await ended(queue, job)
         assert (done.state, done.attempt) == (JobState.COMPLETED, 2)
         assert "sdxl" in {model for _, model in server.unloads}
+
+
+# ------------------------------------------------------------ servers that answer, and badly
+
+
+@pytest.mark.parametrize("error", [UnreadableAnswer("<html>"), UnknownFailure("500"), Busy("429")])
+@in_virtual_time
+async def test_a_bad_answer_costs_nobody_but_its_own_job(error: BackendError) -> None:
+    """One odd event would take a healthy server from everybody, and run alone on it next."""
+    installation = one_card(image_model("flux", parallel=3), image_model("sdxl"))
+    server = installation.servers["comfy"]
+    server.fates = fates(bad=[Fate(service_s=1.0, error=error)])
+    async with installation.queue() as queue:
+        await ended(queue, await installation.ask(queue, "sdxl", "idle"))
+        await ended(queue, await installation.ask(queue, "flux", "warm"))
+        server.service_s = 60.0
+        long = await installation.ask(queue, "flux", "long")
+        bad = await installation.ask(queue, "flux", "bad")
+        for second in range(30):
+            assert queue.status.snapshot().backends[0].up, second
+            await asyncio.sleep(1)
+        later = await installation.ask(queue, "flux", "later")
+        await asyncio.sleep(1)
+        assert {prompt for _, _, prompt in server.starts} >= {"long", "bad", "later"}
+        assert len(server.running) == 3
+        assert not server.unloads
+        for job in (long, bad, later):
+            assert (await ended(queue, job)).state is JobState.COMPLETED
+
+
+@in_virtual_time
+async def test_a_server_that_only_answers_nonsense_is_taken_out() -> None:
+    """Every job would be sent to it in turn."""
+    installation = one_model()
+    server = installation.servers["comfy"]
+
+    def nonsense(_work: Work) -> Fate:
+        asyncio.get_running_loop().call_later(server.service_s, setattr, server, "up", False)
+        return Fate(error=UnreadableAnswer("<html>"))
+
+    server.fates = nonsense
+    async with installation.queue() as queue:
+        await installation.ask(queue, "flux", "cat")
+        await until(lambda: not server.up)
+        await asyncio.sleep(2)
+        assert not queue.status.snapshot().backends[0].up
 
 
 # ------------------------------------------------------------ servers that die

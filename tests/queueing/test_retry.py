@@ -9,10 +9,14 @@ from hypothesis import strategies as st
 from queueing.core.errors import (
     BackendError,
     BadModel,
+    Busy,
+    ModelCrashed,
     NotLoaded,
     OutOfMemory,
     Rejected,
     Unavailable,
+    UnknownFailure,
+    UnreadableAnswer,
 )
 from queueing.core.jobs import Job, JobState
 from queueing.core.problems import What, problem
@@ -72,7 +76,9 @@ def test_a_fault_of_ours_is_not_shown_to_people() -> None:
     assert after_failure(JOB, KeyError("secret"), SPEC, NOW) == Fail(problem=problem(What.BUG))
 
 
-@pytest.mark.parametrize("error", [OutOfMemory("oom"), BackendError("garbage"), TimeoutError()])
+@pytest.mark.parametrize(
+    "error", [OutOfMemory("oom"), UnreadableAnswer("<html>"), UnknownFailure("500"), TimeoutError()]
+)
 def test_what_may_work_next_time_is_tried_after_a_pause(error: Exception) -> None:
     """One hiccup of a server would end a job."""
     assert after_failure(JOB, error, SPEC, NOW) == Retry(not_before=NOW + pause_s(1))
@@ -86,19 +92,30 @@ def test_the_last_attempt_ends_the_job_and_says_how_often_it_was_tried(error: Ex
     assert outcome.problem.attempts == 3
 
 
-def test_a_job_alone_on_a_dying_server_is_charged_and_suspected() -> None:
+@pytest.mark.parametrize("error", [Unavailable("gone"), ModelCrashed("exit code 6")])
+def test_a_job_alone_on_a_dying_server_is_charged_and_suspected(error: BackendError) -> None:
     """A job that kills its server would do so for ever."""
-    outcome = after_failure(JOB, Unavailable("gone"), SPEC, NOW, alone=True)
+    outcome = after_failure(JOB, error, SPEC, NOW, alone=True)
     assert isinstance(outcome, Retry)
     assert outcome.charged
     assert outcome.suspect
 
 
-def test_jobs_that_ran_together_are_suspected_but_not_charged() -> None:
+@pytest.mark.parametrize("error", [Unavailable("gone"), ModelCrashed("exit code 6")])
+def test_jobs_that_ran_together_are_suspected_but_not_charged(error: BackendError) -> None:
     """A job would pay with its attempts for what its neighbour did."""
     last = replace(JOB, attempt=3)
-    outcome = after_failure(last, Unavailable("gone"), SPEC, NOW, alone=False)
+    outcome = after_failure(last, error, SPEC, NOW, alone=False)
     assert outcome == Retry(not_before=NOW, charged=False, suspect=True)
+
+
+def test_a_busy_server_is_asked_again_when_it_says_and_costs_no_attempt() -> None:
+    """A job would use up its attempts while others are served, or wait for days at a word."""
+    last = replace(JOB, attempt=3)
+    for after_s, wait_s in ((None, pause_s(1)), (0.1, pause_s(1)), (90.0, 90.0), (1e9, 3600.0)):
+        outcome = after_failure(last, Busy("429", after_s=after_s), SPEC, NOW)
+        assert outcome == Retry(not_before=NOW + wait_s, charged=False)
+    assert isinstance(after_failure(replace(last, sendings=20), Busy("429"), SPEC, NOW), Fail)
 
 
 def test_a_model_unloaded_by_somebody_else_costs_no_attempt() -> None:

@@ -5,6 +5,10 @@ from collections.abc import Mapping
 TEXTS: Mapping[str, str] = {
     "failure.bug": "Bei uns ist etwas schiefgegangen; der Betreiber findet es im Log.",
     "failure.away": "Der Server ist währenddessen ausgefallen.",
+    "failure.busy": "Der Server ist mit anderem beschäftigt und nimmt gerade nichts an. Bitte versuch es später noch einmal.",
+    "failure.unreadable": "Der Server hat etwas geantwortet, das sich nicht lesen lässt.",
+    "failure.crashed": "Das Modell ist auf seinem Server währenddessen abgestürzt.",
+    "failure.failed": "Der Server ist daran gescheitert; der Betreiber findet seine Worte im Log.",
     "failure.stopped": "Der Auftrag wurde auf dem Server abgebrochen.",
     "failure.memory_of_model": "Auf der Grafikkarte ist nicht genug Speicher dafür frei.",
     "failure.memory": "Der Speicher der Grafikkarte reicht dafür nicht; vielleicht klappt es eine Nummer kleiner.",

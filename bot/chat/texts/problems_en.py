@@ -5,6 +5,10 @@ from collections.abc import Mapping
 TEXTS: Mapping[str, str] = {
     "failure.bug": "Something went wrong on our side; the operator can find it in the log.",
     "failure.away": "The server went down while working on this.",
+    "failure.busy": "The server is busy with other work and takes no more for now. Please try again later.",
+    "failure.unreadable": "The server gave an answer that can't be read.",
+    "failure.crashed": "The model crashed on its server while working on this.",
+    "failure.failed": "The server failed at this; the operator can find its words in the log.",
     "failure.stopped": "The request was stopped on the server.",
     "failure.memory_of_model": "The card doesn't have enough free memory for it.",
     "failure.memory": "The card ran out of memory for this request; a smaller one may work.",
