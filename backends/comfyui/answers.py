@@ -7,12 +7,13 @@ working.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from backends.comfyui.workflow.graph import Node
 from backends.comfyui.workflow.memory import Marks, all_marks, is_plain
+from queueing.core.bounded_json import BoundedRecord, StopsEarly
 from queueing.core.errors import Unavailable
 
 T = TypeVar("T")
@@ -28,7 +29,7 @@ class Stage(StrEnum):
     UNKNOWN = "unknown"  # never arrived, deleted from the queue, or forgotten by a restart
 
 
-class ServerFile(BaseModel):
+class ServerFile(BoundedRecord):
     """A file the server wrote; the three fields are /view's parameters."""
 
     model_config = ConfigDict(frozen=True)
@@ -38,7 +39,7 @@ class ServerFile(BaseModel):
     type: str = "output"
 
 
-class NodeFailure(BaseModel):
+class NodeFailure(BoundedRecord):
     """What a node raised. The message can hold paths and people's texts: for the log only."""
 
     node_id: str = ""
@@ -69,47 +70,47 @@ class ServerPrompt:
         return is_plain(self.marks)
 
 
-class _Status(BaseModel):
-    messages: list[tuple[str, dict[str, Any]]] = []
+class _Status(BoundedRecord):
+    messages: list[tuple[str, dict[str, Any]]] = Field(default_factory=list)
 
 
-class _Node(BaseModel):
+class _Node(BoundedRecord):
     class_type: str = ""
-    inputs: dict[str, JsonValue] = {}
+    inputs: dict[str, JsonValue] = Field(default_factory=dict)
 
 
-class _History(BaseModel):
+class _History(BoundedRecord):
     prompt: list[Any]
-    outputs: dict[str, dict[str, Any]] = {}
+    outputs: dict[str, dict[str, Any]] = Field(default_factory=dict)
     status: _Status | None = None
 
 
-class _Queue(BaseModel):
+class _Queue(BoundedRecord):
     queue_running: list[list[Any]]
     queue_pending: list[list[Any]]
 
 
-class _Job(BaseModel):
+class _Job(BoundedRecord):
     status: str
 
 
-class _Upload(BaseModel):
+class _Upload(BoundedRecord):
     name: str
     subfolder: str = ""
 
 
-class _Device(BaseModel):
+class _Device(BoundedRecord):
     type: str = ""
     vram_total: int = 0
     vram_free: int = 0
     torch_vram_total: int = 0
 
 
-class _System(BaseModel):
+class _System(BoundedRecord):
     comfyui_version: str = "of an unknown version"
 
 
-class Stats(BaseModel):
+class Stats(BoundedRecord):
     """The server's version and memory; the first device is the one that computes."""
 
     system: _System
@@ -134,8 +135,8 @@ class Stats(BaseModel):
 
 _JOBS = TypeAdapter(_Job)
 _QUEUES = TypeAdapter(_Queue)
-_HISTORIES = TypeAdapter(dict[str, _History])
-_GRAPHS = TypeAdapter(dict[str, _Node])
+_HISTORIES = TypeAdapter(Annotated[dict[str, _History], StopsEarly])
+_GRAPHS = TypeAdapter(Annotated[dict[str, _Node], StopsEarly])
 _STATS = TypeAdapter(Stats)
 _FILES = TypeAdapter(ServerFile)
 _UPLOADS = TypeAdapter(_Upload)

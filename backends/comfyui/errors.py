@@ -6,13 +6,14 @@ People never see the server's own words, which hold file lists, paths and other 
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import Field, JsonValue, ValidationError
 
 from backends.comfyui.answers import Ended, NodeFailure
 from backends.comfyui.workflow.memory import loaded_by
 from backends.comfyui.workflow.template import Workflow, blame
 from backends.comfyui.workflow.words import FILES, FOLLOWS, WORDS, Asked
 from backends.common.http_answers import HttpRefused, parse_json
+from queueing.core.bounded_json import BoundedRecord
 from queueing.core.errors import (
     BackendError,
     BadModel,
@@ -34,21 +35,21 @@ _NO_MEMORY = ("out of memory", "not enough memory", "allocation on device")
 _SICK = ("cuda error", "illegal memory access", "device-side assert", "hip error")
 
 
-class _NodeFault(BaseModel):
+class _NodeFault(BoundedRecord):
     type: str = ""
     message: str = ""
     details: str = ""
-    extra_info: dict[str, Any] = {}
+    extra_info: dict[str, Any] = Field(default_factory=dict)
 
 
-class _NodeFaults(BaseModel):
-    errors: list[_NodeFault] = []
+class _NodeFaults(BoundedRecord):
+    errors: list[_NodeFault] = Field(default_factory=list)
     class_type: str = ""
 
 
-class _Refusal(BaseModel):
+class _Refusal(BoundedRecord):
     error: _NodeFault | str | None = None
-    node_errors: dict[str, _NodeFaults] | list[Any] = {}
+    node_errors: dict[str, _NodeFaults] | list[Any] = Field(default_factory=dict)
 
 
 def refusal(body: JsonValue, workflow: Workflow, request: Asked) -> BackendError:

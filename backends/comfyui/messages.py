@@ -7,10 +7,11 @@ import json
 import struct
 from collections.abc import Collection
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field
 
 from backends.comfyui.workflow.graph import Graph, upstream_of
 from backends.comfyui.workflow.measures import planned_steps
+from queueing.core.bounded_json import BoundedRecord, require_few_values
 from queueing.core.requests import File, Progress
 
 HANDSHAKE = json.dumps({"type": "feature_flags", "data": {"supports_preview_metadata": True}})
@@ -22,7 +23,7 @@ _STEPS_MOST = 100_000  # a server that reports more reports nonsense
 _SUFFIXES = {"image/jpeg": "jpg", "image/png": "png", "image/webp": "webp"}
 
 
-class MessageData(BaseModel):
+class MessageData(BoundedRecord):
     """The fields of all messages that are used here; unknown fields are ignored."""
 
     prompt_id: str | None = None
@@ -32,7 +33,7 @@ class MessageData(BaseModel):
     max: float | None = Field(default=None, ge=0, le=_STEPS_MOST)
 
 
-class Message(BaseModel):
+class Message(BoundedRecord):
     """One text message from the server."""
 
     type: str
@@ -47,7 +48,7 @@ class Message(BaseModel):
         return self.type == "execution_success" and self.data.prompt_id == key
 
 
-class _PreviewHeader(BaseModel):
+class _PreviewHeader(BoundedRecord):
     prompt_id: str
     image_type: str = "image/jpeg"
 
@@ -55,8 +56,9 @@ class _PreviewHeader(BaseModel):
 def read_message(text: str) -> Message | None:
     """Return a text message; None for other kinds and for garbage."""
     try:
+        require_few_values(text.encode(errors="replace"))
         return Message.model_validate_json(text)
-    except ValidationError:
+    except ValueError:  # TooManyValues, or a ValidationError
         return None
 
 
@@ -67,8 +69,9 @@ def read_preview(frame: bytes, key: str) -> File | None:
     """
     try:
         kind, length = struct.unpack_from(">II", frame)
+        require_few_values(frame[8 : 8 + length])
         header = _PreviewHeader.model_validate_json(frame[8 : 8 + length])
-    except (struct.error, ValidationError):
+    except (struct.error, ValueError):
         return None
     suffix = _SUFFIXES.get(header.image_type)
     if kind != _LABELLED_PREVIEW or header.prompt_id != key or suffix is None:

@@ -30,6 +30,7 @@ from backends.common.http_answers import (
 from backends.common.http_calls import FormPart, ServerCall, pieces
 from backends.common.sockets import talking
 from backends.common.unreachable import why_unreachable
+from queueing.core.bounded_json import parsed
 from queueing.core.concurrency import timeout
 from queueing.core.errors import BadModel, Unavailable
 from queueing.core.requests import File
@@ -75,7 +76,7 @@ class Http:
     ) -> JsonValue:
         """GET and return JSON; the whole answer must arrive within `timeout_s`."""
         call = ServerCall(method="GET", url=self._url(path, params))
-        return parse_json(await self._whole(call, timeout_s, limit))
+        return await parsed(parse_json, await self._whole(call, timeout_s, limit))
 
     async def post_json(
         self,
@@ -90,7 +91,7 @@ class Http:
         An empty answer returns None: ComfyUI answers that way to /free, /queue and /interrupt.
         """
         answer = await self._whole(self._post(path, body), timeout_s, limit)
-        return parse_json(answer) if answer else None
+        return await parsed(parse_json, answer) if answer else None
 
     async def post_multipart(
         self,
@@ -106,7 +107,7 @@ class Http:
         # Read piece by piece: all at once, a large file would hold up everything else.
         form.add_field(field, BytesIO(file.data), filename=file.name, content_type=file.mime)
         call = ServerCall(method="POST", url=self._url(path), data=form)
-        return parse_json(await self._whole(call, timeout_s, JSON_LIMIT))
+        return await parsed(parse_json, await self._whole(call, timeout_s, JSON_LIMIT))
 
     async def post_form(
         self,
@@ -123,7 +124,7 @@ class Http:
                 part.name, BytesIO(part.data), filename=part.file, content_type=part.mime
             )
         call = ServerCall(method="POST", url=self._url(path), data=form)
-        return parse_json(await self._whole(call, timeout_s, JSON_LIMIT))
+        return await parsed(parse_json, await self._whole(call, timeout_s, JSON_LIMIT))
 
     async def post_for_bytes(
         self, path: str, body: JsonValue, *, timeout_s: float | None, limit: int

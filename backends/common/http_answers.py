@@ -10,9 +10,11 @@ import aiohttp
 from pydantic import JsonValue
 from pydantic_core import from_json
 
+from queueing.core.bounded_json import TooManyValues, require_few_values
 from queueing.core.errors import Rejected, Unavailable
 
 JSON_LIMIT = 64 * 1024 * 1024  # a full /object_info with many custom nodes is about 10 MB
+VALUES_MOST = 1_000_000  # of one answer; such an /object_info has half as many
 LINE_LIMIT = 8 * 1024 * 1024
 ERROR_LIMIT = 64 * 1024  # of an error's body; enough for any text worth reading
 
@@ -42,10 +44,11 @@ class HttpFailed(Unavailable):
 
 
 def parse_json(data: bytes | str) -> JsonValue:
-    """Return parsed JSON; raise `Unavailable` for anything else, however deeply nested.
+    """Return parsed JSON; raise `Unavailable` for anything else, however long or deeply nested.
 
     Escaped lone surrogates become "?": neither a database nor a chat can store them.
     """
+    require_values(data)
     with suppress(ValueError):  # such as for half a character
         parsed: JsonValue = from_json(data)  # a tenth of the time where there are many numbers
         return parsed
@@ -56,6 +59,16 @@ def parse_json(data: bytes | str) -> JsonValue:
     except (ValueError, RecursionError):
         raise Unavailable(f"the server answered no JSON: {_excerpt(data)}") from None
     return value
+
+
+def require_values(data: bytes | str) -> None:
+    """Refuse JSON that would take much memory. Raises `Unavailable`."""
+    try:
+        if len(data) > VALUES_MOST:
+            text = data if isinstance(data, bytes) else data.encode(errors="replace")
+            require_few_values(text, VALUES_MOST)
+    except TooManyValues as error:
+        raise Unavailable(f"the server answered {error}") from None
 
 
 async def status_error(call: str, response: aiohttp.ClientResponse) -> HttpRefused | HttpFailed:
@@ -112,13 +125,18 @@ class AnswerLines:
             # `str.splitlines` would also split at U+2028 and the like, which JSON may hold raw.
             *lines, self._rest = (self._rest + chunk).split(b"\n")
             if lines:
-                return [line.removesuffix(b"\r").decode(errors="replace") for line in lines]
+                return [_line(line) for line in lines]
             if len(self._rest) > LINE_LIMIT:
                 raise Unavailable(f"the server sent a line of more than {LINE_LIMIT} bytes")
         last, self._rest = self._rest, b""
         if not last:
             raise StopAsyncIteration
-        return [last.decode(errors="replace")]
+        return [_line(last)]
+
+
+def _line(line: bytes) -> str:
+    require_values(line)
+    return line.removesuffix(b"\r").decode(errors="replace")
 
 
 def _excerpt(data: bytes | str) -> str:

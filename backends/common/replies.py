@@ -5,18 +5,29 @@ Unknown keys are ignored; an answer that lacks a required field counts as the se
 
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import ConfigDict, JsonValue, ValidationError
 
+from backends.common.http_answers import require_values
+from queueing.core.bounded_json import BoundedRecord, parsed
 from queueing.core.errors import Unavailable
 
 
-class ServerReply(BaseModel):
+class ServerReply(BoundedRecord):
     """Base of server answers: they may add unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 Answer = TypeVar("Answer", bound=ServerReply)
+
+
+async def read_whole(record: type[Answer], text: bytes) -> Answer | None:
+    """Return the JSON of an answer as a record, None if it is none. Raises `Unavailable`."""
+    require_values(text)
+    try:
+        return await parsed(record.model_validate_json, text)
+    except ValidationError:
+        return None
 
 
 def validated(record: type[Answer], body: JsonValue) -> Answer:

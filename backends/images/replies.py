@@ -7,13 +7,13 @@ whatever its status. Pictures come as base64 or as an address on the same server
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 from yarl import URL
 
 from backends.common.http import Http
 from backends.common.http_answers import JSON_LIMIT, HttpFailed, HttpRefused
 from backends.common.recognition import TokenRefused
-from backends.common.replies import Answer, ServerReply, validated
+from backends.common.replies import Answer, ServerReply, read_whole, validated
 from backends.images.errors import classify
 from queueing.core.errors import Unavailable
 
@@ -81,10 +81,7 @@ async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
         if error.status in BUSY:
             raise Unavailable(str(error)) from error
         return None
-    try:
-        return record.model_validate_json(text)
-    except ValidationError:
-        return None
+    return await read_whole(record, text)
 
 
 async def listing(http: Http) -> tuple[str, ...]:

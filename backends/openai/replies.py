@@ -4,12 +4,12 @@ Unknown keys are ignored; an answer that lacks a required field counts as the se
 whatever its status. Each flavour defines its own records; `Listed` is what all have.
 """
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.common.http_answers import ERROR_LIMIT, JSON_LIMIT, HttpFailed, HttpRefused
 from backends.common.recognition import TokenRefused
-from backends.common.replies import Answer, ServerReply, validated
+from backends.common.replies import Answer, ServerReply, read_whole, validated
 from backends.openai.errors import classify, wants_token
 from queueing.core.errors import Unavailable
 
@@ -76,11 +76,10 @@ async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
         if error.status in BUSY:
             raise Unavailable(str(error)) from error
         return None
-    try:
-        return record.model_validate_json(text)
-    except ValidationError:
+    answer = await read_whole(record, text)
+    if answer is None:
         _refuse_other(200, text[:ERROR_LIMIT].decode(errors="replace"))
-        return None
+    return answer
 
 
 def _refuse_other(status: int, body: JsonValue) -> None:

@@ -1,26 +1,37 @@
 """Reads the bodies of requests: of limited size, in limited time, and only of a declared kind."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from http import HTTPStatus
+from typing import TypeVar
 
 from aiohttp import web
 
 from bot.gateway.body_room import make_room
 from bot.gateway.errors import ApiError, invalid
+from bot.serving.unpacking import is_bomb, is_known_encoding
+from queueing.core.bounded_json import VALUES_MOST, TooManyValues, ValueCount, parsed
 from queueing.core.concurrency import timeout_at
 
+T = TypeVar("T")
+
 BODY_LIMIT = 64 * 1024 * 1024  # bytes; enough for several pictures in base64
+WORDS_LIMIT = 8 * 1024 * 1024  # bytes of JSON that carries no files
+LINES_MOST = 2_000  # read one by one: the headers of 64 parts, and what precedes the first
+LINE_BYTES_MOST = 256 * 1024
 SILENT_S = 30.0  # until the next byte
 WHOLE_S = 600.0  # until the last one: 64 MB at 1 Mbit/s
 PIECE = 64 * 1024
 TOO_SLOW = ApiError(
     status=HTTPStatus.REQUEST_TIMEOUT, message="The body of the request did not arrive in time."
 )
-ENCODINGS = frozenset({"identity", "gzip", "deflate"})
 ENCODED = ApiError(
     status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     message="The body of a request may be encoded with gzip or deflate only.",
+)
+BOMB = ApiError(
+    status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    message="The body of the request expands too far: send it uncompressed.",
 )
 BROKEN = invalid("The body of the request is broken or incomplete.")
 
@@ -29,13 +40,14 @@ class Body:
     """The body of a request, read piece by piece; bytes can be put back.
 
     Every method that reads raises `ApiError`: 413 beyond `limit` bytes, 408 if the body stops or
-    takes too long, 400 if it is not encoded as its headers say, and 503 while other bodies take all
-    the room. aiohttp's multipart reader reads from it as from a `StreamReader`.
+    takes too long, 400 if it is not encoded as its headers say or has too many lines, and 503 while
+    other bodies take all the room. Other tasks run between any two reads: aiohttp reads what has
+    arrived without a pause. Its multipart reader reads from this as from a `StreamReader`.
     """
 
     def __init__(self, request: web.Request, limit: int = BODY_LIMIT) -> None:
         """Take a request. Raises `ApiError` if the body it announces is not taken."""
-        if request.headers.get("Content-Encoding", "identity").casefold() not in ENCODINGS:
+        if not is_known_encoding(request):
             raise ENCODED
         if (request.content_length or 0) > limit:
             raise _too_large(limit)
@@ -43,6 +55,8 @@ class Body:
         self._content = request.content
         self._limit = limit
         self._back = b""
+        self._lines = LINES_MOST
+        self._line_bytes = LINE_BYTES_MOST
         self._ends = asyncio.get_running_loop().time() + WHOLE_S
 
     async def pieces(self) -> AsyncIterator[bytes]:
@@ -61,12 +75,15 @@ class Body:
 
     async def readline(self, *, max_line_length: int | None = None) -> bytes:
         """Return a line with its end, b"" at the end of the body; `BadHttpMessage` if too long."""
-        line, end, rest = self._back.partition(b"\n")
-        self._back = rest
-        if end:
-            return line + end
-        further = self._content.readline(max_line_length=max_line_length)
-        return line + await self._bounded(further)
+        line, end, self._back = self._back.partition(b"\n")
+        line += end
+        if not end:
+            line += await self._bounded(self._content.readline(max_line_length=max_line_length))
+        self._lines -= 1
+        self._line_bytes -= len(line)
+        if min(self._lines, self._line_bytes) < 0:
+            raise BROKEN
+        return line
 
     def at_eof(self) -> bool:
         """Return whether the whole body has been read."""
@@ -85,9 +102,12 @@ class Body:
             raise TOO_SLOW from None
         except web.RequestPayloadError:
             raise BROKEN from None
+        if is_bomb(self._content):
+            raise BOMB
         if self._content.total_bytes > self._limit:  # the Content-Length header may be missing
             raise _too_large(self._limit)
         await make_room(self._request, len(piece))
+        await asyncio.sleep(0)
         return piece
 
 
@@ -98,17 +118,33 @@ def _too_large(limit: int) -> ApiError:
     )
 
 
-async def json_body(request: web.Request, limit: int = BODY_LIMIT) -> bytes:
-    """Return the body of a request that is declared as JSON. Raises `ApiError`.
+def too_many_values(most: int) -> ApiError:
+    """Return the refusal of JSON with too many values."""
+    return invalid(f"The JSON of this request must not hold more than {most:,} values.")
 
-    A form on any web page can post `text/plain` or multipart without a CORS preflight.
+
+async def json_body(
+    request: web.Request,
+    parse: Callable[[bytes], T],
+    *,
+    limit: int = WORDS_LIMIT,
+    values: int = VALUES_MOST,
+) -> T:
+    """Return what `parse` makes of the body of a request that is declared as JSON.
+
+    Raises `ApiError`, and the errors of `parse`. A form on any web page can post `text/plain` or
+    multipart without a CORS preflight.
     """
     if request.content_type != "application/json":
         raise ApiError(
             status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             message="The body must be JSON, with “Content-Type: application/json”.",
         )
-    data = bytearray()
-    async for piece in Body(request, limit).pieces():
-        data += piece
-    return bytes(data)
+    pieces, count = [], ValueCount(values)
+    try:
+        async for piece in Body(request, limit).pieces():
+            count.add(piece)
+            pieces.append(piece)
+    except TooManyValues:
+        raise too_many_values(values) from None
+    return await parsed(parse, b"".join(pieces))

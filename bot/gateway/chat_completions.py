@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from bot.gateway.answering import Answering
-from bot.gateway.bodies import json_body
 from bot.gateway.callers import Caller
 from bot.gateway.openai.chat import ChatCompletions
 from bot.gateway.openai.chunks import ChatStream, Heading, PlaceForm
@@ -30,7 +29,7 @@ class ChatRoute:
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Answer one call. Raises `ApiError`."""
         taken = self.pictures.of(caller)
-        asked = read(ChatCompletions, await json_body(request))
+        asked = await read(ChatCompletions, request)
         find = self.submitting.finding(request, asked.model, [Capability.VISION], taken.named)
         chat, files = await passed_on_chat(asked, find)
         job = await self.submitting.submit(request, caller, asked.model, chat, files)

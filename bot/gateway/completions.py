@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from bot.gateway.answering import Answering
-from bot.gateway.bodies import json_body
 from bot.gateway.callers import Caller
 from bot.gateway.chat_completions import QUESTION_SHOWN, place_form
 from bot.gateway.openai.chunks import ChatStream, Heading
@@ -38,7 +37,7 @@ class CompletionRoute:
 
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Answer one call. Raises `ApiError`."""
-        asked = read(Completions, await json_body(request))
+        asked = await read(Completions, request)
         job = await self._submit(request, caller, asked)
         heading = CompletionHeading(
             id=f"cmpl-{job.id}", model=asked.model, created=int(time.time()), echoed=asked.echoed
@@ -51,7 +50,7 @@ class CompletionRoute:
 
     async def between(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Fill a gap and answer like a chat completion. Raises `ApiError`."""
-        asked = read(Completions, await json_body(request))
+        asked = await read(Completions, request)
         job = await self._submit(request, caller, asked)
         heading = Heading(id=f"fim-{job.id}", model=asked.model, created=int(time.time()))
         if asked.streams:

@@ -6,15 +6,12 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from bot.gateway.answering import Answering
-from bot.gateway.bodies import json_body
 from bot.gateway.callers import Caller
 from bot.gateway.openai.embeddings import EmbeddingCall, Given, GivenPicture, Vectors, given_in
 from bot.gateway.openai.records import read
 from bot.gateway.pictures import RequestPictures
 from bot.gateway.submitting import FindFile, Submitting
 from queueing.core.requests import Capability, Embed, EmbedInput, File, PictureInput
-
-BODY_LIMIT = 32 * 1024 * 1024  # bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,7 +25,7 @@ class EmbeddingRoute:
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Answer one call. Raises `ApiError`."""
         taken = self.pictures.of(caller)
-        asked = read(EmbeddingCall, await json_body(request, BODY_LIMIT))
+        asked = await read(EmbeddingCall, request)
         needs = Capability.IMAGE_EMBEDDING
         find = self.submitting.finding(request, asked.model, [needs], taken.named)
         inputs, files = await with_pictures(given_in(asked.input), find)

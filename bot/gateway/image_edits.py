@@ -11,7 +11,6 @@ from http import HTTPStatus
 from aiohttp import web
 from pydantic import ValidationError
 
-from bot.gateway.bodies import json_body
 from bot.gateway.callers import Caller
 from bot.gateway.errors import ApiError, invalid
 from bot.gateway.image_answers import ImageAnswers
@@ -63,7 +62,7 @@ class ImageEditRoute:
         return await self.answers.send(request, job, asked)
 
     async def _in_json(self, request: web.Request, taken: CallPictures) -> Edit:
-        asked = read(ImageEditInJson, await json_body(request))
+        asked = await read(ImageEditInJson, request)
         require_number(len(asked.images), "images")
         self.submitting.require(request, asked.model, *_needs(len(asked.images), asked.mask))
         pictures = [

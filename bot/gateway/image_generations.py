@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from bot.gateway.bodies import json_body
 from bot.gateway.callers import Caller
 from bot.gateway.image_answers import ImageAnswers
 from bot.gateway.openai.images import ImageGeneration
@@ -22,7 +21,7 @@ class ImageRoute:
 
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Answer one call. Raises `ApiError`."""
-        asked = read(ImageGeneration, await json_body(request))
+        asked = await read(ImageGeneration, request)
         drawing = Drawing(
             prompt=asked.prompt,
             model=asked.model,

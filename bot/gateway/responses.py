@@ -8,7 +8,6 @@ from http import HTTPStatus
 from aiohttp import web
 
 from bot.gateway.answering import Answering
-from bot.gateway.bodies import json_body
 from bot.gateway.callers import Caller
 from bot.gateway.chat_completions import QUESTION_SHOWN, place_form
 from bot.gateway.errors import ApiError
@@ -47,7 +46,7 @@ class ResponseRoute:
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Answer one call. Raises `ApiError`."""
         taken = self.pictures.of(caller)
-        asked = read(Responses, await json_body(request))
+        asked = await read(Responses, request)
         find = self.submitting.finding(request, asked.model, [Capability.VISION], taken.named)
         chat, files = await _chat(asked, find)
         job = await self.submitting.submit(request, caller, asked.model, chat, files)

@@ -7,7 +7,6 @@ from aiohttp import web
 from backends.media import sounds
 from backends.media.metadata.kinds import mime_of
 from bot.gateway.answering import Answering
-from bot.gateway.bodies import json_body
 from bot.gateway.callers import Caller
 from bot.gateway.file_answers import FileAnswers, MakeFile
 from bot.gateway.openai.records import read
@@ -27,7 +26,7 @@ class SpeechRoute:
 
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Answer one call. Raises `ApiError`."""
-        asked = read(SpeechCall, await json_body(request))
+        asked = await read(SpeechCall, request)
         model = asked.model or self.submitting.usual_model(caller, Capability.TEXT_TO_SPEECH)
         job = await self.submitting.submit(request, caller, model, asked.wanted)
         if asked.stream_format == "sse":

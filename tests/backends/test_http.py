@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import gzip
+import io
 import re
 import socket
 import ssl
@@ -21,6 +22,8 @@ from backends.common.http import Http
 from backends.common.http_answers import HttpFailed, HttpRefused
 from backends.common.http_calls import FormPart
 from backends.common.unreachable import why_unreachable
+from backends.images import replies as image_replies
+from backends.openai import replies as openai_replies
 from queueing.core.errors import BadModel, Unavailable
 from queueing.core.requests import File
 
@@ -134,6 +137,35 @@ async def test_a_body_beyond_the_limit_is_not_read(serve: Serve) -> None:
         await http.get_bytes("/view", limit=100_000)
     with pytest.raises(Unavailable, match="larger"):
         await http.get_json("/big", limit=100_000)
+
+
+async def test_an_answer_of_too_many_values_is_not_parsed(serve: Serve) -> None:
+    """Some megabytes of `[],` would take as much memory as the bot has."""
+    body = b'{"data": [' + b"[]," * 1_500_000 + b"[]]}"
+
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(body=io.BytesIO(body), content_type="application/json")
+
+    http = await serve(answer)
+    tracemalloc.start()
+    try:
+        for asked in (http.get_json("/"), http.post_json("/"), text_listing(http), images(http)):
+            with pytest.raises(Unavailable, match="more than 1000000 values"):
+                await asked
+        async with http.stream_lines("/", None, read_s=5.0) as lines:
+            with pytest.raises(Unavailable, match="more than 1000000 values"):
+                await anext(lines)
+        assert tracemalloc.get_traced_memory()[1] < 10 * len(body)
+    finally:
+        tracemalloc.stop()
+
+
+def text_listing(http: Http) -> Awaitable[object]:
+    return openai_replies.ask(http, "/", openai_replies.Listing)
+
+
+def images(http: Http) -> Awaitable[object]:
+    return image_replies.ask(http, "/", image_replies.NameListing)
 
 
 @pytest.mark.parametrize("coding", ["gzip", "gzip, gzip", "deflate", "br", "zstd", "X-GZIP"])

@@ -1,10 +1,11 @@
 """Reads a ComfyUI server's lists of files and what a file says of itself. Pure."""
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from queueing.core.bounded_json import BoundedRecord, StopsEarly
 from queueing.core.errors import Unavailable
 
 T = TypeVar("T")
@@ -12,14 +13,14 @@ T = TypeVar("T")
 _LONGEST = 200  # characters of a value that is read; files hold whole workflows as well
 
 
-class _Listed(BaseModel):
+class _Listed(BoundedRecord):
     name: str
     size: int = 0
 
 
-_NAMES = TypeAdapter(list[str])
-_SIZES = TypeAdapter(list[_Listed])
-_METADATA = TypeAdapter(dict[str, Any])
+_NAMES = TypeAdapter(Annotated[list[str], StopsEarly])
+_SIZES = TypeAdapter(Annotated[list[_Listed], StopsEarly])
+_METADATA = TypeAdapter(Annotated[dict[str, Any], StopsEarly])
 
 
 def read_names(body: JsonValue) -> tuple[str, ...]:

@@ -2,12 +2,13 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, model_validator
 
 from bot.gateway.openai.records import NAME_LIMIT, WORDS
 from bot.gateway.submitting import JobTime
 from bot.requests.drawing import PROMPT_LIMIT, Drawing, DrawingOptions
 from bot.requests.loras import loras_in
+from queueing.core.bounded_json import BoundedRecord
 from queueing.core.requests import (
     FILM_S_MOST,
     MUSIC_S_MOST,
@@ -35,7 +36,7 @@ def _loras(written: str) -> str:
 Loras = Annotated[str, AfterValidator(_loras), Field(max_length=NAME_LIMIT)]
 
 
-class TimedJob(BaseModel):
+class TimedJob(BoundedRecord):
     """When a job runs: `later`, when nothing else waits; `by` a moment, likewise, but done by then."""
 
     later: bool = False

@@ -5,13 +5,14 @@ from typing import Any
 from aiohttp import web
 from pydantic import ValidationError
 
-from bot.gateway.bodies import json_body
+from bot.gateway.bodies import BODY_LIMIT, json_body, too_many_values
 from bot.gateway.errors import invalid
 from bot.gateway.jobs.media_records import MusicJob, SpeechJob
 from bot.gateway.jobs.records import JOB_REQUESTS, AnyJobRequest, ChatJob, PictureJob
 from bot.gateway.multipart import ClientForm, FormFile, form_of, is_form
 from bot.gateway.openai.records import wrong
 from bot.gateway.recordings import require_recording_weight
+from queueing.core.bounded_json import TooManyValues, require_few_values
 
 FIELDS = ("pictures", "picture", "image", "file", "mask", "recording")
 """The fields of a form that hold files."""
@@ -28,7 +29,7 @@ async def submission(request: web.Request) -> tuple[AnyJobRequest, FormFiles]:
     """
     try:
         if not is_form(request):
-            return JOB_REQUESTS.validate_json(await json_body(request), strict=True), ()
+            return await json_body(request, _parsed, limit=BODY_LIMIT), ()
         form = await form_of(
             request, files=FIELDS, field_limit=REQUEST_LIMIT, weigh=require_recording_weight
         )
@@ -54,4 +55,13 @@ def _asked(form: ClientForm) -> AnyJobRequest:
     if fields:
         name = next(iter(fields))
         raise invalid(f"{name}: belongs in the field “{REQUEST}”.", name)
-    return JOB_REQUESTS.validate_json(whole, strict=True)
+    text = whole.encode()
+    try:
+        require_few_values(text)
+    except TooManyValues as error:
+        raise too_many_values(error.most) from None
+    return _parsed(text)
+
+
+def _parsed(text: bytes) -> AnyJobRequest:
+    return JOB_REQUESTS.validate_json(text, strict=True)

@@ -2,6 +2,7 @@
 
 from pydantic import Field, JsonValue, field_validator
 
+from bot.gateway.bodies import BODY_LIMIT
 from bot.gateway.openai.messages import MESSAGES_LIMIT, ClientMessage, passed_on
 from bot.gateway.openai.records import NAME_LIMIT, ClientRecord
 from bot.gateway.openai.sampling import Sampling, Tooling
@@ -17,6 +18,8 @@ class StreamOptions(ClientRecord):
 
 class ChatCompletions(Sampling, Tooling):
     """The request. With `usher_progress`, the place in line is sent as separate data lines."""
+
+    bytes_most = BODY_LIMIT
 
     model: str = Field(min_length=1, max_length=NAME_LIMIT)
     messages: tuple[ClientMessage, ...] = Field(min_length=1, max_length=MESSAGES_LIMIT)

@@ -18,6 +18,8 @@ PROMPT_TOKENS_LIMIT = 2_000_000
 class Completions(Sampling):
     """The request. With `usher_progress`, the place in line is sent as separate data lines."""
 
+    values_most = 400_000  # a prompt may consist of tokens
+
     model: str = Field(min_length=1, max_length=NAME_LIMIT)
     prompt: str | tuple[int, ...]
     suffix: str | None = Field(default=None, max_length=TEXT_LIMIT)

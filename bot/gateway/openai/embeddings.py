@@ -48,6 +48,9 @@ INPUT_SCHEMA: Any = {
 class EmbeddingCall(ClientRecord):
     """The request. SDKs ask for base64 unless told otherwise; without a format it is floats."""
 
+    bytes_most = 32 * 1024 * 1024
+    values_most = 2 * TOKENS_LIMIT
+
     model: str = Field(min_length=1, max_length=NAME_LIMIT)
     input: Annotated[Any, WithJsonSchema(INPUT_SCHEMA)]
     encoding_format: Literal["float", "base64"] | None = None

@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from bot.gateway import sse
+from bot.gateway.bodies import BODY_LIMIT
 from bot.gateway.errors import ApiError
 from bot.gateway.openai.records import NAME_LIMIT, ClientRecord
 from bot.gateway.runs import Run
@@ -118,6 +119,8 @@ class ImageEdit(ImageRequest):
 
 class ImageEditInJson(ImageEdit):
     """The same with its pictures, as JSON instead of a form."""
+
+    bytes_most = BODY_LIMIT
 
     images: tuple[ImageReference, ...] = Field(min_length=1, max_length=PICTURES_LIMIT)
     mask: ImageReference | None = None

@@ -1,34 +1,45 @@
 """The base of all records that clients send, and the errors for invalid ones."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from aiohttp import web
+from pydantic import ConfigDict, JsonValue, ValidationError
 
+from bot.gateway.bodies import WORDS_LIMIT, json_body
 from bot.gateway.errors import ApiError, invalid
+from queueing.core.bounded_json import VALUES_MOST, BoundedRecord
 
-T = TypeVar("T", bound=BaseModel)
 NAME_LIMIT = 200  # characters of a model's name
 WORDS = r"\S"
 """The pattern of a text that is not blank."""
 
 
-class ClientRecord(BaseModel):
+class ClientRecord(BoundedRecord):
     """Base of what clients send: unknown fields are ignored, and null is the same as omitted.
 
-    Clients send null for any optional field: n8n `strict: null`, LangChain `tools: null`.
+    Clients send null for any optional field: n8n `strict: null`, LangChain `tools: null`. As the
+    body of a request, it has at most `bytes_most` bytes and `values_most` values.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
+    bytes_most: ClassVar[int] = WORDS_LIMIT
+    values_most: ClassVar[int] = VALUES_MOST
 
-def read(kind: type[T], body: bytes) -> T:
+
+T = TypeVar("T", bound=ClientRecord)
+
+
+async def read(kind: type[T], request: web.Request) -> T:
     """Return a request's JSON as a record. Raises `ApiError`, a 400 that names the field.
 
     The parser rejects hundreds of levels of nesting and numbers out of range.
     """
     try:
-        return kind.model_validate_json(body)
+        return await json_body(
+            request, kind.model_validate_json, limit=kind.bytes_most, values=kind.values_most
+        )
     except ValidationError as error:
         raise wrong(error) from None
 

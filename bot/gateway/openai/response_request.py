@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
+from bot.gateway.bodies import BODY_LIMIT
 from bot.gateway.openai.chat import TOKENS_LIMIT
 from bot.gateway.openai.messages import MESSAGES_LIMIT, TEXT_LIMIT
 from bot.gateway.openai.records import NAME_LIMIT, ClientRecord
@@ -85,6 +86,8 @@ class ReasoningSettings(ClientRecord):
 
 class Responses(Sampling):
     """The request. With `usher_progress`, the place in line is part of an event."""
+
+    bytes_most = BODY_LIMIT
 
     model: str = Field(min_length=1, max_length=NAME_LIMIT)
     input: Annotated[

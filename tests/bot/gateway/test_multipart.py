@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import io
 import tracemalloc
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -180,7 +181,7 @@ async def test_a_form_in_gzip_is_read(caplog: pytest.LogCaptureFixture) -> None:
         assert (status, form["fields"]) == (200, {"prompt": "a cät"})
         assert (await server.send(TEXT + END, headers=packed))[0] == 400
         bomb = gzip.compress(part("image", b"\0" * 80_000_000) + END)
-        assert (await server.send(bomb, headers=packed))[0] == 400
+        assert (await server.send(bomb, headers=packed))[0] == 413
     assert not [each for each in caplog.records if each.levelname in {"ERROR", "WARNING"}]
 
 
@@ -246,3 +247,21 @@ def test_whatever_bytes_come_a_form_is_read_or_refused(body: bytes) -> None:
             return (await server.send(body))[0]
 
     assert asyncio.run(send()) in {200, 400}
+
+
+async def test_lines_that_are_no_form_cost_a_moment() -> None:
+    """Aiohttp reads all lines before the first boundary, and all that arrived without a pause."""
+    lines = b"\n" * 20_000_000
+    before = part("image", b"pixels", headers=b"X: y\r\n" * 10)
+    async with forms() as server:
+        for body in (lines, b"--cutter\r\n" + lines, b"x" * 5_000_000, before + lines):
+            for packed in (False, True):
+                sent = gzip.compress(body, 1) if packed else body[:3_000_000]
+                began = asyncio.get_running_loop().time()
+                status, _ = await server.send(
+                    io.BytesIO(sent), headers={"Content-Encoding": "gzip"} if packed else {}
+                )
+                assert status in {400, 413}
+                assert asyncio.get_running_loop().time() - began < WAIT_S / 10, (body[:20], packed)
+        status, form = await server.send(b"preamble\r\nof a few lines\r\n" + FILE + END)
+        assert (status, len(form["files"])) == (200, 1)

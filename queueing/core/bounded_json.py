@@ -1,0 +1,106 @@
+"""Reads JSON from outside at a bounded cost in memory and time.
+
+A byte of JSON can become hundreds in memory: `[],` is a list, and one more error where no list is
+expected. So values are counted before anything parses them, and records stop at the first error of
+a list or a dict.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, GetCoreSchemaHandler
+from pydantic_core import CoreSchema
+
+T = TypeVar("T")
+
+VALUES_MOST = 50_000
+"""Values of an ordinary text: thousands of messages, or hundreds of tools with their schemas."""
+LARGE = 256 * 1024  # bytes; smaller texts are parsed where they are
+_PIECE = 64 * 1024
+_COUNTED = b"[{,"
+_OTHERS = bytes(set(range(256)) - set(_COUNTED + b'"'))
+_STOPPING = ("dict", "list", "tuple", "set", "frozenset")
+_parser = ThreadPoolExecutor(max_workers=1, thread_name_prefix="json")
+
+
+class TooManyValues(ValueError):
+    """A text has more values than its reader takes."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"more than {most} values")
+        self.most = most
+
+
+class ValueCount:
+    """Counts the values of a JSON text that arrives in pieces, without parsing it."""
+
+    def __init__(self, most: int = VALUES_MOST) -> None:
+        self._most = most
+        self._count = 0
+        self._in_text = False
+        self._rest = b""
+
+    def add(self, piece: bytes) -> None:
+        """Count further bytes. Raises `TooManyValues`."""
+        for at in range(0, len(piece), _PIECE):
+            self._add(piece[at : at + _PIECE])
+
+    def _add(self, piece: bytes) -> None:
+        plain = (self._rest + piece).replace(rb"\\", b"").replace(rb"\"", b"")
+        self._rest = b"\\" if plain.endswith(b"\\") else b""  # the quote may be in the next piece
+        first, *others = plain.translate(None, _OTHERS).split(b'"')
+        outside = others[not self._in_text :: 2]
+        self._count += sum(map(len, outside)) + (0 if self._in_text else len(first))
+        self._in_text ^= len(others) % 2 == 1
+        if self._count > self._most:
+            raise TooManyValues(self._most)
+
+
+def require_few_values(text: bytes, most: int = VALUES_MOST) -> None:
+    """Count the values of a JSON text. Raises `TooManyValues`."""
+    if len(text) > most:
+        ValueCount(most).add(text)
+
+
+async def parsed(parse: Callable[[bytes], T], text: bytes) -> T:
+    """Return what `parse` makes of a text; large ones are parsed one at a time, in a thread."""
+    if len(text) <= LARGE:
+        return parse(text)
+    return await asyncio.get_running_loop().run_in_executor(_parser, parse, text)
+
+
+def _stop_early(schema: Any) -> None:
+    if isinstance(schema, dict):
+        if schema.get("type") in _STOPPING:
+            schema["fail_fast"] = True
+        for part in schema.values():
+            _stop_early(part)
+    elif isinstance(schema, list | tuple):
+        for part in schema:
+            _stop_early(part)
+
+
+class BoundedRecord(BaseModel):
+    """Base of records from outside: each of its lists and dicts has at most one error."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: type[BaseModel], handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Make every list and dict of the record stop at its first error."""
+        schema = handler(source)
+        _stop_early(schema)
+        return schema
+
+
+class StopsEarly:
+    """Annotates a list or dict from outside that is no record's: it has at most one error."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Make every list and dict stop at its first error."""
+        schema = handler(source)
+        _stop_early(schema)
+        return schema
