@@ -70,7 +70,7 @@ class Answering:
         self._outputs = outputs
         self._submitter = submitter
         self.patience = patience
-        self._attendance = attendance
+        self.attendance = attendance
         self._tasks: TaskGroup | None = None
 
     async def run(self) -> None:
@@ -94,6 +94,8 @@ class Answering:
             await response.prepare(request)
             with self.runs.watch(job) as (run, news), closing(Alarm(news)) as alarm:
                 end = await self._follow(response, run, news, writer, alarm)
+                if end is None:
+                    end = await self._end(request, run.job, writer)
             await response.write_eof(end)
         return response
 
@@ -104,8 +106,8 @@ class Answering:
         news: asyncio.Event,
         writer: Writer,
         alarm: Alarm,
-    ) -> bytes:
-        """Send everything but the end, and return that."""
+    ) -> bytes | None:
+        """Send everything but the end; return the end of a failed stream, None of one to be closed."""
         clock = asyncio.get_running_loop().time
         restarts, gaps = run.restarts, run.gaps
         commented_at, chunk_at = -COMMENT_EVERY_S, clock()
@@ -121,7 +123,7 @@ class Answering:
                 chunk_at = commented_at = now
                 await response.write(data)
             if run.job.state.final:
-                return await self._end(run.job, writer)
+                return None
             if run.left:
                 return writer.failing(stopping(run.job))
             new_place = run.waits and run.standing is not None and not placed
@@ -141,9 +143,10 @@ class Answering:
         await self._submitter.cancel(job.id)
         return BROKEN
 
-    async def _end(self, job: Job, writer: Writer) -> bytes:
+    async def _end(self, request: web.Request, job: Job, writer: Writer) -> bytes:
         try:
             output = await self.output_of(job)
+            await self.attendance.answer(request)
         except ApiError as error:
             return writer.failing(error)
         return await apart(output, lambda: writer.closing(output))
@@ -188,6 +191,7 @@ class Answering:
             if not run.job.state.final:
                 raise unfinished(run)
             body = await in_json(render, await self.output_of(run.job))
+            await self.attendance.answer(request)
         except ApiError as error:
             body = _in_json(error.body)
         await response.write(body)
@@ -223,9 +227,9 @@ class Answering:
 
     async def _hung_up(self, job: Job, again_s: float) -> None:
         await asyncio.sleep(again_s)
-        while not self.runs.is_watched(job) and not self._attendance.is_attended(job):
+        while not self.runs.is_watched(job) and not self.attendance.is_attended(job):
             try:
-                if not await self._attendance.give_up(job):
+                if not await self.attendance.give_up(job):
                     return
                 await self._submitter.cancel(job.id)
             except StoreError as error:

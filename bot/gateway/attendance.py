@@ -1,19 +1,22 @@
 """Which jobs have a caller, and which have lost theirs without the whole answer.
 
-A call counts as answered once its response is written to an open connection. Several processes may
-serve the API: each knows its own calls, and tells the others when a job has lost its caller.
+Before the end of an answer is sent, it is stored that the job's caller gets it: no later call can be
+given that answer, whichever process it reaches and whatever became of this one. Several processes
+may serve the API: each knows its own calls, and tells the others when a job has lost its caller.
 """
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Protocol
 
 from aiohttp import web
 
 from bot.chat.api.origin import origin_in
+from bot.gateway.errors import ApiError
 from bot.gateway.whole_steps import seen_through
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
@@ -25,6 +28,11 @@ MOST_LOST = 10_000
 """How many lost jobs are remembered; the oldest are forgotten."""
 SHOW_EVERY_S = 2.0
 """How often a process with open calls shows the others that it lives."""
+TAKEN_OVER = ApiError(
+    status=HTTPStatus.SERVICE_UNAVAILABLE,
+    message="Another call has taken over the job of this one. Send the request again.",
+    retry_after_s=1.0,
+)
 
 
 class SharedAttendance(Protocol):
@@ -44,10 +52,14 @@ class SharedAttendance(Protocol):
         """Note that no call of this process is about these jobs any more."""
 
     async def take_over(self, job_id: int, accepted_by: str) -> bool:
-        """Attend to a job that is without a caller; return False if it has one, or was given up.
+        """Attend to a job that is without a caller; return False if it has or had one.
 
-        Of several that try at once, one gets it.
+        Of several that try at once, one gets it. A job whose caller was answered or that was given
+        up is not to be had.
         """
+
+    async def answer(self, accepted_by: Mapping[int, str]) -> bool:
+        """Note that the callers of these jobs get their answers; False if one was taken over."""
 
     async def give_up(self, job_id: int, accepted_by: str) -> bool:
         """Leave a job; return whether it is now without a caller, and then for good."""
@@ -58,9 +70,14 @@ class SharedAttendance(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Attended:
-    """One call, and the jobs it is about; `answered` once its response is written."""
+    """One call, and the jobs it is about; `answered` once its response is written.
+
+    `repeatable` are those of its jobs that a repeated call could take over, with the process that
+    accepted each, until their answer is noted.
+    """
 
     jobs: set[int] = field(default_factory=set)
+    repeatable: dict[int, str] = field(default_factory=dict)
     answered: bool = False
 
 
@@ -119,7 +136,7 @@ class Attendance:
         if call is not None and job.id in call.jobs:
             return  # it took the job over
         known = job.id not in self._lost and accepted_by(job) == self._shared.run
-        self._come(call, job.id)
+        self._come(call, job)
         if not known and not job.state.final:
             await self._tell()  # of earlier callers, or this one would be taken for one of them
             await self._shared.come(job.id)
@@ -133,7 +150,7 @@ class Attendance:
         if self.is_attended(job):
             return False
         was_lost = job.id in self._lost
-        self._come(call, job.id)  # before another retry can see it
+        self._come(call, job)  # before another retry can see it
         taken = False
         try:
             await self._tell()
@@ -143,9 +160,23 @@ class Attendance:
         finally:
             if not taken and call is not None:
                 call.jobs.discard(job.id)
+                call.repeatable.pop(job.id, None)
                 if was_lost:
                     self._lost[job.id] = None
         return taken
+
+    async def answer(self, request: web.Request) -> None:
+        """Note that the call of a request gets its answer, before the end of that is sent.
+
+        Raises `ApiError` if another call has taken its job over, and `StoreError`.
+        """
+        call = request.get(_CALL)
+        if call is None or not call.repeatable:
+            return
+        await self._tell()  # of earlier callers who left, or the news would come after this
+        if not await self._shared.answer(call.repeatable):
+            raise TAKEN_OVER
+        call.repeatable = {}
 
     async def deserted(self, jobs: Sequence[Job], *, within_s: float) -> bool:
         """Wait until one of the jobs has no open call of this process; return whether that was so."""
@@ -171,10 +202,13 @@ class Attendance:
         await self._tell()
         return await self._shared.give_up(job.id, accepted_by(job))
 
-    def _come(self, call: Attended | None, job_id: int) -> None:
+    def _come(self, call: Attended | None, job: Job) -> None:
         if call is not None:
-            call.jobs.add(job_id)
-        self._lost.pop(job_id, None)
+            call.jobs.add(job.id)
+            origin = origin_in(job.reply_to)
+            if origin is not None and origin.digest:
+                call.repeatable[job.id] = origin.accepted_by
+        self._lost.pop(job.id, None)
 
     def _lose(self, jobs: Collection[int]) -> None:
         held = {job_id for call in self._calls for job_id in call.jobs}

@@ -69,6 +69,7 @@ class FileAnswers:
             if not await run.until_final(news, ends):
                 raise unfinished(run)
             file = await make(await self.answering.output_of(run.job))
+            await self.answering.attendance.answer(request)
         except ApiError:
             if request.transport is not None:
                 request.transport.abort()

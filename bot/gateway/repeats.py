@@ -112,16 +112,19 @@ class Repeats:
             raise OTHER_REQUEST
 
     async def _candidates(self, user: str) -> list[Job]:
-        """Return the jobs that could be taken over, embeddings included, oldest first."""
-        ended = await self.jobs.history(user, limit=LOOKED_THROUGH, made_for_jobs=True)
+        """Return the jobs that could be taken over, embeddings included: open ones, then the newest."""
         still_open = await self.jobs.open_jobs(user)
+        ended = await self.jobs.history(user, limit=LOOKED_THROUGH, made_for_jobs=True)
         since = self.clock.now() - RECENT_S
-        return [
+        known = {job.id for job in still_open}
+        recent = [
             job
-            for job in (*reversed(ended), *still_open)
-            if not job.state.final
-            or (job.state is JobState.COMPLETED and (job.finished_at or 0.0) >= since)
+            for job in ended
+            if job.id not in known
+            and job.state is JobState.COMPLETED
+            and (job.finished_at or 0.0) >= since
         ]
+        return [*still_open, *recent]
 
 
 def digest_of(

@@ -142,9 +142,11 @@ def _called(
             name(caller.user)
         with attendance.call(request) as call, room.of(request, caller.user):
             response = await route(request, caller)
+            if not response.prepared:
+                await attendance.answer(request)
             await response.prepare(request)
             await response.write_eof()
-            call.answered = request.transport is not None and not request.transport.is_closing()
+            call.answered = True
         return response
 
     return handle

@@ -1,7 +1,8 @@
 """`SharedAttendance` in the bot's database.
 
 A job is attended to by the process that accepted it, without a word in the database, until that
-process notes that its caller has left. A process lives as long as its opening of the database does.
+process notes that its caller has left or was answered. A process lives as long as its opening of the
+database does. One that is taken for dead and is not finds its jobs `taken`.
 """
 
 from collections.abc import Collection, Mapping
@@ -9,7 +10,8 @@ from collections.abc import Collection, Mapping
 from bot.gateway import sql
 from queueing.store import Connection, Database
 
-_HERE, _LEFT, _GIVEN_UP = "here", "left", "given up"
+_HERE, _LEFT, _GIVEN_UP, _ANSWERED, _TAKEN = "here", "left", "given up", "answered", "taken"
+_FOR_GOOD = frozenset({_GIVEN_UP, _ANSWERED})
 
 
 class StoredAttendance:
@@ -35,14 +37,30 @@ class StoredAttendance:
         await self._database.write(change)
 
     async def take_over(self, job_id: int, accepted_by: str) -> bool:
-        """Attend to a job that is without a caller; return False if it has one, or was given up."""
+        """Attend to a job that is without a caller; return False if it has or had one."""
         living = await self._living()
 
         def change(connection: Connection) -> bool:
             states = _states(connection, job_id, accepted_by)
-            if _GIVEN_UP in states.values() or _attending(states, living):
+            if not _FOR_GOOD.isdisjoint(states.values()) or _attending(states, living):
                 return False
+            for run, state in states.items():
+                if state == _HERE:
+                    _note(connection, job_id, run, _TAKEN)
             _note(connection, job_id, self.run, _HERE)
+            return True
+
+        return await self._database.write(change)
+
+    async def answer(self, accepted_by: Mapping[int, str]) -> bool:
+        """Note that the callers of these jobs get their answers; False if one was taken over."""
+
+        def change(connection: Connection) -> bool:
+            for job_id, run in accepted_by.items():
+                if _states(connection, job_id, run).get(self.run) == _TAKEN:
+                    return False
+            for job_id in accepted_by:
+                _note(connection, job_id, self.run, _ANSWERED)
             return True
 
         return await self._database.write(change)

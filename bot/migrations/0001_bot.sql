@@ -1,4 +1,4 @@
--- schema 101
+-- schema 102
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- What the bot stores: its messages, people, the web chat, the API and an operator's history. Times
@@ -205,11 +205,11 @@ CREATE TABLE link_ends (
 ) STRICT;
 
 -- Which process has an open call about a job, so that an SDK's retry takes over only a job without
--- a caller. Without a row, it is the process that accepted the job.
+-- a caller and never an answer that was given. Without a row, it is the process that accepted the job.
 CREATE TABLE attendance (
     job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
     run TEXT NOT NULL,
-    state TEXT NOT NULL CHECK (state IN ('here', 'left', 'given up')),
+    state TEXT NOT NULL CHECK (state IN ('here', 'left', 'given up', 'answered', 'taken')),
     PRIMARY KEY (job_id, run)
 ) STRICT, WITHOUT ROWID;
 

@@ -67,12 +67,37 @@ async def test_a_job_that_was_given_up_is_taken_over_by_none(two: Two, job: Job)
     assert not await one.take_over(job.id, one.run)
 
 
+async def test_an_answered_job_is_taken_over_by_none(two: Two, job: Job) -> None:
+    """The retry of another equal call would get this answer instead of its own."""
+    gone = "an opening that has ended"
+    assert await StoredAttendance(two.one, run=gone).answer({job.id: gone})
+    assert not await of(two.other).take_over(job.id, gone)
+    assert not await of(two.one).take_over(job.id, gone)
+
+
+async def test_an_answer_that_broke_off_can_be_had_again(two: Two, job: Job) -> None:
+    """A caller whose connection broke with the last bytes would have everything done twice."""
+    one, other = of(two.one), of(two.other)
+    assert await one.answer({job.id: one.run})
+    await one.leave([job.id])
+    assert await other.take_over(job.id, one.run)
+
+
+async def test_a_process_that_was_taken_for_dead_does_not_answer(two: Two, job: Job) -> None:
+    """Two callers would get one answer: its own, who still waits, and the one whose retry has it."""
+    frozen = "a process whose session was ended"
+    assert await of(two.one).take_over(job.id, frozen)
+    assert not await StoredAttendance(two.other, run=frozen).answer({job.id: frozen})
+    assert await of(two.one).answer({job.id: frozen})
+
+
 async def test_a_forgotten_job_is_no_failure(two: Two) -> None:
     """The end of a call would be an error in the log, and be tried again for ever."""
     one = of(two.one)
     await one.leave([999])
     await one.come(999)
     assert await one.give_up(999, one.run)
+    assert await one.answer({999: one.run})
 
 
 async def test_what_is_noted_goes_with_its_job(two: Two, job: Job) -> None:

@@ -1,4 +1,4 @@
--- schema 101
+-- schema 102
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- The same tables as for SQLite; ../0001_bot.sql explains them.
@@ -201,7 +201,7 @@ CREATE TABLE link_ends (
 CREATE TABLE attendance (
     job_id bigint NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
     run text COLLATE "C" NOT NULL,
-    state text NOT NULL CHECK (state IN ('here', 'left', 'given up')),
+    state text NOT NULL CHECK (state IN ('here', 'left', 'given up', 'answered', 'taken')),
     PRIMARY KEY (job_id, run)
 );
 

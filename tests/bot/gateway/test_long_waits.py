@@ -59,7 +59,9 @@ def test_no_client_gives_up_and_none_gets_more_than_it_can_bear() -> None:
             )
             await asyncio.sleep(WAITED_S)
             runs.close()
-            return written, await following
+            end = await following
+            assert end is not None
+            return written, end
 
     written, end = run(scenario())
     chunks = [0.0, *written.times(b"data: "), WAITED_S]

@@ -175,6 +175,59 @@ async def test_a_retry_finds_its_job_after_a_restart(tmp_path: Path) -> None:
         assert third["id"] != again["id"]
 
 
+SPOKEN = BRISK.replace(
+    "chats:", "  piper: {backends: [studio], capabilities: [text-to-speech]}\nchats:"
+)
+WAYS: dict[str, tuple[str, Any, dict[str, str]]] = {
+    "whole": ("/chat/completions", CAT, {}),
+    "a-stream": ("/chat/completions", {**CAT, "stream": True}, {}),
+    "a-response": ("/responses", {"model": "llama", "input": "What is a cat?"}, {}),
+    "an-image": ("/images/generations", FOX, {}),
+    "a-file": (
+        "/audio/speech",
+        {"model": "piper", "input": "Hello", "voice": "alloy", "response_format": "wav"},
+        {},
+    ),
+    "fetched-later": ("/chat/completions", CAT, {"Prefer": "respond-async"}),
+}
+HELD = {"held": "hold_s: 240", "late": "hold_s: 0.05"}
+
+
+@pytest.mark.parametrize("hold", HELD.values(), ids=HELD)
+async def test_an_answer_given_before_a_restart_is_not_given_again(
+    hold: str, tmp_path: Path
+) -> None:
+    """The retry of another equal call would get it, and the result of its own reach no one."""
+    config = SPOKEN.replace("open: true", f"open: true\n  {hold}")
+
+    async def answered(api: Api, headers: Mapping[str, str]) -> list[str]:
+        async def call(path: str, body: Any, more: Mapping[str, str]) -> str:
+            url, sent = f"{api.url}{path}", {**headers, **more}
+            async with api.session.post(url, json=body, headers=sent) as answer:
+                assert answer.status in {200, 202}, await answer.text()
+                await answer.read()
+                return answer.headers["x-usher-job"]
+
+        return await asyncio.gather(*(call(*way) for way in WAYS.values()))
+
+    async with running(tmp_path, config) as api:
+        given = await answered(api, FIRST)
+        await api.until(lambda jobs: not jobs)
+    async with running(tmp_path, config) as api:
+        again = await answered(api, AGAIN)
+    assert len({*given, *again}) == 2 * len(WAYS)
+
+
+async def test_a_retry_takes_an_open_job_rather_than_an_older_result(tmp_path: Path) -> None:
+    """It would get what an equal call asked for earlier, and leave its own job to nobody."""
+    async with running(tmp_path, BRISK) as api:
+        await hang_up(api, "/chat/completions", CAT, until_running)
+        await api.until(lambda jobs: not jobs)
+        await hang_up(api, "/chat/completions", CAT, until_running)
+        (mine,) = await api.open_jobs()
+        assert await job_of(api, "/chat/completions", CAT, AGAIN) == str(mine.id)
+
+
 async def test_a_key_belongs_to_one_request(tmp_path: Path) -> None:
     """A program that uses a key twice by mistake would get an answer to another question."""
     key = {"Idempotency-Key": "one"}
