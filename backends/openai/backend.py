@@ -21,6 +21,7 @@ from backends.openai.audio.speaking import Speech, speak
 from backends.openai.audio.voices import voice_named
 from backends.openai.embedding import embed
 from backends.openai.embedding_body import Batch
+from backends.openai.fields import BESIDE
 from backends.openai.flavour import Flavour, LoadWish, ModelNames, Served
 from backends.openai.flavours import FLAVOURS
 from backends.openai.infill import path_of
@@ -52,10 +53,14 @@ OVERHEAD_MB = 512
 
 
 class OpenAIOptions(Record):
-    """A backend's settings: its token, and its flavour if that cannot be detected."""
+    """A backend's settings: its token, and its flavour if that cannot be detected.
+
+    `fields` are those of a program's request that this server knows beside its flavour's.
+    """
 
     token: SecretStr | None = None
     flavour: str = "auto"
+    fields: frozenset[str] = frozenset()
 
     @field_validator("flavour")
     @classmethod
@@ -63,6 +68,13 @@ class OpenAIOptions(Record):
         if name != "auto" and name not in FLAVOURS:
             raise ValueError(f"unknown flavour; {meant_or_all(name, ('auto', *FLAVOURS))}")
         return name
+
+    @field_validator("fields")
+    @classmethod
+    def _possible(cls, names: frozenset[str]) -> frozenset[str]:
+        if unknown := sorted(names - BESIDE):
+            raise ValueError(f"unknown field {unknown[0]}; {meant_or_all(unknown[0], BESIDE)}")
+        return names
 
 
 class OpenAI(NamedModels):
@@ -79,11 +91,13 @@ class OpenAI(NamedModels):
 
     capabilities = WRITES | EMBEDS | AUDIBLE
     unloads_together = False
+    _fields: frozenset[str] = frozenset()
 
     def __init__(self, spec: BackendSpec) -> None:
         options = read_options(OpenAIOptions, spec.options, f"backends.{spec.name}")
         wanted = FLAVOURS if options.flavour == "auto" else (options.flavour,)
         self._connect(spec, options.token, [FLAVOURS[name]() for name in wanted])
+        self._fields = options.fields
 
     def _connect(
         self, spec: BackendSpec, token: SecretStr | None, flavours: Sequence[Flavour]
@@ -298,7 +312,8 @@ class OpenAI(NamedModels):
         """
         options = _options(model)
         if chat.passed_on is not None:
-            return await passed_body(served_name(model), chat.passed_on, files, options, flavour)
+            name, asked = served_name(model), chat.passed_on
+            return await passed_body(name, asked, files, options, flavour, more=self._fields)
         told = self._server.context_of(model), options.context_length
         context_length = min((tokens for tokens in told if tokens), default=None)
         return await chat_body(served_name(model), chat, files, options, context_length)

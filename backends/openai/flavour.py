@@ -14,6 +14,7 @@ from backends.common.http import Http
 from backends.openai.audio.form import AudioForm
 from backends.openai.replies import Listing, ask, listing
 
+PICTURES = frozenset({"JPEG", "PNG", "WEBP"})
 SUFFIX = re.compile(r"(:latest|:\d+|@[\w-]+|\.gguf)$")  # tag, LM Studio's instance or variant, file
 
 
@@ -118,6 +119,8 @@ class Flavour(Protocol):
     echoes: ClassVar[bool]  # it can return the prompt with its log probabilities
     extra: ClassVar[frozenset[str]]  # of a request's fields beside OpenAI's, those it knows
     json_object: ClassVar[bool]  # it takes `response_format: json_object`
+    text_parts: ClassVar[bool]  # it takes a message of several texts
+    pictures: ClassVar[frozenset[str]]  # the kinds of pictures it can read in a message
     sounds: ClassVar[AudioForm]  # how it is asked to write down and to read aloud, as a rule
     nameless: ClassVar[bool]  # it has one model, and does not look at the name in a request
 
@@ -161,6 +164,8 @@ class Generic:
     echoes: ClassVar[bool] = True
     extra: ClassVar[frozenset[str]] = frozenset({"top_k", "min_p"})
     json_object: ClassVar[bool] = True
+    text_parts: ClassVar[bool] = True
+    pictures: ClassVar[frozenset[str]] = PICTURES
     nameless: ClassVar[bool] = False
     sounds: ClassVar[AudioForm] = AudioForm()
     note: ClassVar[str] = (

@@ -38,8 +38,11 @@ SAMPLERS = frozenset(
         "cache_prompt",
         "reasoning_effort",
         "chat_template_kwargs",
+        "grammar",
+        "json_schema",
     }
 )
+DECODED = frozenset({"JPEG", "PNG"})  # its library for pictures knows no WebP
 
 
 class Props(ServerReply):
@@ -70,6 +73,7 @@ class LlamaCpp(Generic):
     suffix_path: ClassVar[str | None] = "/infill"
     echoes: ClassVar[bool] = False
     extra: ClassVar[frozenset[str]] = SAMPLERS
+    pictures: ClassVar[frozenset[str]] = DECODED
     exact: ClassVar[bool] = True
     sounds: ClassVar[AudioForm] = HEARS
     note: ClassVar[str] = (
@@ -121,6 +125,7 @@ class LlamaCppPython(Generic):
     prompt_tokens: ClassVar[bool] = False
     sounds: ClassVar[AudioForm] = SILENT
     extra: ClassVar[frozenset[str]] = frozenset({"top_k", "min_p", "typical_p", "repeat_penalty"})
+    text_parts: ClassVar[bool] = False  # templates would print the list
     note: ClassVar[str] = (
         "llama-cpp-python cuts an answer off when the next request comes: set `parallel: 1` for "
         "this backend, and use it for nothing else; or use llama-server."
@@ -148,6 +153,7 @@ class LlamaCppRouter(Generic):
         path="/v1/embeddings?autoload=false", pictures=PictureForm.MEDIA
     )
     extra: ClassVar[frozenset[str]] = SAMPLERS
+    pictures: ClassVar[frozenset[str]] = DECODED
     can_unload: ClassVar[bool] = True
     exact: ClassVar[bool] = True
     chat_path: ClassVar[str] = "/v1/chat/completions?autoload=false"  # the queue plans the loads

@@ -6,7 +6,7 @@ from urllib.parse import quote
 from backends.common.http import Http
 from backends.common.replies import ServerReply
 from backends.openai.flavour import Generic, LoadWish, Served
-from backends.openai.llamacpp import SAMPLERS
+from backends.openai.llamacpp import DECODED, SAMPLERS
 from backends.openai.replies import ask, listing, post_settled, read
 
 
@@ -28,6 +28,7 @@ class LlamaSwap(Generic):
     name: ClassVar[str] = "llamaswap"
     suffix_path: ClassVar[str | None] = "/infill"
     extra: ClassVar[frozenset[str]] = SAMPLERS
+    pictures: ClassVar[frozenset[str]] = DECODED
     eager: ClassVar[bool] = True
     can_unload: ClassVar[bool] = True
     note: ClassVar[str] = (

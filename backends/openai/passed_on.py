@@ -1,7 +1,7 @@
 """Completions that programs asked for: the body a server gets, and the whole answer it gave.
 
 Messages, tools and schemas are passed on as they came; nothing is merged, cut or left out but what
-this kind of server does not know. Pure but for the pictures (`backends.openai.request`).
+this kind of server does not know. Pure but for the pictures (`backends.openai.seen`).
 """
 
 import json
@@ -11,35 +11,15 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from backends.openai.fields import known_fields
 from backends.openai.flavour import Flavour
 from backends.openai.infill import as_completion, prompt_body
-from backends.openai.request import TextOptions, data_url
+from backends.openai.request import TextOptions
+from backends.openai.seen import unchanged_url
 from backends.openai.stream import AnswerReader, Garbage, without_thoughts
 from queueing.core.alike import PROBE, KnownForm
 from queueing.core.requests import File, PassedOn
 
-STANDARD = frozenset(
-    {
-        "messages",
-        "prompt",
-        "suffix",
-        "echo",
-        "max_tokens",
-        "temperature",
-        "top_p",
-        "presence_penalty",
-        "frequency_penalty",
-        "seed",
-        "stop",
-        "logit_bias",
-        "logprobs",
-        "top_logprobs",
-        "tools",
-        "tool_choice",
-        "parallel_tool_calls",
-        "response_format",
-    }
-)
 ANY_OBJECT: JsonValue = {
     "type": "json_schema",
     "json_schema": {"name": "object", "schema": {"type": "object"}},
@@ -54,12 +34,16 @@ async def passed_body(
     files: Sequence[File],
     options: TextOptions,
     flavour: Flavour,
+    *,
+    more: frozenset[str] = frozenset(),
 ) -> dict[str, JsonValue]:
-    """Return the body of a streamed completion. Raises `Rejected` for unusable pictures."""
-    known = STANDARD | flavour.extra
-    body = {name: value for name, value in passed_on.body.items() if name in known}
+    """Return the body of a streamed completion; `more` are fields that this server knows as well.
+
+    Raises `Rejected` for unusable pictures, and for fields that must not be left out.
+    """
+    body = known_fields(passed_on.body, flavour.extra | more)
     if isinstance(messages := body.get("messages"), list):
-        body["messages"] = [await _message(message, files) for message in messages]
+        body["messages"] = [await _message(message, files, flavour) for message in messages]
     if body.get("response_format") == {"type": "json_object"} and not flavour.json_object:
         body["response_format"] = ANY_OBJECT
     if options.max_tokens is not None:
@@ -70,19 +54,26 @@ async def passed_body(
     return prompt_body(flavour, body) if passed_on.text else body
 
 
-async def _message(message: JsonValue, files: Sequence[File]) -> JsonValue:
+async def _message(message: JsonValue, files: Sequence[File], flavour: Flavour) -> JsonValue:
     parts = message.get("content") if isinstance(message, dict) else None
     if not isinstance(message, dict) or not isinstance(parts, list):
         return message
-    return {**message, "content": [await _part(part, files) for part in parts]}
+    content: JsonValue = [await _part(part, files, flavour) for part in parts]
+    texts = [str(part["text"]) for part in parts if isinstance(part, dict) and "text" in part]
+    if len(texts) == len(parts) and not flavour.text_parts:
+        content = "\n".join(texts)
+    return {**message, "content": content}
 
 
-async def _part(part: JsonValue, files: Sequence[File]) -> JsonValue:
+async def _part(part: JsonValue, files: Sequence[File], flavour: Flavour) -> JsonValue:
     if not isinstance(part, dict) or part.get("type") != "picture":
         return part
-    number = part.get("file")
-    url = await data_url(files, number if isinstance(number, int) else -1)
-    return {"type": "image_url", "image_url": {"url": url}}
+    number, detail = part.get("file"), part.get("detail")
+    at = number if isinstance(number, int) else -1
+    url = await unchanged_url(files, at, flavour.pictures)
+    fields = {name: value for name, value in part.items() if name not in {"file", "detail"}}
+    image: JsonValue = {"url": url, **({"detail": detail} if detail else {})}
+    return {**fields, "type": "image_url", "image_url": image}
 
 
 @dataclass(slots=True)

@@ -31,6 +31,7 @@ class VLlm(Generic):
             "min_tokens",
             "reasoning_effort",
             "chat_template_kwargs",
+            "structured_outputs",
         }
     )
     exact: ClassVar[bool] = True

@@ -1,6 +1,8 @@
 """`POST /v1/chat/completions`: takes a conversation, returns an answer."""
 
+import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -11,9 +13,13 @@ from bot.gateway.openai.chat import ChatCompletions
 from bot.gateway.openai.chunks import ChatStream, Heading, PlaceForm
 from bot.gateway.openai.messages import pictures_of, question_of
 from bot.gateway.openai.records import read
+from bot.gateway.openai.unserved import LEFT_OUT
 from bot.gateway.pictures import RequestPictures
 from bot.gateway.submitting import FindFile, Submitting
+from queueing.core.jobs import Job
 from queueing.core.requests import Capability, Chat, ChatMessage, File, PassedOn
+
+log = logging.getLogger(__name__)
 
 QUESTION_SHOWN = 2_000  # characters shown in lists; the server gets all of it
 
@@ -33,12 +39,24 @@ class ChatRoute:
         find = self.submitting.finding(request, asked.model, [Capability.VISION], taken.named)
         chat, files = await passed_on_chat(asked, find)
         job = await self.submitting.submit(request, caller, asked.model, chat, files)
-        heading = Heading(id=f"chatcmpl-{job.id}", model=asked.model, created=int(time.time()))
+        log_left_out(job, asked.left_out)
+        heading = Heading(
+            id=f"chatcmpl-{job.id}",
+            model=asked.model,
+            created=int(time.time()),
+            metadata=asked.left_out,
+        )
         if asked.streams:
             form = place_form(caller, asked=bool(asked.usher_progress))
             writer = ChatStream(heading=heading, usage=asked.wants_usage, form=form)
             return await self.answering.stream(request, job, writer)
         return await self.answering.whole(request, job, heading.whole)
+
+
+def log_left_out(job: Job, metadata: Mapping[str, str]) -> None:
+    """Log which kinds of tools a request offered that no server here has."""
+    if kinds := metadata.get(LEFT_OUT):
+        log.info("job %d: left out tools that are no functions: %s", job.id, kinds)
 
 
 def place_form(caller: Caller, *, asked: bool) -> PlaceForm:

@@ -92,7 +92,7 @@ async def _in_form(request: web.Request, taken: CallPictures) -> Edit:
     try:
         asked = ImageEdit.model_validate({k: v for k, v in form.fields.items() if v})
     except ValidationError as error:
-        raise wrong(error) from None
+        raise wrong(error, ImageEdit) from None
     masks = form.named("mask")
     images = [each for each in form.files if each.name != "mask"]
     if not images:

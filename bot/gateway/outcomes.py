@@ -30,6 +30,7 @@ _CLIENTS = frozenset(
         What.TOO_LARGE,
         What.BLIND,
         What.REFUSED,
+        What.UNKNOWN_FIELD,
         What.NO_SUFFIX,
         What.NO_COMPLETIONS,
         What.TEXT_PROMPTS,

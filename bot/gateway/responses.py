@@ -9,7 +9,7 @@ from aiohttp import web
 
 from bot.gateway.answering import Answering
 from bot.gateway.callers import Caller
-from bot.gateway.chat_completions import QUESTION_SHOWN, place_form
+from bot.gateway.chat_completions import QUESTION_SHOWN, log_left_out, place_form
 from bot.gateway.errors import ApiError
 from bot.gateway.openai.records import read
 from bot.gateway.openai.response_events import ResponseStream
@@ -50,6 +50,7 @@ class ResponseRoute:
         find = self.submitting.finding(request, asked.model, [Capability.VISION], taken.named)
         chat, files = await _chat(asked, find)
         job = await self.submitting.submit(request, caller, asked.model, chat, files)
+        log_left_out(job, asked.told)
         frame = ResponseFrame(number=job.id, created=int(time.time()), asked=asked)
         if asked.streams:
             form = place_form(caller, asked=bool(asked.usher_progress))

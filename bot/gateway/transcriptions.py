@@ -92,7 +92,7 @@ async def _in_form(request: web.Request, kind: type[T]) -> tuple[T, bytes]:
     try:
         asked = kind.model_validate({k: v for k, v in form.fields.items() if v})
     except ValidationError as error:
-        raise wrong(error) from None
+        raise wrong(error, kind) from None
     if len(form.files) != 1:
         raise invalid(f"{FIELD}: send exactly one recording.", FIELD)
     return asked, form.files[0].data

@@ -33,6 +33,7 @@ class What(StrEnum):
     BLIND = "blind"
     NO_MODEL = "no_model"
     REFUSED = "refused"
+    UNKNOWN_FIELD = "unknown_field"  # name
     NO_SUFFIX = "no_suffix"
     NO_COMPLETIONS = "no_completions"
     TEXT_PROMPTS = "text_prompts"

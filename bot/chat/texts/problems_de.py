@@ -34,6 +34,7 @@ TEXTS: Mapping[str, str] = {
     "failure.no_lora": "Dieser Server hat kein LoRA namens {name}.",
     "failure.other_loras": "Dieser Server hat kein LoRA namens {name}; es gibt dort: {there}.",
     "failure.not_taken": "Diesen Wert nimmt der Server nicht an: {field}. Bitte versuche einen anderen.",
+    "failure.unknown_field": "Der Server dieses Modells kennt das Feld {name} nicht und würde antworten, als stünde es nicht da.",
     "failure.no_suffix": (
         "Dieses Modell kann keine Lücke in einem Text füllen (suffix). Code-Modelle auf llama.cpp, "
         "Ollama und llama-cpp-python können das."

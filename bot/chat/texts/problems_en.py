@@ -34,6 +34,7 @@ TEXTS: Mapping[str, str] = {
     "failure.no_lora": "This server has no LoRA named {name}.",
     "failure.other_loras": "This server has no LoRA named {name}; it has: {there}.",
     "failure.not_taken": "The server doesn't accept this {field}. Please try another.",
+    "failure.unknown_field": "The server of this model doesn't know the field {name}, and would answer as if it weren't there.",
     "failure.no_suffix": (
         "This model can't fill a gap in a text (suffix). Code models on llama.cpp, Ollama and "
         "llama-cpp-python can."

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from bot.gateway.bodies import BODY_LIMIT, json_body, too_many_values
 from bot.gateway.errors import invalid
 from bot.gateway.jobs.media_records import MusicJob, SpeechJob
-from bot.gateway.jobs.records import JOB_REQUESTS, AnyJobRequest, ChatJob, PictureJob
+from bot.gateway.jobs.records import JOB_REQUESTS, AnyJobRequest, ChatJob, JobRequest, PictureJob
 from bot.gateway.multipart import ClientForm, FormFile, form_of, is_form
 from bot.gateway.openai.records import wrong
 from bot.gateway.recordings import require_recording_weight
@@ -35,7 +35,7 @@ async def submission(request: web.Request) -> tuple[AnyJobRequest, FormFiles]:
         )
         asked = _asked(form)
     except ValidationError as error:
-        raise wrong(error) from None
+        raise wrong(error, JobRequest) from None
     if form.files and isinstance(asked, ChatJob):
         text = "a form can send files with a prompt only; in messages, use data URLs or /v1/files"
         raise invalid(f"{form.files[0].param}: {text}.", form.files[0].param)

@@ -1,12 +1,16 @@
 """`POST /v1/chat/completions`: the request, and the body a server gets for it. Pure."""
 
+from typing import Annotated
+
 from pydantic import Field, JsonValue, field_validator
 
 from bot.gateway.bodies import BODY_LIMIT
 from bot.gateway.openai.messages import MESSAGES_LIMIT, ClientMessage, passed_on
 from bot.gateway.openai.records import NAME_LIMIT, ClientRecord
 from bot.gateway.openai.sampling import Sampling, Tooling
+from bot.gateway.openai.unserved import refused
 
+ALOUD = "answers are texts; /v1/audio/speech reads aloud"
 TOKENS_LIMIT = 10_000_000
 
 
@@ -29,6 +33,11 @@ class ChatCompletions(Sampling, Tooling):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     usher_progress: bool | None = None
+    functions: Annotated[JsonValue, refused("send them as `tools`")] = None
+    function_call: Annotated[JsonValue, refused("send `tools` and `tool_choice`", "none")] = None
+    modalities: Annotated[JsonValue, refused(ALOUD, ["text"])] = None
+    audio: Annotated[JsonValue, refused(ALOUD)] = None
+    web_search_options: Annotated[JsonValue, refused("nothing is looked up on the web")] = None
 
     @field_validator("n")
     @classmethod

@@ -28,11 +28,15 @@ NO_USAGE: Object = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Heading:
-    """The fields that all chunks of one answer share; `created` is in UNIX seconds."""
+    """The fields that all chunks of one answer share; `created` is in UNIX seconds.
+
+    `metadata` say what of the request was left out.
+    """
 
     id: str
     model: str
     created: int
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
     def chunk(self, choices: Sequence[Any], **more: JsonValue) -> Object:
         """Return a chunk with this heading."""
@@ -64,7 +68,9 @@ class Heading:
         return {**names, "choices": [choice], **more, "usage": answer.get("usage") or NO_USAGE}
 
     def _names(self, kind: str) -> Object:
-        return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
+        names: Object = {"id": self.id, "object": kind, "created": self.created}
+        names["model"] = self.model
+        return {**names, "metadata": {**self.metadata}} if self.metadata else names
 
 
 class PlaceForm(StrEnum):

@@ -13,6 +13,7 @@ from pydantic_core import to_json
 from bot.gateway.errors import ApiError, invalid
 from bot.gateway.openai.data_urls import is_data_url
 from bot.gateway.openai.records import NAME_LIMIT, ClientRecord
+from bot.gateway.openai.unserved import refused
 from queueing.core.requests import Output
 from queueing.core.vectors import numbers, vectors_of
 
@@ -45,6 +46,9 @@ INPUT_SCHEMA: Any = {
 }
 
 
+_PREFIXED = refused("write the model's words for it before each text")
+
+
 class EmbeddingCall(ClientRecord):
     """The request. SDKs ask for base64 unless told otherwise; without a format it is floats."""
 
@@ -55,6 +59,12 @@ class EmbeddingCall(ClientRecord):
     input: Annotated[Any, WithJsonSchema(INPUT_SCHEMA)]
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: int | None = Field(default=None, ge=1, le=DIMENSIONS_MOST)
+    task: Annotated[JsonValue, _PREFIXED] = None
+    input_type: Annotated[JsonValue, _PREFIXED] = None
+    prompt_name: Annotated[JsonValue, _PREFIXED] = None
+    prompt: Annotated[JsonValue, _PREFIXED] = None
+    instruction: Annotated[JsonValue, _PREFIXED] = None
+    late_chunking: Annotated[JsonValue, refused("each input stands alone")] = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

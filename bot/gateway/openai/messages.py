@@ -1,7 +1,7 @@
 """The messages of a chat completion, as clients send them and as servers get them.
 
-Texts, tool calls and their results are passed on unchanged. Pictures become files of the job, and
-messages refer to them by number, so no address reaches a server: some servers would fetch it.
+They are passed on unchanged, with the fields that are listed here: some servers would fetch the
+address in any other. Pictures become files of the job, and messages refer to them by number.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,12 +11,22 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, JsonValue, field_validator
 
 from bot.gateway.errors import invalid
-from bot.gateway.openai.records import ClientRecord, without_null
+from bot.gateway.openai.records import ClientRecord
 
 TEXT_LIMIT = 4_000_000  # characters of one message; local models read less than a tenth of that
 MESSAGES_LIMIT = 4_000
 PARTS_LIMIT = 512
 TOOL_CALLS_LIMIT = 128
+MARK_LIMIT = 200
+
+Mark = Annotated[str, Field(max_length=MARK_LIMIT)]
+
+
+class CacheControl(ClientRecord):
+    """Up to where a server keeps what it has read of the conversation."""
+
+    type: Mark
+    ttl: Mark | None = None
 
 
 class ClientText(ClientRecord):
@@ -24,6 +34,14 @@ class ClientText(ClientRecord):
 
     type: Literal["text", "input_text", "output_text"]
     text: str = Field(max_length=TEXT_LIMIT)
+    cache_control: CacheControl | None = None
+
+
+class ClientRefusal(ClientRecord):
+    """What a model said in an earlier turn in place of an answer."""
+
+    type: Literal["refusal"]
+    refusal: str = Field(max_length=TEXT_LIMIT)
 
 
 class ImageUrl(ClientRecord):
@@ -38,6 +56,7 @@ class ClientImage(ClientRecord):
 
     type: Literal["image_url"]
     image_url: ImageUrl
+    cache_control: CacheControl | None = None
 
     @field_validator("image_url", mode="before")
     @classmethod
@@ -45,7 +64,7 @@ class ClientImage(ClientRecord):
         return {"url": value} if isinstance(value, str) else value
 
 
-ClientPart = Annotated[ClientText | ClientImage, Field(discriminator="type")]
+ClientPart = Annotated[ClientText | ClientImage | ClientRefusal, Field(discriminator="type")]
 
 
 class FunctionCall(ClientRecord):
@@ -64,13 +83,23 @@ class ToolCall(ClientRecord):
 
 
 class ClientMessage(ClientRecord):
-    """One turn. Local templates call the role `developer` `system`."""
+    """One turn. Local templates call the role `developer` `system`.
+
+    Models that think between calls of tools need their earlier thoughts; `prefix` and `partial`
+    mark an answer that is to be continued.
+    """
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | tuple[ClientPart, ...] | None = Field(default=None)
     name: str | None = Field(default=None, max_length=256)
     tool_calls: tuple[ToolCall, ...] | None = Field(default=None, max_length=TOOL_CALLS_LIMIT)
     tool_call_id: str | None = Field(default=None, max_length=256)
+    reasoning_content: str | None = Field(default=None, max_length=TEXT_LIMIT)
+    reasoning: str | None = Field(default=None, max_length=TEXT_LIMIT)
+    refusal: str | None = Field(default=None, max_length=TEXT_LIMIT)
+    prefix: bool | None = None
+    partial: bool | None = None
+    cache_control: CacheControl | None = None
 
     @field_validator("content")
     @classmethod
@@ -129,17 +158,15 @@ def _image_parts(messages: Sequence[ClientMessage]) -> Iterator[tuple[int, int, 
 
 
 def _one(message: ClientMessage, at: int, numbers: dict[tuple[int, int], int]) -> JsonValue:
-    if message.content is None and not message.tool_calls:
+    other = message.tool_calls or message.reasoning_content or message.refusal
+    if message.content is None and not other:
         raise invalid(f"messages.{at}.content: a message must not be empty.", "messages")
-    calls = message.tool_calls
-    return without_null(
-        {
-            "role": "system" if message.role == "developer" else message.role,
-            "name": message.name,
-            "tool_call_id": message.tool_call_id,
-            "tool_calls": [call.model_dump(mode="json") for call in calls] if calls else None,
-        }
-    ) | {"content": _content(message.content, at, numbers)}
+    fields = message.model_dump(mode="json", exclude={"content"}, exclude_none=True)
+    if not message.tool_calls:
+        fields.pop("tool_calls", None)  # servers refuse an empty list
+    if message.role == "developer":
+        fields["role"] = "system"
+    return fields | {"content": _content(message.content, at, numbers)}
 
 
 def _content(
@@ -147,12 +174,18 @@ def _content(
 ) -> JsonValue:
     if not isinstance(content, tuple):
         return content
-    if all(isinstance(part, ClientText) for part in content):
-        return "\n".join(part.text for part in content if isinstance(part, ClientText))
     return [_part(part, numbers.get((at, place), 0)) for place, part in enumerate(content)]
 
 
 def _part(part: ClientPart, number: int) -> JsonValue:
+    fields = part.model_dump(mode="json", exclude={"type", "image_url"}, exclude_none=True)
     if isinstance(part, ClientText):
-        return {"type": "text", "text": part.text}
-    return {"type": "picture", "file": number}
+        return {"type": "text", **fields}
+    if isinstance(part, ClientRefusal):
+        return {"type": "text", "text": part.refusal}
+    return picture_part(number, part.image_url.detail) | fields
+
+
+def picture_part(number: int, detail: str | None) -> dict[str, JsonValue]:
+    """Return the part for the job's picture of that number."""
+    return {"type": "picture", "file": number, **({"detail": detail} if detail else {})}

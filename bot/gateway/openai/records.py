@@ -1,18 +1,19 @@
 """The base of all records that clients send, and the errors for invalid ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
 
 from aiohttp import web
-from pydantic import ConfigDict, JsonValue, ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from bot.gateway.bodies import WORDS_LIMIT, json_body
 from bot.gateway.errors import ApiError, invalid
+from bot.gateway.openai.mistakes import WORDS, mistake
 from queueing.core.bounded_json import VALUES_MOST, BoundedRecord
 
+__all__ = ["NAME_LIMIT", "WORDS", "ClientRecord", "dotted", "read", "wrong"]
+
 NAME_LIMIT = 200  # characters of a model's name
-WORDS = r"\S"
-"""The pattern of a text that is not blank."""
 
 
 class ClientRecord(BoundedRecord):
@@ -41,35 +42,20 @@ async def read(kind: type[T], request: web.Request) -> T:
             request, kind.model_validate_json, limit=kind.bytes_most, values=kind.values_most
         )
     except ValidationError as error:
-        raise wrong(error) from None
+        raise wrong(error, kind) from None
 
 
-def wrong(error: ValidationError) -> ApiError:
-    """Return the error for an invalid record: its first mistake."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    path = dotted(first["loc"])
-    if first["type"] == "union_tag_invalid":  # jobs have one of several kinds
-        return invalid(f"kind: must be one of {first['ctx']['expected_tags']}.", param="kind")
-    if not path and first["type"] == "value_error":
-        return invalid(f"{_sentence(first)[:1].upper()}{_sentence(first)[1:]}.")
-    if not path:
-        return invalid(f"The body of the request must be a JSON object: {first['msg']}.")
-    return invalid(f"{path}: {_sentence(first)}.", param=path)
+def wrong(error: ValidationError, kind: Any) -> ApiError:
+    """Return the error for an invalid record of that kind: its worst mistake."""
+    steps, sentence = mistake(error, kind)
+    path = dotted(steps)
+    if path:
+        return invalid(f"{path}: {sentence}.", param=path)
+    if error.errors(include_url=False, include_input=False)[0]["type"] == "value_error":
+        return invalid(f"{sentence[:1].upper()}{sentence[1:]}.")
+    return invalid(f"The body of the request must be a JSON object: {sentence}.")
 
 
 def dotted(path: Sequence[str | int]) -> str:
     """Return the path of a value: "messages.0.content"."""
     return ".".join(str(step) for step in path)
-
-
-def without_null(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return the fields that are not null."""
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _sentence(error: Any) -> str:
-    text = str(error["msg"]).removeprefix("Value error, ")
-    text = text.replace("Tuple should", "List should").replace(" after validation", "")
-    if text.endswith(f"pattern '{WORDS}'"):
-        return "there are no words in it"
-    return "this field is required" if error["type"] == "missing" else text[:1].lower() + text[1:]

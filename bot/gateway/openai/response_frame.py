@@ -75,10 +75,10 @@ def _settings(asked: Responses) -> Object:
         "temperature": asked.temperature,
         "top_p": asked.top_p,
         "top_logprobs": asked.top_logprobs or 0,
-        "metadata": asked.metadata or {},
+        "metadata": asked.told,
         "parallel_tool_calls": asked.parallel_tool_calls is not False,
         "tool_choice": _choice(asked),
-        "tools": [tool.model_dump(mode="json") for tool in asked.tools or ()],
+        "tools": [tool.model_dump(mode="json") for tool in asked.offered],
         "reasoning": {"effort": asked.reasoning and asked.reasoning.effort, "summary": None},
         "text": {"format": asked.format.as_sent()},
     }

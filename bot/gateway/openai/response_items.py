@@ -24,6 +24,7 @@ class ResponsePart(ClientRecord):
     text: str | None = Field(default=None, max_length=TEXT_LIMIT)
     refusal: str | None = Field(default=None, max_length=TEXT_LIMIT)
     image_url: str | None = None
+    detail: str | None = Field(default=None, max_length=20)
     file_id: str | None = None
     file_url: str | None = None
     file_data: str | None = None
@@ -87,8 +88,8 @@ class ResponseItem(ClientRecord):
             raise ValueError(
                 f"must be a message, a function call, its output or reasoning, not {kind!s:.40}"
             )
-        if kind == "reasoning":
-            return {"type": kind}
+        if kind == "reasoning":  # the rest is what its server hid, or a summary
+            return {"type": kind, "content": value.get("content")}
         return {**value, "type": kind or "message"}
 
     @model_validator(mode="after")

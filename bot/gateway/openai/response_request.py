@@ -4,7 +4,7 @@ Servers differ in their own Responses API, and most have none; all have chat com
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
@@ -13,27 +13,34 @@ from bot.gateway.openai.chat import TOKENS_LIMIT
 from bot.gateway.openai.messages import MESSAGES_LIMIT, TEXT_LIMIT
 from bot.gateway.openai.records import NAME_LIMIT, ClientRecord
 from bot.gateway.openai.response_items import STORED, ResponseItem, items_of
-from bot.gateway.openai.sampling import TOOLS_LIMIT, Named, Sampling, Tooling
+from bot.gateway.openai.sampling import TOOLS_LIMIT, Sampling, Tooling, ToolKind
+from bot.gateway.openai.unserved import kind_alone, left_out, require_tool
 
 LOGPROBS = "message.output_text.logprobs"
 
 
 class ResponseTool(ClientRecord):
-    """A function a model may call: the only kind of tool that local servers support."""
+    """A tool: functions are the only kind that local servers support; others are left out."""
 
-    type: Literal["function"] = "function"
-    name: str = Field(min_length=1, max_length=256)
+    type: ToolKind = "function"
+    name: str | None = Field(default=None, min_length=1, max_length=256)
     description: str | None = Field(default=None, max_length=100_000)
     parameters: dict[str, JsonValue] | None = None
     strict: bool | None = None
 
-    @model_validator(mode="before")
-    @classmethod
-    def _function(cls, value: Any) -> Any:
-        kind = value.get("type") if isinstance(value, dict) else None
-        if kind is not None and kind != "function":
-            raise ValueError(f"only functions can be tools here, not {kind!s:.40}")
-        return value
+    _kind_alone = model_validator(mode="before")(kind_alone)
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.type == "function" and self.name is None:
+            raise ValueError("name is required")
+        return self
+
+
+class AllowedTool(ClientRecord):
+    """A tool that may be called; one that is no function may have no name."""
+
+    name: str | None = Field(default=None, min_length=1, max_length=256)
 
 
 class ResponseToolChoice(ClientRecord):
@@ -42,7 +49,7 @@ class ResponseToolChoice(ClientRecord):
     type: Literal["function", "allowed_tools"]
     name: str | None = Field(default=None, max_length=256)
     mode: Literal["auto", "required"] | None = None
-    tools: tuple[Named, ...] | None = Field(default=None, max_length=TOOLS_LIMIT)
+    tools: tuple[AllowedTool, ...] | None = Field(default=None, max_length=TOOLS_LIMIT)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -123,6 +130,7 @@ class Responses(Sampling):
             raise ValueError(f"prompt names a template, but {STORED}, as the input")
         if self.background:
             raise ValueError("background is not supported: submit such work to /v1/jobs")
+        require_tool(self._choice(), len(self._allowed()))
         return self
 
     @property
@@ -134,6 +142,16 @@ class Responses(Sampling):
     def format(self) -> TextFormat:
         """The format of the answer's text."""
         return (self.text and self.text.format) or TextFormat()
+
+    @property
+    def offered(self) -> tuple[ResponseTool, ...]:
+        """The tools that servers support."""
+        return tuple(tool for tool in self.tools or () if tool.type == "function")
+
+    @property
+    def told(self) -> dict[str, str]:
+        """The `metadata` of the answer: the caller's own, and what was left out."""
+        return (self.metadata or {}) | left_out(tool.type for tool in self.tools or ())
 
     def chat(self, messages: Sequence[JsonValue]) -> dict[str, JsonValue]:
         """Return the body for a server, without the name of the model."""
@@ -164,7 +182,7 @@ class Responses(Sampling):
     def _allowed(self) -> list[ResponseTool]:
         """Return the tools, without those that the choice of tools leaves out."""
         choice = self.tool_choice
-        tools = list(self.tools or ())
+        tools = list(self.offered)
         if not isinstance(choice, ResponseToolChoice) or choice.type == "function":
             return tools
         names = {tool.name for tool in choice.tools or ()}
@@ -180,7 +198,8 @@ class Responses(Sampling):
 
     def _format(self) -> JsonValue:
         fields = self.format.as_sent()
-        if self.format.type != "json_schema":
+        if self.format.schema_ is None:
             return {"type": self.format.type}
-        schema = {name: value for name, value in fields.items() if name != "type"}
+        schema: dict[str, JsonValue] = {"name": "answer", **fields}
+        del schema["type"]
         return {"type": "json_schema", "json_schema": schema}

@@ -1,4 +1,4 @@
-"""InputTurns the items of a response's input into the messages of a chat completion. Pure.
+"""Turns the items of a response's input into the messages of a chat completion. Pure.
 
 The items of a turn are flat; servers expect a turn's function calls in one message, followed by
 their outputs, and the system's text at the beginning.
@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from bot.gateway.errors import invalid
 from bot.gateway.openai.data_urls import NotData, data_of
-from bot.gateway.openai.messages import Picture
+from bot.gateway.openai.messages import Picture, picture_part
 from bot.gateway.openai.response_items import ResponseItem, ResponsePart, call_of
 from bot.gateway.outcomes import in_words
 from bot.requests.refusals import Declined
@@ -33,6 +33,7 @@ class InputTurns:
     messages: list[Message] = field(default_factory=list)
     pictures: list[Picture] = field(default_factory=list)
     question: str = ""
+    _thoughts: str = ""
     _returned: list[JsonValue] = field(default_factory=list)
 
     def read(self, instructions: str | None, items: Sequence[ResponseItem]) -> None:
@@ -50,13 +51,15 @@ class InputTurns:
         self._show_returned()
         if item.type == "function_call":
             self._call(item)
+        elif item.type == "reasoning":
+            self._thoughts += _words(item.content or ())
         elif item.type == "message":
             self._message(item, param)
 
     def _message(self, item: ResponseItem, param: str) -> None:
         content = self._content(item.content or (), f"{param}.content")
-        if item.role in {"system", "developer"} and isinstance(content, str):
-            self._system(content)
+        if item.role in {"system", "developer"} and not any(map(_is_picture, content)):
+            self._system(_text_of(content))
             return
         if item.role == "user" and (words := _words(item.content or ())):
             self.question = words
@@ -65,7 +68,16 @@ class InputTurns:
         if role == "assistant" == last.get("role") and last.get("content") is None:
             last["content"] = content  # said after the calls of the same turn
             return
-        self.messages.append({"role": role, "content": content})
+        self._turn(role, content)
+
+    def _turn(self, role: str | None, content: str | list[JsonValue] | None) -> Message:
+        """Add a message, an assistant's with what was thought before it."""
+        message: Message = {"role": role, "content": content}
+        if role == "assistant" and self._thoughts:
+            message["reasoning_content"] = self._thoughts
+        self._thoughts = ""
+        self.messages.append(message)
+        return message
 
     def _system(self, text: str) -> None:
         """Add to the system's text: templates take one such message, at the beginning."""
@@ -78,8 +90,7 @@ class InputTurns:
     def _call(self, item: ResponseItem) -> None:
         last = self.messages[-1] if self.messages else {}
         if last.get("role") != "assistant":
-            last = {"role": "assistant", "content": None}
-            self.messages.append(last)
+            last = self._turn("assistant", None)
         calls = last.setdefault("tool_calls", [])
         calls.append(call_of(item))
 
@@ -99,12 +110,14 @@ class InputTurns:
 
     def _content(self, parts: Sequence[ResponsePart], param: str) -> str | list[JsonValue]:
         content = [self._part(part, f"{param}.{at}") for at, part in enumerate(parts)]
-        return content if any(_is_picture(part) for part in content) else _text_of(content)
+        if len(content) == 1 and not _is_picture(content[0]):
+            return _text_of(content)
+        return content or ""
 
     def _part(self, part: ResponsePart, param: str) -> JsonValue:
         if part.type == "input_image":
             self.pictures.append(Picture(url=part.image_url or "", param=f"{param}.image_url"))
-            return {"type": "picture", "file": len(self.pictures) - 1}
+            return picture_part(len(self.pictures) - 1, part.detail)
         words = part.words
         return {"type": "text", "text": file_text(part, param) if words is None else words}
 

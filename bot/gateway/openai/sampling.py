@@ -1,7 +1,7 @@
 """Sampling parameters: the fields that are passed on to servers, each with its range.
 
-`STANDARD` are OpenAI's own, which every server knows. `EXTRA` are fields of local servers: a kind
-of server gets those on its own list (`backends.openai`). Any other field is dropped, because some
+The first are OpenAI's own, which every server knows. The others are fields of local servers, which
+`backends.openai.fields` sends to those that know them. Any other field is dropped, because some
 would load, unload or resize a model behind the planner's back, or run code the caller wrote:
 `keep_alive`, `ttl`, `num_ctx`, `id_slot`, `lora`, `chat_template`.
 """
@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, JsonValue, field_validator, model_validator
 
 from bot.gateway.openai.records import ClientRecord
+from bot.gateway.openai.unserved import kind_alone, left_out, require_tool
 
 STOPS_LIMIT = 16
 STOP_LIMIT = 500  # characters
@@ -18,6 +19,7 @@ TOOLS_LIMIT = 256
 SCHEMA_LIMIT = 200_000  # characters of a tool's or an answer's JSON schema
 BIAS_LIMIT = 1024
 
+ToolKind = Annotated[str, Field(pattern=r"^[\w.:-]{1,64}$")]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 Stop = Annotated[str, Field(max_length=STOP_LIMIT)]
 
@@ -43,6 +45,13 @@ class Sampling(ClientRecord):
     cache_prompt: bool | None = None
     reasoning_effort: str | None = Field(default=None, max_length=20)
     chat_template_kwargs: dict[str, JsonValue] | None = Field(default=None, max_length=32)
+    grammar: str | None = Field(default=None, max_length=SCHEMA_LIMIT)
+    json_schema: dict[str, JsonValue] | None = None
+    structured_outputs: dict[str, JsonValue] | None = None
+    guided_json: str | dict[str, JsonValue] | None = None
+    guided_regex: str | None = Field(default=None, max_length=SCHEMA_LIMIT)
+    guided_choice: tuple[str, ...] | None = Field(default=None, max_length=BIAS_LIMIT)
+    guided_grammar: str | None = Field(default=None, max_length=SCHEMA_LIMIT)
 
     @field_validator("stop")
     @classmethod
@@ -66,10 +75,18 @@ class Function(ClientRecord):
 
 
 class Tool(ClientRecord):
-    """A tool: functions are the only kind that local servers support."""
+    """A tool: functions are the only kind that local servers support; others are left out."""
 
-    type: Literal["function"]
-    function: Function
+    type: ToolKind
+    function: Function | None = None
+
+    _kind_alone = model_validator(mode="before")(kind_alone)
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.type == "function" and self.function is None:
+            raise ValueError("function is required")
+        return self
 
 
 class Named(ClientRecord):
@@ -99,6 +116,7 @@ class Format(ClientRecord):
 
     type: Literal["text", "json_object", "json_schema"]
     json_schema: Schema | None = None
+    schema_: dict[str, JsonValue] | None = Field(default=None, alias="schema")
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -106,7 +124,16 @@ class Format(ClientRecord):
             self.json_schema is None or self.json_schema.schema_ is None
         ):
             raise ValueError("json_schema needs a schema")
+        if self.type == "text" and self.schema_ is not None:
+            raise ValueError("schema is for the types json_object and json_schema")
         return self
+
+    def as_sent(self) -> dict[str, JsonValue]:
+        """Return the fields for a server; an object with a schema in the form all servers know."""
+        if self.type == "json_object" and self.schema_ is not None:
+            schema: JsonValue = {"name": "answer", "schema": self.schema_}
+            return {"type": "json_schema", "json_schema": schema}
+        return self.model_dump(mode="json", exclude={"schema_"}, exclude_none=True, by_alias=True)
 
 
 class Tooling(ClientRecord):
@@ -119,18 +146,36 @@ class Tooling(ClientRecord):
     logprobs: bool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
 
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        require_tool(self.tool_choice, len(self.offered))
+        return self
+
+    @property
+    def offered(self) -> tuple[Tool, ...]:
+        """The tools that servers support."""
+        return tuple(tool for tool in self.tools or () if tool.function is not None)
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """What the answer says of the other tools."""
+        return left_out(tool.type for tool in self.tools or ())
+
     def tooling(self) -> dict[str, JsonValue]:
         """Return the fields to send to a server.
 
         Null values are dropped, even `strict` in a tool, because LM Studio and vLLM reject them. A
         tool choice without tools is dropped as well, because vLLM rejects it.
         """
-        fields = self.model_dump(
-            mode="json", include=set(Tooling.model_fields), exclude_none=True, by_alias=True
-        )
-        if not fields.get("tools"):
-            for name in ("tools", "tool_choice", "parallel_tool_calls"):
+        beside = set(Tooling.model_fields) - {"tools", "response_format"}
+        fields = self.model_dump(mode="json", include=beside, exclude_none=True)
+        if self.offered:
+            fields["tools"] = [
+                tool.model_dump(mode="json", exclude_none=True) for tool in self.offered
+            ]
+        else:
+            for name in ("tool_choice", "parallel_tool_calls"):
                 fields.pop(name, None)
-        if fields.get("response_format") == {"type": "text"}:
-            del fields["response_format"]  # LM Studio rejected it for a long time
+        if self.response_format is not None and self.response_format.type != "text":
+            fields["response_format"] = self.response_format.as_sent()  # LM Studio rejects "text"
         return fields

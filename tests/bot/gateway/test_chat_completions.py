@@ -107,7 +107,7 @@ BAD: tuple[tuple[Any, int, str | None], ...] = (
     ({**CAT, "n": 2}, 400, None),
     ({**CAT, "temperature": 9}, 400, "temperature"),
     ({**CAT, "temperature": "hot"}, 400, "temperature"),
-    ({**CAT, "tools": [{"type": "magic"}]}, 400, "tools.0.type"),
+    ({**CAT, "tools": [{"type": 5}]}, 400, "tools.0.type"),
     ({**CAT, "messages": [{"role": "user"}]}, 400, "messages"),
     (
         with_parts({"type": "image_url", "image_url": {"url": "http://10.0.0.1/cat.png"}}),
