@@ -16,6 +16,7 @@ from queueing.core.errors import Rejected, Unavailable
 JSON_LIMIT = 64 * 1024 * 1024  # a full /object_info with many custom nodes is about 10 MB
 VALUES_MOST = 1_000_000  # of one answer; such an /object_info has half as many
 LINE_LIMIT = 8 * 1024 * 1024
+PIECE = 16 * 1024  # of an answer that is read by lines, so that a flood comes in small turns
 ERROR_LIMIT = 64 * 1024  # of an error's body; enough for any text worth reading
 
 # Also matches half of a whole character: then a second look decides.
@@ -121,7 +122,7 @@ class AnswerLines:
 
     async def __anext__(self) -> Sequence[str]:
         _require_plain(self._response)
-        while chunk := await self._response.content.readany():
+        while chunk := await self._response.content.read(PIECE):
             # `str.splitlines` would also split at U+2028 and the like, which JSON may hold raw.
             *lines, self._rest = (self._rest + chunk).split(b"\n")
             if lines:

@@ -243,7 +243,7 @@ async def _write(request: Chat, work: Work, pace: Pace) -> Fetch:
         if passed_on is None:
             pace.report(Progress(fraction=done, text=" ".join(words[:count])))
         else:
-            said = chunk(word, count, len(words), text=passed_on.text)
+            said = chunk(word, count, len(words))
             pace.report(Progress(fraction=done, chunks=(said,)))
     if passed_on is None:
         return partial(known, Output(text=text))

@@ -40,15 +40,11 @@ def continuation(passed_on: PassedOn) -> str:
     )
 
 
-def chunk(word: str, number: int, of: int, *, text: bool = False) -> str:
-    """Return one word of an answer as a server streams it; the last says that it is the end.
-
-    With `text`, it belongs to a completion of a prompt.
-    """
-    content = word if number == 1 else f" {word}"
-    said = {"text": content} if text else {"delta": {"content": content}}
+def chunk(word: str, number: int, of: int) -> str:
+    """Return one word of an answer as a chunk in OpenAI's form; the last says that it is the end."""
+    delta = {"content": word if number == 1 else f" {word}"}
     end = "stop" if number == of else None
-    return json.dumps({"choices": [{"index": 0, **said, "finish_reason": end}]})
+    return json.dumps({"choices": [{"index": 0, "delta": delta, "finish_reason": end}]})
 
 
 def whole_answer(chat: Chat, words: Sequence[str]) -> str:

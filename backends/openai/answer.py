@@ -5,6 +5,7 @@ answers from the wrong model, and streams that break off without a reason.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,15 +16,24 @@ from backends.common.http import Http
 from backends.common.http_answers import HttpFailed, HttpRefused
 from backends.openai.errors import NO_MODEL, classify
 from backends.openai.flavour import Flavour, ModelNames, Served, plain
+from backends.openai.gathered import InfillReader, PassedOnReader
 from backends.openai.infill import INFILL
-from backends.openai.passed_on import InfillReader, PassedOnReader
-from backends.openai.stream import AnswerReader, Garbage, StreamError
+from backends.openai.loop_share import LoopShare
+from backends.openai.stream import AnswerReader, StreamError
 from queueing.core.catalog import Timeouts
-from queueing.core.errors import BackendError, BadModel, NotLoaded, Rejected, Unavailable
+from queueing.core.errors import (
+    BackendError,
+    BadModel,
+    NotLoaded,
+    Rejected,
+    Unavailable,
+    UnreadableAnswer,
+)
 from queueing.core.ports import Report
 from queueing.core.problems import What, problem
 from queueing.core.requests import Output, Progress
 
+log = logging.getLogger(__name__)
 REPORT_EVERY_S = 0.1  # a fast server writes thousands of tokens a second, more than any chat shows
 DIAGNOSIS_S = 120.0
 SILENT = problem(What.SILENT)
@@ -55,9 +65,12 @@ async def stream_answer(http: Http, flavour: Flavour, question: Question, report
         reader = await _stream(http, flavour, question, report)
         if reader.silent:
             raise await _why_silent(http, question)
-    if isinstance(reader, PassedOnReader) and reader.finished is not None:
-        return Output(text=reader.text, answer=reader.gathered.answer())
-    return Output(text=_finished(reader))
+    if reader.odd:
+        log.warning("%s: passed over a part of an answer: %s", question.model_id, reader.odd)
+    _require_whole(reader)
+    if isinstance(reader, PassedOnReader):
+        return Output(text=reader.text, answer=reader.answer())
+    return Output(text=_text(reader))
 
 
 @contextmanager
@@ -73,24 +86,27 @@ def classified() -> Iterator[None]:
 
 async def _stream(http: Http, flavour: Flavour, question: Question, report: Report) -> AnswerReader:
     """Return the answer so far; a silent reader means that the stream broke off without a reason."""
-    reader = _reader(question)
+    reader = _reader(question, flavour)
     opened = False
     read_s = silence_s(question.timeouts)
     try:
         async with http.stream_lines(question.path, question.body, read_s=read_s) as lines:
             opened = True
             await _follow(lines, reader, flavour, question, report)
-    except Unavailable as error:
-        if isinstance(error, Garbage) or not (opened and reader.silent):
+    except Unavailable:
+        if not (opened and reader.silent):
             raise
     reader.close()
+    if chunks := reader.take_chunks():
+        report(Progress(chunks=chunks))
     return reader
 
 
-def _reader(question: Question) -> AnswerReader:
-    if not question.passed_on:
-        return AnswerReader()
-    return InfillReader() if question.path.startswith(INFILL) else PassedOnReader()
+def _reader(question: Question, flavour: Flavour) -> AnswerReader:
+    kind = AnswerReader
+    if question.passed_on:
+        kind = InfillReader if question.path.startswith(INFILL) else PassedOnReader
+    return kind(interrupts=flavour.interrupts)
 
 
 async def _follow(
@@ -102,18 +118,24 @@ async def _follow(
 ) -> None:
     clock = asyncio.get_running_loop().time
     reported_at, named = -REPORT_EVERY_S, False
+    share = LoopShare(clock)
     async for together in lines:
-        news = [reader.feed(line) for line in together]
-        if reader.model and not named:
-            named = True
-            await require_same(flavour, question.model_id, question.look_up, reader.model)
-        if chunks := reader.take_chunks():
-            report(Progress(chunks=chunks))
-        elif any(news) and clock() - reported_at >= REPORT_EVERY_S:
-            reported_at = clock()
-            report(Progress(text=reader.text or None))
-        if reader.ended:
-            return
+        rest = iter(together)
+        while True:
+            news, more = share.fill(reader.feed, rest)
+            if reader.model and not named:
+                named = True
+                await require_same(flavour, question.model_id, question.look_up, reader.model)
+            if chunks := reader.take_chunks():
+                report(Progress(chunks=chunks))
+            elif news and clock() - reported_at >= REPORT_EVERY_S:
+                reported_at = clock()
+                report(Progress(text=reader.text or None))
+            if reader.ended:
+                return
+            if not more:
+                break
+            await share.pause()
 
 
 async def require_same(
@@ -162,13 +184,18 @@ def silence_s(timeouts: Timeouts) -> float | None:
     return max(timeouts.first_s, timeouts.idle_s)
 
 
-def _finished(reader: AnswerReader) -> str:
-    """Return the finished answer, or raise the error its end stands for."""
+def _require_whole(reader: AnswerReader) -> None:
+    """Raise the error for an answer that ended too early, or of which nothing could be read."""
     if reader.finished is None:
-        # llama-cpp-python sends [DONE] to a request that another request interrupted.
-        raise Unavailable("the server cut the answer off")
-    text = reader.text.strip()
-    if text:
+        raise UnreadableAnswer("the server cut the answer off")
+    if reader.form.unknown and not reader.said:
+        kinds = ", ".join(sorted(reader.form.unknown))
+        raise UnreadableAnswer(f"the answer holds only what can't be read: {kinds}")
+
+
+def _text(reader: AnswerReader) -> str:
+    """Return the text of a whole answer. Raises `Rejected` if there is none."""
+    if text := reader.text.strip():
         return text
     thoughts = reader.thinks or reader.finished == "length"
     raise Rejected("empty answer", problem=ONLY_THOUGHTS if thoughts else SILENT)

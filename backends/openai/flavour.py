@@ -121,6 +121,7 @@ class Flavour(Protocol):
     json_object: ClassVar[bool]  # it takes `response_format: json_object`
     text_parts: ClassVar[bool]  # it takes a message of several texts
     pictures: ClassVar[frozenset[str]]  # the kinds of pictures it can read in a message
+    interrupts: ClassVar[bool]  # an answer that another request broke off ends without a reason
     sounds: ClassVar[AudioForm]  # how it is asked to write down and to read aloud, as a rule
     nameless: ClassVar[bool]  # it has one model, and does not look at the name in a request
 
@@ -167,6 +168,7 @@ class Generic:
     text_parts: ClassVar[bool] = True
     pictures: ClassVar[frozenset[str]] = PICTURES
     nameless: ClassVar[bool] = False
+    interrupts: ClassVar[bool] = False
     sounds: ClassVar[AudioForm] = AudioForm()
     note: ClassVar[str] = (
         "This server cannot load or unload on request, and does not say what is in memory."

@@ -123,6 +123,7 @@ class LlamaCppPython(Generic):
     name: ClassVar[str] = "llama-cpp-python"
     embedding: ClassVar[EmbeddingForm] = EmbeddingForm(tokens=False)
     prompt_tokens: ClassVar[bool] = False
+    interrupts: ClassVar[bool] = True
     sounds: ClassVar[AudioForm] = SILENT
     extra: ClassVar[frozenset[str]] = frozenset({"top_k", "min_p", "typical_p", "repeat_penalty"})
     text_parts: ClassVar[bool] = False  # templates would print the list

@@ -1,52 +1,32 @@
-"""Reads a streamed chat completion: server-sent events in, the answer so far out. Pure.
+"""Reads the answer of a text server line by line: server-sent events in, the answer so far out. Pure.
 
 One reader serves all servers; it handles what they have been seen to send (see the tests) and never
 decides what an error means: that is up to `errors`.
 """
 
-from pydantic import JsonValue, ValidationError
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import JsonValue
+from pydantic_core import from_json
 
 from backends.common.replies import ServerReply
-from queueing.core.errors import Unavailable
+from backends.openai.events import EventReader, PlainLine, ServerEvent, is_done
+from backends.openai.form import AnswerForm, Object
+from queueing.core.errors import UnreadableAnswer
 
-ANSWER_LIMIT = 400_000  # characters; a model that repeats itself endlessly is stopped here
-PLAIN_LIMIT = 1_000_000  # characters of an answer that is not an event stream
+ANSWER_LIMIT = 400_000
+"""Characters of a text, of thoughts, or of tool calls; a model that repeats itself is stopped here."""
+LIKELY_LIMIT = 8_000_000  # characters of the events that hold log probabilities
+EVENT_LIMIT = 1_000_000  # characters of an event, or of an answer that is not an event stream
 THINK, THOUGHT = "<think>", "</think>"
 
 
-class Piece(ServerReply):
-    """The newest piece of an answer, or a whole one; reasoning has two names."""
-
-    content: JsonValue = None
-    reasoning_content: JsonValue = None
-    reasoning: JsonValue = None
-
-    @property
-    def text(self) -> str:
-        """The visible part; some servers send null or parts here."""
-        return self.content if isinstance(self.content, str) else ""
-
-    @property
-    def thinks(self) -> bool:
-        """Whether it holds reasoning."""
-        return bool(self.reasoning_content or self.reasoning)
-
-
-class Choice(ServerReply):
-    """One alternative; only the first is asked for."""
-
-    delta: Piece | None = None
-    message: Piece | None = None
-    text: JsonValue = None  # of a completion of a prompt
-    finish_reason: str | None = None
-
-
 class Chunk(ServerReply):
-    """One event of a stream, or a whole answer to a request that was not streamed."""
+    """A whole answer, of which only the number of choices matters."""
 
-    model: str | None = None
-    choices: tuple[Choice, ...] | None = None
-    error: JsonValue = None
+    choices: tuple[JsonValue, ...] | None = None
 
 
 class StreamError(Exception):
@@ -57,28 +37,32 @@ class StreamError(Exception):
         self.body = body
 
 
-class Garbage(Unavailable):
-    """The server streamed something that is not an answer."""
-
-
 class AnswerReader:
     """Takes the lines of a response one by one and holds the answer so far.
 
-    `finished` is the server's reason for the end ("stop", "length"), None until it is given;
-    `model` is the name of the model that answers; `ended` means that further lines do not matter;
-    `silent` that no event came; `thinks` that reasoning was left out.
+    `finished` is OpenAI's reason for the end ("stop", "length"), None until it is known; `model` is
+    the name of the model that answers; `ended` means that further lines do not matter; `silent` that
+    no event came; `thinks` that reasoning was left out; `odd` is what could not be read and was
+    passed over. A server that `interrupts` ends answers that it broke off like whole ones, but
+    without a reason.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, interrupts: bool = False) -> None:
+        self.form = AnswerForm()
         self.finished: str | None = None
         self.model: str | None = None
         self.ended = False
         self.silent = True
         self.thinks = False
+        self.odd = ""
+        self._events = EventReader()
+        self._interrupts = interrupts
         self._parts: list[str] = []
-        self._length = 0
+        self._lengths: dict[str, int] = {}
         self._plain: list[str] = []
         self._plain_length = 0
+        self._unread = ""  # the event before this one, if it could not be read
+        self._complete = False  # the server said that this was all
 
     @property
     def text(self) -> str:
@@ -88,20 +72,14 @@ class AnswerReader:
     def feed(self, line: str) -> bool:
         """Take one line; return whether it is a sign of progress.
 
-        Raises `StreamError` for an error event, `Garbage` for anything that is no event.
+        Raises `StreamError` for an error event, `UnreadableAnswer` for what cannot be read.
         """
-        name, colon, value = line.partition(":")
-        if not line or not name or self.ended:  # a line that begins with a colon is a comment
+        if self.ended:
             return False
-        value = value.removeprefix(" ")
-        match name:
-            case "data" if colon:
-                return self._event(value)
-            case "error" if colon:  # llama.cpp before 2025-08 named errors this way
-                raise StreamError(value)
-            case "event" | "id" | "retry" if colon:
-                return False
-        return self._keep(line)
+        found = self._events.feed(line)
+        if found is None:
+            return False
+        return self._keep(found.text) if isinstance(found, PlainLine) else self._event(found)
 
     def take_chunks(self) -> tuple[str, ...]:
         """Return nothing: the text so far is what is reported."""
@@ -112,52 +90,141 @@ class AnswerReader:
 
         Raises the same errors as `feed`.
         """
-        if self._plain and self.silent:
-            self._take("\n".join(self._plain))
+        if not self.ended and (last := self._events.end()) is not None:
+            self._event(last)
+        if self._plain and self.silent and not self._unread:
+            self._whole("\n".join(self._plain))
+        if self._unread:
+            raise UnreadableAnswer(self._unread)
+        if self.finished is None and self._complete and self.said and not self._interrupts:
+            self.finished = "stop"
+        if self.finished is not None:
+            self._complete_with(self.form.ending(self.finished))
 
-    def _event(self, data: str) -> bool:
-        if data.strip() == "[DONE]":
-            self.ended = True
+    def _complete_with(self, chunks: Sequence[Object]) -> None:
+        """Add the chunks that complete an answer."""
+        for chunk in chunks:
+            choice = chunk["choices"][0]
+            self._keep_chunk(chunk)
+            self._parts.append(choice["delta"].get("content", ""))
+            self.finished = choice.get("finish_reason") or self.finished
+
+    @property
+    def said(self) -> bool:
+        """Whether anything of the answer could be read."""
+        return any(self._lengths.values()) or bool(self.form.calls.calls)
+
+    # ------------------------------------------------------------ events
+
+    def _event(self, event: ServerEvent) -> bool:
+        data = "\n".join(event.lines)
+        if is_done(data):
+            self.ended = self._complete = True
             return False
-        return self._take(data)
+        if event.error:
+            raise StreamError(_reported(data))
+        try:
+            return self._take(data)
+        except UnreadableAnswer as error:
+            return self._pass_over(str(error))
+
+    def _pass_over(self, cause: str) -> bool:
+        """Go on after an event that cannot be read; two in a row end the answer."""
+        if self._unread:
+            raise UnreadableAnswer(cause)
+        self._unread = cause
+        return False
 
     def _take(self, data: str) -> bool:
-        try:
-            chunk = Chunk.model_validate_json(data)
-        except ValidationError:
-            raise Garbage(f"the server streamed garbage: {data[:200]!a}") from None
-        if chunk.error:
-            raise StreamError(chunk.error)
-        self.silent = False
-        self.model = chunk.model or self.model
-        self._keep_chunk(data)
-        if not chunk.choices:  # the usage chunk has none
+        """Read the data of an event; return whether it is a sign of progress."""
+        event = parsed(data)
+        if event.get("error"):
+            raise StreamError(event["error"])
+        chunk = self.form.take(event)
+        self._read(event.get("model"))
+        if self.form.failed:
+            raise StreamError(f"the answer ended with {self.form.failed!a}")
+        self._count("tool_calls", self.form.calls.length - self._lengths.get("tool_calls", 0))
+        if chunk is None:
             return False
-        return self._choice(chunk.choices[0])
+        self._keep_chunk(chunk)
+        choice = chunk["choices"][0]
+        if "logprobs" in choice:
+            self._count("logprobs", len(data))
+        for kind, said in choice["delta"].items():
+            if kind != "tool_calls":
+                self._say(kind, said)
+        return True
 
-    def _keep_chunk(self, data: str) -> None:
-        """Keep an event as it came; here for `PassedOnReader`."""
+    def _read(self, model: Any) -> None:
+        """Note an event that could be read."""
+        self.odd = self.odd or self._unread
+        self._unread, self.silent = "", False
+        if isinstance(model, str):
+            self.model = model or self.model
+        if not self.ended:
+            self.finished = self.form.finish_reason
 
-    def _choice(self, choice: Choice) -> bool:
-        piece = choice.delta or choice.message or Piece(content=choice.text)
-        self.finished = choice.finish_reason or self.finished
-        self.thinks = self.thinks or piece.thinks
-        self._say(piece.text)
-        return bool(piece.text or piece.thinks)
+    def _keep_chunk(self, chunk: Object) -> None:
+        """Keep a chunk in OpenAI's form; here for `PassedOnReader`."""
 
-    def _say(self, text: str) -> None:
-        self._parts.append(text)
-        self._length += len(text)
-        if self._length > ANSWER_LIMIT:
+    def _say(self, kind: str, said: str) -> None:
+        self.thinks = self.thinks or kind == "reasoning_content"
+        if kind == "content":
+            self._parts.append(said)
+        self._count(kind, len(said))
+
+    def _count(self, kind: str, length: int) -> None:
+        """Count what is kept, and end an answer that is too long."""
+        self._lengths[kind] = self._lengths.get(kind, 0) + length
+        most = LIKELY_LIMIT if kind == "logprobs" else ANSWER_LIMIT
+        if self._lengths[kind] > most or self.form.calls.full:
             self.finished, self.ended = "length", True
+
+    # ------------------------------------------------------------ answers that were not streamed
 
     def _keep(self, line: str) -> bool:
         """Keep a line that is no event: LM Studio sends errors as plain JSON with status 200."""
         self._plain_length += len(line)
-        if self._plain_length > PLAIN_LIMIT:
-            raise Garbage("the server answered something that is no event stream")
+        if self._plain_length > EVENT_LIMIT:
+            raise UnreadableAnswer("the server answered something that is no event stream")
         self._plain.append(line)
         return False
+
+    def _whole(self, text: str) -> None:
+        answer = parsed(text)
+        if "choices" not in answer and not answer.get("error"):
+            raise StreamError(dict(answer))
+        self._complete = True
+        self._take(text)
+
+
+def parsed(data: str) -> Mapping[str, Any]:
+    """Return the JSON object of an event, with halves of characters as they are.
+
+    Raises `UnreadableAnswer` for anything else, however long or deeply nested.
+    """
+    if len(data) > EVENT_LIMIT:
+        raise UnreadableAnswer(f"the server sent an event of more than {EVENT_LIMIT} characters")
+    try:
+        value = from_json(data)
+    except ValueError:
+        try:
+            value = json.loads(data, strict=False)
+        except (ValueError, RecursionError):
+            value = None
+    if not isinstance(value, dict):
+        raise UnreadableAnswer(f"the server sent an answer that can't be read: {data[:200]!a}")
+    return value
+
+
+def _reported(data: str) -> JsonValue:
+    """Return what an event says that is named an error."""
+    try:
+        told = parsed(data)
+    except UnreadableAnswer:
+        return data
+    return told.get("error") or dict(told)
 
 
 def without_thoughts(content: str, *, over: bool = True) -> str:

@@ -57,6 +57,8 @@ class KnownForm(Generic[Kept]):
             return
         start, end = places[0].span(1)
         head, tail = text[:start], text[end:]
+        if PROBE in head or PROBE in tail:
+            return
         if self._kept is not None and (head, tail) == (self._head, self._tail):
             return  # its string needs to be parsed
         self._tries -= 1

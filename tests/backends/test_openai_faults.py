@@ -13,6 +13,7 @@ from queueing.core.errors import (
     OutOfMemory,
     Rejected,
     Unavailable,
+    UnreadableAnswer,
 )
 from tests.backends.asking import ANSWER, answer, connected, model, picture, work
 from tests.fakes.llm import Fault, serving
@@ -24,8 +25,8 @@ FAULTS: dict[Fault, type[BackendError]] = {
     Fault.CUT: Unavailable,
     Fault.ERROR_200: Unavailable,
     Fault.ERROR_EVENT: Unavailable,
-    Fault.GARBAGE: Unavailable,
-    Fault.HTML: Unavailable,
+    Fault.GARBAGE: UnreadableAnswer,
+    Fault.HTML: UnreadableAnswer,
     Fault.OOM: OutOfMemory,
     Fault.CRASH: Unavailable,
     Fault.UNLOADED: NotLoaded,
@@ -33,7 +34,7 @@ FAULTS: dict[Fault, type[BackendError]] = {
     Fault.THOUGHTS: Rejected,
     Fault.SILENT: Unavailable,
     Fault.BROKEN: Unavailable,
-    Fault.INTERRUPTED: Unavailable,
+    Fault.INTERRUPTED: UnreadableAnswer,
     Fault.ERROR_INSIDE: Rejected,
     Fault.WRONG_MODEL: BadModel,
 }

@@ -8,7 +8,6 @@ from backends.openai.flavour import Flavour
 from backends.openai.flavours import FLAVOURS
 from backends.openai.infill import as_completion, path_of, prompt_body
 from backends.openai.lmstudio import LMStudio3, LMStudio4
-from backends.openai.passed_on import Gathered
 from queueing.core.errors import Rejected
 from queueing.core.problems import What
 from queueing.core.requests import PassedOn
@@ -65,14 +64,3 @@ def test_what_is_no_piece_of_a_gap_is_left_as_it_is() -> None:
     """An error would be read as an empty piece."""
     for data in ('{"error": {"message": "no"}}', "[1]", "garbage", '{"content": null}'):
         assert as_completion(data) == data
-
-
-def test_two_calls_under_one_index_are_two_calls() -> None:
-    """Ollama has numbered all calls 0, and sent arguments as an object."""
-    gathered = Gathered()
-    for name in ("f", "g"):
-        function = {"name": name, "arguments": {"a": 1}}
-        call = {"index": 0, "id": f"id_{name}", "function": function}
-        gathered.add({"choices": [{"delta": {"tool_calls": [call]}}]})
-    assert [call["function"]["name"] for call in gathered.calls] == ["f", "g"]
-    assert gathered.calls[1]["function"]["arguments"] == '{"a": 1}'

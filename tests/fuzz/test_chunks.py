@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from backends.openai.passed_on import PassedOnReader
-from backends.openai.stream import Garbage, StreamError
+from backends.openai.gathered import PassedOnReader
+from backends.openai.stream import StreamError
 from bot.gateway.openai.chunks import ChatStream, Heading
 from bot.gateway.openai.completion_chunks import CompletionHeading, CompletionStream
 from bot.gateway.openai.response_events import ResponseStream
@@ -16,6 +16,7 @@ from bot.gateway.openai.response_frame import ResponseFrame
 from bot.gateway.openai.response_output import OutputItems
 from bot.gateway.openai.response_request import Responses
 from bot.gateway.runs import Run
+from queueing.core.errors import UnreadableAnswer
 from queueing.core.jobs import stand_in
 from queueing.core.requests import Output
 
@@ -61,10 +62,12 @@ def test_a_chunk_of_any_shape_is_no_bug(seed: int) -> None:
         try:
             for _ in range(3):
                 reader.feed("data: " + json.dumps(spoilt(chance, CHUNK)))
-        except (Garbage, StreamError):
+                reader.feed("")
+            reader.close()
+        except (UnreadableAnswer, StreamError):
             pass
         run.chunks += reader.take_chunks()
-        output = Output(text=reader.text, answer=reader.gathered.answer())
+        output = Output(text=reader.text, answer=reader.answer())
         for writer in writers:
             assert writer.news(run) is not None
             assert writer.closing(output)

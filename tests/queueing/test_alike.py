@@ -1,6 +1,7 @@
 """Chunks that differ in their text alone are read, and written, as if each had been parsed."""
 
 import json
+import secrets
 from collections.abc import Mapping
 from typing import Any
 from unittest.mock import patch
@@ -8,7 +9,7 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.openai.passed_on import PassedOnReader
+from backends.openai.gathered import PassedOnReader
 from bot.gateway.openai.chunks import ChatStream, Heading
 from bot.gateway.runs import Run
 from queueing.core.alike import PROBE, TRIES, KnownForm
@@ -66,16 +67,18 @@ def written(stream: list[tuple[Mapping[str, Any], bool, bool]]) -> list[str]:
 def read(stream: list[str]) -> tuple[Any, ...]:
     """Return everything a reader makes of a stream."""
     reader = PassedOnReader()
-    signs = [reader.feed(f"data: {chunk}") for chunk in stream]
+    with patch.object(secrets, "token_hex", lambda size: "5" * size):
+        signs = [reader.feed(f"data: {chunk}") or reader.feed("") for chunk in stream]
+        reader.close()
     state = (reader.text, reader.finished, reader.model, reader.thinks, reader.silent, reader.ended)
-    return signs, state, reader.take_chunks(), reader.gathered.answer()
+    return signs, state, reader.take_chunks(), reader.answer()
 
 
 def sent(stream: list[str]) -> list[bytes]:
-    """Return what a client gets for each chunk."""
+    """Return what a client gets for each chunk in OpenAI's form."""
     run, writer = Run(*jobs("m", 0.0)), ChatStream(heading=Heading(id="x", model="m", created=1))
     events = []
-    for chunk in stream:
+    for chunk in read(stream)[2]:
         run.chunks.append(chunk)
         events.append(writer.news(run))
     return events

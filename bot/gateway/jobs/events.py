@@ -109,8 +109,4 @@ async def send(
 
 
 def _text(chunk: dict[str, Any]) -> str:
-    for choice in chunk.get("choices") or ():
-        said = (choice.get("delta") or {}).get("content") or choice.get("text")
-        if isinstance(said, str):
-            return said
-    return ""
+    return str(chunk["choices"][0]["delta"].get("content", ""))

@@ -42,16 +42,13 @@ class Heading:
         """Return a chunk with this heading."""
         return {**self._names("chat.completion.chunk"), "choices": list(choices), **more}
 
-    def renamed(self, chunk: Mapping[str, Any]) -> Object | None:
-        """Return a server's chunk as one of this answer; None if it says nothing.
-
-        The usage is sent at the end, and the role was sent in the first chunk. Careless clients
-        read the first choice of every chunk, and servers' first and last ones have none.
-        """
-        choices = [_renamed(choice) for choice in chunk.get("choices") or () if choice]
-        told = [choice for choice in choices if _says_something(choice)]
-        more = {name: chunk[name] for name in _BESIDE if chunk.get(name) is not None}
-        return self.chunk(told, **more) if told else None
+    def renamed(self, chunk: Mapping[str, Any]) -> Object:
+        """Return a chunk in OpenAI's form as one of this answer."""
+        choice = chunk["choices"][0]
+        delta = under_both_names(choice["delta"])
+        more = {name: chunk[name] for name in _BESIDE if name in chunk}
+        made = _choice(delta, choice.get("finish_reason"), choice.get("logprobs"))
+        return self.chunk([made], **more)
 
     def whole(self, output: Output) -> Object:
         """Return the answer to a call that does not stream."""
@@ -59,7 +56,7 @@ class Heading:
         probabilities = answer.get("logprobs")
         choice: Object = {
             "index": 0,
-            "message": {"role": "assistant", **answer["message"]},
+            "message": {"role": "assistant", **under_both_names(answer["message"])},
             "logprobs": {"content": probabilities, "refusal": None} if probabilities else None,
             "finish_reason": _finish_reason(answer),
         }
@@ -121,8 +118,7 @@ class ChatStream:
         return around_text(self._renamed(chunk))
 
     def _renamed(self, chunk: str) -> bytes:
-        renamed = self.heading.renamed(json.loads(chunk))
-        return b"" if renamed is None else sse.data(renamed)
+        return sse.data(self.heading.renamed(json.loads(chunk)))
 
     def place(self, run: Run) -> bytes:
         """Return the place in line in the form this client shows."""
@@ -166,7 +162,8 @@ class ChatStream:
         return self._event([_choice({"role": "assistant", "content": ""})])
 
     def _all_of(self, answer: Object) -> bytes:
-        delta = {name: value for name, value in answer["message"].items() if value}
+        message = under_both_names(answer["message"])
+        delta = {name: value for name, value in message.items() if value}
         if calls := delta.get("tool_calls"):
             delta["tool_calls"] = [{"index": n, **call} for n, call in enumerate(calls)]
         said = self._event([_choice(delta)]) if delta else b""
@@ -184,44 +181,18 @@ def answer_of(output: Output) -> Object:
     return {"message": {"content": output.text, "refusal": None}, "finish_reason": "stop"}
 
 
+def under_both_names(said: Object) -> Object:
+    """Return a message, or a piece of one, with its thoughts under the names that clients read."""
+    thought = said.get("reasoning_content")
+    return said if thought is None else {**said, "reasoning": thought}
+
+
 def _finish_reason(answer: Object) -> str:
     called = bool(answer["message"].get("tool_calls"))
     return answer.get("finish_reason") or ("tool_calls" if called else "stop")
 
 
-def _choice(delta: JsonValue, finish_reason: str | None = None) -> Object:
-    return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
-
-
-def _renamed(choice: Mapping[str, Any]) -> Object:
-    delta = dict(choice.get("delta") or choice.get("message") or _completed(choice))
-    delta.pop("role", None)
-    if calls := delta.get("tool_calls"):
-        delta["tool_calls"] = [_call(at, call) for at, call in enumerate(calls)]
-    return {
-        "index": 0,
-        "delta": delta,
-        "logprobs": choice.get("logprobs"),
-        "finish_reason": choice.get("finish_reason"),
-    }
-
-
-def _completed(choice: Mapping[str, Any]) -> Object:
-    """Return the piece of a completion of a prompt, which Mistral's form has as a message."""
-    return {"content": choice["text"]} if choice.get("text") else {}
-
-
-def _call(at: int, call: Mapping[str, Any]) -> Object:
-    """Return a piece of a tool call with the fields that clients rely on.
-
-    vLLM has omitted `type` next to the name, and other servers the index.
-    """
-    piece = {"index": call.get("index", at), **call}
-    if (call.get("function") or {}).get("name"):
-        piece.setdefault("type", "function")
-    return piece
-
-
-def _says_something(choice: Mapping[str, Any]) -> bool:
-    said = any(value not in (None, "", []) for value in choice["delta"].values())
-    return said or choice["finish_reason"] is not None or choice["logprobs"] is not None
+def _choice(
+    delta: JsonValue, finish_reason: str | None = None, logprobs: JsonValue = None
+) -> Object:
+    return {"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}

@@ -76,9 +76,8 @@ class CompletionStream:
         return around_text(self._renamed(chunk))
 
     def _renamed(self, chunk: str) -> bytes:
-        choices = json.loads(chunk).get("choices") or ()
-        told = [_choice(choice) for choice in choices if _says_something(choice)]
-        return self._event(told) if told else b""
+        choice = json.loads(chunk)["choices"][0]
+        return self._event([_choice(choice["delta"].get("content") or "", choice)])
 
     def place(self, run: Run) -> bytes:
         """Return the place in line in the form this client shows."""
@@ -108,36 +107,24 @@ class CompletionStream:
 
     def _echo(self) -> bytes:
         text = self.heading.echoed
-        return self._event([_choice({"text": text})]) if text else b""
+        return self._event([_choice(text, {})]) if text else b""
 
     def _event(self, choices: Sequence[Object], **more: Any) -> bytes:
         return sse.data(self.heading.chunk(choices, **more))
 
 
 def _whole(answer: Mapping[str, Any], echoed: str) -> Object:
-    return _choice(
-        {
-            "text": echoed + (answer["message"].get("content") or ""),
-            "logprobs": answer.get("logprobs"),
-            "finish_reason": answer.get("finish_reason") or "stop",
-        }
-    )
+    text = echoed + (answer["message"].get("content") or "")
+    return _choice(text, {**answer, "finish_reason": answer.get("finish_reason") or "stop"})
 
 
-def _choice(choice: Mapping[str, Any]) -> Object:
+def _choice(text: str, choice: Mapping[str, Any]) -> Object:
     return {
-        "text": choice.get("text") or "",
+        "text": text,
         "index": 0,
         "logprobs": legacy(choice.get("logprobs")),
         "finish_reason": choice.get("finish_reason"),
     }
-
-
-def _says_something(choice: Mapping[str, Any]) -> bool:
-    return (
-        bool(choice.get("text") or choice.get("logprobs"))
-        or choice.get("finish_reason") is not None
-    )
 
 
 def legacy(told: Any) -> Object | None:

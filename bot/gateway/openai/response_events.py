@@ -101,9 +101,7 @@ class ResponseStream:
             kind, said = known
             if (place := self.items.goes_on(kind, said)) is not None:
                 return self._delta(kind, place, said)
-        events: list[Object] = []
-        for choice in json.loads(chunk).get("choices") or ():
-            events += _taken(self.items, choice)
+        events = _taken(self.items, json.loads(chunk)["choices"][0])
         self.known.learn(chunk)
         return b"".join([self._event(event) for event in events])
 
@@ -148,16 +146,15 @@ class ResponseStream:
 
 
 def _taken(items: OutputItems, choice: Mapping[str, Any]) -> list[Object]:
-    said = choice.get("delta") or choice.get("message") or {}
-    return items.take(said, likely_in(choice))
+    return items.take(choice["delta"], likely_in(choice))
 
 
 def _only_text(chunk: str) -> str | None:
     """Return the kind of text a chunk holds if it holds nothing else of the answer."""
-    choices = json.loads(chunk)["choices"]
-    if len(choices) != 1 or likely_in(choices[0]):
+    choice = json.loads(chunk)["choices"][0]
+    if likely_in(choice):
         return None
-    events = _taken(OutputItems(0), choices[0])
+    events = _taken(OutputItems(0), choice)
     if len(events) != len(_FIRST) or events[-1].get("delta") != PROBE:
         return None
     return str(events[-1]["type"]).removeprefix("response.").removesuffix(".delta")

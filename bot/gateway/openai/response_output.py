@@ -12,7 +12,6 @@ from bot.gateway.openai.response_parts import (
     Object,
     OpenCall,
     OpenText,
-    arguments_of,
     delta_event,
     event_of,
     likely_of,
@@ -29,21 +28,20 @@ class OutputItems:
         self.items: list[Object] = []
         self._number = number
         self._text: OpenText | None = None
-        self._calls: list[OpenCall] = []
-        self._by_index: dict[int, OpenCall] = {}
+        self._calls: dict[int, OpenCall] = {}
         self._blank = ("output_text", "")  # white space that belongs to a text only if more follows
 
     def take(self, said: Mapping[str, Any], logprobs: Sequence[Object] = ()) -> list[Object]:
         """Add what a server says next, or all it said, and return the events for it."""
         events: list[Object] = []
-        if thought := _words(said, "reasoning_content") or _words(said, "reasoning"):
+        if thought := said.get("reasoning_content"):
             events += self._say("reasoning_text", thought)
-        if words := _words(said, "content"):
+        if words := said.get("content"):
             events += self._say("output_text", words, logprobs)
-        if words := _words(said, "refusal"):
+        if words := said.get("refusal"):
             events += self._say("refusal", words)
         for at, piece in enumerate(said.get("tool_calls") or ()):
-            events += self._called(at, piece)
+            events += self._called(piece.get("index", at), piece)
         return events
 
     def goes_on(self, kind: str, words: str) -> Object | None:
@@ -57,7 +55,7 @@ class OutputItems:
     def close(self, *, complete: bool = True) -> list[Object]:
         """Finish all items and return the events; an answer always has a text or a call."""
         events = self._end_text()
-        for call in self._calls:
+        for call in self._calls.values():
             events += self._end_call(call)
         if not any(item["type"] != "reasoning" for item in self.items):
             kind, blank = self._blank
@@ -127,42 +125,29 @@ class OutputItems:
 
     # ------------------------------------------------------------ function calls
 
-    def _called(self, at: int, piece: Mapping[str, Any]) -> list[Object]:
+    def _called(self, index: int, piece: Mapping[str, Any]) -> list[Object]:
         events = self._end_text()
-        index = piece.get("index")
-        call = self._by_index.get(at if index is None else index)
-        function = piece.get("function") or {}
-        if call is None or _is_another(call, piece):
-            call = OpenCall()
-            self._calls.append(call)
-            self._by_index[at if index is None else index] = call
-        call.call_id = call.call_id or piece.get("id") or ""
-        call.name = call.name or function.get("name") or ""
-        arguments = arguments_of(function.get("arguments"))
-        call.pieces += [arguments] if arguments else []
-        if call.item is None:
-            return events + (self._begin_call(call) if call.name else [])
-        return events + ([self._argued(call, arguments)] if arguments else [])
-
-    def _begin_call(self, call: OpenCall) -> list[Object]:
-        call.call_id = call.call_id or f"call_{self._number}_{len(self.items)}"
-        fields = {"call_id": call.call_id, "name": call.name, "arguments": ""}
-        call.item, call.at, added = self._add("function_call", fields)
-        arguments = "".join(call.pieces)
-        return [added, self._argued(call, arguments)] if arguments else [added]
-
-    def _argued(self, call: OpenCall, arguments: str) -> Object:
-        place = {"item_id": (call.item or {})["id"], "output_index": call.at}
-        return event_of("response.function_call_arguments.delta", **place, delta=arguments)
+        function = piece["function"]
+        call = self._calls.get(index)
+        if call is None:
+            fields = {"call_id": piece["id"], "name": function["name"], "arguments": ""}
+            item, at, added = self._add("function_call", fields)
+            call = self._calls[index] = OpenCall(item=item, at=at)
+            events.append(added)
+        if arguments := function["arguments"]:
+            call.pieces.append(arguments)
+            place = {"item_id": call.item["id"], "output_index": call.at}
+            kind = "response.function_call_arguments.delta"
+            events.append(event_of(kind, **place, delta=arguments))
+        return events
 
     def _end_call(self, call: OpenCall) -> list[Object]:
-        events = self._begin_call(call) if call.item is None else []
-        item = call.item or {}
+        item = call.item
         item["arguments"] = "".join(call.pieces)
-        said = {"name": call.name, "arguments": item["arguments"]}
+        said = {"name": item["name"], "arguments": item["arguments"]}
         place = {"item_id": item["id"], "output_index": call.at}
         done = event_of("response.function_call_arguments.done", **place, **said)
-        return [*events, done, self._done(item, call.at)]
+        return [done, self._done(item, call.at)]
 
     # ------------------------------------------------------------ items
 
@@ -186,14 +171,3 @@ class OutputItems:
 def _copy(item: Object) -> Object:
     """Return an item as it is now; its parts do not change."""
     return {**item, "content": [*item["content"]]} if "content" in item else {**item}
-
-
-def _words(said: Mapping[str, Any], name: str) -> str:
-    words = said.get(name)
-    return words if isinstance(words, str) else ""
-
-
-def _is_another(call: OpenCall, piece: Mapping[str, Any]) -> bool:
-    """Return whether a piece begins another call; Ollama has numbered all of them 0."""
-    named = bool(call.call_id and (piece.get("function") or {}).get("name"))
-    return named and piece.get("id") not in (None, "", call.call_id)

@@ -1,6 +1,5 @@
 """The parts of a response's output while they are written, and the events about them. Pure."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,12 +36,10 @@ class OpenText:
 
 @dataclass(kw_only=True, slots=True)
 class OpenCall:
-    """A function call that is being written; `item` is None until its name is known."""
+    """A function call that is being written, and the item it is."""
 
-    call_id: str = ""
-    name: str = ""
-    item: Object | None = None
-    at: int = 0
+    item: Object
+    at: int
     pieces: list[str] = field(default_factory=list)
 
 
@@ -55,13 +52,6 @@ def delta_event(kind: str, place: Object, words: str, likely: list[Object]) -> O
 def event_of(kind: str, **fields: Any) -> Object:
     """Return an event."""
     return {"type": kind, **fields}
-
-
-def arguments_of(value: Any) -> str:
-    """Return a call's arguments as text; some servers send an object."""
-    if isinstance(value, Mapping):
-        return json.dumps(value, ensure_ascii=False)
-    return value if isinstance(value, str) else ""
 
 
 def likely_in(choice: Mapping[str, Any]) -> list[Object]:

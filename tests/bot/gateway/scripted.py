@@ -2,13 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
+from backends.openai.gathered import PassedOnReader
 from tests.bot.gateway.whole_api import WAIT_S, Api, running
 from tests.fakes.ports import port_of
 
@@ -141,6 +142,15 @@ def call(index: int | None, *, id: str | None = None, **function: Any) -> dict[s
 def text_piece(text: str, finish: str | None = None, **more: Any) -> dict[str, Any]:
     """Return a chunk of a completion."""
     return {"choices": [{"index": 0, "text": text, "finish_reason": finish, **more}]}
+
+
+def in_form(chunks: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return a server's chunks as the queue reports them."""
+    reader = PassedOnReader()
+    for chunk in chunks:
+        reader.feed(f"data: {json.dumps(chunk)}")
+        reader.feed("")
+    return reader.take_chunks()
 
 
 def usage(**more: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from bot.gateway.runs import Run
 from queueing.core.alike import KnownForm
 from queueing.core.jobs import stand_in
 from queueing.core.requests import Output
-from tests.bot.gateway.scripted import call, piece, text_piece
+from tests.bot.gateway.scripted import call, in_form, piece, text_piece
 
 WORDS = ("a", " cat", "\n", "", " ", '"', "\\", "é", "🐈", "usher probe 5f1c", "}", "</think>")
 BOTH = call(0, id="a", name="f")
@@ -56,8 +56,8 @@ def test_responses_are_the_same(subtests: pytest.Subtests) -> None:
             chance = random.Random(seed)
             quick, slow = responses(None), responses(KnownForm(never))
             run = Run(stand_in(1, "llama", 0.0))
-            for _ in range(chance.randint(1, 60)):
-                run.chunks += [json.dumps(chat_chunk(chance)) for _ in range(chance.randint(1, 3))]
+            for chunk in in_form(chat_chunk(chance) for _ in range(chance.randint(1, 60))):
+                run.chunks.append(chunk)
                 assert quick.news(run) == slow.news(run)
             answer = Output(answer=json.dumps({"message": {}, "finish_reason": "stop"}))
             assert _timeless(quick.closing(answer)) == _timeless(slow.closing(answer))
@@ -72,12 +72,10 @@ def test_completions_are_the_same(subtests: pytest.Subtests) -> None:
             quick, slow = CompletionStream(heading=heading), CompletionStream(heading=heading)
             slow.known = KnownForm(never)
             run = Run(stand_in(1, "llama", 0.0))
-            for _ in range(60):
-                others = (text_piece("", "stop"), text_piece("a", logprobs={"tokens": ["a"]}))
-                chunk = text_piece(chance.choice(WORDS))
-                run.chunks.append(
-                    json.dumps(chance.choice(others) if chance.random() < 0.2 else chunk)
-                )
+            likely = text_piece("a", logprobs={"tokens": ["a"]})
+            words = [text_piece(chance.choice(WORDS)) for _ in range(60)]
+            for chunk in in_form(likely if chance.random() < 0.1 else word for word in words):
+                run.chunks.append(chunk)
                 assert quick.news(run) == slow.news(run)
 
 

@@ -1,0 +1,224 @@
+"""Brings what text servers send into OpenAI's form: an answer's events, or all of it at once. Pure.
+
+Whole answers, streams and `/v1/responses` are all made from this, so that each of them repairs what
+a server does in its own way. A chunk in this form has one choice with a `delta`: `content`,
+`reasoning_content`, `refusal` and `tool_calls`, and its log probabilities. It never has the reason
+for the end, which servers give too early, twice or not at all: `ending` has it.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import JsonValue
+
+from backends.openai.tool_calls import ToolCalls
+from queueing.core.errors import UnreadableAnswer
+
+Object = dict[str, Any]
+REASONS: Mapping[str, str] = {
+    "stop": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "stop_sequence": "stop",
+    "end_turn": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "max_length": "length",
+    "model_length": "length",
+    "max_output_tokens": "length",
+    "tool_calls": "tool_calls",
+    "tool_use": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+    "safety": "content_filter",
+}
+"""OpenAI's reasons by those that servers give; any other means that the model stopped."""
+FAILURES = frozenset({"error", "abort", "insufficient_system_resource"})
+KINDS = ("content", "reasoning_content", "refusal")
+TEXTS = frozenset({"text", "output_text", "input_text"})
+THOUGHTS = frozenset({"thinking", "reasoning", "reasoning_text"})
+_THOUGHT_NAMES = ("reasoning_content", "reasoning", "thinking")
+_LISTS = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
+_BESIDE = {"usage": dict, "timings": dict, "system_fingerprint": str}
+REPLACEMENT = "\ufffd"
+
+
+class AnswerForm:
+    """One answer. `beside` is what a server says about it; `unknown` names parts it cannot read."""
+
+    def __init__(self) -> None:
+        self.calls = ToolCalls()
+        self.beside: dict[str, JsonValue] = {}
+        self.unknown: set[str] = set()
+        self._reason = ""
+        self._halves: dict[str, str] = {}  # the first half of a character, by the text it ends
+
+    @property
+    def waits(self) -> bool:
+        """Whether a text ends in half a character, so that the next piece must be joined to it."""
+        return bool(self._halves)
+
+    @property
+    def finish_reason(self) -> str | None:
+        """OpenAI's reason for the end, None as long as the server gave none."""
+        return self._in_openais_words(self._reason) if self._reason else None
+
+    @property
+    def failed(self) -> str:
+        """The reason for the end if it is a failure, otherwise empty."""
+        return self._reason if self._reason in FAILURES else ""
+
+    def take(self, event: Mapping[str, Any]) -> Object | None:
+        """Return an event as a chunk in OpenAI's form, None if it says nothing.
+
+        Raises `UnreadableAnswer` for an event without the form of one.
+        """
+        self.beside |= {
+            name: event[name] for name, kind in _BESIDE.items() if isinstance(event.get(name), kind)
+        }
+        choices = event.get("choices") or ()
+        if not isinstance(choices, list | tuple) or not all(isinstance(c, dict) for c in choices):
+            raise UnreadableAnswer("the choices of an event are no list of objects")
+        if not choices:  # the usage chunk has none
+            return None
+        choice = choices[0]
+        self._end(choice.get("finish_reason"))
+        return self._chunk(self._delta(choice), _likely(choice.get("logprobs")), event)
+
+    def ending(self, reason: str) -> list[Object]:
+        """Return the chunks that complete an answer; the last one has the reason for its end."""
+        delta: Object = {kind: REPLACEMENT for kind in self._halves if kind in KINDS}
+        calls = self.calls.end()
+        self._halves = {}
+        if calls:
+            delta["tool_calls"] = calls
+        said = self._chunk(delta, None, {})
+        reason = self._in_openais_words(reason)
+        end = {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}
+        return [end] if said is None else [said, end]
+
+    def _in_openais_words(self, told: str) -> str:
+        reason = REASONS.get(told, "stop")
+        if reason in {"stop", "tool_calls"}:
+            return "tool_calls" if self.calls.calls else "stop"
+        return reason
+
+    def _end(self, told: Any) -> None:
+        if isinstance(told, str) and told:
+            self._reason = told[:40].casefold()
+
+    def _chunk(
+        self, delta: Object, likely: Object | None, event: Mapping[str, Any]
+    ) -> Object | None:
+        if not delta and likely is None:
+            return None
+        told = {"logprobs": likely} if likely is not None else {}
+        beside = {
+            name: event[name]
+            for name in ("timings", "system_fingerprint")
+            if isinstance(event.get(name), _BESIDE[name])
+        }
+        return {"choices": [{"index": 0, "delta": delta, **told}], **beside}
+
+    def _delta(self, choice: Mapping[str, Any]) -> Object:
+        said = choice.get("delta") or choice.get("message") or {"content": choice.get("text")}
+        if not isinstance(said, Mapping):
+            raise UnreadableAnswer("the choice of an event has another form")
+        texts = dict.fromkeys(KINDS, "")
+        for kind, text in self._texts(said):
+            texts[kind] += text
+        delta: Object = {
+            kind: joined
+            for kind, text in texts.items()
+            if text and (joined := self._joined(kind, text))
+        }
+        pieces = [self._whole_text(piece) for piece in _calls_in(said)]
+        if calls := self.calls.take(pieces):
+            delta["tool_calls"] = calls
+        return delta
+
+    def _texts(self, said: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Yield the texts of a message or a piece of one, each with its kind."""
+        thought = next((said[name] for name in _THOUGHT_NAMES if said.get(name)), None)
+        yield from self._parts(thought, "reasoning_content")
+        yield from self._parts(said.get("content"), "content")
+        yield from self._parts(said.get("refusal"), "refusal")
+
+    def _parts(self, value: Any, kind: str) -> Iterator[tuple[str, str]]:
+        """Yield the texts in a text, or in a list of parts; thoughts may be among the parts."""
+        if isinstance(value, str):
+            yield kind, value
+            return
+        for part in value if isinstance(value, list) else [value] if value else ():
+            if isinstance(part, str):
+                yield kind, part
+                continue
+            named = part.get("type") if isinstance(part, Mapping) else None
+            if named in TEXTS or (named is None and isinstance(part, Mapping) and "text" in part):
+                yield from self._plain(part.get("text"), kind)
+            elif named in THOUGHTS:
+                told = next((part[name] for name in ("thinking", "text") if part.get(name)), None)
+                yield from self._parts(told, "reasoning_content")
+            elif named == "refusal":
+                yield from self._plain(part.get("refusal"), "refusal")
+            else:
+                self.unknown.add(str(named or type(part).__name__)[:40])
+
+    def _plain(self, text: Any, kind: str) -> Iterator[tuple[str, str]]:
+        if isinstance(text, str):
+            yield kind, text
+
+    def _whole_text(self, piece: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a piece of a call whose arguments end in no half of a character."""
+        function = piece.get("function")
+        if not isinstance(function, Mapping):
+            return piece
+        arguments = function.get("arguments")
+        if not isinstance(arguments, str) or (arguments.isascii() and not self._halves):
+            return piece
+        kind = f"call {piece.get('index')} {piece.get('id')}"
+        return {**piece, "function": {**function, "arguments": self._joined(kind, arguments)}}
+
+    def _joined(self, kind: str, text: str) -> str:
+        """Return text without halves of characters; one at its end waits for its other half."""
+        text = self._halves.pop(kind, "") + text
+        if "\ud800" <= text[-1:] <= "\udbff":
+            self._halves[kind], text = text[-1], text[:-1]
+        return scrubbed(text).replace("\0", REPLACEMENT)
+
+
+def scrubbed(text: str) -> str:
+    """Return text in which halves that belong together are joined, and others replaced."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def compact(value: JsonValue) -> str:
+    """Return JSON on one line that holds no half of a character."""
+    return scrubbed(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def _calls_in(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the pieces of tool calls; before tools, OpenAI had one `function_call`."""
+    listed = said.get("tool_calls")
+    if not listed and isinstance(legacy := said.get("function_call"), Mapping):
+        listed = [{"function": legacy}]
+    if isinstance(listed, Mapping):
+        listed = [listed]
+    pieces = listed if isinstance(listed, list) else ()
+    return [piece for piece in pieces if isinstance(piece, Mapping)]
+
+
+def _likely(told: Any) -> Object | None:
+    """Return log probabilities: a list of tokens, or the lists side by side of a completion."""
+    if not isinstance(told, Mapping):
+        return None
+    if isinstance(listed := told.get("content"), list):
+        tokens = [each for each in listed if isinstance(each, dict)]
+        return {"content": tokens} if tokens else None
+    lists = {name: told[name] for name in _LISTS if isinstance(told.get(name), list)}
+    return lists or None

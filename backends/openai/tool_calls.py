@@ -1,0 +1,145 @@
+"""Numbers the tool calls of one answer as OpenAI does, whatever a server numbers them. Pure.
+
+Servers have been seen to give all calls one index, or none, no ids, and arguments as an object.
+"""
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Object = dict[str, Any]
+CALLS_MOST = 128
+"""Tool calls in one answer; the API takes no more back."""
+
+
+@dataclass(kw_only=True, slots=True)
+class ToolCallMade:
+    """A call that is being written; `told` once its first piece has been returned."""
+
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+    told: bool = False
+
+    def first(self) -> Object:
+        """Return its first piece, with everything known so far."""
+        self.told = True
+        self.id = self.id or f"call_{secrets.token_hex(12)}"
+        return {"index": self.index, **self.whole()}
+
+    def whole(self) -> Object:
+        """Return the call as a whole answer has it."""
+        function = {"name": self.name, "arguments": "".join(self.arguments)}
+        return {"id": self.id, "type": "function", "function": function}
+
+
+class ToolCalls:
+    """The calls of an answer, in the order in which they appeared.
+
+    `length` counts the characters of their arguments; `full` means that no call more is taken.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[ToolCallMade] = []
+        self.length = 0
+        self.full = False
+        self._latest: dict[
+            int, ToolCallMade
+        ] = {}  # by the server's index, or by the place in its list
+        self._by_id: dict[tuple[int | None, str], ToolCallMade] = {}
+
+    def take(self, pieces: Sequence[Mapping[str, Any]]) -> list[Object]:
+        """Return pieces of calls in OpenAI's form; those that say nothing are left out."""
+        taken = [self._one(at, piece, len(pieces) == 1) for at, piece in enumerate(pieces)]
+        return [piece for piece in taken if piece is not None]
+
+    def end(self) -> list[Object]:
+        """Return what is missing: calls without a name, and arguments where none came."""
+        made = []
+        for call in self.calls:
+            if not "".join(call.arguments).strip():
+                call.arguments = ["{}"]
+                made.append(_more(call, "{}") if call.told else call.first())
+            elif not call.told:
+                made.append(call.first())
+        return made
+
+    def _one(self, at: int, piece: Mapping[str, Any], alone: bool) -> Object | None:
+        function = piece.get("function")
+        function = function if isinstance(function, Mapping) else {}
+        name, text = _text(function.get("name")), _arguments(function.get("arguments"))
+        call = self._of(at, piece, name, text, alone)
+        if call is None:
+            return None
+        call.name = call.name or name
+        call.arguments += [text] if text else []
+        self.length += len(text)
+        if call.told:
+            return _more(call, text) if text else None
+        return call.first() if call.name else None
+
+    def _of(
+        self, at: int, piece: Mapping[str, Any], name: str, text: str, alone: bool
+    ) -> ToolCallMade | None:
+        """Return the call that a piece belongs to; None for one call too many."""
+        index, call_id = _number(piece.get("index")), _text(piece.get("id"))
+        if call_id and (known := self._by_id.get((index, call_id))) is not None:
+            return known
+        place = at if index is None else index
+        continues = index is None and alone and not (call_id or name)
+        call = self.calls[-1] if continues and self.calls else self._latest.get(place)
+        if call is None or _is_another(call, call_id, name, text):
+            if len(self.calls) >= CALLS_MOST:
+                self.full = True
+                return None
+            call = ToolCallMade(index=len(self.calls))
+            self.calls.append(call)
+        self._latest[place] = call
+        if call_id:
+            call.id = call.id or call_id
+            self._by_id[index, call_id] = self._by_id[None, call_id] = call
+        return call
+
+
+def _is_another(call: ToolCallMade, call_id: str, name: str, text: str) -> bool:
+    """Return whether a piece begins another call although it has the index of this one."""
+    if not name or not call.name:
+        return False
+    if call_id and call.id:
+        return call_id != call.id
+    if name != call.name:
+        return True
+    return text.lstrip().startswith("{") and _is_whole("".join(call.arguments))
+
+
+def _is_whole(arguments: str) -> bool:
+    try:
+        json.loads(arguments)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _more(call: ToolCallMade, text: str) -> Object:
+    return {"index": call.index, "function": {"arguments": text}}
+
+
+def _arguments(value: Any) -> str:
+    """Return the arguments of a call as text; some servers send an object."""
+    if isinstance(value, Mapping | list):
+        return json.dumps(value, ensure_ascii=False)
+    return _text(value)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: Any) -> int | None:
+    """Return an index; some servers send it as text."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal():
+        return int(value[:9])
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
