@@ -103,7 +103,7 @@ class ClusterProcess:
         setup = self._setup
         async with AsyncExitStack() as stack:
             database = await setup.open_database(stack, tenure=lease.tenure)
-            parts = await open_queue(setup, database, stack)
+            parts = await open_queue(setup, database, stack, lambda: lease.held)
             given = await setup.groundwork(database, parts.queue, self._meters)
             door = assembly.admission(given)
             enhancer, transcriber = enhancer_of(given, door), transcriber_of(given, door)

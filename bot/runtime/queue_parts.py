@@ -41,8 +41,13 @@ class QueueParts:
     lookout: ModelLookout
 
 
-async def open_queue(setup: BotSetup, database: Database, stack: AsyncExitStack) -> QueueParts:
-    """Make the queue of a database; no server is asked yet.
+async def open_queue(
+    setup: BotSetup,
+    database: Database,
+    stack: AsyncExitStack,
+    held: Callable[[], bool] = lambda: True,
+) -> QueueParts:
+    """Make the queue of a database; no server is asked yet, and none unless the queue is `held`.
 
     Raises `StoreError`, and `BadModel` for a model that cannot work.
     """
@@ -67,6 +72,7 @@ async def open_queue(setup: BotSetup, database: Database, stack: AsyncExitStack)
         runner=uuid4().hex,
         grace_s=setup.grace_s,
         deep_line=lambda: setup.in_force.config.logging.deep_line,
+        held=held,
     )
     return QueueParts(
         queue=queue,

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from uuid import uuid5
 
 from queueing.core.concurrency import timeout
-from queueing.core.errors import BackendError, Unavailable
+from queueing.core.errors import BackendError, Fenced, Unavailable
 from queueing.core.jobs import Job
 from queueing.core.ports import Backend, Clock, Fetch, Recorded, Report
 from queueing.core.quick import altering
@@ -34,15 +34,22 @@ class Lost(Exception):
 
 
 class Sending:
-    """Sends attempts to servers and fetches their results."""
+    """Sends attempts to servers and fetches their results, while this process `held` the queue."""
 
     def __init__(
-        self, *, jobs: JobRecords, fleet: Fleet, backends: Mapping[str, Backend], clock: Clock
+        self,
+        *,
+        jobs: JobRecords,
+        fleet: Fleet,
+        backends: Mapping[str, Backend],
+        clock: Clock,
+        held: Callable[[], bool],
     ) -> None:
         self._jobs = jobs
         self._fleet = fleet
         self._backends = backends
         self._clock = clock
+        self.held = held
 
     def prepare(self, job: Job, backend: str) -> "PreparedAttempt":
         """Begin to prepare the next attempt of a waiting job."""
@@ -142,6 +149,7 @@ class PreparedAttempt:
     """An attempt that is prepared while its start is being stored, and sent once it is."""
 
     def __init__(self, sending: Sending, job: Job, backend: str) -> None:
+        self._held = sending.held
         self._report: Report | None = None
         self._stored = asyncio.Event()
         attempt = sending.send(job, backend, self._progressed, self._recorded)
@@ -165,7 +173,13 @@ class PreparedAttempt:
             self._ended.exception()  # reported already, or of no further use
 
     async def _recorded(self) -> None:
+        """Wait until it may be sent: another process may have begun the job if this one was frozen.
+
+        Raises `Fenced`.
+        """
         await self._stored.wait()
+        if not self._held():
+            raise Fenced("the queue is no longer held here: nothing is sent")
 
     def _progressed(self, progress: Progress) -> None:
         if self._report is not None:

@@ -56,6 +56,7 @@ class Given:
     runner: str
     bus: EventBus
     deep_line: Callable[[], int]
+    held: Callable[[], bool]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,7 +134,9 @@ def _knowledge(given: Given) -> Knowledge:
 def _engine(given: Given, known: Knowledge) -> Engine:
     store, clock, fleet, times = given.store, given.clock, known.fleet, known.times
     outcomes = Outcomes(jobs=store, clock=clock, effects=given.bus)
-    sending = Sending(jobs=store, fleet=fleet, backends=given.backends, clock=clock)
+    sending = Sending(
+        jobs=store, fleet=fleet, backends=given.backends, clock=clock, held=given.held
+    )
     loader = Loader(
         fleet=fleet,
         backends=given.backends,

@@ -34,8 +34,12 @@ class JobQueue:
         runner: str,
         grace_s: float = 8.0,
         deep_line: Callable[[], int] = lambda: DEEP_LINE,
+        held: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Take the parts; a line of `deep_line()` jobs is warned of in the log."""
+        """Take the parts; a line of `deep_line()` jobs is warned of in the log.
+
+        Nothing is sent to a server unless this process `held()` the queue.
+        """
         self._grace_s = grace_s
         self._given = Given(
             store=store,
@@ -49,6 +53,7 @@ class JobQueue:
             runner=runner,
             bus=EventBus(),
             deep_line=deep_line,
+            held=held,
         )
         self._engine, parts = assemble(self._given)
         self._moments = parts.moments

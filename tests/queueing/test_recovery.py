@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from queueing.core.catalog import Catalog
+from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.world import Blocked, Reason
 from queueing.planning.retry import LOST_AT_ONCE, LOST_MOST
@@ -117,6 +118,27 @@ async def test_a_job_the_server_has_forgotten_runs_again(tmp_path: Path) -> None
     async with installation.queue() as queue:
         done = await end_of(queue, job_id)
         assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
+
+
+@in_virtual_time
+async def test_a_process_that_lost_the_queue_as_it_stored_a_start_sends_nothing(
+    tmp_path: Path,
+) -> None:
+    """Frozen between the two, it would have a picture made that its successor has delivered."""
+    installation, starts = installation_in(tmp_path), list[Job]()
+    async with installation.queue() as queue:
+
+        def freeze(event: Event) -> None:
+            if isinstance(event, JobChanged) and event.event is JobEvent.START:
+                starts.append(event.job)
+                installation.held = len(starts) > 1
+
+        queue.events.subscribe(freeze)
+        job = await installation.ask(queue, "flux", "cat")
+        await until(lambda: JobEvent.RELEASE in installation.history(job.id))
+        assert not installation.servers["comfy"].starts
+        await ended(queue, job)
+        assert len(installation.servers["comfy"].starts) == 1
 
 
 async def bring_everything_down(installation: Installation, job_id: int, times: int) -> None:

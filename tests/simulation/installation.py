@@ -57,6 +57,7 @@ class Installation:
     clock: Clock = field(default_factory=VirtualClock)
     grace_s: float = 8.0
     deep_line: int = 50
+    held: bool = True
     events: list[Event] = field(default_factory=list)
     keys: int = 0
     unloads_together: bool = False
@@ -129,6 +130,7 @@ class Installation:
             runner="test",
             grace_s=self.grace_s,
             deep_line=lambda: self.deep_line,
+            held=lambda: self.held,
         )
         queue.events.subscribe(self.events.append)
         return queue
