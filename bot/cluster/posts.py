@@ -41,6 +41,7 @@ class _End(Enum):
     LOST = auto()
     DOUBTED = auto()
     GAVE_WAY = auto()
+    FENCED = auto()
 
 
 class Lease:
@@ -127,8 +128,8 @@ class PostKeeper:
             if end is _End.DONE:
                 return
             log.warning("this process no longer holds the post %s", name)
-            if end is _End.DOUBTED:  # the database may still know it as the holder
-                await self._free(lease.tenure)
+            if end in {_End.DOUBTED, _End.FENCED}:  # the database may know it as the holder still
+                await self._free(lease.tenure, in_order=False)
             if end is _End.GAVE_WAY:
                 await asyncio.sleep(self._lease_s)
 
@@ -160,10 +161,11 @@ class PostKeeper:
             await doing  # it raises what stopped the duty
         except BaseException as error:
             if _is(error, Fenced):
-                return _End.LOST
+                log.warning("%s", first_cause(error))
+                return _End.FENCED
             await self._stop(doing)
             if not keeping.done():
-                await self._free(lease.tenure)
+                await self._free(lease.tenure, in_order=not _is(error, StoreError))
             if not _is(error, (GivesWay, StoreError)):
                 raise
             log.warning(
@@ -213,10 +215,10 @@ class PostKeeper:
         lease.prolong(asked_at + self._lease_s)
         return True
 
-    async def _free(self, tenure: Tenure) -> None:
+    async def _free(self, tenure: Tenure, *, in_order: bool = True) -> None:
         try:
             async with timeout(FREE_S):
-                await self._posts.free(tenure)
+                await self._posts.free(tenure, in_order=in_order)
         except (StoreError, TimeoutError) as error:
             log.warning("the post %s is free when its lease is over: %s", tenure.name, error)
 

@@ -117,7 +117,12 @@ class ClusterProcess:
             prepare = reconfiguring(setup, parts, stack)
             stack.enter_context(setup.reloader.applying(given.stored.audit, prepare))
             async with (
-                beside(*upkeep(setup, parts, given), enhancer.run(), transcriber.run()),
+                beside(
+                    *upkeep(setup, parts, given),
+                    enhancer.run(),
+                    transcriber.run(),
+                    database.fenced(),
+                ),
                 after(parts.lookout.looked, within_s=FIRST_LOOK_S),
                 self._entrance.admitting(server),
             ):
@@ -161,7 +166,10 @@ class ClusterProcess:
             )
             stack.enter_context(self._watched(database.look_at_file))
             stack.enter_context(setup.reloader.applying(given.stored.audit))
-            async with chat_parts.connected(chats, settle_s=HAND_OVER_S):
+            async with (
+                beside(database.fenced()),
+                chat_parts.connected(chats, settle_s=HAND_OVER_S),
+            ):
                 await self._link.out_of_reach(UNREACHED_S)
                 raise GivesWay(UNREACHABLE)
 

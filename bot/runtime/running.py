@@ -2,6 +2,7 @@
 
 import logging
 import os
+import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
@@ -179,5 +180,8 @@ def _models(config: Config) -> str:
 
 
 def process_name() -> str:
-    """Return how people are shown this process: its machine and its number there."""
-    return f"{socket.gethostname()}:{os.getpid()}"
+    """Return a new name for this process: its machine, its number there, and a random part.
+
+    All containers of an image may have one host name and the number 1.
+    """
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"

@@ -13,8 +13,9 @@ from typing import Protocol
 class Tenure:
     """A post as one process holds it, until another takes it under the next epoch.
 
-    `holder` names the process for people. `secret` is drawn for this epoch: a process that knows it
-    reads the same database. `lease_s` is how long it holds the post without a renewal.
+        `holder` names the process for people. `secret` is drawn for this epoch: a process that knows it
+        reads the same database. `lease_s` is how long it holds the post without a renewal. Job numbers up to
+    `numbers_used` may have been given out, although the database may not know them any more.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Tenure:
     holder: str
     lease_s: float
     secret: bytes = field(default=b"", repr=False)
+    numbers_used: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,8 +96,11 @@ class Posts(Protocol):
         False after the session has ended whose end frees the post, until `renew` has mended that.
         """
 
-    async def free(self, tenure: Tenure) -> None:
-        """Give a post up at once, if it is still held. Idempotent."""
+    async def free(self, tenure: Tenure, *, in_order: bool = True) -> None:
+        """Give a post up at once, if it is still held. Idempotent.
+
+        It is not `in_order` where the database may have lost what it had confirmed.
+        """
 
     async def holders(self) -> Sequence[PostHolder]:
         """Return every post that was ever held, by name."""

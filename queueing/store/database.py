@@ -227,6 +227,13 @@ class Database(Protocol):
     def alone(self) -> bool:
         """Whether no other process can write it while it is open."""
 
+    @property
+    def numbers_used(self) -> int:
+        """Up to which number jobs may have been that the database does not know any more."""
+
+    async def fenced(self) -> None:
+        """Wait until the database refuses what is written here; never returns. Raises `Fenced`."""
+
     async def runs(self) -> frozenset[str]:
         """Return the openings, of all processes, that have not ended."""
 

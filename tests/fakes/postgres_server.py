@@ -34,6 +34,7 @@ host all asked    127.0.0.1/32 scram-sha-256
 host all excluded 127.0.0.1/32 reject
 host all all      127.0.0.0/8  trust
 host all all      10.213.7.0/30 trust
+host replication all 127.0.0.1/32 trust
 """
 _END_FROZEN = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -47,7 +48,7 @@ DO $$ DECLARE filled text; BEGIN
         AND tablename NOT IN ('meta', 'deleted_jobs')
     LOOP EXECUTE 'DELETE FROM ' || filled; END LOOP;
     DELETE FROM meta WHERE key = 'database_id';
-    UPDATE deleted_jobs SET highest = 0;
+    UPDATE deleted_jobs SET highest = 0, reserved = 0;
 END $$
 """
 _TRIES = 5  # of starting: the free port may be taken meanwhile
@@ -112,6 +113,23 @@ class PostgresServer:
         """Stop it: `fast` in order, `immediate` as a crash would."""
         self._run("pg_ctl", "stop", "-w", "-m", how, must=False)
 
+    def replica(self) -> "PostgresServer":
+        """Return a replica as it is now, which hears nothing of what is committed from now on."""
+        folder = self._folder / "replica"
+        folder.mkdir()
+        if account := ordinary():
+            os.chown(folder, int(account["user"]), int(account["group"]))
+        made = PostgresServer(folder, self._programs, self._settings)
+        address = f"-h 127.0.0.1 -p {self.port} -U {USER} --no-sync -R -c fast"
+        made._run("pg_basebackup", *address.split())
+        return made
+
+    def promote(self, port: int) -> None:
+        """Start a replica at a port, as the primary that it becomes."""
+        self.port = port
+        self.start()
+        self._run("pg_ctl", "promote", "-w")
+
     def url(self, database: str, user: str = USER) -> str:
         """Return the address of a database."""
         return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
@@ -145,7 +163,7 @@ class PostgresServer:
     ) -> subprocess.CompletedProcess[str]:
         data = () if program == "initdb" else ("-D", f"{self._folder}/data")
         done: subprocess.CompletedProcess[str] = subprocess.run(
-            [self._programs / program, *data, *options],
+            [_found(self._programs, program), *data, *options],
             check=must,
             cwd=self._folder,
             stdout=subprocess.DEVNULL,  # a pipe would stay open for as long as the server runs
@@ -155,6 +173,12 @@ class PostgresServer:
             **ordinary(),  # type: ignore[call-overload]  # user and group, or neither
         )
         return done
+
+
+def _found(programs: Path, program: str) -> Path:
+    """Return a program; a folder of links may lack some, which are beside the server itself."""
+    beside = programs / program
+    return beside if beside.exists() else (programs / "initdb").resolve().parent / program
 
 
 def end_leases(url: str) -> None:

@@ -39,6 +39,7 @@ class FakePosts:
         self.away = False
         self.mute = False
         self.slow_s = 0.0
+        self.in_order: list[bool] = []
         table.sessions[process] = set()
 
     async def take(self, name: str, *, address: str, about: About = nothing) -> Tenure | None:
@@ -82,9 +83,10 @@ class FakePosts:
         """Return whether the session stands."""
         return tenure.name in self.table.sessions[self.process]
 
-    async def free(self, tenure: Tenure) -> None:
+    async def free(self, tenure: Tenure, *, in_order: bool = True) -> None:
         """Give a post up."""
         await self._reach()
+        self.in_order.append(in_order)
         if self._holds(tenure):
             self.table.rows[tenure.name] = replace(self.table.rows[tenure.name], holder="")
             self.table.free.set()

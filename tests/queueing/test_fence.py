@@ -13,7 +13,7 @@ from queueing.core.posts import Tenure
 from queueing.store import Database, JobStore, open_database
 from queueing.store.database import Connection
 from tests.contracts.store_harness import add, new, start
-from tests.fakes.postgres_server import PostgresServer, end_leases
+from tests.fakes.postgres_server import PostgresServer, binaries, end_leases, running_server
 
 pytest.importorskip("psycopg")
 
@@ -475,3 +475,113 @@ async def test_an_epoch_that_comes_twice_is_its_second_holders_alone(
         await ada.free(first)
         assert await eve.renew(second)
         await old.aclose()
+
+
+# ------------------------------------------------------------ a database that has gone back
+
+
+GO_BACK = (
+    "SET session_replication_role = replica",  # no trigger sees it, as if it had never been
+    "DELETE FROM jobs WHERE id > 2",
+    "UPDATE posts SET written = 2 WHERE name = 'queue'",
+)
+
+
+@pytest.mark.parametrize("epoch_lost", [False, True], ids=["same-epoch", "older-epoch"])
+async def test_no_number_is_given_out_twice_by_a_database_that_has_gone_back(
+    clean: str, postgres: PostgresServer, *, epoch_lost: bool
+) -> None:
+    """Somebody would be sent the result of another person, who has the same number."""
+    name = clean.rpartition("/")[2]
+    async with posts_of(clean, "ada", "eve") as (ada, eve):
+        before = await ada.take("queue", address="")
+        assert before is not None
+        await ada.free(before)
+        first = await ada.take("queue", address="")
+        assert first is not None
+        database = await opened(clean, first)
+        store = JobStore(database)
+        used = [(await add(store)).id for _ in range(6)]
+        assert used == [1, 2, 3, 4, 5, 6]
+        assert await eve.take("queue", address="") is None
+        postgres.sql(*GO_BACK, database=name)
+        with pytest.raises(Fenced, match="gone back in time"):
+            await add(store)
+        if epoch_lost:
+            postgres.sql("UPDATE posts SET epoch = 1, holder = '', until = 0", database=name)
+        await ada.free(first, in_order=False)
+        second = await eve.take("queue", address="")
+        assert second is not None
+        successor = JobStore(other := await opened(clean, second))
+        assert (await add(successor)).id > max(used)
+        for each in (database, other):
+            await each.aclose()
+
+
+async def test_numbers_go_on_after_a_holder_that_stopped_in_order(clean: str) -> None:
+    """Each restart would skip a thousand numbers that people read."""
+    async with posts_of(clean, "ada", "eve") as (ada, eve):
+        for number, posts in enumerate((ada, eve, ada), start=1):
+            tenure = await posts.take("queue", address="")
+            assert tenure is not None
+            database = await opened(clean, tenure)
+            assert (await add(JobStore(database))).id == number
+            await database.aclose()
+            await posts.free(tenure)
+
+
+async def test_a_holder_that_writes_nothing_notices_that_the_database_has_gone_back(
+    clean: str, postgres: PostgresServer
+) -> None:
+    """Jobs that it takes for ended would be open in the database, and wait for a restart."""
+    async with posts_of(clean, "ada") as (ada,):
+        tenure = await ada.take("queue", address="")
+        assert tenure is not None
+        database = await opened(clean, tenure)
+        for _ in range(3):
+            await database.write(write)
+        watching = asyncio.ensure_future(database.fenced())
+        await database.read(written)
+        assert not watching.done()
+        postgres.sql("UPDATE posts SET written = 2", database=clean.rpartition("/")[2])
+        with pytest.raises(Fenced, match="gone back in time"):
+            await asyncio.wait_for(watching, 60)
+        await database.aclose()
+
+
+@pytest.mark.thorough
+async def test_a_promoted_replica_without_the_last_commits_fences_the_living_leader(
+    clean: str,
+) -> None:
+    """As above, with a real one: the leader goes on in its own epoch, and knows more than it."""
+    programs = binaries()
+    assert programs is not None
+    with running_server(programs, "fsync=on") as primary:
+        url = primary.url(primary.database())
+        async with posts_of(url, "ada", "eve") as (ada, eve):
+            await (await open_database(url, shared=True)).aclose()  # makes the tables
+            first = await ada.take("queue", address="")
+            assert first is not None
+            database = await opened(url, first)
+            store = JobStore(database)
+            kept = [await add(store) for _ in range(2)]
+            replica = primary.replica()
+            try:
+                lost = [await add(store) for _ in range(3)]
+                primary.stop("immediate")
+                replica.promote(primary.port)
+                with pytest.raises(Fenced, match="gone back in time"):
+                    await asyncio.wait_for(database.fenced(), 60)
+                with pytest.raises(Fenced, match="gone back in time"):
+                    await add(store)
+                assert await ada.renew(first)  # its term is known there
+                await ada.free(first, in_order=False)
+                second = await eve.take("queue", address="")
+                assert second is not None
+                successor = JobStore(other := await opened(url, second))
+                assert [job.id for job in await successor.open_jobs()] == [job.id for job in kept]
+                assert (await add(successor)).id > max(job.id for job in lost)
+                await other.aclose()
+                await database.aclose()
+            finally:
+                replica.stop("immediate")

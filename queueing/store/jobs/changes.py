@@ -79,7 +79,8 @@ class AdmissionCounters:
     changes of place that are committed and not yet followed.
     """
 
-    def __init__(self, is_short_of_disk: Callable[[], bool]) -> None:
+    def __init__(self, is_short_of_disk: Callable[[], bool], *, numbers_used: int = 0) -> None:
+        self._numbers_used = numbers_used
         self._is_short_of_disk = is_short_of_disk
         self.moves: list[Move] = []
         self._unsettled: list[Move] = []  # of the transaction that is open
@@ -108,7 +109,8 @@ class AdmissionCounters:
         """Count the rows, unless the counters are valid already."""
         if self._known:
             return
-        self._last_id = connection.execute(connection.statements.last_id).fetchone()[0]
+        stored = connection.execute(connection.statements.last_id).fetchone()[0]
+        self._last_id = max(stored, self._numbers_used)
         self._next_seq.clear()
         self._waiting.clear()
         for model, lane, seq, count in connection.execute(queries.LAST_WAITING):

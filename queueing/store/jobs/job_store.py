@@ -48,7 +48,9 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self._submit = database.submit
-        self._counters = AdmissionCounters(database.is_short_of_disk)
+        self._counters = AdmissionCounters(
+            database.is_short_of_disk, numbers_used=database.numbers_used
+        )
         self._places: PositionIndex | None = None
         self._loading = asyncio.Lock()
         self._heads = HeadCache()

@@ -33,7 +33,15 @@ from queueing.store.postgres.kinds import CHANGES, QUERIES, change_nothing
 from queueing.store.postgres.schema import migrate
 from queueing.store.postgres.session import Session, connect
 from queueing.store.postgres.session_lock import SessionLock, living_runs, refuse_pooler
-from queueing.store.postgres.worker import READING, WRITING, PostgresWorker
+from queueing.store.postgres.worker import (
+    FENCED,
+    READING,
+    WENT_BACK,
+    WRITING,
+    WRITTEN,
+    PostgresWorker,
+    of_post,
+)
 from queueing.store.schema import QUEUE
 
 log = logging.getLogger(__name__)
@@ -78,9 +86,39 @@ class PostgresDatabase:
         self._session, reading = sessions
         self._trouble = trouble
         worker = partial(PostgresWorker, inline=inline, failed=self._failed)
+        self._tenure = tenure
         self._looking: asyncio.Task[None] | None = None
         self._writer = worker(self._session, replace(WRITING, tenure=tenure))
         self._reader = worker(reading, READING)
+
+    @property
+    def numbers_used(self) -> int:
+        """Up to which number jobs may have been that the database does not know any more."""
+        return 0 if self._tenure is None else self._tenure.numbers_used
+
+    async def fenced(self) -> None:
+        """Wait until the post is lost, or the database has gone back in time. Raises `Fenced`.
+
+        An idle process writes nothing, and would not notice.
+        """
+        while True:
+            try:
+                await self._require_post()
+            except Fenced:
+                raise
+            except StoreError as error:
+                log.debug("the post cannot be looked at: %s", error)
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def _require_post(self) -> None:
+        if self._tenure is None:
+            return
+        known, post = self._writer.written, of_post(self._tenure)
+        row = await self.read(lambda connection: connection.execute(WRITTEN, post).fetchone())
+        if row is None:
+            raise Fenced(FENCED.format(self._tenure.name))
+        if row[0] < known:
+            raise Fenced(WENT_BACK)
 
     @property
     def damage(self) -> str | None:

@@ -4,9 +4,9 @@ import logging
 import secrets
 import select
 import time
-from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import errors
@@ -25,8 +25,8 @@ _MAKE = (
 )
 # clock_timestamp(): now() is when the transaction began
 _LOOK = (
-    "SELECT name, epoch, holder = '' OR until <= extract(epoch FROM clock_timestamp())"
-    " FROM posts WHERE name = ANY($1)"
+    "SELECT name, epoch, holder = '' OR until <= extract(epoch FROM clock_timestamp()),"
+    " holder = '', (SELECT reserved FROM deleted_jobs) FROM posts WHERE name = ANY($1)"
 )
 _TRY_LOCKS = (
     "SELECT name, epoch,"
@@ -48,9 +48,12 @@ _HIDE = (
 )
 _RENEW = (
     "UPDATE posts SET until = extract(epoch FROM clock_timestamp()) + $3"
-    " WHERE name = $1 AND epoch = $2 AND holder = $4"
+    " WHERE name = $1 AND epoch = $2 AND holder = $4 RETURNING (SELECT reserved FROM deleted_jobs)"
 )
-_FREE = "UPDATE posts SET holder = '', until = 0 WHERE name = $1 AND epoch = $2 AND holder = $3"
+_FREE = (
+    "UPDATE posts SET holder = CASE WHEN $4::bigint = 1 THEN '' ELSE holder END, until = 0"
+    " WHERE name = $1 AND epoch = $2 AND holder = $3"
+)
 _INTRODUCE = "UPDATE posts SET about = $4 WHERE name = $1 AND epoch = $2 AND holder = $3"
 _TELL = "SELECT pg_notify($1, $2)"
 _END_SILENT = (
@@ -86,11 +89,54 @@ class Application:
     tenure: Tenure | None = None
 
 
+@dataclass
+class Confirmed:
+    """What the database had confirmed: less of it later means that it has gone back in time.
+
+    `epochs` are the highest of each post, `numbers` the highest reserved job number. `lower` are the
+    posts whose epoch has fallen since they were taken here.
+    """
+
+    epochs: dict[str, int] = field(default_factory=dict)
+    numbers: int = 0
+    lower: set[str] = field(default_factory=set)
+
+    def see(self, name: str, epoch: int) -> None:
+        """Note the epoch of a post, and report a database that has lost what it had confirmed."""
+        known = self.epochs.get(name, 0)
+        if epoch < known:
+            self.lower.add(name)
+            log.error(
+                "the database has gone back in time: it knows the post %s up to epoch %d, and had"
+                " %d before; a stand-by that lacked the last commits has taken over, or a backup was"
+                " restored: jobs accepted since then may be lost",
+                *(name, epoch, known),
+            )
+        self.epochs[name] = epoch
+
+    def used(self, name: str, reserved: int, *, in_order: bool) -> int:
+        """Return up to which number jobs may have been, unless those in the database are all.
+
+        They are after a holder that stopped in order, in the database that it wrote.
+        """
+        certain = in_order and self.numbers <= reserved and name not in self.lower
+        return 0 if certain else max(self.numbers, reserved)
+
+
+class _Seen(NamedTuple):
+    """A post as it was looked at: whether it is free, and was given up in order."""
+
+    epoch: int
+    over: bool
+    in_order: bool
+    reserved: int
+
+
 class PostSession:
     """The posts over one session. `locks` allows locks and notices; `process` is for people.
 
-    `locked` are the locks of the session before, which this one takes again at once. `highest` are
-    the epochs seen so far: one that falls is reported.
+    `locked` are the locks of the session before, which this one takes again at once. `confirmed` is
+    what is known from before.
     """
 
     def __init__(
@@ -101,13 +147,13 @@ class PostSession:
         lease_s: float,
         locks: bool,
         locked: Collection[Key],
-        highest: MutableMapping[str, int],
+        confirmed: Confirmed,
     ) -> None:
         self.plain = plain
         self._process = process
         self._lease_s = lease_s
         self._locks = locks
-        self._highest = highest
+        self._confirmed = confirmed
         self.locked = self._try(locked)
         self._renewed: set[Key] = set()  # or taken, since this session began
         self._left_since: dict[Key, float] = {}
@@ -117,15 +163,15 @@ class PostSession:
         seen = self._look({each.name for each in asked})
         gone = self._try(
             (name, epoch)
-            for name, (epoch, over) in seen.items()
+            for name, (epoch, over, *_) in seen.items()
             if not over and (name, epoch) not in self.locked
         )
-        left = self._left_for_good({(name, seen[name][0]) for name in seen}, gone)
+        left = self._left_for_good({(name, seen[name].epoch) for name in seen}, gone)
         try:
             for each in asked:
-                epoch, over = seen[each.name]
-                if over or (each.name, epoch) in left:
-                    each.tenure = self._take(each, epoch, gone=not over)
+                post = seen[each.name]
+                if post.over or (each.name, post.epoch) in left:
+                    each.tenure = self._take(each, post)
                 each.done = True
         finally:
             for key in gone if not self.plain.closed else ():
@@ -160,19 +206,21 @@ class PostSession:
         """Prolong a lease; return False if it was lost."""
         key = (tenure.name, tenure.epoch)
         given = [*key, self._lease_s, tenure.holder]
-        if self.plain.execute(_RENEW, given).rowcount != 1:
+        row = self.plain.execute(_RENEW, given).fetchone()
+        if row is None:
             self._look({tenure.name})
             return False
+        self._confirmed.numbers = max(self._confirmed.numbers, row[0])
         if key not in self.locked:
             self.locked |= self._try([key])  # its holder's session is a new one
         self._renewed.add(key)
         return True
 
-    def free(self, tenure: Tenure) -> None:
+    def free(self, tenure: Tenure, *, in_order: bool) -> None:
         """Give a post up, if it is still held, and tell those who wait for it."""
         key = (tenure.name, tenure.epoch)
         with self.plain.transaction():
-            freed = self.plain.execute(_FREE, [*key, tenure.holder]).rowcount
+            freed = self.plain.execute(_FREE, [*key, tenure.holder, int(in_order)]).rowcount
             if freed and self._locks:
                 self.plain.execute(_TELL, [CHANNEL, tenure.name])
         self._unlock(key)
@@ -195,34 +243,25 @@ class PostSession:
         row = self.plain.execute(_REVEAL, [name, epoch]).fetchone()
         return None if row is None else bytes(row[0])
 
-    def _look(self, names: Collection[str]) -> Mapping[str, tuple[int, bool]]:
-        """Return the epoch of each post, and whether it is free or its lease over."""
+    def _look(self, names: Collection[str]) -> Mapping[str, _Seen]:
+        """Return what there is to know of each post before it is taken."""
         rows = self.plain.execute(_LOOK, [list(names)]).fetchall()
-        seen = {name: (int(epoch), bool(over)) for name, epoch, over in rows}
+        seen = {name: _Seen(*found) for name, *found in rows}
         for name in names - seen.keys():
             self.plain.execute(_MAKE, [name])
-            seen[name] = (0, True)
-        for name, (epoch, _) in seen.items():
-            self._note(name, epoch)
+            seen[name] = _Seen(epoch=0, over=True, in_order=True, reserved=0)
+        for name, post in seen.items():
+            self._confirmed.see(name, post.epoch)
+            self._confirmed.numbers = max(self._confirmed.numbers, post.reserved)
         return seen
 
-    def _note(self, name: str, epoch: int) -> None:
-        """Report a database that has lost what it had confirmed."""
-        if epoch < self._highest.get(name, 0):
-            log.error(
-                "the database has gone back in time: it knows the post %s up to epoch %d, and had"
-                " %d before; a stand-by that lacked the last commits has taken over, or a backup was"
-                " restored: jobs accepted since then may be lost",
-                *(name, epoch, self._highest[name]),
-            )
-        self._highest[name] = epoch
-
-    def _take(self, asked: Application, epoch: int, *, gone: bool) -> Tenure | None:
+    def _take(self, asked: Application, post: _Seen) -> Tenure | None:
+        epoch = post.epoch
         try:
             with self.plain.transaction():
                 if self.plain.execute(_SEIZE, [asked.name, epoch]).fetchone() is None:
                     return None
-                tenure = self._take_over(asked, epoch, gone=gone)
+                tenure = self._take_over(asked, post)
         except psycopg.Error as error:
             self._unlock((asked.name, epoch + 1))  # a lock outlives its transaction
             if isinstance(error, errors.LockNotAvailable):
@@ -232,12 +271,13 @@ class PostSession:
                 return None
             raise
         if tenure is not None:
-            self._highest[asked.name] = tenure.epoch
+            self._confirmed.epochs[asked.name] = tenure.epoch
+            self._confirmed.lower.discard(asked.name)
         return tenure
 
-    def _take_over(self, asked: Application, epoch: int, *, gone: bool) -> Tenure | None:
+    def _take_over(self, asked: Application, post: _Seen) -> Tenure | None:
         name, secret = asked.name, secrets.token_bytes(32)
-        given = [name, self._process, asked.address, self._lease_s, epoch, int(gone)]
+        given = [name, self._process, asked.address, self._lease_s, post.epoch, int(not post.over)]
         row = self.plain.execute(_TAKE, [*given, asked.about(secret)]).fetchone()
         if row is None:
             return None
@@ -245,8 +285,14 @@ class PostSession:
         self.locked |= self._try([(name, taken)])
         self._renewed.add((name, taken))
         self.plain.execute(_HIDE, [name, taken, secret])
+        used = self._confirmed.used(name, post.reserved, in_order=post.in_order)
         return Tenure(
-            name=name, epoch=taken, holder=self._process, lease_s=self._lease_s, secret=secret
+            name=name,
+            epoch=taken,
+            holder=self._process,
+            lease_s=self._lease_s,
+            secret=secret,
+            numbers_used=used,
         )
 
     def _unlock(self, key: Key) -> None:

@@ -18,7 +18,13 @@ from queueing.core.posts import About, Introduction, PostHolder, Tenure, nothing
 from queueing.store.postgres.address import read_address
 from queueing.store.postgres.connection import Plain
 from queueing.store.postgres.failures import explain, is_away
-from queueing.store.postgres.post_session import CHANNEL, Application, Key, PostSession
+from queueing.store.postgres.post_session import (
+    CHANNEL,
+    Application,
+    Confirmed,
+    Key,
+    PostSession,
+)
 from queueing.store.postgres.session import connect, local_host
 
 T = TypeVar("T")
@@ -43,7 +49,7 @@ class PostgresPosts:
         self._listener: Plain | None = None
         self._listening: asyncio.Future[None] | None = None
         self._locked: set[Key] = set()
-        self._highest: dict[str, int] = {}
+        self._confirmed = Confirmed()
         self._asked: list[Application] = []
         self._taking: asyncio.Future[None] | None = None
         self._speaking = False
@@ -76,10 +82,10 @@ class PostgresPosts:
             return not self._quick
         return session.intact(tenure, speaking=self._speaking)
 
-    async def free(self, tenure: Tenure) -> None:
+    async def free(self, tenure: Tenure, *, in_order: bool = True) -> None:
         """Give a post up. Raises `StoreError`; its lock is given up even so, once the server is back."""
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._calls, self._free, tenure)
+        await loop.run_in_executor(self._calls, self._free, tenure, in_order)
 
     async def holders(self) -> Sequence[PostHolder]:
         """Return every post that was ever held, by name. Raises `StoreError`."""
@@ -151,9 +157,9 @@ class PostgresPosts:
             if self._stopping.is_set() and self._session is not None:
                 self._session.plain.close()  # it may have come after the posts were closed
 
-    def _free(self, tenure: Tenure) -> None:
+    def _free(self, tenure: Tenure, in_order: bool) -> None:
         try:
-            self._tried(lambda session: session.free(tenure))
+            self._tried(lambda session: session.free(tenure, in_order=in_order))
         except StoreError:  # without the lock, others need not wait for the end of the lease
             self._locked.discard((tenure.name, tenure.epoch))
             raise
@@ -183,7 +189,7 @@ class PostgresPosts:
                 lease_s=self._lease_s,
                 locks=self._quick,
                 locked=self._locked,
-                highest=self._highest,
+                confirmed=self._confirmed,
             )
         except BaseException:
             plain.close()

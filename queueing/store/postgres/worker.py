@@ -15,6 +15,7 @@ from queueing.core.posts import Tenure
 from queueing.store.batching import Batch, Batcher, Outcomes
 from queueing.store.database import DatabaseAway
 from queueing.store.postgres.connection import Plain, PostgresConnection, PostgresCursor
+from queueing.store.postgres.dialect import numbered
 from queueing.store.postgres.failures import AWAY, explain, is_away, may_be_repeated
 from queueing.store.postgres.session import Session
 
@@ -27,8 +28,9 @@ class Manner:
     """How transactions begin: with these statements, all of which must succeed.
 
     `numbered` is the writer's: its transactions get a number by which the server is asked, after a
-    commit that was not answered, whether it happened. With a `tenure`, each begins by locking the
-    row of its post, and nothing is stored once that has another epoch.
+    commit that was not answered, whether it happened. With a `tenure`, each begins by counting
+    itself in the row of its post, which it locks, and nothing is stored once that has another epoch
+    or a lower count than before.
     """
 
     begin: Sequence[str]
@@ -38,17 +40,27 @@ class Manner:
 
 WRITING = Manner(begin=("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",), numbered=True)
 # A weaker lock is no fence. After a restored backup the epoch may be another holder's, too.
-FENCE = "SELECT 1 FROM posts WHERE name = ? AND epoch = ? AND holder = ? FOR UPDATE"
+FENCE = (
+    "UPDATE posts SET written = written + 1 WHERE name = ? AND epoch = ? AND holder = ?"
+    " RETURNING written"
+)
+WRITTEN = "SELECT written FROM posts WHERE name = ? AND epoch = ? AND holder = ?"
 FENCED = "another process has taken over the post {}: nothing more is written here"
+WENT_BACK = (
+    "the database has gone back in time: it lacks transactions that it had confirmed, because a"
+    " stand-by without them has taken over or a backup was restored; jobs accepted since then may be"
+    " lost"
+)
 READING = Manner(begin=("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",), numbered=False)
 
 
 class _CommitUnanswered(Exception):
     """The session was lost after the commit was sent."""
 
-    def __init__(self, number: int, outcomes: Outcomes) -> None:
+    def __init__(self, number: int, written: int, outcomes: Outcomes) -> None:
         super().__init__(number)
         self.number = number
+        self.written = written
         self.outcomes = outcomes
 
 
@@ -67,6 +79,7 @@ class PostgresWorker(Batcher):
         self._session = session
         self._manner = manner
         self._undone = 0
+        self.written = 0  # the highest count of the post's transactions that was confirmed
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="postgres")
         self._start()
 
@@ -129,11 +142,12 @@ class PostgresWorker(Batcher):
                 return self._transaction(self._session.usable(), batch)
             except _CommitUnanswered as unanswered:
                 try:
-                    happened = self._has_happened(unanswered.number)
+                    happened = self._has_happened(unanswered.number, unanswered.written)
                 except StoreError:
                     self._undo(batch)
                     raise
                 if happened:
+                    self.written = unanswered.written
                     return self._finished(batch, unanswered.outcomes, self._session.usable())
                 self._undo(batch)
             except Exception as error:
@@ -143,21 +157,22 @@ class PostgresWorker(Batcher):
                     raise
 
     def _transaction(self, plain: Plain, batch: Batch) -> Outcomes:
-        number, outcomes = 0, None
+        number, written, outcomes = 0, 0, None
         try:
             with plain.pipeline() as pipeline:
                 connection = PostgresConnection(plain, pipeline)
                 numbering, fence = self._begin(connection)
                 outcomes = {kind: kind.run(connection, items) for kind, items in batch.items()}
                 number = int(numbering.fetchone()[0]) if numbering else 0
-                self._pass(fence)
+                written = self._pass(fence)
                 committing = connection.execute("COMMIT")
             _expect_commit(committing)
         except Exception as error:
             if number and outcomes is not None and is_away(error):
-                raise _CommitUnanswered(number, outcomes) from error
+                raise _CommitUnanswered(number, written, outcomes) from error
             self._end(plain, error)
             raise
+        self.written = written
         return self._finished(batch, outcomes, plain)
 
     def _begin(
@@ -173,14 +188,23 @@ class PostgresWorker(Batcher):
         if self._manner.numbered:
             numbering = connection.execute("SELECT pg_current_xact_id()::text")
         if self._manner.tenure is not None:
-            tenure = self._manner.tenure
-            fence = connection.execute(FENCE, (tenure.name, tenure.epoch, tenure.holder))
+            fence = connection.execute(FENCE, of_post(self._manner.tenure))
         return numbering, fence
 
-    def _pass(self, fence: PostgresCursor | None) -> None:
-        """Raise `Fenced` unless the post is still this process's, before anything is committed."""
-        if fence is not None and self._manner.tenure is not None and fence.fetchone() is None:
+    def _pass(self, fence: PostgresCursor | None) -> int:
+        """Return the count of this transaction, before anything is committed.
+
+        Raises `Fenced` unless the post is still this process's, in a database that knows its writes.
+        """
+        if fence is None or self._manner.tenure is None:
+            return 0
+        row = fence.fetchone()
+        if row is None:
             raise Fenced(FENCED.format(self._manner.tenure.name))
+        written = int(row[0])
+        if written <= self.written:
+            raise Fenced(WENT_BACK)
+        return written
 
     def _end(self, plain: Plain, error: Exception) -> None:
         """Leave no transaction open after a failure."""
@@ -205,7 +229,7 @@ class PostgresWorker(Batcher):
         for kind in batch:
             kind.undone()
 
-    def _has_happened(self, number: int) -> bool:
+    def _has_happened(self, number: int, written: int) -> bool:
         """Ask, once the server answers again, whether a transaction was committed.
 
         It must be known before anything else is written: jobs would be where no one looks.
@@ -222,8 +246,23 @@ class PostgresWorker(Batcher):
                     continue
                 raise DatabaseAway(AWAY) from error
             if row is None or row[0] != "in progress":
-                return row is not None and row[0] == "committed"
+                return row is not None and row[0] == "committed" and self._counts(plain, written)
             self._session.pause()
+
+    def _counts(self, plain: Plain, written: int) -> bool:
+        """Return whether the post's count includes a transaction.
+
+        A server that lacks it may have given its number to another.
+        """
+        if self._manner.tenure is None:
+            return True
+        row = plain.execute(numbered(WRITTEN), of_post(self._manner.tenure)).fetchone()
+        return row is not None and int(row[0]) >= written
+
+
+def of_post(tenure: Tenure) -> tuple[str, int, str]:
+    """Return the values by which the row of a post is found."""
+    return tenure.name, tenure.epoch, tenure.holder
 
 
 def _expect_commit(committing: PostgresCursor) -> None:

@@ -197,6 +197,15 @@ class SqliteDatabase:
         (used,) = await self.read(lambda connection: connection.execute(size).fetchone())
         return -(-int(used) // (1024 * 1024))
 
+    @property
+    def numbers_used(self) -> int:
+        """Return 0: the file knows every number it gave out."""
+        return 0
+
+    async def fenced(self) -> None:
+        """Wait until cancelled: no other process can take the file over."""
+        await asyncio.get_running_loop().create_future()
+
     async def runs(self) -> frozenset[str]:
         """Return this opening alone: a file has one owner."""
         return frozenset({self.run})

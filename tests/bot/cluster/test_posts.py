@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from bot.cluster.posts import GivesWay, Lease, PostKeeper
-from queueing.core.errors import StoreError
+from queueing.core.errors import Fenced, StoreError
 from tests.fakes.posts import FakePosts, PostTable
 from tests.simulation.loop import run
 
@@ -269,6 +269,30 @@ def test_a_duty_that_fails_frees_its_post() -> None:
         with pytest.raises(ZeroDivisionError):
             await PostKeeper(posts, lease_s=LEASE_S, clock=clock).serve("queue", fails)
         assert (await posts.holders())[0].holder == ""
+
+    run(scenario())
+
+
+def test_a_duty_that_was_fenced_begins_anew_at_once_where_its_lease_still_runs() -> None:
+    """After a failover that lost commits nothing would be served until the lease is over."""
+
+    async def scenario() -> None:
+        table, epochs = PostTable(LEASE_S), list[int]()
+
+        async def duty(lease: Lease) -> None:
+            epochs.append(lease.tenure.epoch)
+            if lease.tenure.epoch == 1:
+                raise ExceptionGroup("several at once", [Fenced("the database has gone back")])
+            await asyncio.Event().wait()
+
+        posts = FakePosts(table, "first")
+        keeper = PostKeeper(posts, lease_s=LEASE_S, clock=asyncio.get_running_loop().time)
+        task = asyncio.ensure_future(keeper.serve("queue", duty))
+        await asyncio.sleep(LEASE_S / 10)
+        assert (epochs, posts.in_order) == ([1, 2], [False])
+        task.cancel()
+        await asyncio.wait({task})
+        assert posts.in_order == [False, True]
 
     run(scenario())
 

@@ -1,4 +1,4 @@
--- schema 101
+-- schema 102
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- The same tables as for SQLite; ../../sqlite/migrations/0001_queue.sql explains them. Its INTEGER
@@ -52,9 +52,11 @@ CREATE INDEX jobs_overflow ON jobs (owner, bulk, id) WHERE finished_at IS NULL A
 CREATE INDEX jobs_made_for ON jobs (parent) WHERE parent IS NOT NULL;
 
 -- The highest id that was deleted, so that none is reused: SQLite's AUTOINCREMENT counts by itself.
+-- Ids up to `reserved` may have been given out by commits that a failover or a backup has lost.
 CREATE TABLE deleted_jobs (
     one bigint PRIMARY KEY CHECK (one = 1),
-    highest bigint NOT NULL
+    highest bigint NOT NULL,
+    reserved bigint NOT NULL DEFAULT 0
 );
 INSERT INTO deleted_jobs (one, highest) VALUES (1, 0);
 
@@ -67,6 +69,17 @@ END $$;
 
 CREATE TRIGGER note_deleted_jobs AFTER DELETE ON jobs
 REFERENCING OLD TABLE AS old_jobs FOR EACH STATEMENT EXECUTE FUNCTION note_deleted_jobs();
+
+-- At least 1000 ids are reserved before they are given out.
+CREATE FUNCTION reserve_ids() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE deleted_jobs SET reserved = added.id + 2000
+    FROM (SELECT max(id) AS id FROM new_jobs) AS added WHERE added.id + 1000 > reserved;
+    RETURN NULL;
+END $$;
+
+CREATE TRIGGER reserve_ids AFTER INSERT ON jobs
+REFERENCING NEW TABLE AS new_jobs FOR EACH STATEMENT EXECUTE FUNCTION reserve_ids();
 
 CREATE TABLE inputs (
     job_id bigint NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
@@ -145,8 +158,9 @@ CREATE TABLE posts (
     address text NOT NULL,
     epoch bigint NOT NULL,
     until double precision NOT NULL,
-    about text NOT NULL DEFAULT '' -- the holder's version and configuration, for other processes
-);
+    about text NOT NULL DEFAULT '', -- the holder's version and configuration, for other processes
+    written bigint NOT NULL DEFAULT 0 -- counts the holders' transactions: a lower one is an older copy
+) WITH (fillfactor = 50);
 -- In a separate table: an account that only reads (for graphs, say) need not see them.
 CREATE TABLE post_secrets (
     name text COLLATE "C" PRIMARY KEY,
