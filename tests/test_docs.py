@@ -22,7 +22,11 @@ from queueing.core.requests import Capability
 ROOT = Path(__file__).parents[1]
 EXAMPLE = (ROOT / "config.example.yaml").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-SECRETS = {"DISCORD_TOKEN": "canary-discord", "TELEGRAM_TOKEN": "canary-telegram"}
+SECRETS = {
+    "DISCORD_TOKEN": "canary-discord",
+    "TELEGRAM_TOKEN": "canary-telegram",
+    "WEB_TOKEN": "canary-Zk4pX91mQv7s",
+}
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 NAMED = {
     ("hosts",),

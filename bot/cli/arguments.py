@@ -92,6 +92,13 @@ def _init_arguments(init: argparse.ArgumentParser) -> None:
         help="an admin, such as telegram:42; may be given several times",
     )
     init.add_argument(
+        "--url",
+        default="",
+        metavar="URL",
+        help="the address others will reach the page by, such as https://usher.example.net behind a"
+        " proxy or http://192.168.1.5:8080; the page then gets a token; without: this machine alone",
+    )
+    init.add_argument(
         "--unit", choices=("user", "system", "none"), help="write a systemd unit as well"
     )
     init.add_argument(

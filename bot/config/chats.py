@@ -18,6 +18,7 @@ from bot.config.values import (
     long_enough,
 )
 from bot.people.naming import IdForm, NameForms
+from bot.serving.local import opened_by
 
 
 class ChatConfig(Section):
@@ -81,7 +82,7 @@ class TelegramConfig(ChatConfig):
 
 
 class WebConfig(ChatConfig):
-    """The web chat; beyond this machine it needs a token.
+    """The web chat; to be reached from other machines it needs a token.
 
     `url` is the address people reach it by, `names` are further host names, such as a proxy's.
     `proxies` are the proxies in front of it that are trusted to name the client.
@@ -100,6 +101,10 @@ class WebConfig(ChatConfig):
         """Return every host name it is reached by."""
         own = urlsplit(self.url).hostname if self.url else None
         return (*self.names, own) if own else self.names
+
+    def opened_by(self) -> str | None:
+        """Return the setting by which other machines reach it; None if none does."""
+        return opened_by(self.host, url=self.url, names=self.names, proxies=self.proxies)
 
     def page(self) -> str:
         """Return the page's address as far as it is known."""

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from backends.common.card_memory import is_nvidia
 from backends.common.options import NO_SETTING
 from backends.registry import KINDS, connect, kinds_of
-from bot.config.addresses import is_loopback
 from bot.config.cards import card_problems, card_warnings, too_large
 from bot.config.config import Config
 from bot.config.sections import BackendConfig, ModelConfig
@@ -315,9 +314,9 @@ def _listed(model: ModelSpec) -> str:
 
 def _chat_problems(config: Config) -> Iterator[ConfigProblem]:
     web = config.chats.web
-    if web and not web.token and not is_loopback(web.host):
-        text = f"{web.host} is open to other machines: set chats.web.token as well"
-        yield ConfigProblem(path=("chats", "web", "host"), text=text)
+    if web and not web.token and (setting := web.opened_by()):
+        text = "opens the page to other machines: set chats.web.token as well"
+        yield ConfigProblem(path=("chats", "web", setting), text=text)
     yield from _room_problems(config)
     yield from _people_problems(config)
     usual = config.limits.limits()

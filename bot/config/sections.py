@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from bot.chat.delivery.busy_line import BUSY_AFTER_S
-from bot.config.addresses import host_and_port, is_every_address, is_loopback
+from bot.config.addresses import host_and_port, is_every_address
 from bot.config.machines import SleepConfig, WakeConfig
 from bot.config.quiet import QuietWindows, Zone
 from bot.config.values import (
@@ -51,6 +51,7 @@ from bot.config.values import (
 from bot.people.access import PersonLimits, Role
 from bot.requests.conversation import IDLE_S
 from bot.requests.limits import LongestWaits
+from bot.serving.local import opened_by
 from queueing.core.catalog import HostSpec, ModelSpec, Timeouts
 from queueing.core.requests import Capability
 from queueing.core.world import DEEP_LINE, Rules
@@ -297,7 +298,7 @@ class ApiConfig(Section):
     `url` is the address people reach it by, `names` are further host names, `proxies` those that are
     believed about where a call comes from. `cors` are the origins of pages that may call, `webhooks`
     those of programs that may be called once a job has ended. A key is needed unless it is `open`,
-    which only an address of this machine alone may be. With `fetch`, pictures in requests may be
+    which requires that other machines do not reach it. With `fetch`, pictures in requests may be
     addresses.
     """
 
@@ -320,8 +321,11 @@ class ApiConfig(Section):
 
     @model_validator(mode="after")
     def _closed(self) -> Self:
-        if self.open and (self.url or not is_loopback(self.host)):
-            raise ValueError("open: only an API on this machine alone, without a url, needs no key")
+        setting = opened_by(self.host, url=self.url, names=self.names, proxies=self.proxies)
+        if self.open and setting:
+            raise ValueError(
+                f"open: other machines reach the API by its {setting}; only one on this machine alone needs no key"
+            )
         return self
 
 
@@ -337,7 +341,7 @@ class MetricsConfig(Section):
 
     @model_validator(mode="after")
     def _closed(self) -> Self:
-        if self.token is None and not is_loopback(self.host):
+        if self.token is None and opened_by(self.host):
             raise ValueError("token: metrics that other machines can read need one")
         return self
 

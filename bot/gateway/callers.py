@@ -14,7 +14,7 @@ from bot.people.api_keys import LOCAL, ApiKey, ApiKeys, looks_like_key
 from bot.people.users import People, Person
 from bot.serving.address import Clients
 from bot.serving.guesses import Guesses
-from bot.serving.hosts import host_allowed
+from bot.serving.local import why_not_local
 from queueing.core.ports import Clock
 
 _PERSON = re.compile(r"[A-Za-z0-9@._-]{1,64}", re.ASCII)
@@ -23,7 +23,9 @@ NO_KEY = "This request needs an API key. Send it as “Authorization: Bearer ush
 WRONG_KEY = "This API key is unknown or has been revoked."
 TOO_MANY = "Too many invalid keys were sent from your address. Try again in a minute."
 OTHER_PAGE = "Pages of this origin may not use the API; the operator can list it under api.cors."
-OTHER_HOST = "The API does not serve this host name; the operator can list it under api.names."
+THIS_MACHINE_ONLY = (
+    "Without a key the API serves this machine only. Send one as “Authorization: Bearer ush_…”."
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +50,8 @@ class Caller:
 class Authentication:
     """Identifies the caller. With `open_`, a call without a key is from `api:local`.
 
-    Pages of `origins` may call. With `open_`, the host must be loopback or one of `names`.
+    That is for requests of this machine alone; `names` are its further host names. Pages of
+    `origins` may call.
     """
 
     def __init__(
@@ -72,17 +75,17 @@ class Authentication:
         self._guesses = Guesses(time.monotonic)
 
     def require_place(self, request: web.Request) -> None:
-        """Refuse pages of other origins, before any of the body is read. Raises `ApiError`.
+        """Refuse what may not call, before any of the body is read. Raises `ApiError`.
 
-        A page in a person's browser must not reach an API that needs no key, not even through a
-        hostile host name that points to this machine. Where a key is needed, any name will do.
+        That is pages of other origins and, without a key, requests that are not this machine's own.
         """
         origin = request.headers.get("Origin")
         if origin is not None and origin not in self._origins:
             raise ApiError(status=HTTPStatus.FORBIDDEN, message=OTHER_PAGE, code="origin")
-        host = request.headers.get("Host", "")
-        if self._open and not host_allowed(host, loopback=True, names=self._names):
-            raise ApiError(status=HTTPStatus.FORBIDDEN, message=OTHER_HOST, code="host")
+        keyless = self._open and not looks_like_key(_secret(request))
+        if keyless and (why := why_not_local(request.headers, self._names)):
+            message = f"{why} {THIS_MACHINE_ONLY}"
+            raise ApiError(status=HTTPStatus.FORBIDDEN, message=message, code="not_local")
 
     async def caller(self, request: web.Request) -> Caller:
         """Return the caller. Raises `ApiError` (401, 429), and `StoreError`."""

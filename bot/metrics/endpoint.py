@@ -10,14 +10,16 @@ from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
 from bot.metrics.instruments import Instruments
-from bot.serving.hosts import host_allowed
 from bot.serving.listener import Listener
+from bot.serving.local import why_not_local
 from bot.serving.opening import open_at
 from bot.serving.visits import ConnectionLimits
 
 log = logging.getLogger(__name__)
 
 PATH = "/metrics"
+UNKNOWN_READER = "The metrics need their token, as “Authorization: Bearer …”."
+THIS_MACHINE_ONLY = "Without a token the metrics serve this machine only: set metrics.token."
 _CONNECTIONS = ConnectionLimits(overall=32, strangers=32, person=32)
 
 
@@ -54,22 +56,21 @@ class MetricsEndpoint:
             await listener.close()
 
     async def _get(self, request: web.Request) -> web.Response:
-        if not self._may_read(request):
+        if why := self._why_not(request):
             named = {"WWW-Authenticate": "Bearer"}
-            return web.Response(status=HTTPStatus.UNAUTHORIZED, headers=named)
+            return web.Response(status=HTTPStatus.UNAUTHORIZED, text=f"{why}\n", headers=named)
         shown = self._instruments.now()
         encode, kind = choose_encoder(request.headers.get("Accept", ""))
         # In a thread: with many models it takes tens of milliseconds.
         body = await asyncio.to_thread(encode, shown)
         return web.Response(body=body, headers={"Content-Type": kind})
 
-    def _may_read(self, request: web.Request) -> bool:
-        """Whether a request has the token, or comes to a loopback address by its own name.
-
-        A page of elsewhere cannot: its name would stand in the Host header.
-        """
+    def _why_not(self, request: web.Request) -> str | None:
+        """Return why a request may not read: it needs the token, or must be this machine's own."""
         token = self._place.token
         if token is None:
-            return host_allowed(request.host, loopback=True, names=())
+            why = why_not_local(request.headers)
+            return why and f"{why} {THIS_MACHINE_ONLY}"
         given = request.headers.get("Authorization", "").encode()
-        return hmac.compare_digest(given, f"Bearer {token}".encode())
+        right = hmac.compare_digest(given, f"Bearer {token}".encode())
+        return None if right else UNKNOWN_READER

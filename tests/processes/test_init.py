@@ -42,6 +42,7 @@ async def test_a_token_that_is_typed_is_never_shown(tmp_path: Path) -> None:
         assert not person.echoes  # while it is asked for; the token is tried in the open
         await person.types("Telegram bot token", WRONG)
         await person.types("Telegram bot token", fake.token)
+        await person.types("reach the page", "")
         await person.types("Make yourself an admin", "no")
         await person.types("Your id on Telegram", "42")
         await until(lambda: "systemd unit" in person.seen or person.process.returncode is not None)

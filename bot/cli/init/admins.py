@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from bot.chat.api.account import ChatPerson
 from bot.chat.api.errors import ChatError
+from bot.cli.init.page import PagePlan
 from bot.cli.init.terminal import Terminal, agreed, ask_for, in_a_line
 from bot.cli.init.tokens import ChatPlan
 from bot.config.chats import ChatsConfig
@@ -14,7 +15,6 @@ from bot.runtime import event_loop
 from queueing.core.concurrency import timeout
 
 WAIT_S = 180.0
-PAGE = ChatPerson(id="web:local", name="whoever opens the page on this machine")
 
 
 def known_id(given: str) -> str:
@@ -27,15 +27,24 @@ def known_id(given: str) -> str:
 
 
 def admins(
-    chats: Sequence[ChatPlan], given: Sequence[str], terminal: Terminal, telegram_api: str | None
+    chats: Sequence[ChatPlan],
+    given: Sequence[str],
+    terminal: Terminal,
+    telegram_api: str | None,
+    page: PagePlan,
 ) -> tuple[ChatPerson, ...]:
-    """Return the admins; without a chat that knows them, only the page of this machine has one."""
+    """Return the admins; without a chat that knows them, only the page has one."""
     found = [ChatPerson(id=each, name="as given") for each in given]
     for chat in chats:
         person = _of(chat, terminal, telegram_api)
         if person is not None and person.id not in {each.id for each in found}:
             found.append(person)
-    return (*found, PAGE)
+    return (*found, _of_page(page))
+
+
+def _of_page(page: PagePlan) -> ChatPerson:
+    who = "opens the page on this machine" if page.token is None else "has the page's token"
+    return ChatPerson(id="web:local", name=f"whoever {who}")
 
 
 def _of(chat: ChatPlan, terminal: Terminal, telegram_api: str | None) -> ChatPerson | None:

@@ -3,14 +3,13 @@
 import argparse
 import os
 import shlex
-import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from bot.cli import check
-from bot.cli.init import admins, card, machines, places, servers, tokens, unit, written
+from bot.cli.init import admins, card, machines, page, places, servers, tokens, unit, written
 from bot.cli.init.files import PRIVATE, NewFile, is_there, write_all
 from bot.cli.init.terminal import InitFailed, Keyboard, NoQuestions, Terminal, ask_for
 from bot.config import environment
@@ -19,17 +18,17 @@ from bot.runtime import event_loop, logs
 
 UNUSABLE = 1
 STOPPED = 130  # as shells say of what Ctrl-C ended
-PORTS = range(written.USUAL_PORT, written.USUAL_PORT + 20)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InitOptions:
-    """What the command line says; `unit` is None if it says nothing of one."""
+    """What the command line says; `unit` and `url` are None if it says nothing of them."""
 
     config: Path
     servers: tuple[str, ...] = ()
     admins: tuple[str, ...] = ()
     unit: str | None = None
+    url: str | None = None
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -54,6 +53,7 @@ def _options(arguments: argparse.Namespace) -> InitOptions:
             servers=tuple(map(places.address, arguments.server)),
             admins=tuple(map(admins.known_id, arguments.admin)),
             unit=arguments.unit,
+            url=page.address(arguments.url),
         )
     except ValueError as error:
         raise InitFailed(f"{error} Nothing was written.") from None
@@ -76,6 +76,8 @@ def init(options: InitOptions, terminal: Terminal, environ: Mapping[str, str] = 
     kept = _write(config, made, service, terminal)
     terminal.tell()
     status = event_loop.run(check.report(load(config, {**environ, **_unsaved(made, kept)})))
+    if made.page.url is not None:
+        terminal.tell(f"Sign in at {made.page.url} with the page's token, {page.TOKEN}.")
     _tell_next(options.config, service, terminal, works=status == 0)
     return status
 
@@ -120,11 +122,12 @@ def _arranged(
     api = given.get("TELEGRAM_API")
     asked = (tokens.plan(kind, terminal, given) for kind in tokens.kinds(api))
     chats = tuple(_invited(chat, terminal) for chat in asked if chat is not None)
+    planned = page.plan(options.url, terminal, given)
     return written.Arrangement(
         hosts=hosts,
         chats=chats,
-        admins=admins.admins(chats, options.admins, terminal, api),
-        port=_free_port(),
+        admins=admins.admins(chats, options.admins, terminal, api, planned),
+        page=planned,
         telegram_api=api,
     )
 
@@ -135,20 +138,6 @@ def _invited(chat: tokens.ChatPlan, terminal: Terminal) -> tokens.ChatPlan:
             f"{chat.kind.title}: {chat.account.name}; invite it with {chat.account.invite}"
         )
     return chat
-
-
-def _free_port() -> int:
-    """Return a port for the page: a server may have the usual one."""
-    for port in PORTS:
-        with socket.socket() as tried:
-            if os.name == "posix":  # a port whose last connections have just ended is free
-                tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                tried.bind((places.HERE, port))
-            except OSError:
-                continue
-            return port
-    return written.USUAL_PORT
 
 
 # ---------------------------------------------------------------- what is written

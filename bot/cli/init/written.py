@@ -8,23 +8,23 @@ from dataclasses import dataclass
 from backends.common.card_memory import SYSTEM
 from bot.chat.api.account import ChatPerson
 from bot.cli.init.machines import HostPlan
+from bot.cli.init.page import TOKEN, USUAL_PORT, PagePlan
 from bot.cli.init.scan import FoundServer
 from bot.cli.init.tokens import ChatPlan
 from bot.config.environment import FILE
 
-USUAL_PORT = 8080
 NAMED = 5  # models that a comment lists
 _PLAIN_URL = re.compile(r"[A-Za-z0-9:/._~%-]+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Arrangement:
-    """Everything that was found out and said; `port` is that of the page."""
+    """Everything that was found out and said."""
 
     hosts: tuple[HostPlan, ...]
     chats: tuple[ChatPlan, ...]
     admins: tuple[ChatPerson, ...]
-    port: int = USUAL_PORT
+    page: PagePlan
     telegram_api: str | None = None
 
 
@@ -55,9 +55,11 @@ def environment(values: Mapping[str, str]) -> str:
 def secrets(made: Arrangement) -> dict[str, str]:
     """Return the tokens by the variables that the configuration names."""
     servers = (pair for host in made.hosts for pair in host.servers)
-    return {chat.kind.variable: chat.token for chat in made.chats} | {
-        variable(name): server.token for name, server in servers if server.token
-    }
+    return (
+        {chat.kind.variable: chat.token for chat in made.chats}
+        | {variable(name): server.token for name, server in servers if server.token}
+        | ({TOKEN: made.page.token} if made.page.token else {})
+    )
 
 
 def variable(backend: str) -> str:
@@ -117,8 +119,20 @@ def _chats(made: Arrangement) -> Iterator[str]:
         yield f"    token: ${{{chat.kind.variable}}}"
         if chat.kind.name == "telegram" and made.telegram_api:
             yield f"    api_url: {json.dumps(made.telegram_api)}"
-    port = "{}" if made.port == USUAL_PORT else f"{{port: {made.port}}}"
-    yield f"  web: {port}  # the page in a browser, for this machine only"
+    yield from _page(made.page)
+
+
+def _page(page: PagePlan) -> Iterator[str]:
+    settings = [] if page.port == USUAL_PORT else [f"port: {page.port}"]
+    if page.url is None:
+        yield f"  web: {{{', '.join(settings)}}}  # the page in a browser, for this machine only"
+        return
+    settings += [f"url: {json.dumps(page.url)}", f'token: "${{{TOKEN}}}"']
+    if page.direct:
+        settings.insert(0, "host: 0.0.0.0")
+    else:
+        settings.append("proxies: [127.0.0.1]")
+    yield f"  web: {{{', '.join(settings)}}}  # the page in a browser"
 
 
 def _names(people: Sequence[ChatPerson]) -> str:

@@ -35,6 +35,7 @@ from bot.platforms.web.small import PastPictures
 from bot.platforms.web.wire import MAX_UPLOAD, CommandRow, ModelLine, command_rows
 from bot.serving.address import Clients
 from bot.serving.listener import Listener
+from bot.serving.local import opened_by
 from bot.serving.originals import Originals
 from queueing.core.clock import SystemClock
 from queueing.core.errors import StoreError
@@ -52,13 +53,12 @@ class Web:
     """The web chat as a `ChatPlatform`. A chat's notation is its person's id.
 
     With `token`, its holder is the person "local"; `people` are further ones, known by tokens of
-    their own. Without either, every visitor is "local", which is allowed on a loopback address
-    only. `names` are further host names of the page, such as a proxy's, and `proxies` the addresses
+    their own. Without either, every visitor of this machine is "local". `names` are further host names of the page, such as a proxy's, and `proxies` the addresses
     of proxies trusted to name the client. `overview` returns the lines of the page's live overview,
     from memory; `is_admin` says whether to offer the admin commands to a user such as "web:local",
     and whether the operator's page is served to them: `operator` is what it shows. `held` is looked at before each answer and each push.
 
-    Raises `ValueError` for an address open to others without a token.
+    Raises `ValueError` if other machines can reach it without a token.
     """
 
     limits = ChatLimits(
@@ -93,11 +93,9 @@ class Web:
         clock: Clock | None = None,
         held: Held = always,
     ) -> None:
-        if token is None and people is None and not is_loopback(host):
-            raise ValueError(
-                f"the web chat at {host} is open to other machines: give it a token, "
-                "or let it listen on 127.0.0.1"
-            )
+        opened = opened_by(host, names=names, proxies=proxies)
+        if token is None and people is None and opened:
+            raise ValueError(f"{opened} opens the web chat to other machines: give it a token")
         self.name = name
         self.connected = asyncio.Event()
         self._host = host

@@ -33,12 +33,16 @@ from bot.platforms.web.signed_in import SignedIn, set_cookie
 from bot.platforms.web.tab import Tab
 from bot.platforms.web.wire import MAX_FRAME, CommandRow, ModelLine
 from bot.serving.hosts import host_allowed
+from bot.serving.local import why_not_local
 from queueing.core.concurrency import TaskGroup
 
 MAX_TABS = 20  # open pages of one person
 NOT_OUR_NAME = (
     "The web chat does not answer to this name. "
     "Its operator can add it to the names it is reached by.\n"
+)
+THIS_MACHINE_ONLY = (
+    "Without a token the web chat serves this machine only: its operator can set chats.web.token."
 )
 SERVED_ELSEWHERE = "Another process serves the web chat now. Please reload the page in a moment.\n"
 _SOON = {"Retry-After": "2"}
@@ -87,6 +91,8 @@ class WebServer:
             host = request.headers.get("Host", "")
             if not host_allowed(host, loopback=self._loopback, names=self._names):
                 raise web.HTTPForbidden(text=NOT_OUR_NAME)
+            if not self.who.needed and (why := why_not_local(request.headers, self._names)):
+                raise web.HTTPForbidden(text=f"{why} {THIS_MACHINE_ONLY}\n")
             if not self._held():
                 raise web.HTTPServiceUnavailable(text=SERVED_ELSEWHERE, headers=_SOON)
             return await handler(request)

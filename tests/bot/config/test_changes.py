@@ -162,7 +162,7 @@ def test_all_that_is_listed_exists() -> None:
 def example() -> Config:
     """Return the configuration in which every setting is named."""
     text = EXAMPLE.read_text(encoding="utf-8")
-    values = dict.fromkeys(re.findall(r"\$\{(\w+)\}", text), "1234567:AAHabcdefgh")
+    values = dict.fromkeys(re.findall(r"\$\{(\w+)\}", text), "1234567:Zk4pX91mQv7s")
     return parse(text, values, folder=EXAMPLE.parent)
 
 

@@ -269,7 +269,11 @@ UNFITTING = (
     ),
     ("flux:", "flu x:", "config.yaml:7: models.flu x: must be a name without blanks"),
     ("flux:", "--raw:", "config.yaml:7: models.--raw: must be a name without blanks"),
-    ("  web:", "  web: {host: 0.0.0.0}", "config.yaml:9: chats.web.host: 0.0.0.0 is open"),
+    (
+        "  web:",
+        "  web: {host: 0.0.0.0}",
+        "config.yaml:9: chats.web.host: opens the page to other machines",
+    ),
     (
         "  web:",
         "  web: {token: short}",

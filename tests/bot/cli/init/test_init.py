@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from bot.cli import main as cli
-from bot.cli.init import card, command, places, scan, unit
+from bot.cli.init import card, command, page, places, scan, unit
 from bot.cli.init.command import InitOptions
-from bot.cli.init.terminal import InitFailed, Terminal
+from bot.cli.init.terminal import InitFailed, NoQuestions, Terminal
 from bot.config.load import load
 from tests.fakes.comfyui import FakeComfyUI
 from tests.fakes.llm import serving
@@ -28,6 +28,7 @@ NO_ANSWERS = {
     "Memory of the card": "",
     "Discord bot token": "",
     "Telegram bot token": "",
+    "reach the page": "",
     "systemd unit": "",
 }
 
@@ -61,8 +62,9 @@ async def run_init(
     servers: Sequence[str] = (),
     environ: Mapping[str, str] | None = None,
     unit_kind: str | None = None,
+    url: str | None = None,
 ) -> int:
-    options = InitOptions(config=config, servers=tuple(servers), unit=unit_kind)
+    options = InitOptions(config=config, servers=tuple(servers), unit=unit_kind, url=url)
     return await asyncio.to_thread(command.init, options, terminal, environ or {})
 
 
@@ -300,6 +302,48 @@ async def test_a_server_that_wants_a_token_is_asked_again_with_it(
     assert 'token: "${LMSTUDIO_TOKEN}"' in (tmp_path / "config.yaml").read_text()
     assert "LMSTUDIO_TOKEN=canary-1" in (tmp_path / "usher.env").read_text()
     assert "canary" not in terminal.shown + (tmp_path / "config.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("url", "settings"),
+    [
+        ("https://usher.example", ("127.0.0.1", 8080, ("127.0.0.1",))),
+        ("http://usher.example", ("127.0.0.1", 8080, ("127.0.0.1",))),
+        ("http://192.168.1.5:8099", ("0.0.0.0", 8099, ())),  # compared
+    ],
+)
+@pytest.mark.parametrize("asks", [True, False])
+async def test_a_page_that_others_reach_gets_a_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, settings: object, *, asks: bool
+) -> None:
+    """Every stranger behind the proxy would be the page's admin."""
+    monkeypatch.setattr(page, "_free_port", lambda: 8080)
+    config = tmp_path / "config.yaml"
+    if asks:
+        terminal: Terminal = ScriptedTerminal({**NO_ANSWERS, "reach the page": ["nothing", url]})
+        await run_init(config, terminal)
+    else:
+        await run_init(config, NoQuestions(), url=page.address(url))
+    web = load(config, {}).chats.web
+    assert web is not None
+    assert web.token is not None
+    assert (web.host, web.port, tuple(map(str, web.proxies))) == settings
+    assert web.url == url
+    assert f"WEB_TOKEN={web.token.get_secret_value()}" in (tmp_path / "usher.env").read_text()
+
+
+async def test_a_page_of_this_machine_gets_none_and_a_weak_token_is_refused(
+    tmp_path: Path,
+) -> None:
+    """A token that can be guessed would be found out by `check` after everything was written."""
+    config = tmp_path / "config.yaml"
+    for url in ("http://localhost:8080", ""):
+        assert page.address(url) is None
+    with pytest.raises(InitFailed, match="WEB_TOKEN must have"):
+        await run_init(
+            config, NoQuestions(), url="https://usher.example", environ={"WEB_TOKEN": "short"}
+        )
+    assert not config.exists()
 
 
 async def test_an_address_that_does_not_answer_is_written_as_given(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from bot.chat.api.account import ChatAccount, ChatPerson
 from bot.chat.api.errors import ChatRefused, ChatUnavailable
 from bot.cli.init import admins, tokens
+from bot.cli.init.page import PagePlan
 from bot.cli.init.terminal import InitFailed, NoQuestions, Terminal
 from bot.cli.init.tokens import ChatKind, ChatPlan
 from tests.fakes.discord import FakeDiscord
@@ -32,7 +33,7 @@ async def admins_of(
     chat: ChatPlan, answers: Answers, api: str | None = None
 ) -> tuple[tuple[str, ...], ScriptedTerminal]:
     terminal = ScriptedTerminal(answers)
-    found = await asyncio.to_thread(admins.admins, [chat], [], terminal, api)
+    found = await asyncio.to_thread(admins.admins, [chat], [], terminal, api, PagePlan())
     return tuple(each.id for each in found), terminal
 
 
@@ -145,7 +146,9 @@ async def test_the_person_who_writes_the_word_is_the_admin(
         fake.group(-5)
         terminal = ScriptedTerminal({"Make yourself an admin": "yes"})
         asking = asyncio.create_task(
-            asyncio.to_thread(admins.admins, [telegram(fake.token)], [], terminal, fake.url)
+            asyncio.to_thread(
+                admins.admins, [telegram(fake.token)], [], terminal, fake.url, PagePlan()
+            )
         )
         await fake.wait_for(lambda: fake.api.polls > 0)
         (link,) = [line for line in terminal.told if "?start=" in line]
