@@ -28,10 +28,12 @@ from bot.gateway.errors import ApiError
 from bot.gateway.jobs.views import job_view
 from bot.gateway.json_answers import json_response
 from bot.gateway.outcomes import BROKEN, cancelled_before, gone, problem_of, stopping, too_late
+from bot.gateway.result_turns import take_turn
 from bot.gateway.runs import LOOK_EVERY_S, Run, Runs
 from bot.gateway.writers import Render, Writer
 from bot.queue.jobs import OutputReader
 from bot.queue.submitting import JobSubmitter
+from bot.serving.files import Turns
 from queueing.core.concurrency import TaskGroup
 from queueing.core.errors import StoreError
 from queueing.core.jobs import Job, JobState
@@ -71,6 +73,7 @@ class Answering:
         self._submitter = submitter
         self.patience = patience
         self.attendance = attendance
+        self._turns = Turns()
         self._tasks: TaskGroup | None = None
 
     async def run(self) -> None:
@@ -199,9 +202,13 @@ class Answering:
         return response
 
     async def output_of(self, job: Job) -> Output:
-        """Return what a job that has ended produced. Raises `ApiError`."""
+        """Return what a job that has ended produced. Raises `ApiError`.
+
+        Waits while the person's calls hold many results that have not been read.
+        """
         if job.state is not JobState.COMPLETED:
             raise problem_of(job)
+        await take_turn(self._turns, job)
         output = await self._outputs.output(job)
         if output is None:
             raise gone(job)

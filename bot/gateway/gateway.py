@@ -18,6 +18,7 @@ from bot.gateway.image_answers import ImageAnswers
 from bot.gateway.image_edits import ImageEditRoute, no_variations
 from bot.gateway.image_generations import ImageRoute
 from bot.gateway.jobs.document import DESCRIPTION, DocumentRoute
+from bot.gateway.jobs.downloads import Downloads
 from bot.gateway.jobs.files import FileRoutes, keep_tidy
 from bot.gateway.jobs.hook_calls import HookSettings
 from bot.gateway.jobs.new_jobs import NewJobs
@@ -39,6 +40,7 @@ from bot.people.users import People
 from bot.queue.service import QueueService
 from bot.requests.admission import AdmissionService
 from bot.serving.address import Clients
+from bot.serving.files import FileSender
 from bot.serving.listener import Listener
 from bot.serving.open_files import open_files
 from bot.serving.opening import open_at
@@ -46,6 +48,7 @@ from bot.serving.originals import SignedLinks
 from bot.serving.visits import ConnectionLimits
 from queueing.core.concurrency import TaskGroup
 from queueing.core.ports import Clock
+from queueing.core.storage import ResultFiles
 
 CALLS_MOST = 4000
 KEPT_BACK = 640  # files for the page, the chats, the servers and the database
@@ -83,6 +86,7 @@ class Gateway:
         keys: ApiKeys,
         people: People,
         uploads: Uploads,
+        results: ResultFiles,
         clock: Clock,
         links: SignedLinks,
         shared: SharedAttendance,
@@ -98,6 +102,8 @@ class Gateway:
         self._settings = settings
         self._links = links
         self._uploads = uploads
+        self._results = results
+        self._sender = FileSender()
         self._clock = clock
         self._clients = Clients(settings.proxies)
         self._runs = Runs(queue.status, queue.jobs)
@@ -121,7 +127,10 @@ class Gateway:
             self._authentication(keys, people, clock),
             routes,
             self._attendance,
-            {DESCRIPTION: described.get, ROUTE: OriginalFiles(links, self._clients).get},
+            {
+                DESCRIPTION: described.get,
+                ROUTE: OriginalFiles(links, self._clients, self._sender).get,
+            },
             settings.origins,
             served=served,
         )
@@ -157,11 +166,14 @@ class Gateway:
             submitting=submitting, answering=answering, files=raw, pictures=pictures
         )
         models = ModelsRoute(models=queue.models, status=queue.status)
+        downloads = Downloads(self._sender)
         jobs = JobRoutes(
             jobs=queue.jobs,
             submitter=queue.submitter,
             status=queue.status,
             runs=self._runs,
+            results=self._results,
+            downloads=downloads,
             new=NewJobs(
                 submitting=submitting,
                 pictures=pictures,
@@ -169,7 +181,9 @@ class Gateway:
                 hooks=self._settings.hooks,
             ),
         )
-        files = FileRoutes(uploads=self._uploads, pictures=pictures, clock=self._clock)
+        files = FileRoutes(
+            uploads=self._uploads, pictures=pictures, clock=self._clock, downloads=downloads
+        )
         return {
             "POST /v1/chat/completions": chat,
             "POST /v1/embeddings": embeddings,

@@ -13,10 +13,10 @@ ROUTE = f"GET /v1{originals.PATH}"
 class OriginalFiles:
     """Serves signed links. They need no key, and one that is sent along is not looked at."""
 
-    def __init__(self, links: Originals, clients: Clients) -> None:
+    def __init__(self, links: Originals, clients: Clients, sender: FileSender) -> None:
         self._links = links
         self._clients = clients
-        self._sender = FileSender()
+        self._sender = sender
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         """Send the file of a link; every invalid link is 404."""

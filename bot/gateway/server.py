@@ -14,6 +14,7 @@ from bot.gateway.callers import Authentication, Caller
 from bot.gateway.cors import Cors
 from bot.gateway.errors import ApiError
 from bot.gateway.not_offered import not_offered
+from bot.gateway.result_turns import until_sent
 from bot.serving.listener import NAME
 from queueing.core.errors import StoreError
 
@@ -69,7 +70,7 @@ def application(
         except web.HTTPMethodNotAllowed as error:
             return _other_methods(request, error.allowed_methods)
         except web.HTTPException as error:
-            return error_response(_of_aiohttp(request, error))
+            return _refused(request, error)
         except StoreError as error:
             log.warning("%s %s: %s", request.method, request.path, error)
             return error_response(AWAY)
@@ -141,11 +142,12 @@ def _called(
         if (name := request.get(NAME)) is not None:
             name(caller.user)
         with attendance.call(request) as call, room.of(request, caller.user):
-            response = await route(request, caller)
-            if not response.prepared:
-                await attendance.answer(request)
-            await response.prepare(request)
-            await response.write_eof()
+            async with until_sent():
+                response = await route(request, caller)
+                if not response.prepared:
+                    await attendance.answer(request)
+                await response.prepare(request)
+                await response.write_eof()
             call.answered = True
         return response
 
@@ -168,6 +170,15 @@ def _other_methods(request: web.Request, allowed: Iterable[str]) -> web.Response
     message = f"{request.path} takes {allow}, not {request.method}."
     error = ApiError(status=HTTPStatus.METHOD_NOT_ALLOWED, message=message)
     return error_response(error, allow=allow)
+
+
+def _refused(request: web.Request, error: web.HTTPException) -> web.Response:
+    """Return a refusal of aiohttp's or of a download in OpenAI's form."""
+    response = error_response(_of_aiohttp(request, error))
+    for name in ("Content-Range", "Retry-After"):
+        if name in error.headers:
+            response.headers[name] = error.headers[name]
+    return response
 
 
 def _of_aiohttp(request: web.Request, error: web.HTTPException) -> ApiError:

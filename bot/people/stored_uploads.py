@@ -67,6 +67,12 @@ class StoredUploads:
 
         return await self._database.read(query)
 
+    async def piece(self, name: str, start: int, length: int) -> bytes | None:
+        """Return up to `length` bytes of a file from `start`, None if it is gone."""
+        return await self._database.read(
+            lambda connection: connection.piece("uploads", {"id": name}, start, length)
+        )
+
     async def listed(self, user: str, now: float) -> list[Upload]:
         """Return a person's files, newest first."""
         return await self._database.read(lambda connection: _of(connection, user, now))

@@ -49,6 +49,9 @@ class Uploads(Protocol):
     async def file(self, user: str, name: str, now: float) -> File | None:
         """Return a person's file with its bytes, None if there is none (any more)."""
 
+    async def piece(self, name: str, start: int, length: int) -> bytes | None:
+        """Return up to `length` bytes of a file from `start`, None if it is gone."""
+
     async def listed(self, user: str, now: float) -> list[Upload]:
         """Return a person's files, newest first."""
 

@@ -225,6 +225,7 @@ def gateway(
         keys=stored.keys,
         people=stored.people,
         uploads=stored.uploads,
+        results=stored.results,
         clock=given.clock,
         links=stored.links,
         shared=stored.attendance,

@@ -37,6 +37,7 @@ class BotRecords:
     invites: Invites | None
     links: Links
     uploads: StoredUploads
+    results: StoredFiles
     past: ResultPictures
     hook_key: bytes
     attendance: StoredAttendance
@@ -50,6 +51,7 @@ async def read_records(database: Database, in_force: InForce, clock: Clock) -> B
     records, web = StoredRecords(database), in_force.config.chats.web
     key = await key_of(records)
     links = _links(database, in_force, clock, key)
+    results = StoredFiles(database)
     return BotRecords(
         records=records,
         people=StoredPeople(database),
@@ -59,7 +61,8 @@ async def read_records(database: Database, in_force: InForce, clock: Clock) -> B
         invites=await StoredInvites.read(database, web.page()) if web and web.token else None,
         links=links,
         uploads=StoredUploads(database),
-        past=ResultPictures(StoredFiles(database), links),
+        results=results,
+        past=ResultPictures(results, links),
         hook_key=derived_key(key),
         attendance=StoredAttendance(database),
         received=StoredReceived(database, lambda: in_force.config.limits.files_per_hour_mb, clock),

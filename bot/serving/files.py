@@ -103,7 +103,7 @@ class FileSender:
     ) -> web.StreamResponse:
         """Send a file, or the requested range; `whose` turn it takes.
 
-        `headers` are added to those every file has, such as how long it may be kept.
+        `headers` go before those every file has, and say such things as how long it may be kept.
         """
         about = dict(headers) | {"Accept-Ranges": "bytes", "ETag": f'"{file.tag}"'}
         if any(known.value in {file.tag, "*"} for known in request.if_none_match or ()):
@@ -159,12 +159,12 @@ def _response(
     inline = file.mime in INLINE_TYPES and "download" not in request.query
     response = web.StreamResponse(
         status=206 if part is not None else 200,
-        headers=about
-        | {
+        headers={
             "Content-Type": file.mime if file.mime in INLINE_TYPES else "application/octet-stream",
             "Content-Disposition": "inline" if inline else _attachment(file.name),
             "Content-Security-Policy": FILE_POLICY,
-        },
+        }
+        | about,
     )
     response.content_length = file.size
     if part is not None:

@@ -24,6 +24,8 @@ MAX_CONNECTIONS = 500  # of the 1024 files a process may usually open
 SILENT_S = 20.0  # until the first request is complete, and between two of an unknown visitor
 IDLE_S = 75.0  # between two requests of a person
 FINISH_S = 2.0
+UNREAD_S = 30.0  # until some of what waits to be sent is on its way
+_UNREAD_CHECKS = 3
 _BACKLOG = 128  # connections the system keeps until they are accepted
 _NO_HANDLES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE_S = 1.0  # after the system ran out of handles
@@ -54,6 +56,7 @@ class Listener:
         silent_s: float = SILENT_S,
         cancels: bool = False,
         finish_s: float = FINISH_S,
+        unread_s: float = UNREAD_S,
     ) -> None:
         """Take the application; with `cancels`, requests of visitors who leave are cancelled.
 
@@ -72,6 +75,7 @@ class Listener:
         self._clients = clients or Clients()
         self._room = limits or ConnectionLimits.of(room_for_connections())
         self._silent_s = silent_s
+        self._unread_s = unread_s
         self._visits: dict[asyncio.BaseProtocol, Visit] = {}
         self._timers: dict[Visit, asyncio.TimerHandle] = {}
         self._sockets: Sequence[socket.socket] = ()
@@ -84,6 +88,7 @@ class Listener:
         self._accepting = [
             asyncio.create_task(self._accept(each), name="listener") for each in self._sockets
         ]
+        self._accepting.append(asyncio.create_task(self._end_unread(), name="unread"))
         return int(self._sockets[0].getsockname()[1])
 
     async def close(self) -> None:
@@ -112,6 +117,20 @@ class Listener:
             except Exception:  # noqa: BLE001  # an error with one visitor must not end the server
                 _log.exception("a connection could not be accepted")
                 visitor.close()
+
+    async def _end_unread(self) -> None:
+        """End connections whose visitors do not read: what waits for them is in memory.
+
+        What waits changes with each byte that leaves, so only an unread part keeps its size.
+        """
+        while True:
+            await asyncio.sleep(self._unread_s / _UNREAD_CHECKS)
+            for protocol, visit in list(self._here().items()):
+                waiting = _unsent(protocol)
+                visit.unread = visit.unread + 1 if waiting and waiting == visit.unsent else 0
+                visit.unsent = waiting
+                if visit.unread >= _UNREAD_CHECKS:
+                    self._end(visit)
 
     async def _wait_for_handles(self, error: OSError) -> None:
         _log.warning("no further connection can be accepted now: %s", error)
@@ -201,6 +220,11 @@ class Listener:
             self._cancel_timer(visit)
 
 
+def _unsent(protocol: asyncio.BaseProtocol) -> int:
+    transport = protocol.transport if isinstance(protocol, web.RequestHandler) else None
+    return 0 if transport is None else transport.get_write_buffer_size()
+
+
 async def _next_visitor(listening: socket.socket) -> tuple[socket.socket, Any]:
     """Return the next connection and its address. Raises `OSError`.
 
@@ -259,4 +283,4 @@ def _quiet_logger() -> logging.Logger:
 
 def _is_ours(record: logging.LogRecord) -> bool:
     cause = record.exc_info[1] if record.exc_info else None
-    return not isinstance(cause, (BadHttpMessage, web.RequestPayloadError))
+    return not isinstance(cause, (BadHttpMessage, ConnectionError, web.RequestPayloadError))

@@ -32,7 +32,8 @@ class ConnectionLimits:
 class Visit:
     """A connection: address, person if a cookie names one, requests in progress, last activity.
 
-    A proxy's connections carry requests of many people, so its address identifies no one.
+    A proxy's connections carry requests of many people, so its address identifies no one. `unsent`
+    bytes waited to be sent at the last check, and for `unread` checks in a row none of them left.
     """
 
     address: str
@@ -40,6 +41,8 @@ class Visit:
     at: float
     person: str | None = None
     busy: int = 0
+    unsent: int = 0
+    unread: int = 0
 
 
 def in_the_way(visits: Collection[Visit], address: str, room: ConnectionLimits) -> Visit | None:

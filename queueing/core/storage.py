@@ -366,11 +366,24 @@ class ResultFile:
 
     owner: str
     name: str
+    mime: str
     size: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Result:
+    """What a job produced, without the bytes of its files."""
+
+    text: str = ""
+    answer: str = ""
+    files: tuple[ResultFile, ...] = ()
 
 
 class ResultFiles(Protocol):
     """The files of all results, by job and number (counted from 1)."""
+
+    async def result(self, job_id: int) -> Result | None:
+        """Return a job's result, None if there is none (any more)."""
 
     async def head(self, job_id: int, number: int) -> ResultFile | None:
         """Return a file's properties, None if it is not kept (any more)."""

@@ -4,7 +4,7 @@ import pytest
 
 from queueing.core.jobs import JobEvent
 from queueing.core.requests import File, Output
-from queueing.core.storage import ResultFile, ResultFiles
+from queueing.core.storage import Result, ResultFile, ResultFiles
 from queueing.store import Database, JobStore, StoredFiles
 from tests.contracts.store_harness import NO_LIMITS, NOW, new, start
 
@@ -27,11 +27,23 @@ async def _result(database: Database) -> int:
 async def test_a_file_is_read_in_pieces(files: ResultFiles, database: Database) -> None:
     """A film would be in memory whole for each who looks at it, or end in the middle."""
     job = await _result(database)
-    assert await files.head(job, 1) == ResultFile(owner="ada", name="cat.png", size=len(DATA))
+    assert await files.head(job, 1) == ResultFile(
+        owner="ada", name="cat.png", mime="image/png", size=len(DATA)
+    )
     assert await files.piece(job, 1, 0, 64) == DATA[:64]
     assert await files.piece(job, 1, 10_000, 999) == DATA[10_000:10_999]
     assert await files.piece(job, 1, len(DATA) - 5, 64) == DATA[-5:]
     assert await files.piece(job, 1, len(DATA) + 5, 64) == b""
+
+
+async def test_a_result_is_described_without_its_bytes(
+    files: ResultFiles, database: Database
+) -> None:
+    """A list of files would read a film to tell its size."""
+    job = await _result(database)
+    cat = ResultFile(owner="ada", name="cat.png", mime="image/png", size=len(DATA))
+    assert await files.result(job) == Result(text="words", files=(cat,))
+    assert await files.result(job + 1) is None
 
 
 async def test_there_are_no_other_files(files: ResultFiles, database: Database) -> None:

@@ -1,52 +1,36 @@
-"""Sends a file: whole, or the range that a player or a resumed download asks for."""
+"""Sends a stored file to its owner: whole, or the range that a player or a resumed download wants."""
 
-from http import HTTPStatus
 from urllib.parse import quote
 
 from aiohttp import web
 
-from bot.gateway.errors import ApiError
-from queueing.core.requests import File
+from bot.gateway.callers import Caller
+from bot.serving.files import FILE_POLICY, FileSender, Sendable
 
 FILE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
-    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "Content-Security-Policy": FILE_POLICY,
     "Cache-Control": "private, no-cache",
-    "Accept-Ranges": "bytes",
 }
 
 
-def download(request: web.Request, file: File) -> web.Response:
-    """Return a file, or the part of it that is asked for; 416 if it has no such part."""
-    headers = {**FILE_HEADERS, "Content-Disposition": _disposition(file.name)}
-    size = len(file.data)
-    try:
-        asked = request.http_range
-    except ValueError:  # several parts, or not bytes: the whole file is always a right answer
-        asked = slice(None)
-    if asked.start is None:
-        return web.Response(body=file.data, content_type=file.mime, headers=headers)
-    start, stop, _ = asked.indices(size)
-    if start >= stop:
-        return _unfit(size)
-    return web.Response(
-        body=file.data[start:stop],
-        status=HTTPStatus.PARTIAL_CONTENT,
-        content_type=file.mime,
-        headers={**headers, "Content-Range": f"bytes {start}-{stop - 1}/{size}"},
-    )
+class Downloads:
+    """Sends files to people's programs; each person's take turns."""
+
+    def __init__(self, sender: FileSender) -> None:
+        self._sender = sender
+
+    async def send(
+        self, request: web.Request, caller: Caller, file: Sendable
+    ) -> web.StreamResponse:
+        """Send a file, or the part of it that is asked for. Raises `HTTPException`s, such as 416."""
+        about = {"Content-Type": file.mime, "Content-Disposition": _disposition(file.name)}
+        return await self._sender.send(
+            request, file, whose=caller.user, headers={**FILE_HEADERS, **about}
+        )
 
 
 def _disposition(name: str) -> str:
     plain = "".join(each for each in name if each.isascii() and each.isprintable())
     plain = plain.replace('"', "").replace("\\", "")
     return f"inline; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
-
-
-def _unfit(size: int) -> web.Response:
-    error = ApiError(
-        status=HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
-        message=f"The file has only {size} bytes.",
-    )
-    headers = {**error.headers, "Content-Range": f"bytes */{size}"}
-    return web.json_response(error.body, status=error.status, headers=headers)

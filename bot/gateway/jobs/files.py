@@ -4,6 +4,7 @@ import asyncio
 import logging
 import re
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -11,7 +12,7 @@ from aiohttp import web
 
 from bot.gateway.callers import Caller
 from bot.gateway.errors import ApiError, invalid
-from bot.gateway.jobs.downloads import download
+from bot.gateway.jobs.downloads import Downloads
 from bot.gateway.jobs.pictures import no_file
 from bot.gateway.jobs.side_records import DeletedUpload, UploadList, UploadView
 from bot.gateway.json_answers import json_response
@@ -19,6 +20,7 @@ from bot.gateway.multipart import form_of
 from bot.gateway.pictures import RequestPictures
 from bot.gateway.recordings import require_recording_weight
 from bot.people.uploads import NoRoom, Upload, Uploads
+from bot.serving.files import Sendable
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
 
@@ -36,6 +38,7 @@ class FileRoutes:
     uploads: Uploads
     pictures: RequestPictures
     clock: Clock
+    downloads: Downloads
 
     async def new(self, request: web.Request, caller: Caller) -> web.Response:
         """Store a picture, a sound or a film. Raises `ApiError`."""
@@ -64,13 +67,20 @@ class FileRoutes:
             raise no_file(name)
         return json_response(_view(upload))
 
-    async def content(self, request: web.Request, caller: Caller) -> web.Response:
+    async def content(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Return a file. Raises `ApiError`."""
         name = _name(request)
-        file = await self.uploads.file(caller.user, name, self.clock.now())
-        if file is None:
+        upload = await self.uploads.get(caller.user, name, self.clock.now())
+        if upload is None:
             raise no_file(name)
-        return download(request, file)
+        file = Sendable(
+            name=upload.name,
+            mime=upload.mime,
+            size=upload.size,
+            tag=name,
+            piece=partial(self.uploads.piece, name),
+        )
+        return await self.downloads.send(request, caller, file)
 
     async def delete(self, request: web.Request, caller: Caller) -> web.Response:
         """Delete a file. Raises `ApiError`."""

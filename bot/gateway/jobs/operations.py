@@ -210,7 +210,7 @@ OPERATIONS: Mapping[str, Operation] = {
         tag="Jobs",
         answers={ANY_FILE: None},
         parameters=(JOB, FILE),
-        refusals=(404, 416),
+        refusals=(404, 416, 429),
     ),
     "POST /v1/files": Operation(
         summary="Send a picture, a sound or a film ahead of the jobs that use it",
@@ -234,7 +234,7 @@ OPERATIONS: Mapping[str, Operation] = {
         tag="Files",
         answers={ANY_FILE: None},
         parameters=(UPLOAD,),
-        refusals=(404, 416),
+        refusals=(404, 416, 429),
     ),
     "DELETE /v1/files/{file}": Operation(
         summary="Delete a file",

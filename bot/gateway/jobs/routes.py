@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 
 from aiohttp import web
@@ -10,7 +11,7 @@ from bot.gateway import sse
 from bot.gateway.callers import Caller
 from bot.gateway.errors import ApiError, invalid
 from bot.gateway.jobs import events
-from bot.gateway.jobs.downloads import download
+from bot.gateway.jobs.downloads import Downloads
 from bot.gateway.jobs.hooks import secret_of
 from bot.gateway.jobs.new_jobs import NewJobs
 from bot.gateway.jobs.parameters import ID_MOST, LIST_MOST, WAIT_MOST_S
@@ -23,7 +24,9 @@ from bot.gateway.runs import Runs
 from bot.queue.jobs import JobReader
 from bot.queue.status import QueueStatus
 from bot.queue.submitting import JobSubmitter
+from bot.serving.files import Sendable
 from queueing.core.jobs import FINAL, Job, JobState
+from queueing.core.storage import ResultFiles
 
 LIST_USUAL = 20
 
@@ -37,6 +40,8 @@ class JobRoutes:
     status: QueueStatus
     runs: Runs
     new: NewJobs
+    results: ResultFiles
+    downloads: Downloads
 
     async def submit(self, request: web.Request, caller: Caller) -> web.Response:
         """Accept a job: 202 with its number and place. Raises `ApiError`."""
@@ -103,19 +108,24 @@ class JobRoutes:
         ended = await self.submitter.cancel(job.id)
         return json_response(await self._view(ended or job))
 
-    async def file(self, request: web.Request, caller: Caller) -> web.Response:
+    async def file(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Return a file of a result."""
         job = await self._own(request, caller)
-        output = await self.jobs.output(job)
         named = request.match_info["number"]
         number = whole_number(named) or 0
-        files = output.files if output is not None else ()
-        if not 1 <= number <= len(files):
+        head = await self.results.head(job.id, number)
+        if head is None:
             raise ApiError(
                 status=HTTPStatus.NOT_FOUND, message=f"Job {job.id} has no file {named[:20]}."
             )
-        file = files[number - 1]
-        return download(request, file)
+        file = Sendable(
+            name=head.name,
+            mime=head.mime,
+            size=head.size,
+            tag=f"{job.id}-{number}",
+            piece=partial(self.results.piece, job.id, number),
+        )
+        return await self.downloads.send(request, caller, file)
 
     async def lines(self, _request: web.Request, _caller: Caller) -> web.Response:
         """Return all queues."""
@@ -144,8 +154,7 @@ class JobRoutes:
     async def _view(self, job: Job) -> JobView:
         if job.state.final:
             done = job.state is JobState.COMPLETED
-            output = await self.jobs.output(job) if done else None
-            return job_view(job, output=output)
+            return job_view(job, result=await self.results.result(job.id) if done else None)
         standings = await self.status.standings([job])
         with self.runs.watch(job) as (run, _):
             return job_view(job, standing=standings.get(job.id), progress=run.fraction)

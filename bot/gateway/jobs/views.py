@@ -17,8 +17,8 @@ from bot.gateway.jobs.records import (
 from bot.gateway.outcomes import problem_of
 from bot.gateway.waiting import moment, reason_of, sentence
 from queueing.core.jobs import Job, JobState
-from queueing.core.requests import Output
 from queueing.core.standings import QueueSnapshot, Standing
+from queueing.core.storage import Result
 
 
 def job_view(
@@ -26,9 +26,9 @@ def job_view(
     *,
     standing: Standing | None = None,
     progress: float | None = None,
-    output: Output | None = None,
+    result: Result | None = None,
 ) -> JobView:
-    """Return a job as it is shown; `output` is its result, if known."""
+    """Return a job as it is shown; `result` is what it produced, if known."""
     waits = standing is not None and job.state is JobState.PENDING
     return JobView(
         id=job.id,
@@ -41,14 +41,14 @@ def job_view(
         reason=reason_of(standing) if standing is not None and waits else None,
         ready_at=_moment(standing.done_at) if standing is not None else None,
         progress=progress,
-        text=output.text or None if output is not None else None,
-        files=files_of(job, output) if output is not None else (),
-        answer=json.loads(output.answer) if output is not None and output.answer else None,
+        text=result.text or None if result is not None else None,
+        files=files_of(job, result) if result is not None else (),
+        answer=json.loads(result.answer) if result is not None and result.answer else None,
         error=_error(job),
     )
 
 
-def files_of(job: Job, output: Output) -> tuple[FileView, ...]:
+def files_of(job: Job, result: Result) -> tuple[FileView, ...]:
     """Return the files of a result, numbered from 1."""
     return tuple(
         FileView(
@@ -56,10 +56,10 @@ def files_of(job: Job, output: Output) -> tuple[FileView, ...]:
             number=number,
             name=file.name,
             mime=file.mime,
-            size=len(file.data),
+            size=file.size,
             url=f"/v1/jobs/{job.id}/files/{number}",
         )
-        for number, file in enumerate(output.files, start=1)
+        for number, file in enumerate(result.files, start=1)
     )
 
 

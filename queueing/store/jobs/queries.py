@@ -196,10 +196,16 @@ REMOVED = "removed"
 INPUTS = "SELECT name, mime, data FROM inputs WHERE job_id = ? ORDER BY number"
 OUTPUTS = "SELECT number, name, mime, data FROM outputs WHERE job_id = ? ORDER BY number"
 RESULT_HEAD = (  # number 0 is the text
-    "SELECT jobs.owner, outputs.name, length(outputs.data) FROM outputs"
+    "SELECT jobs.owner, outputs.name, outputs.mime, length(outputs.data) FROM outputs"
     " JOIN jobs ON jobs.id = outputs.job_id"
     " WHERE outputs.job_id = ? AND outputs.number = ? AND outputs.number > 0"
 )
+RESULT_HEADS = (
+    "SELECT jobs.owner, outputs.name, outputs.mime, length(outputs.data) FROM outputs"
+    " JOIN jobs ON jobs.id = outputs.job_id"
+    " WHERE outputs.job_id = ? AND outputs.number > 0 ORDER BY outputs.number"
+)
+RESULT_TEXTS = "SELECT number, name, mime, data FROM outputs WHERE job_id = ? AND number <= 0"
 
 # ---------------------------------------------------------------- models, times, sizes, pauses
 

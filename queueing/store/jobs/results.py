@@ -1,8 +1,9 @@
 """`ResultFiles`: reads files of results in pieces, so that a large one is never in memory whole."""
 
-from queueing.core.storage import ResultFile
+from queueing.core.storage import Result, ResultFile
 from queueing.store.database import Connection, Database
 from queueing.store.jobs import queries
+from queueing.store.jobs.rows import Row, output_from
 
 
 class StoredFiles:
@@ -16,7 +17,24 @@ class StoredFiles:
 
         def query(connection: Connection) -> ResultFile | None:
             row = connection.execute(queries.RESULT_HEAD, (job_id, number)).fetchone()
-            return None if row is None else ResultFile(owner=row[0], name=row[1], size=row[2])
+            return None if row is None else _file(row)
+
+        return await self._database.read(query)
+
+    async def result(self, job_id: int) -> Result | None:
+        """Return a job's result, None if there is none (any more)."""
+
+        def query(connection: Connection) -> Result | None:
+            texts = connection.execute(queries.RESULT_TEXTS, (job_id,)).fetchall()
+            files = connection.execute(queries.RESULT_HEADS, (job_id,)).fetchall()
+            said = output_from(texts)
+            if said is None and not files:
+                return None
+            return Result(
+                text=said.text if said is not None else "",
+                answer=said.answer if said is not None else "",
+                files=tuple(map(_file, files)),
+            )
 
         return await self._database.read(query)
 
@@ -28,3 +46,8 @@ class StoredFiles:
         return await self._database.read(
             lambda connection: connection.piece("outputs", key, start, length)
         )
+
+
+def _file(row: Row) -> ResultFile:
+    owner, name, mime, size = row
+    return ResultFile(owner=owner, name=name, mime=mime, size=size)
