@@ -15,6 +15,7 @@ from rich.text import Text
 from backends.common.card_memory import SYSTEM, CardMemory, is_nvidia
 from backends.common.memory import NvmlProbe
 from backends.media import documents, films
+from backends.media.helper.sandbox import unheld
 from backends.registry import connect
 from bot.chat.api.base import ChatPlatform
 from bot.chat.api.errors import ChatError
@@ -118,7 +119,7 @@ async def _attempt(what: str, name: str, trying: Awaitable[str], try_s: float) -
 
 
 def _films(catalog: Catalog) -> Iterator[Finding]:
-    """Report whether films, sound and PDFs can be handled, if a server may make or take any."""
+    """Report how films, sound and documents are handled."""
     if catalog.able(Capability.SPEECH_TO_TEXT) and not films.available():
         text = (
             "recordings are sent as they came: install usher-bot[media] for servers that need WAV"
@@ -127,6 +128,8 @@ def _films(catalog: Catalog) -> Iterator[Finding]:
     if catalog.able(Capability.TEXT_TO_TEXT) and not documents.reads_pdfs():
         text = "PDFs are refused: install usher-bot[media] for questions about them"
         yield Finding(what="documents", name="pypdfium2", works=None, text=text)
+    for barrier, harm in unheld().items():
+        yield Finding(what="files", name=barrier, works=None, text=harm)
     if all(spec.kind != "comfyui" for spec in catalog.backends.values()):
         return
     text = "their workflow is taken out, and what is too large for a chat is made to fit"

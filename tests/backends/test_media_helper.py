@@ -15,6 +15,7 @@ from backends.media import films
 from backends.media.helper import process as helper
 from backends.media.helper.order import Answer, MediaTask, Order
 from backends.media.metadata.kinds import mime_of
+from queueing.core.concurrency import timeout
 
 pytest.importorskip("av", reason="films and sound need usher-bot[media]")
 
@@ -135,6 +136,35 @@ async def test_a_process_that_says_much_and_reads_nothing_is_given_up(
     order = Order(task=MediaTask.CLEAN, mime="video/mp4", size=10**7)
     with pytest.raises(films.FilmError, match="took over"):
         await helper.ask(order, bytes(10**7), wall_s=0.5)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals and sessions are of POSIX")
+async def test_a_process_that_stops_or_stays_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two such files, and nobody's file would be read again."""
+    order = Order(task=MediaTask.CLEAN, mime="video/mp4", size=4)
+    stops = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
+    monkeypatch.setattr(helper, "PROGRAM", ("-P", "-c", stops))
+    with pytest.raises(films.FilmError, match="took over"):
+        await helper.ask(order, b"film", wall_s=1.0)
+    said = Answer(mime="video/mp4").line()
+    stays = f"import os, time; os.write(1, {said!r}); os.close(1); time.sleep(600)"
+    monkeypatch.setattr(helper, "PROGRAM", ("-P", "-c", stays))
+    async with timeout(60):
+        assert await helper.ask(order, b"film") == (Answer(mime="video/mp4"), b"")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals and sessions are of POSIX")
+async def test_the_process_has_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A film could type into the terminal that the bot was started in."""
+    code = (
+        "import os; from backends.media.helper.order import Answer\n"
+        "try: os.open('/dev/tty', os.O_RDWR)\n"
+        "except OSError: found = f'none {os.getsid(0) == os.getpid()}'\n"
+        "os.write(1, Answer(mime=found).line())"
+    )
+    monkeypatch.setattr(helper, "PROGRAM", ("-P", "-c", code))
+    answer, _ = await helper.ask(Order(task=MediaTask.CLEAN, mime="video/mp4", size=0), b"")
+    assert answer.mime == "none True"
 
 
 async def test_the_process_ends_with_the_task_that_waits_for_it(stuck: Stuck) -> None:

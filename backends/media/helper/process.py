@@ -2,14 +2,17 @@
 
 import asyncio
 import importlib.util
+import logging
 import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import backends
 from backends.media.helper.order import Answer, MediaTask, Order
+from backends.media.helper.sandbox import unheld
 from queueing.core.concurrency import timeout
 from queueing.core.undisturbed import undisturbed
 
@@ -21,6 +24,9 @@ _ANSWER_MOST = 64_000_000  # bytes, where neither the order nor its file says mo
 
 # Processes at once. Encoding takes minutes, and a question about a file does not wait for it.
 _encoders, _readers = asyncio.Semaphore(2), asyncio.Semaphore(2)
+
+
+log = logging.getLogger(__name__)
 
 
 class MediaError(Exception):
@@ -43,11 +49,19 @@ def installed(library: str) -> bool:
     return importlib.util.find_spec(library) is not None
 
 
+@cache
+def _warn() -> None:
+    """Tell the operator once what is not guaranteed here."""
+    for harm in unheld().values():
+        log.warning("%s", harm)
+
+
 async def ask(order: Order, data: bytes, *, wall_s: float = WALL_S) -> tuple[Answer, bytes]:
     """Run an order in a process of its own. Raises `MediaError`.
 
     The process is killed when it takes too long and when the waiting task is cancelled.
     """
+    _warn()
     async with _encoders if order.task is MediaTask.FIT else _readers:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -56,6 +70,7 @@ async def ask(order: Order, data: bytes, *, wall_s: float = WALL_S) -> tuple[Ans
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             env=_environment(),
+            start_new_session=True,  # without the terminal that the bot was started in
         )
         try:
             async with timeout(wall_s):
@@ -111,10 +126,9 @@ async def _heard(pipe: asyncio.StreamReader, most: int) -> bytes:
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
-    """Wait for the end of the process, which ends by itself once it has answered."""
-    if process.stdout is not None and not process.stdout.at_eof():
-        with suppress(ProcessLookupError):
-            process.kill()
+    """End the process: one that a file has taken over may stay when it has answered."""
+    with suppress(ProcessLookupError):
+        process.kill()
     if process.stdin is not None:
         process.stdin.close()
     await undisturbed(asyncio.create_task(_gone(process)))

@@ -1,16 +1,18 @@
 """Confines the helper process by what Linux offers: Landlock and seccomp. Elsewhere it does nothing.
 
 Afterwards the process reads no file but its libraries' and fonts, changes none, opens no socket,
-starts no program and reaches no other process. What it holds open stays usable: its pipes.
+starts no program and reaches no other process or terminal. Its pipes stay usable. `UNHELD` says
+what is not guaranteed where a barrier is missing.
 """
 
 import ctypes
 import os
 import platform
+import signal
 import struct
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -28,11 +30,41 @@ class Barrier(StrEnum):
     CALLS = "seccomp"
 
 
-_NO_NEW_PRIVS, _SECCOMP, _FILTER = 38, 22, 2  # of prctl(2)
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+UNHELD: Mapping[Barrier, str] = {
+    Barrier.FILES: "a film or document that takes over what reads it could read every file of this "
+    "account: Landlock is missing (Linux 5.13, and containers must allow it)",
+    Barrier.CALLS: "a film or document that takes over what reads it could start programs, open "
+    "connections, end other processes and, without Landlock, change files: seccomp is missing "
+    "(Linux on x86-64 and AArch64)",
+}
+"""What is not guaranteed without a barrier, for the operator."""
+
+_END_WITH_PARENT, _NO_NEW_PRIVS, _GET_NO_NEW_PRIVS = 1, 38, 39  # of prctl(2)
+_GET_SECCOMP, _SECCOMP, _FILTER = 21, 22, 2
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF, _VERSION = 444, 445, 446, 1
 _READ_FILE, _READ_DIR = 4, 8
 _RIGHTS = (0, 0x1FFF, 0x3FFF, 0x7FFF, 0x7FFF, 0xFFFF)  # of files, by the kernel's version of rules
 _SHARED = ("/usr/lib", "/usr/share", "/lib", "/lib64", "/etc/fonts", "/etc/ssl/openssl.cnf")
+
+
+def offered() -> frozenset[Barrier]:
+    """Return what would hold a process in on this machine; this one goes on as it is."""
+    if sys.platform != "linux":
+        return frozenset()
+    kernel = ctypes.CDLL(None, use_errno=True)
+    found = {
+        Barrier.PRIVILEGES: kernel.prctl(_GET_NO_NEW_PRIVS, 0, 0, 0, 0) >= 0,
+        Barrier.FILES: kernel.syscall(_CREATE_RULESET, None, 0, _VERSION) >= 1,
+        Barrier.CALLS: calls.filter_for(platform.machine(), os.getpid()) is not None
+        and kernel.prctl(_GET_SECCOMP, 0, 0, 0, 0) >= 0,
+    }
+    return frozenset(barrier for barrier, there in found.items() if there)
+
+
+def unheld() -> Mapping[Barrier, str]:
+    """Return the barriers that this machine lacks, and what a file could do without each."""
+    there = offered()
+    return {barrier: harm for barrier, harm in UNHELD.items() if barrier not in there}
 
 
 def confine() -> frozenset[Barrier]:
@@ -40,6 +72,7 @@ def confine() -> frozenset[Barrier]:
     if sys.platform != "linux":
         return frozenset()
     kernel = ctypes.CDLL(None, use_errno=True)
+    kernel.prctl(_END_WITH_PARENT, signal.SIGKILL, 0, 0, 0)  # also while it is stopped
     held = set()
     if kernel.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) == 0:
         held.add(Barrier.PRIVILEGES)
@@ -52,7 +85,7 @@ def confine() -> frozenset[Barrier]:
 
 def _files_out_of_reach(kernel: ctypes.CDLL) -> bool:
     """Let files be read below a few folders only, and none be changed (Linux 5.13 and later)."""
-    version = kernel.syscall(_CREATE_RULESET, None, 0, 1)
+    version = kernel.syscall(_CREATE_RULESET, None, 0, _VERSION)
     if version < 1:
         return False
     # Rights of files; of networks from version 4 on; signals and named sockets from version 6 on.
@@ -85,8 +118,8 @@ def _readable() -> Iterator[Path]:
 
 
 def _calls_refused(kernel: ctypes.CDLL) -> bool:
-    """Refuse the system calls that nothing here needs, by a filter in the kernel."""
-    program = calls.refused(platform.machine(), os.getpid())
+    """Refuse the system calls that are not on a list, by a filter in the kernel."""
+    program = calls.filter_for(platform.machine(), os.getpid())
     if program is None:
         return False
     code = ctypes.create_string_buffer(program)

@@ -15,6 +15,8 @@ from aiohttp import web
 from backends.common.card_memory import CardMemory
 from backends.common.memory import NvmlProbe
 from backends.media import documents, films
+from backends.media.helper import sandbox
+from backends.media.helper.sandbox import Barrier
 from bot.chat.records.stored_records import MIGRATIONS
 from bot.cli import check
 from bot.cli.findings import Finding, FindingTable, told
@@ -113,6 +115,18 @@ async def test_it_says_whether_recordings_can_be_converted(
     text = CONFIG.replace("[stand-in]", "[stand-in], capabilities: [speech-to-text]")
     told = await found(configured(tmp_path, text))
     assert (("recordings", "PyAV") in told) is not there
+
+
+async def test_it_says_what_strangers_files_could_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator would rely on barriers that their kernel does not have."""
+    for offered in (frozenset(Barrier), frozenset({Barrier.CALLS}), frozenset[Barrier]()):
+        monkeypatch.setattr(sandbox, "offered", lambda offered=offered: offered)
+        told = await found(configured(tmp_path))
+        missing = {name for what, name in told if what == "files"}
+        assert missing == {Barrier.FILES, Barrier.CALLS} - offered
+        assert all(told["files", name].works is None for name in missing)
 
 
 async def test_nothing_is_made_or_left_behind(tmp_path: Path) -> None:
