@@ -274,7 +274,8 @@ def test_it_ends_with_the_bot_even_while_it_is_stopped() -> None:
     inner = "from backends.media.helper.sandbox import *; confine(); print(flush=True); input()"
     code = (
         "import os, signal, subprocess, sys\n"
-        f"child = subprocess.Popen([sys.executable, '-P', '-c', {inner!r}], stdin=-1, stdout=-1)\n"
+        f"inner = [sys.executable, '-P', '-c', {inner!r}]\n"
+        "child = subprocess.Popen(inner, stdin=-1, stdout=-1, start_new_session=True)\n"
         "child.stdout.readline(); os.kill(child.pid, signal.SIGSTOP)\n"
         "print(child.pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
     )
