@@ -16,6 +16,7 @@ from backends.common.loras import lora_name, lora_named
 from backends.common.named_models import NamedModels, served_name
 from backends.common.naming import ENDINGS, catalog_names
 from backends.common.options import read_options
+from backends.common.reasons import reasons_kept
 from backends.common.recognition import Recognition
 from backends.images.errors import NO_MODEL, classified
 from backends.images.flavour import ListedPainter, PictureFlavour, able
@@ -196,7 +197,7 @@ class Images(NamedModels):
         self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
     ) -> Fetch:
         """Draw; cancelling stops the work as far as the server can."""
-        with classified():
+        with reasons_kept(), classified():
             flavour = await self._known()
             served = await self._find(model)
             request = _asked(self._name, flavour, _options(model), work)

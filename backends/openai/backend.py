@@ -14,6 +14,7 @@ from backends.common.http import Http
 from backends.common.named_models import NamedModels, served_name
 from backends.common.naming import catalog_names
 from backends.common.options import read_options
+from backends.common.reasons import reasons_kept
 from backends.openai.abilities import AUDIBLE, EMBEDS, WRITES, able, honoured, lacks
 from backends.openai.answer import Question, classified, stream_answer
 from backends.openai.audio.hearing import Recording, plain_sound, transcribe
@@ -211,16 +212,18 @@ class OpenAI(NamedModels):
             if flavour.eager and (await self._server.find(model)).loaded is False:
                 # The request would load it behind the queue's back, or twice.
                 raise NotLoaded(f"{served_name(model)} is not in memory")
-        match request:
-            case Embed():
-                await recorded()
-                output = await embed(self._http, flavour, self._batch(model, request, work), report)
-            case Chat():
-                question = await self._question(model, request, work.files, flavour)
-                await recorded()
-                output = await self._answered(model, question, flavour, report)
-            case _:
-                output = await self._audible(model, request, work.files, report, recorded)
+        with reasons_kept():
+            match request:
+                case Embed():
+                    await recorded()
+                    batch = self._batch(model, request, work)
+                    output = await embed(self._http, flavour, batch, report)
+                case Chat():
+                    question = await self._question(model, request, work.files, flavour)
+                    await recorded()
+                    output = await self._answered(model, question, flavour, report)
+                case _:
+                    output = await self._audible(model, request, work.files, report, recorded)
         return partial(_output, output)
 
     async def _audible(

@@ -65,6 +65,11 @@ _CLIENTS = frozenset(
 )
 """Problems caused by the request itself: a retry cannot help."""
 
+TOO_LONG = (
+    "This model's maximum context length is smaller than this request. Please shorten it or start"
+    " a new conversation."
+)
+"""Programs recognise a request that is too long by the first words, which are OpenAI's."""
 RESTART_S = 10.0
 """How long a restart takes: SDKs retry after this."""
 BROKEN = ApiError(
@@ -100,10 +105,18 @@ def problem_of(job: Job) -> ApiError:
     mine = problem.what in _CLIENTS
     return ApiError(
         status=HTTPStatus.BAD_REQUEST if mine else HTTPStatus.INTERNAL_SERVER_ERROR,
-        message=told(problem, LANGUAGE),
+        message=_for_programs(problem),
         code="context_length_exceeded" if problem.what is What.TOO_LONG else str(problem.what),
         repeat=False,  # the queue has already retried as often as is useful
     )
+
+
+def _for_programs(problem: Problem) -> str:
+    """Return the sentence that chats show, and what the server said, which they do not."""
+    text = told(problem, LANGUAGE)
+    if problem.what is What.TOO_LONG:
+        text = TOO_LONG
+    return f"{text} Its server said: “{problem.said}”." if problem.said else text
 
 
 def cancelled_before(job: Job) -> ApiError:

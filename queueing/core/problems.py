@@ -10,6 +10,9 @@ from pydantic import ValidationError
 
 from queueing.core.requests import Record
 
+SAID = "said"
+"""The value of any problem that holds the words of the server, for programs alone."""
+
 
 class What(StrEnum):
     """What went wrong; each comment names the values that come with it."""
@@ -111,6 +114,11 @@ class Problem(Record):
         """Return it in words for the log."""
         told = ", ".join(f"{name} {value}" for name, value in self.values.items())
         return f"{self.what}: {told}" if told else str(self.what)
+
+    @property
+    def said(self) -> str:
+        """What the server said, "" if that is not known."""
+        return str(self.values.get(SAID, ""))
 
     def code(self) -> str:
         """Return the code from which `read` restores the problem."""

@@ -38,6 +38,8 @@ ABOUT: dict[str, Any] = {
     "/version": {"version": "0.11.0"},
 }
 ERRORS = {
+    400: {"error": {"code": 400, "message": "Tools need --jinja, see /srv/llm/start.sh"}},
+    422: {"error": {"message": "the request exceeds the available context size", "n_ctx": 4096}},
     404: {"detail": "Not Found"},
     501: {
         "error": {

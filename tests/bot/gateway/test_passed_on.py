@@ -11,7 +11,9 @@ from PIL import Image
 
 from backends.openai.fields import BESIDE, DECISIVE
 from backends.openai.flavours import FLAVOURS
+from bot.chat.texts.problems import told
 from bot.gateway.openai.sampling import Sampling
+from queueing.core.problems import What, problem
 from tests.bot.gateway.scripted import ScriptedServer, piece, scripted
 from tests.bot.gateway.whole_api import Api
 
@@ -273,3 +275,25 @@ async def test_a_call_that_no_tool_is_left_for_is_refused(tmp_path: Path) -> Non
         ):
             error = await api.post(path, more, status=400)
             assert "no function to call" in error["error"]["message"]
+
+
+# ---------------------------------------------------------------- refusals
+
+
+async def test_a_program_learns_why_its_server_refused(tmp_path: Path) -> None:
+    """A developer would be told to rephrase a request whose field is wrong."""
+    async with scripted(tmp_path, 400, 400, flavour="vllm") as (api, _):
+        for path, asked in (("/chat/completions", ASKED), ("/responses", RESPONSE)):
+            error = (await api.post(path, asked, status=400))["error"]
+            assert error["message"].endswith(" Its server said: “Tools need --jinja, see …”.")
+        (job, *_) = (await api.get("/jobs"))["data"]
+    assert "--jinja" in job["error"]["message"]
+    assert told(problem(What.REFUSED, said="x"), "en") == told(problem(What.REFUSED), "en")
+
+
+async def test_a_request_that_is_too_long_is_known_as_such(tmp_path: Path) -> None:
+    """LiteLLM and agents shorten a conversation by these words, which are OpenAI's."""
+    async with scripted(tmp_path, 422, flavour="vllm") as (api, _):
+        error = (await api.post("/chat/completions", ASKED, status=400))["error"]
+    assert error["code"] == "context_length_exceeded"
+    assert "this model's maximum context length is" in error["message"].casefold()
