@@ -170,6 +170,14 @@ def no_sound(text: str = "The server finished without a sound.") -> ApiError:
     )
 
 
+def other_sound(made: str, asked: str) -> ApiError:
+    """Return the error for a sound that came in another form and could not be converted."""
+    return no_sound(
+        f"The server made {made}, which could not be converted to {asked}: that needs"
+        " usher-bot[media], which the operator can install. Ask for the form it makes."
+    )
+
+
 def refused(refusal: Refusal, models: Sequence[str], now: float) -> ApiError:
     """Return the error for a request that was not accepted; `models` are the known models."""
     free_at = _free_at(refusal)

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from backends.media import sounds
-from backends.media.metadata.kinds import mime_of
+from backends.media.metadata.kinds import is_sound, mime_of
 from bot.gateway.answering import Answering
 from bot.gateway.callers import Caller
 from bot.gateway.file_answers import FileAnswers, MakeFile
 from bot.gateway.openai.records import read
 from bot.gateway.openai.speech import SoundStream, SpeechCall
-from bot.gateway.outcomes import no_sound
+from bot.gateway.outcomes import no_sound, other_sound
 from bot.gateway.submitting import Submitting
 from queueing.core.requests import Capability, File, Output, SpeechFormat
 
@@ -30,25 +30,30 @@ class SpeechRoute:
         model = asked.model or self.submitting.usual_model(caller, Capability.TEXT_TO_SPEECH)
         job = await self.submitting.submit(request, caller, model, asked.wanted)
         if asked.stream_format == "sse":
-            return await self.answering.stream(request, job, SoundStream(asked.response_format))
-        form = asked.response_format
-        return await self.files.send(request, job, sounds.FORMS[form], in_form(form))
+            return await self.answering.stream(request, job, SoundStream(asked.form))
+        make = in_form(asked.form, usual=asked.response_format is None)
+        return await self.files.send(request, job, sounds.FORMS[asked.form], make)
 
 
-def in_form(form: SpeechFormat) -> MakeFile:
-    """Return what makes the sound of a job in a form, whatever its server sent."""
+def in_form(form: SpeechFormat, *, usual: bool = False) -> MakeFile:
+    """Return what makes the sound of a job in a form, whatever its server sent.
+
+    If that is only the `usual` form, which nobody asked for, a sound that cannot be converted is
+    sent as it is: every program plays more than one kind.
+    """
 
     async def make(output: Output) -> File:
         if not output.files:
             raise no_sound()
-        file = output.files[0]
-        if sounds.FORMS[form] in {file.mime, mime_of(file.data)}:
-            return File(name=file.name, mime=sounds.FORMS[form], data=file.data)
+        file, mime = output.files[0], sounds.FORMS[form]
+        known = mime_of(file.data)
+        if mime in {file.mime, known}:
+            return File(name=file.name, mime=mime, data=file.data)
         try:
             return await sounds.as_form(file, form)
         except sounds.SoundError:
-            raise no_sound(
-                f"The server sent {file.mime} instead of {sounds.FORMS[form]}."
-            ) from None
+            if usual and is_sound(known):
+                return File(name=file.name, mime=known, data=file.data)
+            raise other_sound(file.mime, mime) from None
 
     return make

@@ -9,7 +9,7 @@ from backends.media.sounds import FORMS
 from bot.gateway import sse
 from bot.gateway.errors import ApiError
 from bot.gateway.openai.records import NAME_LIMIT, WORDS, ClientRecord
-from bot.gateway.outcomes import no_sound
+from bot.gateway.outcomes import no_sound, other_sound
 from bot.gateway.runs import Run
 from bot.gateway.waiting import place_of
 from queueing.core.requests import Output, SpeechFormat, TextToSpeech
@@ -20,13 +20,13 @@ NO_USAGE = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
 
 
 class SpeechCall(ClientRecord):
-    """A text to read aloud. Without `voice`, the model's own speaks."""
+    """A text to read aloud. Without `voice`, the model's own speaks; the usual form is MP3."""
 
     input: str = Field(min_length=1, max_length=TEXT_LIMIT, pattern=WORDS)
     model: str | None = Field(default=None, min_length=1, max_length=NAME_LIMIT)
     voice: str | None = Field(default=None, max_length=NAME_LIMIT)
     instructions: str | None = Field(default=None, max_length=TEXT_LIMIT)
-    response_format: SpeechFormat = "mp3"
+    response_format: SpeechFormat | None = None
     speed: float | None = Field(default=None, ge=0.25, le=4)
     stream_format: Literal["audio", "sse"] | None = None
 
@@ -38,7 +38,12 @@ class SpeechCall(ClientRecord):
     @field_validator("response_format", mode="before")
     @classmethod
     def _usual(cls, form: object) -> object:
-        return form or "mp3"
+        return form or None
+
+    @property
+    def form(self) -> SpeechFormat:
+        """The form of the sound."""
+        return self.response_format or "mp3"
 
     @property
     def wanted(self) -> TextToSpeech:
@@ -48,7 +53,7 @@ class SpeechCall(ClientRecord):
             voice=self.voice,
             speed=self.speed,
             instructions=self.instructions or None,
-            format=self.response_format,
+            format=self.form,
         )
 
 
@@ -84,7 +89,7 @@ class SoundStream:
             return self.failing(no_sound())
         file = output.files[0]
         if file.mime != self._mime:
-            return self.failing(no_sound(f"The server sent {file.mime} instead of {self._mime}."))
+            return self.failing(other_sound(file.mime, self._mime))
         data = file.data
         pieces = (data[at : at + _PIECE] for at in range(0, len(data), _PIECE))
         deltas = [

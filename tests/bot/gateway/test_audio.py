@@ -117,6 +117,18 @@ async def test_what_a_server_sent_in_another_form_is_converted(subtests: pytest.
             await in_form("wav")(output)
 
 
+async def test_what_cannot_be_converted_is_sent_unless_another_form_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every program that names no form would fail where usher-bot[media] is not installed."""
+    monkeypatch.setattr(films, "available", lambda: False)
+    wav = File(name="a.wav", mime="audio/wav", data=RECORDING)
+    assert await in_form("mp3", usual=True)(Output(files=(wav,))) == wav
+    with pytest.raises(ApiError) as refused:
+        await in_form("mp3")(Output(files=(wav,)))
+    assert "usher-bot[media]" in refused.value.message
+
+
 async def test_every_wish_for_a_voice_reaches_the_model(tmp_path: Path) -> None:
     """All voices and speeds would sound alike."""
     async with sounding(tmp_path) as (api, client):
