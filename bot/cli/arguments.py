@@ -128,7 +128,10 @@ def _database_commands(database: argparse.ArgumentParser) -> None:
     commands = database.add_subparsers(required=True, metavar="COMMAND")
     check = commands.add_parser("check", help="read all of it and say what is damaged")
     check.add_argument(
-        "file", type=Path, nargs="?", metavar="FILE", help="a backup instead of the database"
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="a backup, or postgresql://…, instead of the database",
     )
     _config_argument(check)
     check.set_defaults(command="db check")

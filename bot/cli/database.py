@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from bot.chat.records.stored_records import MIGRATIONS
-from bot.config.database import DatabaseServer
+from bot.config.database import DatabaseServer, is_address, shown
 from bot.config.load import load
 from queueing.core.errors import StoreError
 from queueing.store import tools
@@ -23,7 +23,8 @@ def back_up(arguments: argparse.Namespace) -> bool:
 def check(arguments: argparse.Namespace) -> bool:
     """Read a whole database; return whether it is well."""
     if arguments.file is not None:
-        url, name = _address(str(arguments.file)), str(arguments.file)
+        url = _address(arguments.file)
+        name = shown(url) if is_address(arguments.file) else arguments.file
     else:
         config = load(arguments.config)
         place, url = config.database, config.database_url
@@ -45,7 +46,7 @@ def copy(arguments: argparse.Namespace) -> bool:
 
 
 def _address(given: str) -> str:
-    return given if "://" in given else f"sqlite:///{Path(given).as_posix()}"
+    return given if is_address(given) else f"sqlite:///{Path(given).as_posix()}"
 
 
 # ---------------------------------------------------------------- what `check` tries

@@ -7,6 +7,7 @@
 import argparse
 import io
 import logging
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 from bot.chat.api.errors import ChatRefused
 from bot.cli import database
 from bot.cli.arguments import parser
+from bot.config.database import passwords
 from bot.config.load import Config, ConfigError, load
 from bot.demo.options import DemoOptions
 from bot.runtime import event_loop, heartbeat, logs
@@ -35,13 +37,24 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a console that lacks a character shows another
     arguments = parser().parse_args(argv)
     try:
-        return COMMANDS[arguments.command](arguments)
+        return _carried_out(arguments)
+    except BrokenPipeError:  # as by `| head`: whoever read has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN
     except (ConfigError, BadModel, StoreError, ChatRefused, ExceptionGroup) as error:
         cause = first_cause(error)
         if not isinstance(cause, (ConfigError, BadModel, StoreError, ChatRefused)):
             raise
-        print(logs.Redactor()(str(cause)), file=sys.stderr)
+        given = [each for each in vars(arguments).values() if isinstance(each, str)]
+        secrets = {secret for each in given for secret in passwords(each)}
+        print(logs.Redactor(secrets)(str(cause)), file=sys.stderr)
         return UNUSABLE if isinstance(cause, (ConfigError, BadModel)) else BROKEN
+
+
+def _carried_out(arguments: argparse.Namespace) -> int:
+    status = COMMANDS[arguments.command](arguments)
+    sys.stdout.flush()  # a reader that has gone is noticed here, and not as the interpreter ends
+    return status
 
 
 # ---------------------------------------------------------------- commands

@@ -24,17 +24,38 @@ class DatabaseServer:
     @property
     def name(self) -> str:
         """What it may be called where others read along."""
-        parts = urlsplit(self.url.get_secret_value())
-        return f"{parts.hostname or 'this machine'}{parts.path}"
+        return shown(self.url.get_secret_value())
 
     def secrets(self) -> frozenset[str]:
         """Return the passwords in the address, however they are written."""
-        parts = urlsplit(self.url.get_secret_value())
-        given = [parts.password or ""]
-        for name, values in parse_qs(parts.query).items():
-            if "password" in name:
-                given += values
-        return frozenset({*given, *map(unquote, given)} - {""})
+        return passwords(self.url.get_secret_value())
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text names a database by an address, and not by a file."""
+    return _ADDRESS.match(text) is not None
+
+
+def shown(address: str) -> str:
+    """Return what an address may be called where others read along: its host and its path."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "a database"
+    return f"{parts.hostname or 'this machine'}{parts.path}"
+
+
+def passwords(address: str) -> frozenset[str]:
+    """Return the passwords in an address, however they are written."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return frozenset()
+    given = [parts.password or ""]
+    for name, values in parse_qs(parts.query).items():
+        if "password" in name:
+            given += values
+    return frozenset({*given, *map(unquote, given)} - {""})
 
 
 def _read(value: object, info: ValidationInfo) -> object:

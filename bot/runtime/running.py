@@ -106,18 +106,18 @@ async def _joined(
     setup: BotSetup, agreement: Agreement, stack: AsyncExitStack, meters: Meters | None
 ) -> ClusterProcess:
     """Open what the duties of this process share. Raises `StoreError`."""
-    looks, config = _Looks(), setup.config
+    looks, config, process = _Looks(), setup.config, process_name()
     cluster = config.cluster
     posts = await stack.enter_async_context(
         open_posts(
             config.database_url,
             migrations=(MIGRATIONS,),
-            process=process_name(),
+            process=process,
             lease_s=cluster.lease_s,
         )
     )
     await stack.enter_async_context(agreement.kept(posts, every_s=cluster.lease_s / 3))
-    tell = partial(agreement.tell_again, posts, process_name())
+    tell = partial(agreement.tell_again, posts, process)
 
     stack.enter_context(setup.reloader.telling(tell, partial(agreement.reloading, posts)))
     await stack.enter_async_context(reloads(setup))

@@ -18,6 +18,7 @@ from bot.runtime import heartbeat
 from bot.runtime import running as bot_running
 from bot.version import version
 from queueing.core.errors import StoreError
+from tests.fakes.postgres_server import free_port
 
 ROOT = Path(__file__).parents[3]
 CONFIG = """\
@@ -32,6 +33,55 @@ def configured(tmp_path: Path, text: str = CONFIG) -> str:
     file = tmp_path / "config.yaml"
     file.write_text(text, encoding="utf-8")
     return str(file)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "postgresql://u:{secret}@127.0.0.1:{port}/d",
+        "postgres://127.0.0.1:{port}/d?password={secret}",
+        "mysql://u:{secret}@127.0.0.1:{port}/d",
+    ],
+)
+@pytest.mark.parametrize("command", ["db check {}", "db copy {} new.sqlite", "db copy {0} {0}"])
+def test_no_command_shows_the_password_of_an_address(
+    how: str, command: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It would be in the terminal's history, and in what people paste when they ask for help."""
+    secret = "s3cret-of-a-test"
+    address = how.format(secret=secret, port=free_port())
+    assert cli.main(command.format(address).split()) == cli.BROKEN
+    out, err = capfd.readouterr()
+    assert secret not in out + err
+    assert "Traceback" not in err
+    assert err
+
+
+def test_a_database_on_a_server_is_checked_by_its_address(
+    postgres_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The name of what was read would be the address with its password."""
+    address = postgres_url.replace("usher@", "usher:s3cret-of-a-test@")
+    assert cli.main(["db", "check", address]) == 0
+    read = capsys.readouterr()
+    assert read.out == f"127.0.0.1/{postgres_url.rpartition('/')[2]}: all is well\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such pipes")
+@pytest.mark.parametrize("command", ["example", "check"])
+def test_a_reader_who_has_read_enough_is_no_failure(command: str, tmp_path: Path) -> None:
+    """`usher check | head -1` would end in a traceback."""
+    told = [sys.executable, "-m", "usher_bot", command]
+    if command == "check":
+        told += ["-c", configured(tmp_path)]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        told, stdout=writing, stderr=subprocess.PIPE, cwd=ROOT, timeout=WAIT_S, check=False
+    )
+    os.close(writing)
+    assert b"Traceback" not in done.stderr
+    assert b"BrokenPipe" not in done.stderr
 
 
 def test_a_wrong_configuration_ends_with_1_and_all_its_problems(
