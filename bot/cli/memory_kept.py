@@ -18,19 +18,40 @@ def warnings(catalog: Catalog, backend: str) -> Iterator[str]:
             )
 
 
+def of_unknown_size(catalog: Catalog, backend: str) -> Iterator[str]:
+    """Yield for each model of a server that cannot unload that its size should be set.
+
+    Until something shows what it takes, it is taken to fill the card, and others wait for that.
+    """
+    for host in (catalog.hosts[name] for name in catalog.hosts_of[backend]):
+        for model in catalog.served_by(backend):
+            others = list(_beside(catalog, host, backend, model))
+            if model.vram_mb is None and others:
+                yield (
+                    f"{backend} cannot be told to unload, and how large {model.name} is is not known: "
+                    f"set its `vram`, or {_listed(others)} may wait for room on {host.name} in vain."
+                )
+
+
 def _kept_out(
     catalog: Catalog, host: HostSpec, backend: str, model: ModelSpec
 ) -> Iterator[ModelSpec]:
     """Yield the models of a host that do not fit beside one, and that it does not make way for."""
-    makes_way = catalog.backends[backend].max_models is not None  # for others of its server
-    beside = {spec.name for spec in host.backends} - ({backend} if makes_way else set())
-    for other in catalog.models.values():
-        if other is model or not (on := beside & set(other.backends)):
-            continue
-        least_mb = min(_part_mb(catalog, host, other, name) for name in on)
+    for other, on in _beside(catalog, host, backend, model).items():
+        least_mb = min(_part_mb(catalog, host, catalog.models[other], name) for name in on)
         kept_mb = _part_mb(catalog, host, model, backend)
         if least_mb and kept_mb and kept_mb + least_mb > host.usable_mb:
-            yield other
+            yield catalog.models[other]
+
+
+def _beside(
+    catalog: Catalog, host: HostSpec, backend: str, model: ModelSpec
+) -> dict[str, set[str]]:
+    """Return the models of a host that one does not make way for, with their servers there."""
+    makes_way = catalog.backends[backend].max_models is not None  # for others of its server
+    beside = {spec.name for spec in host.backends} - ({backend} if makes_way else set())
+    found = {each.name: beside & set(each.backends) for each in catalog.models.values()}
+    return {name: on for name, on in found.items() if on and name != model.name}
 
 
 def _part_mb(catalog: Catalog, host: HostSpec, model: ModelSpec, backend: str) -> float:

@@ -13,7 +13,7 @@ from backends.registry import KINDS, connect, kinds_of
 from bot.config.cards import card_problems, card_warnings, too_large
 from bot.config.config import Config
 from bot.config.sections import BackendConfig, ModelConfig
-from bot.config.uniqueness import twins_of_models, twins_of_servers
+from bot.config.uniqueness import twins_of_addresses, twins_of_models, twins_of_servers
 from bot.config.values import Section
 from bot.config.yaml_reader import ConfigProblem, Path, no_setting
 from bot.people import api_keys
@@ -59,7 +59,7 @@ def problems(config: Config) -> list[ConfigProblem]:
             *_style_problems(config, catalog),
             *_enhance_problems(catalog),
         ]
-    return [*found, *_chat_problems(config)]
+    return [*found, *twins_of_addresses(config), *_chat_problems(config)]
 
 
 def _sound(config: Config, wrong: set[Path]) -> Config:

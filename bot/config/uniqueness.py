@@ -1,4 +1,4 @@
-"""Checks that each card, server and model of a server appears once in a configuration.
+"""Checks that each card, server, model of a server and address to listen on appears once.
 
 Planning would count a duplicate twice: two hosts would fill one card, and a model unloaded under
 one name would be taken from a job that runs under the other.
@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator
 from urllib.parse import urlsplit
 
 from backends.registry import connect
-from bot.config.addresses import is_loopback
+from bot.config.addresses import host_and_port, is_every_address, is_loopback
 from bot.config.config import Config
 from bot.config.sections import HostConfig
 from bot.config.yaml_reader import ConfigProblem, Path
@@ -34,6 +34,34 @@ def twins_of_servers(config: Config) -> Iterator[ConfigProblem]:
             if owner != name:
                 text = f"the server of {owner} already; its models count in memory only once"
                 yield ConfigProblem(path=(*path, "backends", name, "url"), text=text)
+
+
+def twins_of_addresses(config: Config) -> Iterator[ConfigProblem]:
+    """Return addresses at which two parts of Usher would listen."""
+    web, api, metrics = config.chats.web, config.api, config.metrics
+    places: list[tuple[Path, str, int]] = []
+    if web is not None:
+        places.append((("chats", "web", "port"), web.host, web.port))
+    if api is not None:
+        places.append((("api", "port"), api.host, api.port))
+    if metrics is not None:
+        places.append((("metrics", "port"), metrics.host, metrics.port))
+    if config.cluster.listen is not None:
+        places.append((("cluster", "listen"), *host_and_port(config.cluster.listen)))
+    for index, (path, host, port) in enumerate(places):
+        for other, there, taken in places[:index]:
+            if port and port == taken and _meet(host, there):
+                text = (
+                    f"{'.'.join(map(str, other))} is {port} already: each needs a port of its own"
+                )
+                yield ConfigProblem(path=path, text=text)
+
+
+def _meet(one: str, other: str) -> bool:
+    """Return whether two hosts to listen on have an address in common."""
+    if one == other or not one or not other or is_every_address(one) or is_every_address(other):
+        return True
+    return "localhost" in (one, other) and is_loopback(one) and is_loopback(other)
 
 
 def _cards(name: str, host: HostConfig) -> Iterator[tuple[Path, str | None, str]]:

@@ -101,7 +101,8 @@ def _pinned(reason: Reason) -> Words:
 
 def _kept(reason: Reason) -> Words:
     stays = f"{_other(reason)} stays in memory{_on(reason)}"
-    return (f"{stays}, because its server can't unload it on request",)
+    change = f"its operator can end it, or set vram of {_other(reason)} if that takes less"
+    return (f"{stays}, because its server can't unload it on request: {change}",)
 
 
 def _offline(reason: Reason) -> Words:

@@ -50,7 +50,12 @@ class Fleet:
         self._view: tuple[Copy, ...] | None = None  # `copies`, until something changes
         self._left_at: dict[str, float] = {}
         self.memory = HostMemory(
-            catalog, backends, serving=self.serving, copies_on=self.copies_on, changed=changed
+            catalog,
+            backends,
+            serving=self.serving,
+            copies_on=self.copies_on,
+            changed=changed,
+            resized=self._fit_again,
         )
         self.pins = Pins(self._copies, self._copies_moved)
         self.departures = Departures(backends, copies=lambda: self.copies, copies_on=self.copies_on)
@@ -85,10 +90,15 @@ class Fleet:
             for copy in self.copies:
                 if copy.backend == backend and copy.residency is Residency.READY:
                     self.drain(copy.model, backend)
+        self._fit_again()
+        self.expel()
+
+    def _fit_again(self) -> None:
+        """Take anew what each copy takes and how long it may be idle."""
         for key, copy in self._copies.items():
-            spec = catalog.models.get(copy.model)
+            spec = self.catalog.models.get(copy.model)
             if spec is not None:
-                idle_s = catalog.idle_unload_s(*key)
+                idle_s = self.catalog.idle_unload_s(*key)
                 self._copies[key] = replace(
                     copy,
                     vram_mb=self.memory.vram_mb(spec),
@@ -97,7 +107,6 @@ class Fleet:
                 )
                 self._view = None  # what those of unknown size take depends on the others
         self._view, self.copies_changed = None, True
-        self.expel()
 
     def expel(self) -> bool:
         """Drain every ready copy that the catalog no longer has in this form or place.

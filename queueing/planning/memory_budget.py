@@ -15,6 +15,7 @@ class Budget:
         self._other_mb: dict[str, int] = {}  # by host
         self._lent_mb: dict[str, dict[str, int]] = {}  # by host and server, where none is measured
         self._learned_mb: dict[str, int] = {}  # by model
+        self._bound_mb: dict[str, dict[str, int]] = {}  # by host and model of unknown size
         self._restored: set[str] = set()  # models not measured since the start
         self._unsaved: set[str] = set()
 
@@ -93,6 +94,27 @@ class Budget:
         """Return what a copy takes as configured or learned; None until it is measured."""
         learned_mb = self._learned_mb.get(model.name, 0)
         return (learned_mb or None) if model.vram_mb is None else max(model.vram_mb, learned_mb)
+
+    def bounds_on(self, host: str, models: Collection[str]) -> Mapping[str, int]:
+        """Return the bounds of these models on a host; those of all others there are forgotten."""
+        kept = {m: mb for m, mb in self._bound_mb.get(host, {}).items() if m in models}
+        self._bound_mb[host] = kept
+        return kept
+
+    def bound(self, host: str, model: str, mb: int) -> bool:
+        """Note that a copy of unknown size takes no more than this; return whether that is news.
+
+        It takes something, however little the card shows.
+        """
+        found, before = max(1, mb), self._bound_mb[host].get(model)
+        if before is not None and before <= found:
+            return False
+        self._bound_mb[host][model] = found
+        return True
+
+    def bound_mb(self, host: str, model: str) -> int | None:
+        """Return what a copy of unknown size takes on a host at most; None if nothing shows it."""
+        return self._bound_mb.get(host, {}).get(model)
 
     def unknown_mb(self, host: HostSpec, kept_mb: int) -> int:
         """Return what a copy of unknown size takes until it is measured: all that may become free.

@@ -48,7 +48,10 @@ def test_sentences_name_what_a_person_can_understand() -> None:
     assert sentence(Reason(why=Blocked.PAUSED, model="flux"), now=NOW) == "paused by an admin"
     pinned = Reason(why=Blocked.PINNED, model="flux", host="gpu-1", other="sdxl")
     assert sentence(pinned, now=NOW) == "an admin keeps sdxl in memory on gpu-1"
-    kept = "sdxl stays in memory on gpu-1, because its server can't unload it on request"
+    kept = (
+        "sdxl stays in memory on gpu-1, because its server can't unload it on request: its operator"
+        " can end it, or set vram of sdxl if that takes less"
+    )
     assert sentence(replace(pinned, why=Blocked.KEPT), now=NOW) == kept
 
 

@@ -26,7 +26,9 @@ def words(reason: Reason) -> Words:  # noqa: PLR0911  # one return for each reas
         case Blocked.PINNED:
             return (f"ein Admin hält {other} im Speicher{on}",)
         case Blocked.KEPT:
-            return (f"{other} bleibt im Speicher{on}, weil sein Server es nicht entladen kann",)
+            stays = f"{other} bleibt im Speicher{on}, weil sein Server es nicht entladen kann"
+            change = f"der Betreiber kann ihn beenden oder vram von {other} kleiner angeben"
+            return (f"{stays}: {change}",)
         case _:
             return _stopped(reason, model, on)
 

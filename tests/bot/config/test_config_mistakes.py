@@ -271,6 +271,21 @@ UNFITTING = (
     ("flux:", "--raw:", "config.yaml:7: models.--raw: must be a name without blanks"),
     (
         "  web:",
+        "  web: {port: 9464}\nmetrics: {}",
+        "config.yaml:10: metrics.port: chats.web.port is 9464 already",
+    ),
+    (
+        "  web:",
+        "  web: {host: localhost, port: 81}\napi: {port: 81}",
+        "config.yaml:10: api.port: chats.web.port is 81 already",
+    ),
+    (
+        "  web:",
+        "  web:\napi: {host: 0.0.0.0, port: 81}\ncluster: {listen: '10.0.0.7:81'}",
+        "config.yaml:11: cluster.listen: api.port is 81 already",
+    ),
+    (
+        "  web:",
         "  web: {host: 0.0.0.0}",
         "config.yaml:9: chats.web.host: opens the page to other machines",
     ),

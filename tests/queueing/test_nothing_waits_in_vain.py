@@ -1,0 +1,134 @@
+"""Every accepted job ends, or its reason names what a person must change for it."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queueing.core.catalog import HostSpec, ModelSpec
+from queueing.core.errors import Refused
+from queueing.core.quiet_hours import QuietHours, WeeklyWindow
+from queueing.core.reasons import sentence
+from queueing.core.world import Blocked
+from tests.samples import examples
+from tests.simulation.installation import Installation, ended, host, image_model
+from tests.simulation.loop import in_virtual_time
+
+ACTED_ON = {
+    Blocked.KEPT: "operator can",
+    Blocked.PINNED: "an admin keeps",
+    Blocked.PAUSED: "paused by an admin",
+    Blocked.OFFLINE: "offline",
+    Blocked.NO_ROOM: "other programs are using the memory",
+    Blocked.YIELDING: "another program",
+}
+"""The reasons that only a person can end, and what of them says so."""
+
+
+@in_virtual_time
+async def test_a_server_that_had_its_model_already_keeps_no_other_away() -> None:
+    """Its size would stay unknown, so it would be taken to fill the card for as long as it runs."""
+    models = [image_model("flux"), image_model("scribe", "old", vram_mb=None)]
+    installation = Installation.of(models, [host("gpu", "comfy", "old")])
+    _has_already(installation, "old", "scribe", 6000)
+    installation.servers["comfy"].tells_memory = True
+    async with installation.queue() as queue:
+        await ended(queue, await installation.ask(queue, "scribe", "a"))
+        job = await installation.ask(queue, "flux", "b")
+        await ended(queue, job, within_s=300)
+        assert installation.servers["old"].memory == {"scribe"}
+        shown = {each.name: each for each in queue.status.snapshot().models}
+        assert [copy.vram_mb for copy in shown["scribe"].copies] == [6000]
+    assert not installation.violations
+
+
+@in_virtual_time
+async def test_two_of_unknown_size_share_what_the_card_shows() -> None:
+    """A speech server beside a llama-server: each would be taken to fill the card."""
+    models = [
+        image_model("flux"),
+        image_model("scribe", "old", vram_mb=None),
+        image_model("voice", "tts", vram_mb=None),
+    ]
+    installation = Installation.of(models, [host("gpu", "comfy", "old", "tts")])
+    _has_already(installation, "old", "scribe", 9000)
+    _has_already(installation, "tts", "voice", 3000)
+    installation.servers["comfy"].tells_memory = True
+    async with installation.queue() as queue:
+        for model in ("flux", "scribe", "voice", "flux"):
+            await ended(queue, await installation.ask(queue, model, "a"), within_s=300)
+    assert not installation.violations
+
+
+def _has_already(installation: Installation, server: str, model: str, mb: int) -> None:
+    """Have a server keep a model in memory that it was started with."""
+    installation.keepers |= {server}
+    there = installation.servers[server]
+    there.memory.add(model)
+    there.sizes[model] = mb
+    there.card.take(server, model, mb)
+
+
+SERVERS = ("a", "b", "c")
+Drawn = tuple[Sequence[ModelSpec], HostSpec, Installation]
+
+
+@st.composite
+def installations(draw: st.DrawFn) -> Installation:
+    """Draw one card with up to three servers, each with what may keep others from their turn."""
+    servers = SERVERS[: draw(st.integers(1, 3))]
+    windows = draw(st.sampled_from([(), (WeeklyWindow(frozenset(range(7)), 0, 4),)]))
+    card = replace(host("gpu", *servers), quiet=QuietHours(windows, "UTC") if windows else None)
+    sizes = {f"m{n}": draw(st.integers(1, 14)) * 1000 for n in range(draw(st.integers(1, 4)))}
+    models = [
+        image_model(
+            name,
+            draw(st.sampled_from(servers)),
+            vram_mb=draw(st.sampled_from([None, mb])),
+        )
+        for name, mb in sizes.items()
+    ]
+    made = Installation.of(models, [card])
+    made.keepers = frozenset(name for name in servers if draw(st.booleans()))
+    for name in servers:
+        server = made.servers[name]
+        server.sizes = dict(sizes)
+        server.up = draw(st.integers(0, 5)) > 0
+        server.tells_memory = draw(st.booleans())
+    for spec in models:
+        (name,) = spec.backends
+        if name in made.keepers and draw(st.booleans()):
+            _has_already(made, name, spec.name, sizes[spec.name])
+    return made
+
+
+@examples(100, quick=8)
+@given(installations(), st.lists(st.integers(0, 3), min_size=1, max_size=5))
+@in_virtual_time
+async def test_what_never_ends_names_what_must_change(
+    installation: Installation, asked: Sequence[int]
+) -> None:
+    """People would wait, and a program's call hang, with nobody told what is wrong."""
+    names = sorted(installation.catalog.models)
+    async with installation.queue() as queue:
+        jobs = []
+        for number in asked:
+            with suppress(Refused):
+                jobs.append(await installation.ask(queue, names[number % len(names)], "a"))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(400):
+                for job in jobs:
+                    await ended(queue, job)
+        for job in jobs:
+            now = await queue.jobs.get(job.id)
+            assert now is not None
+            if now.state.final:
+                continue
+            standing = (await queue.status.standings([now]))[job.id]
+            assert standing.reason is not None
+            assert standing.reason.why in ACTED_ON, standing.reason
+            told = sentence(standing.reason, now=installation.clock.now())
+            assert ACTED_ON[standing.reason.why] in told
