@@ -180,7 +180,11 @@ class Answering:
     async def _with_spaces(
         self, request: web.Request, run: Run, news: asyncio.Event, render: Render, ends: float
     ) -> web.StreamResponse:
-        """Keep a call alive with white space; from here on, only the body can report a failure."""
+        """Keep a call alive with white space; from here on, only the body can report a failure.
+
+        OpenAI's packages take any body of a 200 for an answer. Theirs breaks off: they come again,
+        and are told by the status.
+        """
         response = web.StreamResponse(
             headers={"Content-Type": "application/json", **headers_of(run.job)}
         )
@@ -196,6 +200,10 @@ class Answering:
             body = await in_json(render, await self.output_of(run.job))
             await self.attendance.answer(request)
         except ApiError as error:
+            if comes_again_s(request) and request.transport is not None:
+                self.attendance.cut(request)
+                request.transport.abort()
+                return response
             body = _in_json(error.body)
         await response.write(body)
         await response.write_eof()

@@ -97,6 +97,7 @@ class Attendance:
         self._shared = shared
         self._calls: set[Attended] = set()
         self._lost: dict[int, None] = {}  # a set that keeps its order
+        self._cut: dict[int, None] = {}
         self._untold: dict[int, None] = {}  # lost, and the others do not know yet
         self._news = asyncio.Event()
         self._ended = asyncio.Event()  # replaced by a new one each time a call has ended
@@ -150,6 +151,7 @@ class Attendance:
         if self.is_attended(job):
             return False
         was_lost = job.id in self._lost
+        self._cut.pop(job.id, None)
         self._come(call, job)  # before another retry can see it
         taken = False
         try:
@@ -177,6 +179,18 @@ class Attendance:
         if not await self._shared.answer(call.repeatable):
             raise TAKEN_OVER
         call.repeatable = {}
+
+    def cut(self, request: web.Request) -> None:
+        """Note that the call of a request breaks off, so that its repeat learns how its job ended."""
+        call = request.get(_CALL)
+        if call is not None:
+            self._cut |= dict.fromkeys(call.jobs)
+        while len(self._cut) > MOST_LOST:
+            del self._cut[next(iter(self._cut))]
+
+    def was_cut(self, job: Job) -> bool:
+        """Return whether the last call about a job broke off without the reason for its failure."""
+        return job.id in self._cut
 
     async def deserted(self, jobs: Sequence[Job], *, within_s: float) -> bool:
         """Wait until one of the jobs has no open call of this process; return whether that was so."""

@@ -71,6 +71,7 @@ class FileAnswers:
             file = await make(await self.answering.output_of(run.job))
             await self.answering.attendance.answer(request)
         except ApiError:
+            self.answering.attendance.cut(request)
             if request.transport is not None:
                 request.transport.abort()
             return response

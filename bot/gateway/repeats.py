@@ -121,7 +121,7 @@ class Repeats:
             job
             for job in ended
             if job.id not in known
-            and job.state is JobState.COMPLETED
+            and (job.state is JobState.COMPLETED or self.attendance.was_cut(job))
             and (job.finished_at or 0.0) >= since
         ]
         return [*still_open, *recent]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from bot.gateway import answering
 from queueing.core.jobs import JobState
 from tests.bot.gateway.openai_sdk import CAT, SAID, programming
+from tests.fakes.llm_script import Fault
 
 
 async def test_a_call_that_waited_too_long_is_made_once(tmp_path: Path) -> None:
@@ -99,3 +101,40 @@ async def test_ten_calls_at_once_are_ten_jobs(tmp_path: Path) -> None:
         ask = program.client.chat.completions.create
         answers = await asyncio.gather(*(ask(**CAT) for _ in range(10)))
         assert len({answer.id for answer in answers}) == 10
+
+
+@pytest.mark.parametrize("path", ["chat", "responses"])
+async def test_a_failure_after_white_space_is_an_error(tmp_path: Path, path: str) -> None:
+    """The package takes whatever follows a status of 200 for an answer."""
+    async with programming(tmp_path, api=", hold_s: 0.01") as program:
+        program.server.hold.clear()
+        program.server.faults.append(Fault.ERROR_INSIDE)
+        create: Any = program.client.chat.completions.create
+        body = CAT
+        if path == "responses":
+            create, body = program.client.responses.create, {"model": "alpha", "input": "Hi"}
+        asking = asyncio.create_task(create(**body))
+        await program.until_running()
+        await asyncio.sleep(0.1)  # the status has been sent
+        program.server.hold.set()
+        with pytest.raises(openai.BadRequestError) as error:
+            await asking
+        assert "refused" in error.value.message
+        assert [each["x-stainless-retry-count"] for each in program.requests] == ["0", "1"]
+        assert len(await program.jobs()) == 1
+        program.server.faults.append(Fault.ERROR_INSIDE)
+        with pytest.raises(openai.BadRequestError):
+            await create(**body)
+        assert len(await program.jobs()) == 2
+
+
+async def test_other_programs_read_of_a_failure_after_white_space(tmp_path: Path) -> None:
+    """They would see a broken connection, and no reason."""
+    async with programming(tmp_path, api=", hold_s: 0.01") as program:
+        program.server.hold.clear()
+        program.server.faults.append(Fault.ERROR_INSIDE)
+        url = f"{program.api.url}/chat/completions"
+        async with program.api.session.post(url, json=CAT) as answer:
+            program.server.hold.set()
+            assert answer.status == 200
+            assert "refused" in (await answer.json())["error"]["message"]
