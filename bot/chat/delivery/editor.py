@@ -314,7 +314,7 @@ class Editor:
                 message.job,
                 message.origin,
                 limits,
-                written=message.written,
+                written=message.left,
                 fallback=message.fallback,
                 aloud=aloud,
             )

@@ -130,7 +130,8 @@ class ResultRenderer:
     ) -> RenderedResult:
         match job.state:
             case JobState.FAILED:
-                return RenderedResult(content=status.failed(job, language))
+                broken = status.failed(job, language, written)
+                return self._render_text(broken, written, limits, language)
             case JobState.CANCELLED:
                 stopped = status.cancelled(job, language, written)
                 return self._render_text(stopped, written, limits, language)

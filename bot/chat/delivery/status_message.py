@@ -11,7 +11,7 @@ from bot.chat.api.content import Content, Moment
 from bot.chat.api.origin import Origin
 from bot.chat.delivery.rate_limit import RateLimit, stretch
 from bot.chat.delivery.result_renderer import Fallback
-from queueing.core.jobs import Job
+from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Progress
 from queueing.core.standings import PASSES_S, Standing
 from queueing.core.world import Blocked, Reason
@@ -66,7 +66,7 @@ class StatusMessage:
     (a place in line). `expires` is when the first moment its message names has passed. `drawn` is
     the last content that was made, after what it was made from; `asked_at` is when the edit being
     made read the job's standing. `written` is the answer as far as it has come; a stopped one stays
-    readable. `muted`: its message was deleted, only its end makes a new one. `fallback` is how far
+    readable, and `longest`, the most that an attempt wrote, stays if all have failed. `muted`: its message was deleted, only its end makes a new one. `fallback` is how far
     a refused result was cut down. `step` is the open job that writes down its recording, or reads
     its answer aloud; `told`: the answer itself has been shown. `telling`: the edit being made was asked for at once. `dropped`:
     nothing more is to be shown.
@@ -89,6 +89,7 @@ class StatusMessage:
     expires: float = math.inf
     progress: Progress | None = None
     written: str = ""
+    longest: str = ""
     changed: bool = True
     advanced: bool = False
     moved: bool = False
@@ -185,6 +186,12 @@ class StatusMessage:
             progress = replace(progress, preview=self.progress.preview)
         self.progress, self.advanced = progress, True
         self.written = progress.text or self.written
+        self.longest = max(self.longest, self.written, key=len)
+
+    @property
+    def left(self) -> str:
+        """What stays of an answer whose job has ended without it."""
+        return self.longest if self.job.state is JobState.FAILED else self.written
 
     def urgency(self, rate_limit: RateLimit, crowd: int) -> tuple[int, float]:
         """Order messages of a chat: calls, ends, first messages, news, then the longest overdue.

@@ -21,6 +21,7 @@ TEXTS: Mapping[str, str] = {
     "menu.ask_about": "Dazu fragen",
     # ---- Ergebnisse
     "status.stopped": "⏹ Hier gestoppt.",
+    "status.broke_off": "✂️ Hier brach der Server ab.",
     "status.deleted": "Gelöscht.",
     "result.files_refused": "Dieser Chat nimmt die Dateien dieses Ergebnisses nicht an. Sie sind gespeichert; mit /show {job} bekommst du sie in einem anderen Chat.",
     "result.refused": "❌ Dieser Chat nimmt das Ergebnis nicht an. Es ist gespeichert; mit /show {job} bekommst du es in einem anderen Chat.",

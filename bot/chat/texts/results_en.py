@@ -21,6 +21,7 @@ TEXTS: Mapping[str, str] = {
     "menu.ask_about": "Ask about this",
     # ---- results
     "status.stopped": "⏹ Stopped here.",
+    "status.broke_off": "✂️ The server broke off here.",
     "status.deleted": "Deleted.",
     "result.files_refused": "This chat doesn't accept the files of this result. They've been kept; use /show {job} in another chat.",
     "result.refused": "❌ This chat doesn't accept the result. It's been kept; use /show {job} in another chat.",

@@ -145,15 +145,15 @@ def open_message(
     return Content(body=waiting(standing, language), buttons=rows)
 
 
-def failed(job: Job, language: str) -> Content:
-    """Return the status message of a failed job."""
+def failed(job: Job, language: str, written: str = "") -> Content:
+    """Return the status message of a failed job; what it had `written` stays readable."""
     reason = (
         told(Problem.read(job.error), language) if job.error else word(language, "failed.unknown")
     )
-    return Content(
-        body=say(language, "status.failed", reason=reason),
-        buttons=buttons.after_end(job, language),
-    )
+    body = say(language, "status.failed", reason=reason)
+    if written:
+        body = (Markdown(written), "\n\n", *say(language, "status.broke_off"), "\n", *body)
+    return Content(body=body, buttons=buttons.after_end(job, language))
 
 
 def cancelled(job: Job, language: str, written: str = "") -> Content:

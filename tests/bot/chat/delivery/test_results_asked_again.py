@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from bot.chat.api.base import MessageRef
 from bot.chat.api.content import Form
+from queueing.core.errors import UnreadableAnswer
 from queueing.core.events import Progressed
 from queueing.core.requests import Chat, Progress
 from tests.bot.results import (
@@ -21,9 +22,10 @@ from tests.bot.results import (
     said,
     shown,
 )
-from tests.fakes.backend import PICTURE
+from tests.fakes.backend import PICTURE, Fate
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import Bot
+from tests.simulation.installation import Installation, ended, host
 
 # ---------------------------------------------------------------- edit
 
@@ -117,6 +119,28 @@ def test_a_question_is_asked_differently_in_the_same_conversation() -> None:
 
 
 # ---------------------------------------------------------------- texts
+
+
+def test_the_longest_text_of_failed_attempts_stays() -> None:
+    """Everybody has read it, and it would be replaced by a sentence."""
+    installation = Installation.of([QWEN], [host("gpu-1", "comfy")])
+    broken = Fate(service_s=100.0, error=UnreadableAnswer("cut off"))
+    installation.servers["comfy"].fates = lambda _request: broken
+
+    async def scenario(running: Bot) -> None:
+        job = await ask(running, "/ask qwen why?")
+        assert job is not None
+        for text in ("Because of the sky", "Because"):
+            await asyncio.sleep(30)  # it is loaded, or begins again
+            assert (await running.queue.jobs.get(job.id) or job).backend == "comfy"
+            running.presenter.on_event(Progressed(job_id=job.id, progress=Progress(text=text)))
+            await asyncio.sleep(90)
+        await ended(running.queue, job)
+        await asyncio.sleep(10)
+        text = running.chat.messages[(await of(running, job)).message].text
+        assert text.startswith("Because of the sky\n\n✂️ The server broke off here.\n❌")
+
+    in_bot(scenario, installation=installation)
 
 
 def test_an_answer_is_stopped_and_what_was_written_stays() -> None:
