@@ -22,9 +22,12 @@ VIRTUAL = {
 SLEEPS = {
     "processes/cluster.py": "other processes, which cannot signal",
     "backends/test_comfyui_real.py": "a real server",
+    "backends/test_sandbox.py": "another process cannot signal",
     "backends/test_http.py": "what drips for ever, until the client gives up",
     "backends/test_images_real.py": "a real server",
     "backends/test_openai_real.py": "a real server",
+    "bot/gateway/test_sdk_retries.py": "a client that does not tell that it has read the status",
+    "bot/serving/test_unread.py": "a visitor who reads slowly, or nothing",
     "bot/gateway/fetching/test_fetcher.py": "a server that drips for ever, until it is given up",
     "bot/cli/test_cli.py": "another process shows nothing but its file",
     "chaos": "the trial's people live in real time, beside processes that are killed",

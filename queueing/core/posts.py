@@ -13,9 +13,9 @@ from typing import Protocol
 class Tenure:
     """A post as one process holds it, until another takes it under the next epoch.
 
-        `holder` names the process for people. `secret` is drawn for this epoch: a process that knows it
-        reads the same database. `lease_s` is how long it holds the post without a renewal. Job numbers up to
-    `numbers_used` may have been given out, although the database may not know them any more.
+    `holder` names the process for people. `secret` is drawn for this epoch: a process that knows it
+    reads the same database. `lease_s` is how long it holds the post without a renewal. Job numbers
+    up to `numbers_used` may have been given out, although the database may not know them any more.
     """
 
     name: str

@@ -71,7 +71,7 @@ class Door:
         named = f"Host: {host}\r\n" if host else ""
         more = f"{headers}\r\n" if headers else ""
         writer.write(f"{request} HTTP/1.1\r\n{named}{more}Connection: close\r\n\r\n".encode())
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             got = await reader.read(4096)
         writer.close()
         return got.decode(errors="replace")
@@ -96,7 +96,7 @@ async def all_doors(folder: Path, text: str = DOORS) -> AsyncIterator[list[Door]
         setup = BotSetup(parse(text, {}), database_url=f"sqlite:///{folder}/usher.sqlite")
         async with App(setup).running() as parts, asyncio.TaskGroup() as group:
             working = group.create_task(parts.queue.run())
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await complete.wait()
             yield doors
             working.cancel()

@@ -70,7 +70,7 @@ IMPOSSIBLE = (
     (["--posts", "queue"], read(database="usher.sqlite"), "one process does everything"),
     (["--api", "off"], read(database="usher.sqlite"), "one process does everything"),
     (["--api", "127.0.0.1:1"], read(more=""), "--api: the configuration has no `api`"),
-    (["--api", "0.0.0.0:1"], read(), "--api: open: only an API on this machine alone"),
+    (["--api", "0.0.0.0:1"], read(), "--api: open: other machines reach the API by its host"),
     (["--posts", "none", "--api", "off"], read(), "would do nothing"),
     (["--posts", "none"], read(more=""), "would do nothing"),
 )

@@ -141,7 +141,8 @@ def test_links_lead_to_the_page() -> None:
         ("host: '::1', port: 9", "http://[::1]:9/", ()),
     ]
     for settings, page, names in cases:
-        web = parse(CONFIG.replace("{port: 0}", f"{{{settings}}}"), {}).chats.web
+        given = f"{{{settings}{', ' if settings else ''}token: 3f1c9ab27de04b85}}"
+        web = parse(CONFIG.replace("{port: 0}", given), {}).chats.web
         assert web is not None, settings
         assert web.page() == page, settings
         assert web.all_names() == names, settings

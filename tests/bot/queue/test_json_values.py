@@ -216,6 +216,7 @@ def example(kind: type[QueueError]) -> QueueError:
         "model": "flux",
         "capability": "vision",
         "again_at": 7.5,
+        "after_s": 2.5,
         "scope": "owner",
         "limit": 3,
         "free_at": 8.5,
