@@ -9,7 +9,7 @@ from aiohttp import web
 
 from bot.gateway.body_room import make_room
 from bot.gateway.errors import ApiError, invalid
-from bot.serving.unpacking import is_bomb, is_known_encoding
+from bot.serving.unpacking import ENCODINGS, Bomb, UnpackedBody, encoding_of
 from queueing.core.bounded_json import VALUES_MOST, TooManyValues, ValueCount, parsed
 from queueing.core.concurrency import timeout_at
 
@@ -47,12 +47,13 @@ class Body:
 
     def __init__(self, request: web.Request, limit: int = BODY_LIMIT) -> None:
         """Take a request. Raises `ApiError` if the body it announces is not taken."""
-        if not is_known_encoding(request):
+        if (encoding := encoding_of(request)) not in ENCODINGS:
             raise ENCODED
         if (request.content_length or 0) > limit:
             raise _too_large(limit)
         self._request = request
-        self._content = request.content
+        plain = request.content
+        self._content = UnpackedBody(plain, encoding) if encoding else plain
         self._limit = limit
         self._back = b""
         self._lines = LINES_MOST
@@ -102,8 +103,8 @@ class Body:
             raise TOO_SLOW from None
         except web.RequestPayloadError:
             raise BROKEN from None
-        if is_bomb(self._content):
-            raise BOMB
+        except Bomb:
+            raise BOMB from None
         if self._content.total_bytes > self._limit:  # the Content-Length header may be missing
             raise _too_large(self._limit)
         await make_room(self._request, len(piece))

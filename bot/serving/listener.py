@@ -70,6 +70,7 @@ class Listener:
             logger=_quiet_logger(),
             shutdown_timeout=finish_s,
             handler_cancellation=cancels,
+            auto_decompress=False,
         )
         self._who = who
         self._clients = clients or Clients()

@@ -16,7 +16,7 @@ from bot.requests.images import bare
 from bot.serving import originals as signed_links
 from bot.serving.files import FileSender, Sendable, bare_name, sendable
 from bot.serving.originals import Originals
-from bot.serving.unpacking import is_bomb, is_known_encoding
+from bot.serving.unpacking import encoding_of
 from queueing.core.concurrency import timeout
 from queueing.core.requests import File
 
@@ -120,13 +120,11 @@ async def _read_body(request: web.Request) -> bytes:
     too_large = web.HTTPRequestEntityTooLarge(max_size=MAX_UPLOAD, actual_size=MAX_UPLOAD + 1)
     if (request.content_length or 0) > MAX_UPLOAD:
         raise too_large
-    if not is_known_encoding(request):
+    if encoding_of(request):  # no browser compresses an upload
         raise web.HTTPUnsupportedMediaType
     data = bytearray()
     async for chunk in request.content.iter_chunked(64 * 1024):
         data += chunk
-        if len(data) > MAX_UPLOAD or is_bomb(
-            request.content
-        ):  # the announced length may be missing
+        if len(data) > MAX_UPLOAD:  # the announced length may be missing
             raise too_large
     return bytes(data)

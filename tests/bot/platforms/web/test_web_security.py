@@ -470,7 +470,7 @@ async def test_a_packed_upload_is_not_unpacked_beyond_the_limit(handler: Scripte
         try:
             with contextlib.suppress(aiohttp.ClientConnectionError):
                 async with session.post(f"{page.url}upload", data=bomb, headers=headers) as answer:
-                    assert answer.status == 413
+                    assert answer.status == 415
             assert tracemalloc.get_traced_memory()[1] < 4 * MAX_UPLOAD
         finally:
             tracemalloc.stop()
