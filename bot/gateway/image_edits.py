@@ -49,6 +49,7 @@ class ImageEditRoute:
             asked, pictures, mask = await _in_form(request, taken)
         else:
             asked, pictures, mask = await self._in_json(request, taken)
+        mask = tuple([await taken.masked(pictures[0], each, "mask") for each in mask])
         drawing = Drawing(
             prompt=asked.prompt,
             model=asked.model,

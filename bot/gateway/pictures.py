@@ -18,6 +18,7 @@ from bot.gateway.outcomes import in_words, refused
 from bot.gateway.recordings import is_recorded, kept_whole, recorded
 from bot.requests.images import checked, require_weight
 from bot.requests.limits import ban_of
+from bot.requests.masks import mask_of
 from bot.requests.refusals import Declined
 from queueing.core.ports import Clock
 from queueing.core.requests import REFERENCES_MOST, File
@@ -67,6 +68,13 @@ class CallPictures:
         try:
             require_weight(len(data))
             return await checked(data)
+        except Declined as declined:
+            raise invalid(in_words(declined.refusal), param) from None
+
+    async def masked(self, picture: File, mask: File, param: str) -> File:
+        """Return a mask as models take it, of the picture's size. Raises `ApiError`."""
+        try:
+            return await mask_of(picture, mask)
         except Declined as declined:
             raise invalid(in_words(declined.refusal), param) from None
 

@@ -101,6 +101,7 @@ class NewJobs:
         mask += [await find(asked.mask, "mask")] if asked.mask is not None else []
         if mask and not files:
             raise invalid("mask: there is no picture for it.", "mask")
+        mask = [await taken.masked(files[0], each, "mask") for each in mask]
         if asked.edit and not files:
             raise invalid("edit: there is no picture to change.", "edit")
         drawing = asked.drawing((*files, *mask))

@@ -38,6 +38,14 @@ def png(side: int = 64, **texts: str) -> bytes:
     return out.getvalue()
 
 
+def marking(side: int = 64) -> bytes:
+    """Return a mask that is transparent on its left."""
+    out, mask = io.BytesIO(), Image.new("RGBA", (side, side), "black")
+    mask.paste((0, 0, 0, 0), (0, 0, side // 2, side))
+    mask.save(out, "PNG")
+    return out.getvalue()
+
+
 def data_url(data: bytes) -> str:
     return "data:image/png;base64," + base64.b64encode(data).decode()
 
@@ -126,7 +134,7 @@ async def test_several_pictures_are_combined(tmp_path: Path) -> None:
 async def test_a_mask_is_the_last_file_of_an_edit(tmp_path: Path) -> None:
     """The whole picture would be changed, and the person would not know why."""
     async with editing(tmp_path, EDITS) as (api, client):
-        image, mask = png(64), png(65)
+        image, mask = png(64), marking(66)
         await client.images.edit(model="kontext", prompt="a hat", image=image, mask=mask)
         in_json = {
             "images": [{"image_url": data_url(image)}],
@@ -140,7 +148,11 @@ async def test_a_mask_is_the_last_file_of_an_edit(tmp_path: Path) -> None:
                 Image.open(io.BytesIO(each.data)).width
                 for each in (await api.parts.queue.jobs.inputs(job) or ())
             ]
-            assert sides == [64, 65]
+            assert sides == [64, 64]
+        for bare in (png(), b"\x89PNG"):
+            with pytest.raises(openai.BadRequestError) as error:
+                await client.images.edit(model="kontext", prompt="x", image=image, mask=bare)
+            assert error.value.param == "mask"
 
 
 async def test_a_model_that_only_starts_from_a_picture_is_not_given_more(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from queueing.core.requests import (
     TextToVideo,
 )
 from tests.bot.gateway.test_files import form, sent
-from tests.bot.gateway.test_image_edits import png
+from tests.bot.gateway.test_image_edits import data_url, marking, png
 from tests.bot.gateway.test_jobs import done
 from tests.bot.gateway.whole_api import CONFIG, Api, running
 
@@ -138,18 +138,19 @@ async def test_a_recording_comes_in_every_way(tmp_path: Path) -> None:
 async def test_an_edit_combines_pictures_under_a_mask(tmp_path: Path) -> None:
     """The native path could do less than OpenAI's."""
     async with running(tmp_path, ALL) as api:
-        asked = {"prompt": "a hat", "pictures": [PNG_URL] * 3, "mask": PNG_URL}
+        asked = {"prompt": "a hat", "pictures": [PNG_URL] * 3, "mask": data_url(marking())}
+        by_form = form(prompt="a hat", image=png(), file=png(), mask=marking())
         for job in (
             await api.post("/jobs", asked, status=202),
-            await sent(
-                api, "/jobs", form(prompt="a hat", image=png(), file=png(), mask=png()), status=202
-            ),
+            await sent(api, "/jobs", by_form, status=202),
         ):
             model, request, files = await stored(api, job)
             assert model == "kontext"
             assert isinstance(request, TextToImage)
             assert (request.edit, request.mask) == (True, True)
             assert len(files) in {3, 4}
+        bare = await api.post("/jobs", asked | {"mask": PNG_URL}, status=400)
+        assert bare["error"]["param"] == "mask"
         one = {"prompt": "a hat", "pictures": [PNG_URL], "edit": True}
         _, request, _ = await stored(api, await api.post("/jobs", one, status=202))
         assert isinstance(request, TextToImage)
