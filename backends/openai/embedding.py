@@ -4,7 +4,9 @@ An answer is never passed on as it came: it must have one vector for each input,
 of finite numbers, and of the length that was asked for.
 """
 
+import sys
 from array import array
+from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -45,7 +47,7 @@ async def embed(http: Http, flavour: Flavour, batch: Batch, report: Report) -> O
                 await require_same(flavour, batch.model_id, batch.look_up, told.model)
         vectors += told.vectors
         tokens += told.tokens
-        _require_length(vectors, request.dimensions)
+        _require_length([*vectors[:1], *told.vectors], request.dimensions)
         report(Progress(fraction=len(vectors) / len(request.inputs)))
     return Output(files=(vectors_file(vectors),), answer=f'{{"prompt_tokens": {tokens}}}')
 
@@ -113,14 +115,28 @@ def _in_order(data: JsonValue) -> list[JsonValue]:
 
 
 def _vector(row: JsonValue) -> Vector:
+    """Return a vector: servers that know no base64 send its numbers."""
+    vector: Vector = array("f")
     numbers: Any = row  # anything but a list of numbers raises
     try:
-        vector: Vector = array("f", numbers)
-    except (TypeError, OverflowError):
+        if isinstance(row, str):
+            vector.frombytes(b64decode(row, validate=True))
+            if sys.byteorder == "big":
+                vector.byteswap()
+        else:
+            vector = array("f", numbers)
+    except (TypeError, OverflowError, ValueError):
         raise _unexpected("a vector holds something other than numbers") from None
-    if not vector or not isfinite(sum(vector)):
+    if not vector or not _is_finite(vector):
         raise _unexpected("a vector is empty, or holds a number that is not finite")
     return vector
+
+
+def _is_finite(vector: Vector) -> bool:
+    """Return whether all numbers are finite; adding them takes long, and is rarely needed."""
+    data = vector.tobytes()
+    high = data[3::4] if sys.byteorder == "little" else data[::4]  # sign and most of the exponent
+    return not (b"\x7f" in high or b"\xff" in high) or isfinite(sum(vector))
 
 
 def _require_length(vectors: Sequence[Vector], dimensions: int | None) -> None:

@@ -10,6 +10,8 @@ durable acceptance and the queue. Calls to the server and calls through Usher ta
 - `requests_per_s`: short answers, with 50 callers.
 - `embeddings_per_s`: single texts of a document, each in a separate call, with 50 callers and vectors of
   1024 numbers; {"direct", "usher"}.
+- `batch_per_s`: texts of a document that is sent as one call of 1000, as OpenAI's packages ask for it
+  (base64), one call after the other; {"direct", "usher"}.
 - `rss_mb`: the memory of Usher with 500 streams waiting in the queue.
 - `llama_cpp`: `ttft_ms` and `tokens_per_s` of the llama.cpp server at that address and its first model,
   as fast as it writes; null without one.
@@ -43,6 +45,8 @@ PROBE_EVERY_S = 0.1124  # no multiple of the 20 ms between two tokens, so probes
 SPREAD_S = 0.02
 CALLERS = 50
 SHORT_S = 5.0
+BATCH = 1000
+BATCHES = 9
 WAITING = 500
 REAL_TOKENS = 64
 TEXTS = "capabilities: [text-to-text], vram: 1GB"
@@ -124,6 +128,18 @@ async def embeddings_per_s(clients: Mapping[str, Client]) -> dict[str, float]:
     return {name: statistics.median(each[name] for each in rounds) for name in clients}
 
 
+async def batch_per_s(clients: Mapping[str, Client]) -> dict[str, float]:
+    """Return how many texts of large calls are embedded per second, by client, in turns."""
+    texts = ["The cat sleeps on the warm sofa while it rains outside."] * BATCH
+    taken: dict[str, list[float]] = {name: [] for name in clients}
+    for _ in range(BATCHES):
+        for name, client in clients.items():
+            began = time.perf_counter()
+            await client.embed(texts, encoding_format="base64")
+            taken[name].append(time.perf_counter() - began)
+    return {name: BATCH / statistics.median(each) for name, each in taken.items()}
+
+
 async def _calls_per_s(call: Callable[[], Awaitable[object]], during_s: float) -> float:
     began, done = time.perf_counter(), 0
 
@@ -198,6 +214,7 @@ async def of_stand_in(tokens: int) -> tuple[dict[str, Any], float]:
             used_us = (cpu_s(usher_pid) - before) * 1e6 / (max(STREAMS) * tokens)
             figures["requests_per_s"] = await requests_per_s(clients["usher"])
             figures["embeddings_per_s"] = await embeddings_per_s(clients)
+            figures["batch_per_s"] = await batch_per_s(clients)
             figures["rss_mb"] = await rss_mb(clients["usher"], usher_pid)
     return figures, used_us
 

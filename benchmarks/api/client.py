@@ -56,9 +56,9 @@ class Client:
                 raise SystemExit(await answer.text())
             yield answer
 
-    async def embed(self, text: str) -> None:
-        """Read the vector of a text."""
-        body = {"model": "words", "input": text}
+    async def embed(self, text: str | list[str], **fields: str) -> None:
+        """Read the vector of each text."""
+        body = {"model": "words", "input": text, **fields}
         async with self._session.post(f"{self._url}/embeddings", json=body) as answer:
             if answer.status != 200:
                 raise SystemExit(await answer.text())

@@ -5,7 +5,9 @@ writes. Each token is a separate chunk; `max_tokens` sets their number. "words" 
 """
 
 import asyncio
+import base64
 import json
+import struct
 import sys
 
 from aiohttp import web
@@ -13,6 +15,7 @@ from aiohttp import web
 TOKENS_PER_S = 50.0
 MODELS = ("fast", "paced", "held", "words")
 VECTOR = [round(((n * 37) % 101 - 50) / 1600, 9) for n in range(1024)]
+PACKED = base64.b64encode(struct.pack("<1024f", *VECTOR)).decode()
 
 
 def chunk(model: str, content: str, end: str | None = None) -> bytes:
@@ -44,7 +47,8 @@ async def embed(request: web.Request) -> web.Response:
     asked = await request.json()
     given = asked["input"]
     texts = [given] if isinstance(given, str) else given
-    rows = [{"object": "embedding", "index": n, "embedding": VECTOR} for n in range(len(texts))]
+    vector = PACKED if asked.get("encoding_format") == "base64" else VECTOR
+    rows = [{"object": "embedding", "index": n, "embedding": vector} for n in range(len(texts))]
     usage = {"prompt_tokens": len(texts), "total_tokens": len(texts)}
     told = {"object": "list", "model": asked["model"], "data": rows, "usage": usage}
     return web.json_response(told)

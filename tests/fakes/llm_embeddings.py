@@ -6,8 +6,10 @@ A vector has eight numbers made of its input alone, so that a test can tell whos
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import json
+import struct
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from tests.fakes.llm import FakeLlm
 
 DIMENSIONS = 8
+PACKS = ("vllm", "llamacpp", "llamacpp-router")  # the others send numbers, whatever is asked for
 MARKER = "<__media__>"
 
 
@@ -122,7 +125,16 @@ def _answer(  # noqa: C901 - a table of faults
             vectors[0] = ["a", "b"]
         case Fault.EMPTY:
             vectors[0] = []
+    if body.get("encoding_format") == "base64" and server.kind in PACKS:
+        vectors = [_packed(vector) for vector in vectors]
     return answer_json(200, _whole(server, model, vectors, inputs, fault, own=own))
+
+
+def _packed(vector: list[Any]) -> str | list[Any]:
+    """Return a vector as base64; what is no vector stays as it is."""
+    if not all(isinstance(each, float) for each in vector):
+        return vector
+    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
 
 
 def _whole(
