@@ -21,6 +21,11 @@ _SENT = (
     "last-event-id",
     "prefer",
     "x-api-key",
+    "openai-organization",
+    "openai-project",
+    "openai-beta",
+    "http-referer",
+    "x-title",
     *(f"x-stainless-{name}" for name in _STAINLESS.split()),
 )
 """The headers that any page of a listed origin may send; a preflight may ask for more of them."""

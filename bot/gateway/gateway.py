@@ -120,17 +120,21 @@ class Gateway:
             unwanted=settings.unwanted,
         )
         routes = self._routes(queue, submitting, RequestPictures(clock=clock, fetcher=fetcher))
-        described = DocumentRoute([*routes, ROUTE], url=settings.url, open_=settings.open)
+        models = self._models(queue)
+        public = {
+            "GET /v1/audio/models": models.audio,
+            "GET /v1/audio/voices": models.voices,
+            "GET /v1/health": models.health,
+            ROUTE: OriginalFiles(links, self._clients, self._sender).get,
+        }
+        described = DocumentRoute([*routes, *public], url=settings.url, open_=settings.open)
         # Made for each run: an application that was served cannot be served again.
         self._application = partial(
             application,
             self._authentication(keys, people, clock),
             routes,
             self._attendance,
-            {
-                DESCRIPTION: described.get,
-                ROUTE: OriginalFiles(links, self._clients, self._sender).get,
-            },
+            {DESCRIPTION: described.get, **public},
             settings.origins,
             served=served,
         )
@@ -146,6 +150,10 @@ class Gateway:
             origins=settings.origins,
             clients=self._clients,
         )
+
+    @staticmethod
+    def _models(queue: QueueService) -> ModelsRoute:
+        return ModelsRoute(models=queue.models, status=queue.status)
 
     def _routes(
         self, queue: QueueService, submitting: Submitting, pictures: RequestPictures
@@ -165,7 +173,7 @@ class Gateway:
         transcripts = TranscriptionRoutes(
             submitting=submitting, answering=answering, files=raw, pictures=pictures
         )
-        models = ModelsRoute(models=queue.models, status=queue.status)
+        models = self._models(queue)
         downloads = Downloads(self._sender)
         jobs = JobRoutes(
             jobs=queue.jobs,
@@ -194,8 +202,6 @@ class Gateway:
             "POST /v1/images/variations": no_variations,
             "POST /v1/audio/speech": speech,
             **transcripts.routes,
-            "GET /v1/audio/models": models.audio,
-            "GET /v1/audio/voices": models.voices,
             "GET /v1/models": models.all,
             "GET /v1/models/{name}": models.one,
             "POST /v1/jobs": jobs.submit,

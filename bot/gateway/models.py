@@ -8,6 +8,7 @@ from aiohttp import web
 from bot.gateway.callers import Caller
 from bot.gateway.json_answers import json_response
 from bot.gateway.openai.model_rows import (
+    ApiHealth,
     Architecture,
     AudioModel,
     AudioModels,
@@ -56,15 +57,19 @@ class ModelsRoute:
         """Return every model under each of its names."""
         return json_response(ModelRows(data=self._rows()))
 
-    async def audio(self, _request: web.Request, _caller: Caller) -> web.Response:
-        """Return the models that speak or write down, as Open WebUI asks for them."""
+    async def audio(self, _request: web.Request) -> web.Response:
+        """Return the models that speak or write down, as Open WebUI asks for them: without a key."""
         catalog = self.models.offer.catalog
         names = (name for able in AUDIO for name in catalog.able(able))
         return json_response(AudioModels(models=tuple(AudioModel(id=name) for name in names)))
 
-    async def voices(self, _request: web.Request, _caller: Caller) -> web.Response:
+    async def voices(self, _request: web.Request) -> web.Response:
         """Return no voices: a model's own speaks unless a call names another."""
         return json_response(Voices())
+
+    async def health(self, _request: web.Request) -> web.Response:
+        """Tell that the API answers, to whoever watches over it."""
+        return json_response(ApiHealth())
 
     async def one(self, request: web.Request, _caller: Caller) -> web.Response:
         """Return one model. Raises `ApiError`."""

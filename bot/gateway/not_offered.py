@@ -1,8 +1,11 @@
-"""What OpenAI's API has and this one does not, with what to use in its place. Pure."""
+"""What OpenAI's API and others have and this one does not, with what to use instead. Pure."""
 
 import re
 
 _BELOW = "compact|input_tokens"
+_OPENAI = (
+    "Usher speaks OpenAI's API: choose “OpenAI-compatible” in the program, with the base URL …/v1"
+)
 _PATH = re.compile(rf"/*(?:v1/+)*(?P<kind>[a-z_]+(?:/(?:{_BELOW}))?)")
 _NOTHING_KEPT = "nothing is stored here; send the whole conversation with each call"
 _NO_TRAINING = "Usher runs models, and does not train or grade them"
@@ -21,12 +24,15 @@ _SENTENCES = {
     "realtime": "There are no realtime sessions here: use /v1/responses with stream.",
     "rerank": "There is no reranking here: compare the vectors of /v1/embeddings.",
     "videos": "There are no videos at this path: submit a film to /v1/jobs, with `kind` film.",
+    "messages": f"This is Anthropic's API. {_OPENAI}.",
+    "api": f"This is Ollama's API or another server's own. {_OPENAI}.",
+    "sdapi": f"This is Automatic1111's API. {_OPENAI}, and pictures at /v1/images/generations.",
     "responses/compact": "Conversations are not compacted here: ask a model for a summary of yours.",
     "responses/input_tokens": "Tokens are not counted in advance here: `usage` of an answer has them.",
 }
 
 
 def not_offered(path: str) -> str | None:
-    """Return the sentence about a path of OpenAI's that does not exist here; None for others."""
+    """Return the sentence about a known path that does not exist here; None for others."""
     match = _PATH.match(path)
     return None if match is None else _SENTENCES.get(match["kind"])

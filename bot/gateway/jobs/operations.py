@@ -26,7 +26,7 @@ from bot.gateway.openai.chat import ChatCompletions
 from bot.gateway.openai.completions import Completions
 from bot.gateway.openai.embeddings import EmbeddingCall
 from bot.gateway.openai.images import ImageEditInJson, ImageGeneration
-from bot.gateway.openai.model_rows import AudioModels, ModelRow, ModelRows, Voices
+from bot.gateway.openai.model_rows import ApiHealth, AudioModels, ModelRow, ModelRows, Voices
 from bot.gateway.openai.response_request import Responses
 from bot.gateway.openai.speech import SpeechCall
 
@@ -137,10 +137,18 @@ OPERATIONS: Mapping[str, Operation] = {
         summary="Write down in English what is said in a recording", form=_RECORDING
     ),
     "GET /v1/audio/models": Operation(
-        summary="List the models that speak or write down", answers={JSON: AudioModels}
+        summary="List the models that speak or write down",
+        answers={JSON: AudioModels},
+        public=True,
     ),
     "GET /v1/audio/voices": Operation(
-        summary="List the voices that are known by name", answers={JSON: Voices}
+        summary="List the voices that are known by name", answers={JSON: Voices}, public=True
+    ),
+    "GET /v1/health": Operation(
+        summary="Tell that the API answers; also at /health",
+        tag="Usher",
+        answers={JSON: ApiHealth},
+        public=True,
     ),
     "POST /v1/jobs": Operation(
         summary="Submit a job",

@@ -76,3 +76,11 @@ class Voices(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     voices: tuple[str, ...] = ()
+
+
+class ApiHealth(BaseModel):
+    """What `/health` answers."""
+
+    model_config = ConfigDict(frozen=True)
+
+    status: Literal["ok"] = "ok"

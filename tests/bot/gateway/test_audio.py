@@ -389,8 +389,9 @@ async def test_a_failure_after_the_headers_is_no_short_sound(tmp_path: Path) -> 
                 await answer.read()
 
 
-async def test_open_webui_finds_models_and_voices(tmp_path: Path) -> None:
-    """Its settings would show an error instead of a list."""
-    async with sounding(tmp_path) as (api, _):
+async def test_open_webui_finds_models_and_voices_without_a_key(tmp_path: Path) -> None:
+    """Its settings would show an error, or the names of OpenAI's voices, instead of a list."""
+    async with sounding(tmp_path, SPEAKS.replace("open: true", "open: false")) as (api, _):
+        await api.get("/models", status=401)
         assert (await api.get("/audio/models"))["models"] == [{"id": "kokoro"}, {"id": "whisper"}]
         assert (await api.get("/audio/voices"))["voices"] == []

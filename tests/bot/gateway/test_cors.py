@@ -23,6 +23,7 @@ SENT_BY_SDKS = {
     *("x-stainless-retry-count", "x-stainless-timeout", "x-stainless-package-version"),
     *("x-stainless-os", "x-stainless-arch", "x-stainless-runtime", "x-stainless-runtime-version"),
     *("x-stainless-read-timeout", "x-stainless-helper-method"),
+    *("openai-organization", "openai-project", "openai-beta", "http-referer", "x-title"),
 }
 
 

@@ -44,3 +44,11 @@ async def test_a_client_can_tell_what_goes_in_and_comes_out(tmp_path: Path) -> N
         ):
             told = (await api.get(f"/models/{able}"))["architecture"]
             assert told == {"input_modalities": takes, "output_modalities": makes}, able
+
+
+async def test_a_watcher_sees_that_the_api_answers(tmp_path: Path) -> None:
+    """A proxy without a key would take it for broken."""
+    async with running(tmp_path, CONFIG.replace("open: true", "open: false")) as api:
+        for url in (f"{api.url}/health", f"{api.url.removesuffix('/v1')}/health"):
+            async with api.session.get(url) as answer:
+                assert (answer.status, await answer.json()) == (200, {"status": "ok"})

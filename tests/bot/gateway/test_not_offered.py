@@ -9,6 +9,7 @@ PATHS = (
     "/assistants", "/threads/thread_1/runs", "/batches",
     "/vector_stores", "/moderations", "/fine_tuning/jobs", "/uploads", "/conversations",
     "/responses/compact", "/responses/input_tokens", "/videos", "/realtime/sessions", "/rerank", "/evals",
+    "/messages", "/api/chat", "/api/tags", "/sdapi/v1/txt2img",
 )  # fmt: skip
 
 
