@@ -32,11 +32,13 @@ class ImageAnswers:
                 created=created,
                 size=asked.size or "auto",
                 previews=asked.partial_images or 0,
+                form=asked.output_format,
                 kind="image_edit" if isinstance(asked, ImageEdit) else "image_generation",
             )
             return await self.answering.stream(request, job, writer)
         if asked.response_format != "url" or leaves(request):
-            return await self.answering.whole(request, job, Pictures(created=created).whole)
+            drawn = Pictures(created=created, form=asked.output_format)
+            return await self.answering.whole(request, job, drawn.whole)
         async with self.answering.while_listening(request, job):
             url = await self._urls(request, job)
         pictures = Pictures(created=created, url=url)

@@ -7,6 +7,7 @@ import asyncio
 import io
 import struct
 import zlib
+from typing import Literal
 
 from PIL import Image
 
@@ -25,6 +26,7 @@ from queueing.core.requests import File
 PICTURE_MB = 20  # the most Telegram lets a bot download; the same everywhere
 MEGAPIXELS = 40
 UPSCALED_MEGAPIXELS = 16  # a model's larger results fit neither the server's memory nor a chat
+PictureForm = Literal["png", "jpeg", "webp"]
 _QUALITIES = (92, 85, 75, 60)
 _SHRINK = 0.75
 _SMALLEST_SIDE = 64
@@ -83,6 +85,22 @@ async def fitted(file: File, limit: int) -> File | None:
         return None
     async with _encoders:
         return await asyncio.to_thread(_fitted, file, limit)
+
+
+def in_form(file: File, form: PictureForm | None) -> File:
+    """Return a result as a picture of that form; as it is without one, or if it is no picture.
+
+    Blocking.
+    """
+    mime = f"image/{form}"
+    if form is None or file.mime == mime or not file.mime.startswith("image/"):
+        return file
+    out = io.BytesIO()
+    with Image.open(io.BytesIO(file.data), formats=SENT) as opened:
+        picture = _flat(opened) if form == "jpeg" else opened.copy()
+        picture.save(out, form.upper(), quality=_QUALITIES[0])
+    stem = file.name.rpartition(".")[0] or file.name
+    return File(name=f"{stem}.{form}", mime=mime, data=out.getvalue())
 
 
 async def dimensions(file: File) -> tuple[int, int] | None:

@@ -4,17 +4,19 @@ import base64
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, JsonValue, field_validator, model_validator
 
 from bot.gateway import sse
 from bot.gateway.bodies import BODY_LIMIT
 from bot.gateway.errors import ApiError
 from bot.gateway.openai.records import NAME_LIMIT, ClientRecord
+from bot.gateway.openai.unserved import refused
 from bot.gateway.runs import Run
 from bot.gateway.waiting import place_of
 from bot.requests.drawing import PROMPT_LIMIT, DrawingOptions
+from bot.requests.images import PictureForm, in_form
 from queueing.core.requests import SEED_MAX, File, Output
 
 SIDE_LEAST, SIDE_MOST = 64, 8192
@@ -31,7 +33,7 @@ NO_USAGE: dict[str, Any] = {
 class ImageRequest(ClientRecord):
     """A picture to draw; local models also take `negative_prompt`, `seed`, `steps` and `style`.
 
-    `quality`, `background`, `moderation` and other fields of OpenAI's are ignored.
+    `quality`, `moderation` and other fields of OpenAI's are ignored.
     """
 
     prompt: str = Field(min_length=1, max_length=PROMPT_LIMIT)
@@ -39,6 +41,8 @@ class ImageRequest(ClientRecord):
     n: int | None = Field(default=None, ge=1, le=4)
     size: str | None = None
     response_format: Literal["b64_json", "url"] | None = None
+    output_format: PictureForm | None = None
+    background: Annotated[JsonValue, refused("pictures are opaque", "auto", "opaque")] = None
     stream: bool | None = None
     partial_images: int | None = Field(default=None, ge=0, le=3)
     negative_prompt: str | None = Field(default=None, max_length=PROMPT_LIMIT)
@@ -57,6 +61,12 @@ class ImageRequest(ClientRecord):
         ):
             raise ValueError("must be “auto”, or a size such as 1024x1024")
         return size
+
+    @model_validator(mode="after")
+    def _as_made(self) -> Self:
+        if self.output_format is not None and self.response_format == "url":
+            raise ValueError("output_format needs b64_json: links lead to files as they were made")
+        return self
 
     @property
     def sides(self) -> tuple[int, int] | None:
@@ -128,9 +138,13 @@ class ImageEditInJson(ImageEdit):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pictures:
-    """Puts the pictures of a job into an answer; `url` makes the address of each, if requested."""
+    """Puts the pictures of a job into an answer; `url` makes the address of each, if requested.
+
+    Otherwise they are converted to a form that was asked for.
+    """
 
     created: int
+    form: PictureForm | None = None
     url: Callable[[int], str] | None = None
 
     def whole(self, output: Output) -> dict[str, Any]:
@@ -141,7 +155,7 @@ class Pictures:
     def _one(self, number: int, file: File) -> dict[str, Any]:
         if self.url is not None:
             return {"url": self.url(number)}
-        return {"b64_json": base64.b64encode(file.data).decode()}
+        return {"b64_json": base64.b64encode(in_form(file, self.form).data).decode()}
 
 
 @dataclass(kw_only=True, slots=True)
@@ -154,6 +168,7 @@ class PictureStream:
     created: int
     size: str
     previews: int
+    form: PictureForm | None = None
     kind: Literal["image_generation", "image_edit"] = "image_generation"
     shown: int = 0
 
@@ -182,7 +197,8 @@ class PictureStream:
 
     def closing(self, output: Output) -> bytes:
         """Return an event for each picture."""
-        events = (self._event("completed", file) for file in output.files)
+        files = (in_form(file, self.form) for file in output.files)
+        events = (self._event("completed", file) for file in files)
         return b"".join(sse.data({**event, "usage": NO_USAGE}) for event in events)
 
     def failing(self, error: ApiError) -> bytes:

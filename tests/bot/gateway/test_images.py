@@ -52,6 +52,23 @@ async def test_a_picture_grows_before_it_is_done(tmp_path: Path) -> None:
     assert comments
 
 
+async def test_a_picture_comes_in_the_form_that_was_asked_for(tmp_path: Path) -> None:
+    """A program would write PNG into a file named .webp."""
+    async with running(tmp_path) as api:
+        for form in ("png", "jpeg", "webp"):
+            asked = {**CAT, "output_format": form}
+            answer = await api.post("/images/generations", asked)
+            assert picture(answer["data"][0]["b64_json"]).format == form.upper()
+            *_, last = (await api.stream("/images/generations", asked))[0]
+            assert picture(last["b64_json"]).format == form.upper()
+            assert last["output_format"] == form
+        for more, param in (({"background": "transparent"}, "background"), (
+            {"output_format": "webp", "response_format": "url"}, None,
+        )):  # fmt: skip
+            error = await api.post("/images/generations", {**CAT, **more}, status=400)
+            assert error["error"]["param"] == param
+
+
 async def test_words_of_openais_clients_are_left_out(tmp_path: Path) -> None:
     """Clients made for other models would be refused for what they always send."""
     more = {"quality": "hd", "style": "vivid", "size": "auto", "user": "x", "background": "auto"}
