@@ -21,6 +21,7 @@ _PERSON = re.compile(r"[A-Za-z0-9@._-]{1,64}", re.ASCII)
 _NAME_MOST = 40
 NO_KEY = "This request needs an API key. Send it as “Authorization: Bearer ush_…”. To create a key, send /key new to the bot in a private chat."
 WRONG_KEY = "This API key is unknown or has been revoked."
+EXPIRED = "This API key has expired. To create another, send /key new to the bot in a private chat."
 TOO_MANY = "Too many invalid keys were sent from your address. Try again in a minute."
 OTHER_PAGE = "Pages of this origin may not use the API; the operator can list it under api.cors."
 THIS_MACHINE_ONLY = (
@@ -103,6 +104,8 @@ class Authentication:
         if key is None:
             raise self._wrong(request, secret)
         self._guesses.right(secret)
+        if key.is_expired(self._clock.now()):
+            raise _unauthorized(EXPIRED)
         await self._keys.used(key, self._clock.now())
         user, name = _person_of(request, key)
         return Caller(person=await self._people.get(user), name=name, key=key)

@@ -1,4 +1,4 @@
--- schema 102
+-- schema 103
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- What the bot stores: its messages, people, the web chat, the API and an operator's history. Times
@@ -180,7 +180,8 @@ CREATE TABLE api_keys (
     used_at REAL,
     service INTEGER NOT NULL, -- 1: of a service
     people INTEGER NOT NULL, -- 1: the service's callers name the people behind them
-    style TEXT NOT NULL
+    style TEXT NOT NULL,
+    expires_at REAL -- NULL: never
 ) STRICT;
 CREATE INDEX api_keys_of ON api_keys (user);
 

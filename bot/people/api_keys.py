@@ -35,7 +35,8 @@ class ApiKey:
 
     `user` is the person it stands for, `user_name` how they are shown. With `people`, it stands for
     a service whose callers name the people behind them. `style` is the client it was made for.
-    Moments are UNIX seconds; `used_at` is None until its first use.
+    Moments are UNIX seconds; `used_at` is None until its first use, `expires_at` for a key that
+    works until it is revoked.
     """
 
     id: int
@@ -46,6 +47,11 @@ class ApiKey:
     used_at: float | None = None
     people: bool = False
     style: str = ""
+    expires_at: float | None = None
+
+    def is_expired(self, now: float) -> bool:
+        """Whether the key has stopped working by itself."""
+        return self.expires_at is not None and now >= self.expires_at
 
     @property
     def is_service(self) -> bool:
@@ -69,14 +75,15 @@ class ApiKeys(Protocol):
         now: float,
         people: bool = False,
         style: str = "",
+        expires_at: float | None = None,
     ) -> tuple[ApiKey, str]:
         """Make a key and return it with its secret, which exists nowhere else.
 
-        Raises `TooManyKeys`.
+        The person's expired keys are forgotten. Raises `TooManyKeys`.
         """
 
     async def by_secret(self, secret: str) -> ApiKey | None:
-        """Return the key of a secret; None where it is not known (any more)."""
+        """Return the key of a secret, also an expired one; None where it is not known (any more)."""
 
     async def used(self, key: ApiKey, now: float) -> None:
         """Note that a key was used. Idempotent; written at most once a minute for each key."""

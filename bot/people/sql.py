@@ -68,15 +68,16 @@ UNINVITE = "UPDATE web_people SET digest = NULL WHERE id = ?"
 
 ADDING_KEYS = "API keys"
 """The turn for adding a key: those that there are count."""
-_KEY_COLUMNS = 'id, "user", user_name, name, created_at, used_at, people, style'
+_KEY_COLUMNS = 'id, "user", user_name, name, created_at, used_at, people, style, expires_at'
 ADD_KEY = (
-    'INSERT INTO api_keys ("user", user_name, name, digest, created_at, service, people, style)'
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    'INSERT INTO api_keys ("user", user_name, name, digest, created_at, service, people, style,'
+    " expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 KEY_BY_DIGEST = f"SELECT {_KEY_COLUMNS} FROM api_keys WHERE digest = ?"
 KEYS_OF = f'SELECT {_KEY_COLUMNS} FROM api_keys WHERE "user" = ? ORDER BY id'
 SERVICE_KEYS = f"SELECT {_KEY_COLUMNS} FROM api_keys WHERE service = 1 ORDER BY id"
 NOTE_KEY_USED = "UPDATE api_keys SET used_at = ? WHERE id = ? AND coalesce(used_at, 0) < ?"
+DROP_EXPIRED_KEYS = 'DELETE FROM api_keys WHERE "user" = ? AND expires_at <= ?'
 REVOKE_KEY = 'DELETE FROM api_keys WHERE id = ? AND "user" = ?'
 REVOKE_KEYS_OF = 'DELETE FROM api_keys WHERE "user" = ?'
 

@@ -22,14 +22,20 @@ class StoredApiKeys:
         now: float,
         people: bool = False,
         style: str = "",
+        expires_at: float | None = None,
     ) -> tuple[ApiKey, str]:
-        """Make a key and return it with its secret. Raises `TooManyKeys`."""
+        """Make a key and return it with its secret. Raises `TooManyKeys`.
+
+        The person's expired keys are forgotten.
+        """
         secret = new_secret()
         service = int(user.startswith(SERVICE))
-        values = (user, user_name, name, digest(secret), now, service, int(people), style)
+        made = (user, user_name, name, digest(secret), now)
+        values = (*made, service, int(people), style, expires_at)
 
         def change(connection: Connection) -> ApiKey:
             connection.execute(connection.statements.turn, (sql.ADDING_KEYS,))
+            connection.execute(sql.DROP_EXPIRED_KEYS, (user, now))
             if len(connection.execute(sql.KEYS_OF, (user,)).fetchall()) >= MOST_KEYS:
                 raise TooManyKeys
             connection.execute(sql.ADD_KEY, values)
@@ -90,7 +96,7 @@ class StoredApiKeys:
 
 
 def _key(row: tuple[object, ...]) -> ApiKey:
-    number, user, user_name, name, created_at, used_at, people, style = row
+    number, user, user_name, name, created_at, used_at, people, style, expires_at = row
     return ApiKey(
         id=int(str(number)),
         user=str(user),
@@ -100,4 +106,5 @@ def _key(row: tuple[object, ...]) -> ApiKey:
         used_at=None if used_at is None else float(str(used_at)),
         people=bool(people),
         style=str(style),
+        expires_at=None if expires_at is None else float(str(expires_at)),
     )

@@ -1,6 +1,7 @@
 """`/key new|list|revoke`: keys of the HTTP API. A key is the person who made it.
 
 A key is shown once, in private, and kept nowhere; a service gets one of its own from an admin.
+`/key new laptop 30d` makes one that expires.
 """
 
 import re
@@ -16,6 +17,9 @@ from bot.requests.drawing import require_text
 
 _NAME_MOST = 40
 _ID_MOST = 40
+_LASTS = re.compile(r"(\d{1,4})([hdw])", re.IGNORECASE | re.ASCII)
+DAY_S = 86_400.0
+_UNITS_S = {"h": 3_600.0, "d": DAY_S, "w": 7 * DAY_S}
 OPEN_WEBUI = "openwebui"
 
 COMMAND = Command(
@@ -31,6 +35,7 @@ COMMAND = Command(
             choices=("new", "list", "revoke"),
         ),
         Param(name="name", kind=ParamKind.TEXT, help="param.key_name", positional=True),
+        Param(name="days", kind=ParamKind.DECIMAL, help="param.key_days", least=0.01, most=3_650),
         Param(name="service", kind=ParamKind.FLAG, help="param.service"),
         Param(name="people", kind=ParamKind.FLAG, help="param.people"),
         Param(name="style", kind=ParamKind.CHOICE, help="param.key_style", choices=(OPEN_WEBUI,)),
@@ -53,8 +58,10 @@ async def handle(context: Context, call: Call) -> Answer:
 
 
 async def _new(context: Context, call: Call, keys: ApiKeys) -> Answer:
-    named = call.text("name")
-    name = " ".join(require_text(named, _NAME_MOST).split()) if named else ""
+    name, lasts_s = _named(call.text("name") or "")
+    if (days := call.decimal("days")) is not None:
+        lasts_s = days * DAY_S
+    now = context.clock.now()
     service = bool(call.args.get("service")) or bool(call.args.get("people"))
     user, user_name = call.invocation.user, call.invocation.user_name
     if service:
@@ -66,9 +73,10 @@ async def _new(context: Context, call: Call, keys: ApiKeys) -> Answer:
             user,
             user_name,
             name=name,
-            now=context.clock.now(),
+            now=now,
             people=bool(call.args.get("people")),
             style=call.text("style") or "",
+            expires_at=None if lasts_s is None else now + lasts_s,
         )
     except TooManyKeys:
         raise CallRefused("refused.too_many_keys", limit=MOST_KEYS) from None
@@ -79,7 +87,23 @@ async def _new(context: Context, call: Call, keys: ApiKeys) -> Answer:
 
 def _told(call: Call, key: ApiKey, secret: str) -> Body:
     text = "key.new_service" if key.is_service else "key.new"
-    return call.say(text, secret=Typed(secret), number=key.id, person=key.user)
+    told = call.say(text, secret=Typed(secret), number=key.id, person=key.user)
+    return join((*told, *_end(call, key)))
+
+
+def _named(words: str) -> tuple[str, float | None]:
+    """Return a key's name, and how many seconds it lasts if the last word says so (`30d`)."""
+    name, _, last = f" {words.strip()}".rpartition(" ")
+    if (lasts := _LASTS.fullmatch(last)) is None:
+        name, seconds = words, None
+    else:
+        seconds = int(lasts[1]) * _UNITS_S[lasts[2].lower()]
+    return " ".join(require_text(name, _NAME_MOST).split()) if name.strip() else "", seconds
+
+
+def _end(call: Call, key: ApiKey) -> Body:
+    """Return when a key ends, for after its line; nothing for one that does not."""
+    return () if key.expires_at is None else call.say("key.ends", moment=Moment(key.expires_at))
 
 
 async def _revoke(context: Context, call: Call, keys: ApiKeys) -> Answer:
@@ -104,7 +128,8 @@ async def _listed(context: Context, call: Call, keys: ApiKeys) -> Body:
 
 def _line(call: Call, key: ApiKey) -> Body:
     name = f"{key.name} ({key.user})" if key.is_service else key.name or "–"
-    made = call.say("key.line", number=key.id, name=name, moment=Moment(key.created_at))
+    line = call.say("key.line", number=key.id, name=name, moment=Moment(key.created_at))
+    made = (*line, *_end(call, key))
     if key.used_at is None:
         return (*made, *call.say("key.unused"))
     return (*made, *call.say("key.used", moment=Moment(key.used_at)))

@@ -1,4 +1,4 @@
--- schema 102
+-- schema 103
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- The same tables as for SQLite; ../0001_bot.sql explains them.
@@ -176,7 +176,8 @@ CREATE TABLE api_keys (
     used_at double precision,
     service bigint NOT NULL,
     people bigint NOT NULL,
-    style text NOT NULL
+    style text NOT NULL,
+    expires_at double precision
 );
 CREATE INDEX api_keys_of ON api_keys ("user");
 

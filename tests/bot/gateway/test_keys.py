@@ -92,6 +92,31 @@ async def test_a_revoked_key_ends_at_once(tmp_path: Path) -> None:
         await api.post("/chat/completions", CAT, headers=bearer(key), status=401)
 
 
+async def test_a_key_expires_when_it_was_said_to(tmp_path: Path) -> None:
+    """A key lent for a day would open the door for good."""
+    async with running(tmp_path, CLOSED) as api:
+        page = await page_of(api)
+        for more in ("lap top 30d", "30D", "x --days 30", "y 2w"):
+            await new_key(page, more)
+        key = await new_key(page, "z 12h")
+        await api.post("/chat/completions", CAT, headers=bearer(key))
+        listed = await page.say("/key list")
+        assert listed.count("expires") == 5
+        assert "lap top ·" in listed
+        assert "expires" not in (await page.say("/key new 30 days")).replace("30 days", "")
+        with closing(sqlite3.connect(tmp_path / "usher.sqlite")) as database:
+            lasts = "SELECT (expires_at - created_at) / 3600 FROM api_keys WHERE name = ?"
+            for name, hours in (("lap top", 720), ("", 720), ("x", 720), ("y", 336), ("z", 12)):
+                assert round(database.execute(lasts, (name,)).fetchone()[0], 3) == hours
+            database.execute("UPDATE api_keys SET expires_at = created_at WHERE name = 'z'")
+            database.commit()
+        answer = await api.post("/chat/completions", CAT, headers=bearer(key), status=401)
+        assert "has expired" in answer["error"]["message"]
+        await new_key(page)
+        answer = await api.post("/chat/completions", CAT, headers=bearer(key), status=401)
+        assert "unknown" in answer["error"]["message"]
+
+
 async def test_a_service_has_limits_of_its_own(tmp_path: Path) -> None:
     """A service would use up what its admin may ask for."""
     async with running(tmp_path, CLOSED) as api:
