@@ -5,11 +5,11 @@ By its own clock a process stops a duty before its lease ends, so that two never
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 from functools import partial
 
+from queueing.core.clock import awake_s
 from queueing.core.concurrency import first_cause, timeout
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.posts import About, Posts, Tenure, nothing
@@ -94,12 +94,6 @@ class Lease:
 
 Duty = Callable[[Lease], Awaitable[None]]
 """Does the work of a post until it is cancelled."""
-
-
-def awake_s() -> float:
-    """Return the seconds since this machine started, those it slept included."""
-    boottime = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if boottime is None else time.clock_gettime(boottime)
 
 
 class PostKeeper:

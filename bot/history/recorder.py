@@ -13,6 +13,7 @@ from bot.history.batch import HistoryBatch
 from bot.history.buckets import ended_job
 from bot.history.stored_history import StoredHistory
 from bot.history.timeline import HostTimeline, doing
+from queueing.core.clock import doubt_of
 from queueing.core.errors import StoreError
 from queueing.core.events import CopyLeft, Event, JobChanged, LoadEnded, Stopping
 from queueing.core.host_activity import HostActivity
@@ -151,6 +152,8 @@ class HistoryRecorder:
 
     async def _expire(self) -> None:
         now = self._clock.now()
+        if doubt_of(self._clock) is not None:
+            return
         if self._expired_at is not None and now < self._expired_at + _EXPIRE_EVERY_S:
             return
         try:

@@ -31,6 +31,7 @@ from bot.runtime.queue_parts import (
     upkeep,
 )
 from bot.runtime.setup import SETTLE_S, BotSetup
+from queueing.core.clock import SystemClock
 from queueing.core.ports import Backend
 from queueing.core.posts import Tenure
 from queueing.service.jobqueue import JobQueue
@@ -80,6 +81,8 @@ class App:
         async with AsyncExitStack() as stack:
             database = await setup.open_database(stack, tenure=tenure)
             queue = await open_queue(setup, database, stack)
+            if database.alone and isinstance(setup.clock, SystemClock):
+                setup.clock.start_after(await queue.store.newest_moment())
             meters = await stack.enter_async_context(metering(setup.config.metrics, setup.version))
             if meters is not None:
                 await stack.enter_async_context(meters.on_queue(queue.queue, setup.clock))

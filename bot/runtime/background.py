@@ -15,6 +15,7 @@ from bot.config.sections import RetentionConfig
 from bot.gateway.jobs.endings import JobEndings
 from bot.runtime.retention import KeptLog, delete_expired
 from bot.serving.opening import CannotListen
+from queueing.core.clock import doubt_of
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
@@ -101,7 +102,15 @@ async def tidy(
     retention: Callable[[], RetentionConfig],
 ) -> None:
     """Delete what retention no longer keeps: once an hour, and as soon as much has been added."""
+    doubted: str | None = None
     while True:
+        if (doubt := doubt_of(clock)) is not None:
+            if doubt != doubted:
+                log.error("nothing expires or is deleted: %s", doubt)
+            doubted = doubt
+            await asyncio.sleep(_LOOK_EVERY_S)
+            continue
+        doubted = None
         used_mb, kept = 0, retention()
         much_mb = max(_MUCH_LEAST_MB, kept.size_mb // 20)
         try:

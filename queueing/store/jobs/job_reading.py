@@ -135,14 +135,13 @@ class StoredJobs:
         """Return the jobs that have not begun although they should have by now."""
         return await self._many(queries.EXPIRED, now)
 
+    async def newest_moment(self) -> float | None:
+        """Return when the newest of the latest jobs came, began or ended; None without any job."""
+        return await self._moment(queries.NEWEST_MOMENT)
+
     async def next_expiry(self) -> float | None:
         """Return when the next job ends unless it begins, None if no waiting one does."""
-
-        def first(connection: Connection) -> float | None:
-            (moment,) = connection.execute(queries.NEXT_EXPIRY).fetchone()
-            return None if moment is None else float(moment)
-
-        return await self._database.read(first)
+        return await self._moment(queries.NEXT_EXPIRY)
 
     async def dated(self) -> list[Job]:
         """Return the waiting jobs that shall be done at a moment, the soonest first."""
@@ -151,6 +150,13 @@ class StoredJobs:
     async def acknowledge(self, job: Job) -> None:
         """Note that the person has seen the job's end. Idempotent."""
         await self._database.submit(_ACKNOWLEDGING, job.id)
+
+    async def _moment(self, query: str) -> float | None:
+        def first(connection: Connection) -> float | None:
+            (moment,) = connection.execute(query).fetchone()
+            return None if moment is None else float(moment)
+
+        return await self._database.read(first)
 
     async def _one(self, query: str, parameter: int | str) -> Job | None:
         def first(connection: Connection) -> Job | None:

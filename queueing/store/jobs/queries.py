@@ -188,6 +188,10 @@ AFTER_ALL = 2**63 - 1  # no job has a greater id or place
 BEFORE_ALL = -(1 << 62)  # a job moved first gets a place below all others
 _USUAL = f"SELECT {JOB_COLUMNS} FROM jobs WHERE owner = ? AND id < ? AND bulk = 0"
 _BULK = _USUAL.replace("bulk = 0", "bulk = 1")
+NEWEST_MOMENT = (
+    "SELECT max(coalesce(finished_at, started_at, queued_at)) FROM"
+    " (SELECT finished_at, started_at, queued_at FROM jobs ORDER BY id DESC LIMIT 100) AS latest"
+)
 _NEWEST_FIRST = " ORDER BY id DESC LIMIT ?"
 WHOLE_HISTORY = f"{_USUAL} UNION ALL {_BULK}{_NEWEST_FIRST}"  # two seeks, no sorting
 HISTORY = f"{_USUAL} AND parent IS NULL{_NEWEST_FIRST}"

@@ -1,6 +1,7 @@
 """Repeated calls: with a key, or as SDKs repeat them, which only count."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import product
 from pathlib import Path
@@ -175,8 +176,10 @@ async def test_a_retry_finds_its_job_after_a_restart(tmp_path: Path) -> None:
         assert third["id"] != again["id"]
 
 
-SPOKEN = BRISK.replace(
-    "chats:", "  piper: {backends: [studio], capabilities: [text-to-speech]}\nchats:"
+SPOKEN = CONFIG.replace(
+    "chats:",
+    "  piper: {backends: [studio], capabilities: [text-to-speech], vram: 1GB, load_s: 0.01,"
+    " service_s: 0.1}\nchats:",
 )
 WAYS: dict[str, tuple[str, Any, dict[str, str]]] = {
     "whole": ("/chat/completions", CAT, {}),
@@ -226,6 +229,24 @@ async def test_a_retry_takes_an_open_job_rather_than_an_older_result(tmp_path: P
         await hang_up(api, "/chat/completions", CAT, until_running)
         (mine,) = await api.open_jobs()
         assert await job_of(api, "/chat/completions", CAT, AGAIN) == str(mine.id)
+
+
+async def test_a_restart_with_the_clock_ten_days_ahead_deletes_and_fails_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All results would be gone within seconds, and what waits would have waited too long."""
+    short = "retention: {days: 1}\n"
+    async with running(tmp_path, BRISK + short) as api:
+        answer = await api.post("/chat/completions", CAT)
+        await asyncio.gather(*(api.post("/jobs", FOX, status=202) for _ in range(3)))
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + 10 * 24 * 3600.0)
+    async with running(tmp_path, BRISK + short) as api:
+        await api.until(lambda jobs: not jobs)
+        found = {f"chatcmpl-{job.id}": job for job in await all_jobs(api)}
+        assert [job.state for job in found.values()] == [JobState.COMPLETED] * 4
+        assert await api.parts.queue.jobs.output(found[answer["id"]]) is not None
+    assert "nothing expires or is deleted: the clock is days ahead" in caplog.text
 
 
 async def test_a_key_belongs_to_one_request(tmp_path: Path) -> None:
