@@ -11,11 +11,18 @@ from bot.config.config import Config
 from bot.config.load import ConfigError
 from bot.runtime.duties import QUEUE, posts_of
 from bot.runtime.joining import require_place
+from queueing.core.clock import is_off, off_in_words
 from queueing.core.posts import Introduction, ServerLook
 
 
 def findings(config: Config, look: ServerLook) -> Iterator[Finding]:
     """Yield a row for each post, and one for a configuration that does not fit the others."""
+    if is_off(look.off_s):
+        text = f"{off_in_words(look.off_s)}; this process would take no post"
+        yield Finding(what="clock", name="this machine", works=False, text=text)
+    else:
+        text = f"{abs(look.off_s):.1f} s from the database server's"
+        yield Finding(what="clock", name="this machine", works=True, text=text)
     told_by = {each.post.name: each for each in look.held}
     for post in listed(posts_of(config), (each.post for each in look.held)):
         holder = told_by[post.name] if post.holder else None

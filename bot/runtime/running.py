@@ -29,6 +29,7 @@ from bot.runtime.process import stay_small
 from bot.runtime.process_options import EVERYTHING, ProcessOptions
 from bot.runtime.reloading import LogAs, Reread, log_as_before
 from bot.runtime.setup import GRACE_S, BotSetup
+from queueing.core.clock import SystemClock
 from queueing.core.errors import StoreError
 from queueing.store import is_postgres, open_posts
 
@@ -114,6 +115,7 @@ async def _joined(
             migrations=(MIGRATIONS,),
             process=process,
             lease_s=cluster.lease_s,
+            compared=setup.clock.compare if isinstance(setup.clock, SystemClock) else _ignore,
         )
     )
     await stack.enter_async_context(agreement.kept(posts, every_s=cluster.lease_s / 3))
@@ -173,6 +175,10 @@ class _Looks:
             yield
         finally:
             self._looks.remove(look)
+
+
+def _ignore(_: float) -> None:
+    """Compare no clock that is not the machine's."""
 
 
 def _models(config: Config) -> str:

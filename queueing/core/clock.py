@@ -13,6 +13,8 @@ JUMP_S = 12 * 3600.0
 """A clock that is set this far ahead at once is not followed at first."""
 AWAY_S = 2 * 24 * 3600.0
 """A start this long after the newest stored moment is doubted at first."""
+OFF_MOST_S = 60.0
+"""A clock that differs by more from the database server's is wrong: one of the two is."""
 DOUBTED_S = 24 * 3600.0
 """How long a clock that is far ahead is doubted: nobody may be there to say that it is right."""
 _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
@@ -37,6 +39,7 @@ class SystemClock:
         self._behind = False
         self._ahead_since: float | None = None
         self._doubted_until = 0.0
+        self.off_s = 0.0  # how far the database server's clock is ahead of this machine's
 
     def now(self) -> float:
         """Return UNIX seconds."""
@@ -60,6 +63,10 @@ class SystemClock:
         elif now - newest > AWAY_S:
             self._doubted_until = self._steady + DOUBTED_S
 
+    def compare(self, off_s: float) -> None:
+        """Note how far the database server's clock is ahead of this machine's."""
+        self.off_s = off_s
+
     @property
     def doubt(self) -> str | None:
         """Say why the time may be wrong; None if it is believed."""
@@ -67,6 +74,8 @@ class SystemClock:
         if self._behind and now > time.time():
             return "the clock of this machine is behind what was stored before: set it"
         self._behind = False
+        if is_off(self.off_s):
+            return off_in_words(self.off_s)
         if self._ahead_since is not None:
             return "the clock of this machine was set far ahead: restart Usher if that is right"
         if self._steady < self._doubted_until:
@@ -83,6 +92,19 @@ class SystemClock:
                 "the clock of this machine was set far ahead: Usher goes on with the old time"
             )
         return steady - self._ahead_since < DOUBTED_S
+
+
+def is_off(off_s: float) -> bool:
+    """Return whether a difference between two clocks is more than a sign of their imprecision."""
+    return abs(off_s) > OFF_MOST_S
+
+
+def off_in_words(off_s: float) -> str:
+    """Say how far this machine's clock is off, as the database server's is ahead by `off_s`."""
+    way = "behind" if off_s > 0 else "ahead of"
+    return (
+        f"the clock of this machine is {abs(off_s):.0f} s {way} the database server's: set it right"
+    )
 
 
 def doubt_of(clock: Clock) -> str | None:

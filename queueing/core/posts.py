@@ -58,11 +58,13 @@ class Introduction:
 class ServerLook:
     """A database on a server before it is used: who holds which post, and what is open.
 
-    `open_jobs` counts by model what waits or runs. Both are empty before the first start.
+    `open_jobs` counts by model what waits or runs. Both are empty before the first start. `off_s` is
+    how far the server's clock is ahead of this machine's.
     """
 
     held: Sequence[Introduction] = ()
     open_jobs: Mapping[str, int] = field(default_factory=dict)
+    off_s: float = 0.0
 
 
 def nothing(_: bytes) -> str:

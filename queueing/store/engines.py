@@ -1,6 +1,6 @@
 """Chooses the engine by the address of a database."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from queueing.core.errors import StoreError
@@ -50,11 +50,17 @@ async def open_database(
 
 @asynccontextmanager
 async def open_posts(
-    url: str, *, migrations: Sequence[MigrationSet], process: str, lease_s: float
+    url: str,
+    *,
+    migrations: Sequence[MigrationSet],
+    process: str,
+    lease_s: float,
+    compared: Callable[[float], None],
 ) -> AsyncIterator[Posts]:
     """Provide the posts of a database on a server, which is migrated first.
 
-    `process` names this process for people. Raises `StoreError` when the database cannot be used.
+    `process` names this process for people. `compared` is told, in a thread, how far the server's
+    clock is ahead of this machine's. Raises `StoreError` when the database cannot be used.
     """
     try:
         from queueing.store.postgres.database import migrate_postgres  # noqa: PLC0415  # an extra
@@ -62,7 +68,7 @@ async def open_posts(
     except ImportError as error:
         raise StoreError(NOT_INSTALLED) from error
     await migrate_postgres(url, migrations=migrations)
-    posts = PostgresPosts(url, process=process, lease_s=lease_s)
+    posts = PostgresPosts(url, process=process, lease_s=lease_s, compared=compared)
     try:
         yield posts
     finally:

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from typing import Any
@@ -26,6 +27,7 @@ from queueing.store.postgres.posts import PostgresPosts  # an extra
 from queueing.store.postgres.session import connect  # an extra
 
 LONG_S = 600.0
+DAY_S = 24 * 3600.0
 SILENCE = "idle_in_transaction_session_timeout"
 AT_ONCE_MS = 50
 FAIL_AT_COMMIT = (
@@ -475,6 +477,30 @@ async def test_an_epoch_that_comes_twice_is_its_second_holders_alone(
         await ada.free(first)
         assert await eve.renew(second)
         await old.aclose()
+
+
+# ------------------------------------------------------------ a clock that is wrong
+
+
+async def test_a_process_whose_clock_is_wrong_holds_no_post(
+    clean: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A stand-by ten days ahead would delete every result as it takes over."""
+    monkeypatch.setattr(post_session, "COMPARE_EVERY_S", 0.0)
+    off, now, noted = [0.0], time.time, list[float]()
+    monkeypatch.setattr(time, "time", lambda: now() + off[0])
+    posts = PostgresPosts(clean, process="ada", lease_s=LONG_S, compared=noted.append)
+    for off[0] in (10 * DAY_S, -61.0):
+        assert await posts.take("queue", address="") is None
+    assert "864000 s ahead of the database server's" in caplog.text
+    off[0] = 30.0
+    tenure = await posts.take("queue", address="")
+    assert tenure is not None
+    assert await posts.renew(tenure)
+    off[0] = 3600.0
+    assert not await posts.renew(tenure)
+    assert [round(each) for each in noted] == [-864000, 61, -30, -30, -3600]
+    await posts.aclose()
 
 
 # ------------------------------------------------------------ a database that has gone back

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import errors
 
+from queueing.core.clock import is_off, off_in_words
 from queueing.core.posts import About, Introduction, PostHolder, Tenure
 from queueing.store.postgres import looking
 from queueing.store.postgres.connection import Plain
@@ -74,6 +75,9 @@ SILENT_S = 2.0
 COMES_BACK_S = 0.75
 """How long a lock is left to a holder whose session broke; longer than `bot.cluster.posts.DOUBT_S`."""
 
+COMPARE_EVERY_S = 2.0
+"""How often the clocks are compared at most."""
+
 Key = tuple[str, int]
 """A post's name and the epoch that a lock stands for."""
 
@@ -94,12 +98,25 @@ class Confirmed:
     """What the database had confirmed: less of it later means that it has gone back in time.
 
     `epochs` are the highest of each post, `numbers` the highest reserved job number. `lower` are the
-    posts whose epoch has fallen since they were taken here.
+    posts whose epoch has fallen since they were taken here. `off_s` is how far the server's clock is
+    ahead.
     """
 
     epochs: dict[str, int] = field(default_factory=dict)
     numbers: int = 0
     lower: set[str] = field(default_factory=set)
+    off_s: float = 0.0
+    compared_at: float = -COMPARE_EVERY_S
+
+    def compare(self, plain: Plain) -> bool:
+        """Compare the clocks, now and then; return whether this machine's may hold a post."""
+        now = time.monotonic()
+        if now - self.compared_at >= COMPARE_EVERY_S:
+            self.compared_at, was_off = now, is_off(self.off_s)
+            self.off_s = looking.clock_off_s(plain)
+            if is_off(self.off_s) and not was_off:
+                log.error("this process takes no post: %s", off_in_words(self.off_s))
+        return not is_off(self.off_s)
 
     def see(self, name: str, epoch: int) -> None:
         """Note the epoch of a post, and report a database that has lost what it had confirmed."""
@@ -160,6 +177,10 @@ class PostSession:
 
     def take_all(self, asked: Sequence[Application]) -> None:
         """Decide applications: all posts are looked at together, and none is waited for."""
+        if not self._confirmed.compare(self.plain):
+            for each in asked:
+                each.done = True
+            return
         seen = self._look({each.name for each in asked})
         gone = self._try(
             (name, epoch)
@@ -203,7 +224,9 @@ class PostSession:
         return speaking or not _says_something(self.plain)
 
     def renew(self, tenure: Tenure) -> bool:
-        """Prolong a lease; return False if it was lost."""
+        """Prolong a lease; return False if it was lost, or the clock is not to be believed."""
+        if not self._confirmed.compare(self.plain):
+            return False
         key = (tenure.name, tenure.epoch)
         given = [*key, self._lease_s, tenure.holder]
         row = self.plain.execute(_RENEW, given).fetchone()
@@ -227,6 +250,7 @@ class PostSession:
 
     def holders(self) -> Sequence[PostHolder]:
         """Return every post."""
+        self._confirmed.compare(self.plain)
         rows = self.plain.execute(_HOLDERS).fetchall()
         return [_holder(row) for row in rows]
 

@@ -38,7 +38,16 @@ class PostgresPosts:
     applied for at one time are looked at together.
     """
 
-    def __init__(self, url: str, *, process: str, lease_s: float, quick: bool = True) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        process: str,
+        lease_s: float,
+        quick: bool = True,
+        compared: Callable[[float], None] = lambda _off_s: None,
+    ) -> None:
+        """Take what is constant; `compared` is told how far the server's clock is ahead."""
         self._address = read_address(url)
         self._process = process
         self._lease_s = lease_s
@@ -50,6 +59,7 @@ class PostgresPosts:
         self._listening: asyncio.Future[None] | None = None
         self._locked: set[Key] = set()
         self._confirmed = Confirmed()
+        self._compared = compared
         self._asked: list[Application] = []
         self._taking: asyncio.Future[None] | None = None
         self._speaking = False
@@ -142,7 +152,7 @@ class PostgresPosts:
         try:
             if self._session is None:
                 self._session = self._begin()
-            return work(self._session)
+            return self._done(work, self._session)
         except psycopg.Error as error:
             if is_away(error):  # any other failure leaves the session and its locks as they are
                 self._drop()
@@ -156,6 +166,11 @@ class PostgresPosts:
             self._speaking = False
             if self._stopping.is_set() and self._session is not None:
                 self._session.plain.close()  # it may have come after the posts were closed
+
+    def _done(self, work: Callable[[PostSession], T], session: PostSession) -> T:
+        result = work(session)
+        self._compared(self._confirmed.off_s)
+        return result
 
     def _free(self, tenure: Tenure, in_order: bool) -> None:
         try:

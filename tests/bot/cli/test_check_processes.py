@@ -1,5 +1,6 @@
 """`usher check` on a shared database: who does what there, and whether this configuration fits."""
 
+import time
 from itertools import dropwhile, takewhile
 from pathlib import Path
 
@@ -37,6 +38,19 @@ async def rows(config: Config) -> list[Finding]:
     found = await check.try_everything(config, try_s=TRY_S)
     after = dropwhile(lambda each: each.what != "post", found)
     return list(takewhile(lambda each: each.what in {"post", "processes", ""}, after))
+
+
+@pytest.mark.parametrize("off_s", [-5.0, 10 * 24 * 3600.0])
+async def test_the_clock_is_compared_with_the_servers(
+    off_s: float, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-by with a wrong date would only be found out when it has to take over."""
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + off_s)
+    found = await check.try_everything(configured(postgres_url, tmp_path), try_s=TRY_S)
+    (clock,) = [each for each in found if each.what == "clock"]
+    assert clock.works is (abs(off_s) < 60)
+    assert "864000 s ahead of" in clock.text or " s from the database server's" in clock.text
 
 
 async def test_each_post_is_shown_with_its_holder(postgres_url: str, tmp_path: Path) -> None:

@@ -100,3 +100,12 @@ def test_a_start_with_the_clock_behind_what_is_stored_waits_until_it_is_set(
     assert "behind" in str(clock.doubt)
     machine.passes(60, ahead=51 * 365 * DAY_S)
     assert (clock.now(), clock.doubt) == (machine.wall, None)
+
+
+def test_a_clock_that_differs_from_the_databases_is_doubted(machine: Machine) -> None:
+    """A process without a post, which serves programs, would delete their files too early."""
+    clock = SystemClock()
+    clock.compare(-61.0)
+    assert "61 s ahead of the database server's" in str(clock.doubt)
+    clock.compare(59.0)
+    assert clock.doubt is None
