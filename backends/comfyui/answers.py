@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 from backends.comfyui.workflow.graph import Node
 from backends.comfyui.workflow.memory import Marks, all_marks, is_plain
 from queueing.core.bounded_json import BoundedRecord, StopsEarly
-from queueing.core.errors import Unavailable
+from queueing.core.errors import UnreadableAnswer
 
 T = TypeVar("T")
 
@@ -235,7 +235,7 @@ def _prompt(item: list[Any]) -> ServerPrompt:
     try:
         key, graph = str(item[1]), _GRAPHS.validate_python(item[2])
     except (IndexError, ValidationError):
-        raise Unavailable("the server's queue cannot be understood") from None
+        raise UnreadableAnswer("the server's queue cannot be understood") from None
     return ServerPrompt(
         id=key,
         marks=all_marks(
@@ -250,6 +250,6 @@ def _read(adapter: TypeAdapter[T], body: Any) -> T:
     except ValidationError as error:
         fault = error.errors(include_input=False)[0]
         where = ".".join(map(str, fault["loc"]))
-        raise Unavailable(
+        raise UnreadableAnswer(
             f"the server's answer has another shape: {where}: {fault['msg']}"
         ) from None

@@ -21,7 +21,7 @@ from backends.comfyui.workflow.words import Asked
 from backends.common.http_answers import HttpRefused
 from backends.common.sockets import listener
 from queueing.core.concurrency import timeout
-from queueing.core.errors import BackendError, Unavailable
+from queueing.core.errors import BackendError, ResultGone, Unavailable, UnreadableAnswer
 from queueing.core.ports import Recorded, Report, at_once
 from queueing.core.undisturbed import undisturbed
 
@@ -125,7 +125,7 @@ class Attempts:
             if watch.sent and not self._left:
                 await self._stop(key)
             raise
-        except Unavailable:
+        except (Unavailable, UnreadableAnswer):
             if watch.sent:
                 await self._stop(key)
             raise
@@ -145,7 +145,7 @@ class Attempts:
             raise
         except HttpRefused as refused:
             raise refused_prompt(refused, workflow, request) from refused
-        except Unavailable:
+        except (Unavailable, UnreadableAnswer):
             if await self._server.look(key) is Stage.UNKNOWN:
                 raise
             return  # only the answer was lost
@@ -165,7 +165,7 @@ class Attempts:
         while not watch.done:
             try:
                 seen = await self._server.look(key, said_ended=watch.said_ended)
-            except Unavailable:
+            except (Unavailable, UnreadableAnswer):
                 failures += 1
                 if failures > 2 and clock() - answered_at > GRACE_S:
                     raise
@@ -179,13 +179,14 @@ class Attempts:
                 answered_at, failures = clock(), 0
                 unknown = unknown + 1 if seen is Stage.UNKNOWN else 0
             if unknown > 1:  # once may be a look at the moment it moves between two lists
-                raise Unavailable("the server does not know the attempt any more: restarted?")
+                raise _forgotten(watch)
             if not unknown:
                 await watch.wait(ASK_S, ASK_LOST_S)
         return None
 
     async def _tell_ahead(self, key: str, watch: Watch) -> None:
-        with suppress(Unavailable):  # optional; the next look notices when the server is away
+        # Optional: the next look notices when the server is away.
+        with suppress(Unavailable, UnreadableAnswer):
             watch.waits_behind(await self._server.ahead(key))
 
     async def _stop(self, key: str) -> None:
@@ -202,6 +203,13 @@ class Attempts:
                 await self._server.stop(key)
         except (BackendError, TimeoutError) as error:
             log.info("%s: attempt %s could not be stopped: %s", self._name, key, error)
+
+
+def _forgotten(watch: Watch) -> BackendError:
+    """Return what it means that the server does not know an attempt any more."""
+    if watch.unbroken:
+        return ResultGone("the server does not know the attempt any more")
+    return Unavailable("the server does not know the attempt any more: restarted?")
 
 
 def _succeeded(workflow: Workflow, ended: Ended | None) -> Ended | None:

@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 from backends.comfyui.answers import Ended, ServerPrompt, Stage
 from backends.comfyui.attempts import Attempts
 from backends.comfyui.discovering import Discovery
-from backends.comfyui.errors import MISCONFIGURED, failure, is_loader, raise_if_failed
+from backends.comfyui.errors import MISCONFIGURED, answered, failure, is_loader, raise_if_failed
 from backends.comfyui.models import (
     Templates,
     check_offered,
@@ -35,7 +35,12 @@ from backends.common.loras import lora_name, lora_named
 from backends.common.options import read_options
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.concurrency import timeout
-from queueing.core.errors import BadModel, OutOfMemory, Rejected, Unavailable
+from queueing.core.errors import (
+    BadModel,
+    OutOfMemory,
+    Rejected,
+    ResultGone,
+)
 from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.core.problems import What, problem
 from queueing.core.requests import (
@@ -194,6 +199,12 @@ class ComfyUI:
         self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
     ) -> Fetch:
         """Send one prompt and follow it to its end."""
+        with answered():
+            return await self._drawn(model, work, report, recorded)
+
+    async def _drawn(
+        self, model: ModelSpec, work: Work, report: Report, recorded: Recorded
+    ) -> Fetch:
         request, workflow, files = self._request(model, work)
         request = await self._with_lora_files(request, workflow)
         names, request = await uploaded(self._server, files, request, workflow)
@@ -259,7 +270,7 @@ class ComfyUI:
         """Read the result of an attempt that the server reported as done."""
         seen = await self._server.look(key)
         if not isinstance(seen, Ended):
-            raise Unavailable(f"a result is gone: the attempt is {seen}")
+            raise ResultGone(f"a result is gone: the attempt is {seen}")
         raise_if_failed(workflow, seen)
         return seen
 

@@ -3,7 +3,9 @@
 People never see the server's own words, which hold file lists, paths and other people's texts.
 """
 
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pydantic import Field, JsonValue, ValidationError
@@ -12,15 +14,17 @@ from backends.comfyui.answers import Ended, NodeFailure
 from backends.comfyui.workflow.memory import loaded_by
 from backends.comfyui.workflow.template import Workflow, blame
 from backends.comfyui.workflow.words import FILES, FOLLOWS, WORDS, Asked
-from backends.common.http_answers import HttpRefused, parse_json
+from backends.common.error_rules import judged
+from backends.common.http_answers import HttpFailed, HttpRefused, parse_json
 from queueing.core.bounded_json import BoundedRecord
 from queueing.core.errors import (
     BackendError,
     BadModel,
     Interrupted,
+    ModelCrashed,
     OutOfMemory,
     Rejected,
-    Unavailable,
+    UnreadableAnswer,
 )
 from queueing.core.problems import Problem, What, problem
 from queueing.core.requests import Generation
@@ -30,9 +34,15 @@ UNREADABLE_PICTURE = problem(What.BAD_START)
 STEP_FAILED = problem(What.STEP_FAILED)
 
 _PICTURES = FILES - {"audio"}
-_NO_MEMORY = ("out of memory", "not enough memory", "allocation on device")
+BAD_PROMPT = 400
+# What the runtime raises, and how it begins: other nodes quote people's texts in their errors.
+_OF_RUNTIME = ("RuntimeError", "AcceleratorError")
+_NO_MEMORY = re.compile(
+    r"(cuda|hip|mps)( error:| backend)? out of memory|.{0,40}not enough memory"
+    r"|allocation on device|.{0,40}can't allocate memory"
+)
 # After these errors the process draws nothing until it is restarted.
-_SICK = ("cuda error", "illegal memory access", "device-side assert", "hip error")
+_SICK = re.compile(r"(cuda|hip) error|.{0,80}(illegal memory access|device-side assert)")
 
 
 class _NodeFault(BoundedRecord):
@@ -68,12 +78,22 @@ def refusal(body: JsonValue, workflow: Workflow, request: Asked) -> BackendError
 
 
 def refused_prompt(refused: HttpRefused, workflow: Workflow, request: Asked) -> BackendError:
-    """Return whether the prompt is wrong, rather than a proxy or server that accepts none."""
-    if refused.status == 413:
-        return Rejected(str(refused), problem=problem(What.TOO_LARGE))
-    if refused.status != 400:
-        return Unavailable(str(refused))
-    return refusal(parse_json(refused.body), workflow, request)
+    """Return whose mistake it is: the prompt's, or of a proxy or server that accepts none."""
+    if refused.status != BAD_PROMPT:
+        return judged((), refused.status, refused.body, after_s=refused.after_s)
+    try:
+        return refusal(parse_json(refused.body), workflow, request)
+    except UnreadableAnswer:
+        return Rejected(str(refused), problem=STEP_FAILED)
+
+
+@contextmanager
+def answered() -> Iterator[None]:
+    """Raise what a bad status stands for: a server that answers is not away."""
+    try:
+        yield
+    except HttpFailed as failed:
+        raise judged((), failed.status, failed.body, after_s=failed.after_s) from failed
 
 
 def accepted_in_part(body: JsonValue) -> bool:
@@ -87,13 +107,14 @@ def failure(failed: NodeFailure, workflow: Workflow) -> BackendError:
         f"{workflow.name}: node {failed.node_id} ({failed.node_type}): {failed.exception_type}: "
         f"{failed.exception_message.strip()[:300]!a}"
     )
-    message = failed.exception_message.casefold()
+    message = failed.exception_message.strip().casefold()
+    of_runtime = failed.exception_type.endswith(_OF_RUNTIME)
     if failed.exception_type.endswith(("OutOfMemoryError", "MemoryError")):
         return OutOfMemory(cause)
-    if any(words in message for words in _NO_MEMORY):
+    if of_runtime and _NO_MEMORY.match(message):
         return OutOfMemory(cause)
-    if any(words in message for words in _SICK):
-        return Unavailable(cause)
+    if of_runtime and _SICK.match(message):
+        return ModelCrashed(cause)
     if _PICTURES & _placeholders(workflow, failed.node_id):
         return Rejected(cause, problem=UNREADABLE_PICTURE)
     if is_loader(workflow, failed.node_id):

@@ -9,7 +9,10 @@ from backends.comfyui.answers import ServerFile
 from backends.comfyui.server import ComfyUIServer
 from backends.media.metadata.kinds import is_film, is_picture, is_sound, mime_of, moves
 from backends.media.results import KeptBack, bare
-from queueing.core.errors import Rejected, Unavailable
+from queueing.core.errors import (
+    Rejected,
+    UnreadableAnswer,
+)
 from queueing.core.problems import What, problem
 from queueing.core.requests import File, Output
 
@@ -59,7 +62,7 @@ async def _download(server: ComfyUIServer, file: ServerFile, keep_metadata: bool
         try:
             data = await bare(data)
         except ValueError as error:
-            raise Unavailable(f"{_shown(file)}: {error}") from error
+            raise UnreadableAnswer(f"{_shown(file)}: {error}") from error
     return File(name=suffix, mime=mime_of(data) or mime, data=data)
 
 

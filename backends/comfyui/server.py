@@ -28,9 +28,14 @@ from backends.comfyui.answers import (
 )
 from backends.comfyui.discovery.listed import read_metadata, read_names, read_sizes
 from backends.comfyui.workflow.graph import Graph, as_json
+from backends.common.error_rules import judged
 from backends.common.http import Http, Params
 from backends.common.http_answers import HttpRefused
-from queueing.core.errors import Unavailable
+from queueing.core.errors import (
+    ResultGone,
+    Unavailable,
+    UnreadableAnswer,
+)
 from queueing.core.requests import File
 
 FILE_LIMIT = 256 * 1024 * 1024
@@ -141,7 +146,9 @@ class ComfyUIServer:
         known: str | None = None
         missed = 0  # once may be a look at the moment it moves between two lists
         while missed < 2:
-            with suppress(Unavailable):  # a server that does not answer is noticed elsewhere
+            with suppress(
+                Unavailable, UnreadableAnswer
+            ):  # a server that does not answer is noticed elsewhere
                 if known is None:
                     known = await self._latest()
                 elif await self.look(known) is Stage.UNKNOWN:
@@ -166,14 +173,14 @@ class ComfyUIServer:
                 )
             )
         except HttpRefused as refused:
-            raise Unavailable(str(refused)) from refused
+            raise judged((), refused.status, refused.body) from refused
 
     async def download(self, file: ServerFile) -> tuple[bytes, str]:
         """Return a file the server wrote and its media type."""
         try:
             return await self._http.get_bytes("/view", params=file.model_dump(), limit=FILE_LIMIT)
         except HttpRefused as refused:
-            raise Unavailable(f"a result is gone: {refused}") from refused
+            raise ResultGone(f"a result is gone: {refused}") from refused
 
     async def free(self) -> None:
         """Ask the server to unload all models; its worker does so when it is idle."""

@@ -43,9 +43,15 @@ class Watch:
         self.said_ended = False  # a hint: the history should contain the end by now
         self._wake = asyncio.Event()
         self._connected = False
+        self._breaks = 0
         self._settled = asyncio.Event()  # connected, or the first try failed
         self._succeeded = False
         self.done = False  # the server reported that the attempt succeeded
+
+    @property
+    def unbroken(self) -> bool:
+        """Whether the server has been connected all along, so that it was not restarted."""
+        return self._connected and not self._breaks
 
     def waits_behind(self, ahead: int) -> None:
         """Report how many prompts are ahead, when that number has changed."""
@@ -92,6 +98,7 @@ class Watch:
                 log.debug("attempt %s: websocket: %s", self._key, type(error).__name__)
             finally:
                 self._connected = False
+            self._breaks += 1
             self._settled.set()
             self._wake.set()  # a lost socket often means a dead server
             await asyncio.sleep(RECONNECT_S)

@@ -32,7 +32,7 @@ from backends.common.sockets import talking
 from backends.common.unreachable import why_unreachable
 from queueing.core.bounded_json import parsed
 from queueing.core.concurrency import timeout
-from queueing.core.errors import BadModel, Unavailable
+from queueing.core.errors import BadModel, Unavailable, UnreadableAnswer
 from queueing.core.requests import File
 
 CONNECT_S = 5.0
@@ -47,7 +47,7 @@ Params = Mapping[str, str]
 class Http:
     """Calls one server over kept-open connections; calls may overlap.
 
-    Every method raises only `HttpRefused`, `HttpFailed` or `Unavailable`. Paths begin with a slash
+    Every method raises only `HttpRefused`, `HttpFailed`, `Unavailable` or `UnreadableAnswer`. Paths begin with a slash
     and are appended to the path of `url`.
     """
 
@@ -203,7 +203,7 @@ class Http:
     def _url(self, path: str, params: Params | None = None) -> URL:
         for named in (path, *(params or {}).values()):
             if _HALF_CHARACTER.search(named):  # a name reported by the server itself
-                raise Unavailable("the server names something that no address can hold")
+                raise UnreadableAnswer("the server names something that no address can hold")
         url = URL(self.base + path)
         return url.update_query(params) if params else url
 

@@ -4,6 +4,9 @@ import json
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from math import isfinite
 from typing import Self
 
 import aiohttp
@@ -11,7 +14,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from queueing.core.bounded_json import TooManyValues, require_few_values
-from queueing.core.errors import Rejected, Unavailable
+from queueing.core.errors import Rejected, Unavailable, UnreadableAnswer
 
 JSON_LIMIT = 64 * 1024 * 1024  # a full /object_info with many custom nodes is about 10 MB
 VALUES_MOST = 1_000_000  # of one answer; such an /object_info has half as many
@@ -26,26 +29,32 @@ _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 class HttpRefused(Rejected):
     """The server answered with a 4xx status; `body` is its text, at most `ERROR_LIMIT` bytes.
 
-    The text may hold file lists and paths of the server: for the log, not for people.
+    The text may hold file lists and paths of the server: for the log, not for people. `after_s` is
+    when it says to ask again, if it does.
     """
 
-    def __init__(self, cause: str, *, status: int, body: str) -> None:
+    def __init__(self, cause: str, *, status: int, body: str, after_s: float | None = None) -> None:
         super().__init__(cause)
         self.status = status
         self.body = body
+        self.after_s = after_s
 
 
 class HttpFailed(Unavailable):
-    """The server answered with another bad status (3xx, 408, 429, 5xx); `body` as above."""
+    """The server answered with another bad status (3xx, 408, 429, 5xx); the rest as above.
 
-    def __init__(self, cause: str, *, status: int, body: str) -> None:
+    It is away as far as its own calls tell; what it means for a request is up to each kind's table.
+    """
+
+    def __init__(self, cause: str, *, status: int, body: str, after_s: float | None = None) -> None:
         super().__init__(cause)
         self.status = status
         self.body = body
+        self.after_s = after_s
 
 
 def parse_json(data: bytes | str) -> JsonValue:
-    """Return parsed JSON; raise `Unavailable` for anything else, however long or deeply nested.
+    """Return parsed JSON; raise `UnreadableAnswer` for anything else, however long or deeply nested.
 
     Escaped lone surrogates become "?": neither a database nor a chat can store them.
     """
@@ -58,18 +67,18 @@ def parse_json(data: bytes | str) -> JsonValue:
         if _HALF.search(data if isinstance(data, bytes) else data.encode(errors="replace")):
             value = json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
     except (ValueError, RecursionError):
-        raise Unavailable(f"the server answered no JSON: {_excerpt(data)}") from None
+        raise UnreadableAnswer(f"the server answered no JSON: {_excerpt(data)}") from None
     return value
 
 
 def require_values(data: bytes | str) -> None:
-    """Refuse JSON that would take much memory. Raises `Unavailable`."""
+    """Refuse JSON that would take much memory. Raises `UnreadableAnswer`."""
     try:
         if len(data) > VALUES_MOST:
             text = data if isinstance(data, bytes) else data.encode(errors="replace")
             require_few_values(text, VALUES_MOST)
     except TooManyValues as error:
-        raise Unavailable(f"the server answered {error}") from None
+        raise UnreadableAnswer(f"the server answered {error}") from None
 
 
 async def status_error(call: str, response: aiohttp.ClientResponse) -> HttpRefused | HttpFailed:
@@ -78,7 +87,19 @@ async def status_error(call: str, response: aiohttp.ClientResponse) -> HttpRefus
     body = (await read_body(response, ERROR_LIMIT, cut=True)).decode(errors="replace")
     cause = f"{call}: status {status}: {_excerpt(body)}"
     refused = 400 <= status < 500 and status not in {408, 429}
-    return (HttpRefused if refused else HttpFailed)(cause, status=status, body=body)
+    after_s = _seconds(response.headers.get("retry-after", ""))
+    kind = HttpRefused if refused else HttpFailed
+    return kind(cause, status=status, body=body, after_s=after_s)
+
+
+def _seconds(told: str) -> float | None:
+    """Return what a Retry-After says, in seconds or as a date; None if it says neither."""
+    with suppress(ValueError, OverflowError):
+        return max(0.0, float(told)) if isfinite(float(told)) else None
+    with suppress(ValueError, OverflowError, TypeError):  # such as for a date without a zone
+        at = parsedate_to_datetime(told)
+        return max(0.0, (at - datetime.now(UTC)).total_seconds())
+    return None
 
 
 async def read_body(response: aiohttp.ClientResponse, limit: int, *, cut: bool = False) -> bytes:
@@ -93,14 +114,14 @@ async def read_body(response: aiohttp.ClientResponse, limit: int, *, cut: bool =
         if size > limit:
             if cut:
                 return b"".join(chunks)[:limit]
-            raise Unavailable(f"the server's answer is larger than {limit} bytes")
+            raise UnreadableAnswer(f"the server's answer is larger than {limit} bytes")
     return b"".join(chunks)
 
 
 def _require_plain(response: aiohttp.ClientResponse) -> None:
     """Refuse compressed answers, which are never unpacked: a kilobyte can hold gigabytes of nothing."""
     if _is_compressed(response):
-        raise Unavailable("the server compresses its answers although it is asked not to")
+        raise UnreadableAnswer("the server compresses its answers although it is asked not to")
 
 
 def _is_compressed(response: aiohttp.ClientResponse) -> bool:
@@ -128,7 +149,7 @@ class AnswerLines:
             if lines:
                 return [_line(line) for line in lines]
             if len(self._rest) > LINE_LIMIT:
-                raise Unavailable(f"the server sent a line of more than {LINE_LIMIT} bytes")
+                raise UnreadableAnswer(f"the server sent a line of more than {LINE_LIMIT} bytes")
         last, self._rest = self._rest, b""
         if not last:
             raise StopAsyncIteration

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, JsonValue, ValidationError
 
 from backends.common.http_answers import require_values
 from queueing.core.bounded_json import BoundedRecord, parsed
-from queueing.core.errors import Unavailable
+from queueing.core.errors import UnreadableAnswer
 
 
 class ServerReply(BoundedRecord):
@@ -31,10 +31,10 @@ async def read_whole(record: type[Answer], text: bytes) -> Answer | None:
 
 
 def validated(record: type[Answer], body: JsonValue) -> Answer:
-    """Return an answer as a record. Raises `Unavailable` if it is none."""
+    """Return an answer as a record. Raises `UnreadableAnswer` if it is none."""
     try:
         return record.model_validate(body)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, fault["loc"]))
-        raise Unavailable(f"unexpected answer: {where}: {fault['msg']}") from None
+        raise UnreadableAnswer(f"unexpected answer: {where}: {fault['msg']}") from None

@@ -1,83 +1,75 @@
-"""Classifies what picture servers report, for the queue and for the person. Pure.
+"""What picture servers report, for the queue and for the person. Pure.
 
-Servers differ in status and shape, and some report an error with status 200, so the words decide
-first. People never see the server's own words.
+Some report an error with status 200. People never see the server's own words.
 """
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pydantic import JsonValue
 
+from backends.common.error_rules import OUT_OF_MEMORY, ErrorRule, judged
 from backends.common.http_answers import HttpFailed, HttpRefused
 from queueing.core.errors import (
     BackendError,
     BadModel,
+    Busy,
     Interrupted,
     NotLoaded,
     OutOfMemory,
     Rejected,
-    Unavailable,
 )
-from queueing.core.problems import Problem, What, problem
+from queueing.core.problems import What, problem
 
-CAUSE_LIMIT = 300  # characters of a server's words that reach the log
-TOO_LARGE = 413
-REFUSED = problem(What.REFUSED)
 STEP_FAILED = problem(What.STEP_FAILED)
 NO_MODEL = problem(What.NO_MODEL)
 
-PictureErrorRule = tuple[tuple[str, ...], type[BackendError], Problem | None]
-# The first row with one of its words in the answer decides.
-RULES: Sequence[PictureErrorRule] = (
-    (
-        ("out of memory", "failed to allocate", "unable to allocate", "outofdevicememory"),
-        OutOfMemory,
-        None,
+# The first that matches decides.
+RULES: Sequence[ErrorRule] = (
+    ErrorRule(
+        kind=OutOfMemory,
+        words=("out of memory", "failed to allocate", "unable to allocate", "outofdevicememory"),
+        sentences=(OUT_OF_MEMORY,),
     ),
-    (("model failed to load", "could not load model", "failed to load"), OutOfMemory, None),
-    (("invalid_session_id", "api key", "unauthorized", "job queue is full"), Unavailable, None),
-    (("interrupted", "cancelled"), Interrupted, None),
-    (("is not loaded", "no model loaded"), NotLoaded, None),
-    (("no backends", "all backends failed"), Unavailable, None),
-    (("does not support img_gen",), BadModel, NO_MODEL),
-    (("model not found", "no such model", "does not exist", "bad_route"), BadModel, NO_MODEL),
-    (("generation_failed", "returned no results"), Rejected, STEP_FAILED),
+    ErrorRule(kind=Busy, words=("job queue is full",), sentences=("job queue is full[.]?",)),
+    ErrorRule(
+        kind=Interrupted,
+        codes=frozenset({"cancelled", "interrupted"}),
+        words=("interrupted", "cancelled"),
+        sentences=("(the )?(request|generation|job|task)? ?(was )?(interrupted|cancelled).*",),
+    ),
+    ErrorRule(
+        kind=NotLoaded,
+        words=("is not loaded", "no model loaded"),
+        sentences=("no model loaded.*", "(the )?model is not loaded[.]?"),
+    ),
+    ErrorRule(
+        kind=BadModel,
+        told=NO_MODEL,
+        codes=frozenset({"model_not_found", "bad_route"}),
+        sentences=(
+            "(the )?model ['\"`]?[^ ]*['\"`]? ?(not found|does not exist).*",
+            "no such model.*",
+            "loaded model does not support img_gen[.]?",
+        ),
+    ),
+    ErrorRule(
+        kind=Rejected,
+        told=STEP_FAILED,
+        codes=frozenset({"generation_failed"}),
+        words=("returned no results",),
+    ),
 )
-BY_STATUS: Mapping[int, type[BackendError]] = dict.fromkeys((401, 403, 408, 429), Unavailable)
 
 
-def classify(status: int, body: JsonValue) -> BackendError:
+def classify(status: int, body: JsonValue, *, after_s: float | None = None) -> BackendError:
     """Return the error a server's answer stands for; `body` is its text or parsed JSON."""
-    said = words_of(body)
-    if status == TOO_LARGE:
-        return Rejected(f"status {status}", problem=problem(What.TOO_LARGE))
-    cause = f"status {status}: {said[:CAUSE_LIMIT]!a}"
-    folded = said.casefold()
-    for words, kind, told in RULES:
-        if any(word in folded for word in words):
-            return kind(cause, problem=told)
-    if status < 500 and status not in BY_STATUS:
-        return Rejected(cause, problem=REFUSED)
-    return Unavailable(cause)
+    return judged(RULES, status, body, after_s=after_s)
 
 
-def words_of(body: JsonValue) -> str:
-    """Return a server's own description of an error, or all that it sent."""
-    if isinstance(body, str):
-        try:
-            parsed = json.loads(body)
-        except (ValueError, RecursionError):
-            return body
-        return words_of(parsed) if isinstance(parsed, dict) else body
-    if not isinstance(body, dict):
-        return json.dumps(body)
-    error = body.get("error")
-    if isinstance(error, dict):
-        return words_of({"error": None, **error})
-    named = (error, *(body.get(key) for key in ("error_id", "message", "detail", "code", "type")))
-    return " ".join(str(part) for part in named if part) or json.dumps(body)
+def classify_answer(error: HttpRefused | HttpFailed) -> BackendError:
+    """Return the error that an answer with a bad status stands for."""
+    return classify(error.status, error.body, after_s=error.after_s)
 
 
 @contextmanager
@@ -86,4 +78,4 @@ def classified() -> Iterator[None]:
     try:
         yield
     except (HttpRefused, HttpFailed) as error:
-        raise classify(error.status, error.body) from error
+        raise classify_answer(error) from error

@@ -15,7 +15,7 @@ from backends.common.http_answers import JSON_LIMIT, HttpFailed, HttpRefused
 from backends.common.recognition import TokenRefused
 from backends.common.replies import Answer, ServerReply, read_whole, validated
 from backends.images.errors import classify
-from queueing.core.errors import Unavailable
+from queueing.core.errors import UnreadableAnswer
 
 PICTURES_MOST = 16  # of one answer; some servers add previews or layers
 BUSY = {408, 429, 502, 503, 504}  # reveals nothing about what kind of server it is
@@ -58,7 +58,7 @@ class DrawnPicture:
 def read(record: type[Answer], body: JsonValue) -> Answer:
     """Return an answer as a record.
 
-    Raises the error that the answer contains, or `Unavailable` if it is neither.
+    Raises the error that the answer contains, or `UnreadableAnswer` if it is neither.
     """
     if isinstance(body, dict) and body.get("error"):
         raise classify(200, body)
@@ -79,7 +79,7 @@ async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
                 "the server refuses the token, or wants one (setting `token`)"
             ) from error
         if error.status in BUSY:
-            raise Unavailable(str(error)) from error
+            raise
         return None
     return await read_whole(record, text)
 
@@ -96,16 +96,16 @@ def drawn(http: Http, body: JsonValue) -> tuple[DrawnPicture, ...]:
 
 
 def within_bounds(pictures: Sequence[DrawnPicture]) -> tuple[DrawnPicture, ...]:
-    """Return the pictures of an answer. Raises `Unavailable` for more than any request wants."""
+    """Return the pictures of an answer. Raises `UnreadableAnswer` for more than any request wants."""
     if len(pictures) > PICTURES_MOST:
-        raise Unavailable(f"unexpected answer: {len(pictures)} pictures")
+        raise UnreadableAnswer(f"unexpected answer: {len(pictures)} pictures")
     return tuple(pictures)
 
 
 def picture_at(http: Http, where: str) -> DrawnPicture:
     """Return the picture that base64, a data address or an address on the same server stand for.
 
-    Raises `Unavailable` for an address anywhere else: a server must not choose whom Usher calls.
+    Raises `UnreadableAnswer` for an address anywhere else: a server must not choose whom Usher calls.
     """
     if where.startswith("data:"):
         return DrawnPicture(base64=where.partition(",")[2])
@@ -123,7 +123,7 @@ def _path_below(http: Http, address: str) -> str:
         url = URL(address)
         here = url.origin() == base.origin() and url.path.startswith(prefix + "/")
     except ValueError:
-        raise Unavailable("unexpected answer: a picture at no valid address") from None
+        raise UnreadableAnswer("unexpected answer: a picture at no valid address") from None
     if not here:
-        raise Unavailable("the server names a picture on another server")
+        raise UnreadableAnswer("the server names a picture on another server")
     return url.raw_path.removeprefix(prefix)

@@ -13,7 +13,7 @@ from backends.images.errors import classified
 from backends.images.replies import DrawnPicture
 from backends.media.metadata.kinds import is_picture, mime_of
 from backends.media.results import KeptBack, bare
-from queueing.core.errors import Rejected, Unavailable
+from queueing.core.errors import Rejected, UnreadableAnswer
 from queueing.core.problems import What, problem
 from queueing.core.requests import File, Output
 
@@ -30,7 +30,7 @@ async def collected(
     """Return everything an attempt made; with `keep_metadata`, as the server wrote it.
 
     A file that cannot be cleaned is left out, and `missing` says so. Raises `Rejected` if no file
-    is left, `Unavailable` for anything that is not a picture.
+    is left, `UnreadableAnswer` for anything that is not a picture.
     """
     if not pictures:
         raise Rejected(f"attempt ended without a picture ({model})", problem=NO_PICTURE)
@@ -39,7 +39,7 @@ async def collected(
         data = await _bytes(http, picture)
         mime = mime_of(data)
         if not is_picture(mime):
-            raise Unavailable("the server answered something that is not a picture")
+            raise UnreadableAnswer("the server answered something that is not a picture")
         try:
             data = data if keep_metadata else await _cleaned(data)
         except KeptBack as why:
@@ -57,7 +57,7 @@ async def _cleaned(data: bytes) -> bytes:
     try:
         return await bare(data)
     except ValueError as error:
-        raise Unavailable(f"the server answered a damaged picture: {error}") from error
+        raise UnreadableAnswer(f"the server answered a damaged picture: {error}") from error
 
 
 async def _bytes(http: Http, picture: DrawnPicture) -> bytes:
@@ -68,4 +68,4 @@ async def _bytes(http: Http, picture: DrawnPicture) -> bytes:
     try:
         return await asyncio.to_thread(binascii.a2b_base64, picture.base64, strict_mode=True)
     except ValueError:  # binascii's own, and letters that base64 does not have
-        raise Unavailable("the server answered something that is not base64") from None
+        raise UnreadableAnswer("the server answered something that is not base64") from None

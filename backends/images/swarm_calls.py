@@ -10,9 +10,9 @@ from pydantic import Field, JsonValue
 from backends.common.http import Http
 from backends.common.http_answers import HttpFailed, HttpRefused
 from backends.common.replies import ServerReply
-from backends.images.errors import classify
+from backends.images.errors import classify_answer
 from backends.images.replies import read
-from queueing.core.errors import BackendError, Unavailable
+from queueing.core.errors import BackendError, Unavailable, UnreadableAnswer
 
 STOP_S = 5.0
 
@@ -115,7 +115,7 @@ class SwarmSessions:
             yield session
         except SessionForgotten:
             raise
-        except (asyncio.CancelledError, Unavailable):
+        except (asyncio.CancelledError, Unavailable, UnreadableAnswer):
             await _stop(http, session)
             raise
         except BackendError:
@@ -139,7 +139,7 @@ async def _posted(
     except (HttpRefused, HttpFailed) as error:
         if "invalid_session_id" in error.body:
             raise SessionForgotten(str(error)) from error
-        raise classify(error.status, error.body) from error
+        raise classify_answer(error) from error
 
 
 async def _stop(http: Http, session: str) -> None:

@@ -10,7 +10,7 @@ from backends.images.errors import classify
 from backends.images.order import PictureOrder
 from backends.images.swarm_calls import checked
 from backends.media.metadata.kinds import is_picture, mime_of
-from queueing.core.errors import Unavailable
+from queueing.core.errors import UnreadableAnswer
 from queueing.core.requests import File, Progress
 
 PREVIEW_LIMIT = 1024 * 1024  # characters of base64
@@ -64,9 +64,9 @@ class SwarmDrawing:
         try:
             read = SwarmMessage.model_validate(message)
         except ValidationError:
-            raise Unavailable("unexpected message of SwarmUI") from None
+            raise UnreadableAnswer("unexpected message of SwarmUI") from None
         if self._left < 0:
-            raise Unavailable("SwarmUI does not come to an end")
+            raise UnreadableAnswer("SwarmUI does not come to an end")
         self._collect(read)
         return None if read.gen_progress is None else self._progress(read.gen_progress)
 

@@ -33,7 +33,11 @@ from backends.images.swarm_calls import (
     SwarmStatus,
 )
 from backends.images.swarm_drawing import SEEDS, SwarmDrawing, drawing_of
-from queueing.core.errors import BackendError, Unavailable
+from queueing.core.errors import (
+    BackendError,
+    Unavailable,
+    UnreadableAnswer,
+)
 from queueing.core.ports import Report
 
 FREE_S = 60.0
@@ -64,7 +68,7 @@ class SwarmUi(GenericPictures):
         """Detect it by a new session; later by what that session may ask."""
         try:
             await self._sessions.asked(http, "GetCurrentStatus", {}, SwarmStatus, 30.0)
-        except Unavailable:  # also what a web page stands for; a dead server stays unavailable
+        except (Unavailable, UnreadableAnswer):  # such as a web page; a dead server stays so
             await _reach(http)
             return None
         except BackendError:

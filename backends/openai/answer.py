@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.common.http_answers import HttpFailed, HttpRefused
-from backends.openai.errors import NO_MODEL, classify
+from backends.openai.errors import NO_MODEL, classify, classify_answer
 from backends.openai.flavour import Flavour, ModelNames, Served, plain
 from backends.openai.gathered import InfillReader, PassedOnReader
 from backends.openai.infill import INFILL
@@ -79,7 +79,7 @@ def classified() -> Iterator[None]:
     try:
         yield
     except (HttpRefused, HttpFailed) as error:
-        raise classify(error.status, error.body) from error
+        raise classify_answer(error) from error
     except StreamError as error:
         raise classify(200, error.body) from error
 
@@ -161,17 +161,19 @@ async def _why_silent(http: Http, question: Question) -> BackendError:
     answer 400.
     """
     whole: JsonValue = {**question.body, "stream": False, "max_tokens": 1}
+    lost: BackendError = UnreadableAnswer("the server ended the answer without a word")
     for _ in range(2):  # the first may hit the dying connection of the stream
         try:
             answer = await http.post_json(question.path, whole, timeout_s=DIAGNOSIS_S)
         except (HttpRefused, HttpFailed) as error:
-            return classify(error.status, error.body)
-        except Unavailable:
+            return classify_answer(error)
+        except (Unavailable, UnreadableAnswer) as error:
+            lost = error
             continue
         if isinstance(answer, dict) and answer.get("error"):
             return classify(200, answer)
         break
-    return Unavailable("the server ended the answer without a word")
+    return lost
 
 
 def silence_s(timeouts: Timeouts) -> float | None:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from pydantic import JsonValue, SecretStr, field_validator
 
+from backends.common.error_rules import loading
 from backends.common.http import Http
 from backends.common.named_models import NamedModels, served_name
 from backends.common.naming import catalog_names
@@ -22,6 +23,7 @@ from backends.openai.audio.speaking import Speech, speak
 from backends.openai.audio.voices import voice_named
 from backends.openai.embedding import embed
 from backends.openai.embedding_body import Batch
+from backends.openai.errors import RULES
 from backends.openai.fields import BESIDE
 from backends.openai.flavour import Flavour, LoadWish, ModelNames, Served
 from backends.openai.flavours import FLAVOURS
@@ -191,7 +193,7 @@ class OpenAI(NamedModels):
 
     async def load(self, model: ModelSpec) -> None:
         """Load a model unless it is in memory; concurrent calls share one load."""
-        with classified():
+        with loading(RULES), classified():
             wish = LoadWish(_options(model).context_length, kept=model.preload)
             await self._server.load(model, wish)
 

@@ -20,7 +20,7 @@ from backends.openai.answer import classified, require_same, silence_s
 from backends.openai.embedding_body import Batch, body_of
 from backends.openai.errors import NO_DIMENSIONS, classify
 from backends.openai.flavour import EmbeddingForm, Flavour, PictureForm
-from queueing.core.errors import Rejected, Unavailable
+from queueing.core.errors import Rejected, UnreadableAnswer
 from queueing.core.ports import Report
 from queueing.core.requests import EmbedInput, Output, PictureInput, Progress
 from queueing.core.vectors import Vector, vectors_file
@@ -152,5 +152,5 @@ def _field(value: JsonValue, name: str) -> JsonValue:
     return value.get(name) if isinstance(value, dict) else None
 
 
-def _unexpected(cause: str) -> Unavailable:
-    return Unavailable(f"unexpected answer: {cause}")
+def _unexpected(cause: str) -> UnreadableAnswer:
+    return UnreadableAnswer(f"unexpected answer: {cause}")

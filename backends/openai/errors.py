@@ -1,28 +1,29 @@
-"""Classifies a text server's errors for the queue and for the person. Pure.
+"""What text servers report, for the queue and for the person. Pure.
 
-Servers differ in status, shape and words, so the words decide first; statuses cannot be trusted (LM
-Studio answers errors with 200, llama.cpp a refused picture with 500).
+Words choose among a caller's mistakes under any status: llama.cpp refuses a picture with 500, LM
+Studio answers errors with 200.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pydantic import JsonValue
 
+from backends.common.error_rules import OUT_OF_MEMORY, REFUSED, ErrorRule, judged, words_of
+from backends.common.http_answers import HttpFailed, HttpRefused
 from queueing.core.errors import (
     BackendError,
     BadModel,
+    Busy,
+    ModelCrashed,
     NotLoaded,
     OutOfMemory,
     Rejected,
-    Unavailable,
 )
-from queueing.core.problems import Problem, What, problem
+from queueing.core.problems import What, problem
 
 TOO_LONG = problem(What.TOO_LONG)
 NO_PICTURES = problem(What.BLIND)
 NO_MODEL = problem(What.NO_MODEL)
-REFUSED = problem(What.REFUSED)
 NO_EMBEDDINGS = problem(What.NO_EMBEDDINGS)
 NO_PICTURE_EMBEDDINGS = problem(What.NO_PICTURE_EMBEDDINGS)
 NO_TOKENS = problem(What.NO_TOKENS)
@@ -35,10 +36,6 @@ NOTHING_SAID = problem(What.NOTHING_SAID)
 BAD_SOUND = problem(What.BAD_SOUND)
 LONG_SOUND = problem(What.LONG_SOUND)
 NO_VOICE = problem(What.NO_VOICE)
-CAUSE_LIMIT = 300  # characters of a server's words that reach the log
-
-Kind = type[BackendError]
-
 MEMORY = (
     "insufficient system resources",
     "out of memory",
@@ -46,20 +43,19 @@ MEMORY = (
     "unable to allocate",
     "requires more system memory",
     "cudamalloc failed",
-    "sigabrt",
-    "model_load_failed",
-    "failed to load",
     "model limit reached",  # llama.cpp's router: every model it may keep is busy
 )
+TOKEN = ("invalid_api_key", "api token is required", "invalid api key", "unauthorized")
 CONTEXT = (
-    "exceed_context_size",
-    "context_length_exceeded",
     "context size",
     "context length",
     "context window",
     "context the overflows",  # LM Studio's own words
     "input length exceeds",
     "too large to process",  # llama.cpp: an embedding must fit into one physical batch
+    "longer than the model's context",  # SGLang
+    "greater than max_seq_len",  # TabbyAPI
+    "longer than the cache size",  # ExLlama, with status 503
 )
 PICTURES = (
     "does not support image",
@@ -67,13 +63,15 @@ PICTURES = (
     "must be a base64 encoded image",
     "not a multimodal model",
     "failed to load image",
+    "vision add-on is not loaded",
+    "missing data required for image input",
 )
 EMBEDS = (
     "does not support embedding",
     "not support the embeddings api",
     "not an embedding model",
     "is not embedding",
-    "pooling type 'none'",
+    "is not oai compatible",  # llama.cpp, of the pooling type "none"
 )
 DIMENSIONS = ("matryoshka", "output dimensions")
 SUFFIX = (
@@ -111,83 +109,72 @@ VOICES = (
     "invalid voice",
     "unsupported voice",
 )
-AWAY = (
-    "no models loaded",
-    "model is not loaded",
-    "model not loaded",
-    "model unloaded",
-    "has been unloaded",
-    "was unloaded",
-)
-TOKEN = ("invalid_api_key", "api token is required", "invalid api key", "unauthorized")
-CRASHED = ("has crashed", "channel error", "engine process", "llama runner process")
 TEMPLATE = ("jinja", "chat template", "prompt template", "roles must alternate")
-UNKNOWN = (
-    "model_not_found",
-    "not found",
-    "not installed",
-    "does not exist",
-    "no such model",
-    "unsupported model",
-    "unexpected endpoint",
+# The first that matches decides, so the order matters: "No models loaded" carries the code
+# "model_not_found", which alone says that there is no such model.
+RULES: Sequence[ErrorRule] = (
+    ErrorRule(
+        kind=Rejected,
+        told=TOO_LONG,
+        codes=frozenset({"exceed_context_size_error", "context_length_exceeded"}),
+    ),
+    ErrorRule(kind=Rejected, told=NO_EMBEDDINGS, words=EMBEDS),
+    ErrorRule(kind=Rejected, told=NO_DIMENSIONS, words=DIMENSIONS),
+    ErrorRule(
+        kind=Rejected,
+        told=NO_PICTURES,
+        words=PICTURES,
+        sentences=("failed to deserialize .*unknown variant `image_url`.*",),
+    ),
+    ErrorRule(kind=Rejected, told=NO_SUFFIX, words=SUFFIX),
+    ErrorRule(kind=Rejected, told=NO_HEARING, words=DEAF),
+    ErrorRule(kind=Rejected, told=LONG_SOUND, words=LONG_SOUNDS),
+    ErrorRule(kind=Rejected, told=BAD_SOUND, words=BAD_SOUNDS),
+    ErrorRule(kind=Rejected, told=NO_VOICE, words=VOICES),
+    ErrorRule(kind=OutOfMemory, words=MEMORY, sentences=(OUT_OF_MEMORY,)),
+    ErrorRule(kind=Rejected, told=TOO_LONG, words=CONTEXT),
+    # Not `NotLoaded`: a request that crashes an engine must be charged.
+    ErrorRule(
+        kind=ModelCrashed,
+        words=("has crashed", "channel error", "engine process", "llama runner process", "sigabrt"),
+        sentences=("the model has crashed.*", "channel error"),
+    ),
+    ErrorRule(kind=Busy, words=("server busy", "maximum pending requests exceeded")),
+    ErrorRule(
+        kind=NotLoaded,
+        words=("no models loaded", "model is not loaded", "model not loaded", "model unloaded"),
+        sentences=(
+            "no models loaded.*",
+            "model (is )?not loaded[.]?",
+            "model unloaded[^{]*",
+            "the model (has been|was) unloaded[^{]*",
+        ),
+    ),
+    ErrorRule(kind=Rejected, told=REFUSED, words=TEMPLATE),
+    ErrorRule(
+        kind=BadModel,
+        told=NO_MODEL,
+        codes=frozenset({"model_not_found"}),
+        sentences=(
+            "(the )?model ['\"`][^'\"`]*['\"`] (was )?(not found|does not exist|is not installed).*",
+            "unsupported model.*",
+            "no such model.*",
+            "unexpected endpoint or method.*",
+        ),
+    ),
 )
-# The first row with one of its words in the answer decides, so the order matters: "No models
-# loaded" carries the code "model_not_found", a refused token may speak of a model.
-RULES: Sequence[tuple[tuple[str, ...], Kind, Problem | None]] = (
-    (EMBEDS, Rejected, NO_EMBEDDINGS),
-    (DIMENSIONS, Rejected, NO_DIMENSIONS),
-    (PICTURES, Rejected, NO_PICTURES),
-    (SUFFIX, Rejected, NO_SUFFIX),
-    (DEAF, Rejected, NO_HEARING),
-    (LONG_SOUNDS, Rejected, LONG_SOUND),
-    (BAD_SOUNDS, Rejected, BAD_SOUND),
-    (VOICES, Rejected, NO_VOICE),
-    (MEMORY, OutOfMemory, None),
-    (TOKEN, Unavailable, None),
-    (CONTEXT, Rejected, TOO_LONG),
-    (CRASHED, Unavailable, None),  # not NotLoaded: a request that crashes an engine must be charged
-    (AWAY, NotLoaded, None),
-    (TEMPLATE, Rejected, REFUSED),
-    (UNKNOWN, BadModel, NO_MODEL),
-)
-BY_STATUS: Mapping[int, Kind] = {
-    401: Unavailable,
-    403: Unavailable,
-    408: Unavailable,
-    429: Unavailable,
-}
 
 
-def classify(status: int, body: JsonValue) -> BackendError:
+def classify(status: int, body: JsonValue, *, after_s: float | None = None) -> BackendError:
     """Return the error a server's answer stands for; `body` is its text or parsed JSON."""
-    said = words_of(body)
-    cause = f"status {status}: {said[:CAUSE_LIMIT]!a}"
-    folded = said.casefold()
-    for words, kind, told in RULES:
-        if kind is BadModel and status >= 500:
-            continue  # a broken server lacks files of its own
-        if any(word in folded for word in words):
-            return kind(cause, problem=told)
-    if 400 <= status < 500 and status not in BY_STATUS:
-        return Rejected(cause, problem=REFUSED)
-    return Unavailable(cause)
+    return judged(RULES, status, body, after_s=after_s)
+
+
+def classify_answer(error: HttpRefused | HttpFailed) -> BackendError:
+    """Return the error that an answer with a bad status stands for."""
+    return classify(error.status, error.body, after_s=error.after_s)
 
 
 def wants_token(status: int, body: JsonValue) -> bool:
     """Return whether a server refuses because the right token is missing."""
     return status in {401, 403} or any(word in words_of(body).casefold() for word in TOKEN)
-
-
-def words_of(body: JsonValue) -> str:
-    """Return a server's own description: message, type and code of an error object, or text."""
-    if isinstance(body, str):
-        try:
-            parsed = json.loads(body)
-        except (ValueError, RecursionError):
-            return body
-        return words_of(parsed) if isinstance(parsed, dict) else body
-    if isinstance(body, dict) and isinstance(error := body.get("error", body), dict):
-        parts = [error.get(key) for key in ("message", "type", "code")]
-        said = " ".join(str(part) for part in parts if part)
-        return said or json.dumps(error)
-    return words_of(body["error"]) if isinstance(body, dict) else json.dumps(body)

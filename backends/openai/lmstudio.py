@@ -19,7 +19,7 @@ from backends.openai.flavour import EmbeddingForm, Generic, LoadWish, Served
 from backends.openai.replies import ask, in_mb, read
 from backends.openai.stream import Chunk
 from queueing.core.catalog import BackendSpec
-from queueing.core.errors import Unavailable
+from queueing.core.errors import UnreadableAnswer
 from queueing.core.requests import Record
 
 EXTRA = frozenset({"top_k", "min_p", "repeat_penalty", "reasoning_effort"})
@@ -206,7 +206,9 @@ class LMStudio3(Generic):
         body |= {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
         answer = read(Chunk, await http.post_json(self.chat_path, body, timeout_s=None))
         if not answer.choices:
-            raise Unavailable(f"LM Studio answered the first request to {served.id} with nothing")
+            raise UnreadableAnswer(
+                f"LM Studio answered the first request to {served.id} with nothing"
+            )
 
 
 def _served(entry: Downloaded) -> Served:

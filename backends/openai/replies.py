@@ -11,7 +11,6 @@ from backends.common.http_answers import ERROR_LIMIT, JSON_LIMIT, HttpFailed, Ht
 from backends.common.recognition import TokenRefused
 from backends.common.replies import Answer, ServerReply, read_whole, validated
 from backends.openai.errors import classify, wants_token
-from queueing.core.errors import Unavailable
 
 MB = 1024 * 1024
 BUSY = {408, 429, 502, 503, 504}  # reveals nothing about what kind of server it is
@@ -56,7 +55,7 @@ class Listing(ServerReply):
 def read(record: type[Answer], body: JsonValue) -> Answer:
     """Return an answer as a record.
 
-    Raises the error that the answer contains, or `Unavailable` if it is neither.
+    Raises the error that the answer contains, or `UnreadableAnswer` if it is neither.
     """
     if isinstance(body, dict) and body.get("error"):
         raise classify(200, body)
@@ -67,14 +66,14 @@ async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
     """Return a GET's answer as a record, or None if the server has no such call.
 
     Statuses are no guide: LM Studio answers 200 with an error to any path, others with a web page.
-    Raises `Unavailable` when there is no answer, `TokenRefused` when a token is required.
+    Raises `Unavailable` when there is none, `HttpFailed` when it is busy, `TokenRefused` when a token is required.
     """
     try:
         text, _ = await http.get_bytes(path, limit=JSON_LIMIT)
     except (HttpRefused, HttpFailed) as error:
         _refuse_other(error.status, error.body)
         if error.status in BUSY:
-            raise Unavailable(str(error)) from error
+            raise
         return None
     answer = await read_whole(record, text)
     if answer is None:

@@ -16,7 +16,7 @@ from backends.openai.errors import NO_MODEL
 from backends.openai.flavour import Flavour, LoadWish, ModelNames, Served
 from queueing.core.catalog import ModelSpec
 from queueing.core.concurrency import timeout
-from queueing.core.errors import BackendError, BadModel, OutOfMemory, Rejected, Unavailable
+from queueing.core.errors import BackendError, BadModel, ModelCrashed, Rejected, Unavailable
 from queueing.core.problems import What, problem
 
 UNLOAD_S = 60.0
@@ -127,7 +127,7 @@ class TextServer:
         pause_s = 0.05
         while not holds(served := await self.find(model)):
             if served.failed:
-                raise OutOfMemory(f"{served.id} did not load: {served.failed}")
+                raise ModelCrashed(f"{served.id} did not load: {served.failed}")
             await asyncio.sleep(pause_s)
             pause_s = min(1.0, pause_s * 1.5)
 

@@ -12,7 +12,7 @@ from backends.common.http import Http
 from backends.common.http_answers import HttpRefused
 from backends.openai.audio.form import AudioForm
 from backends.openai.flavour import Generic, Served
-from queueing.core.errors import Unavailable
+from queueing.core.errors import Unavailable, UnreadableAnswer
 
 PAGE_LIMIT = 64 * 1024
 TITLE = "Whisper.cpp Server"
@@ -62,7 +62,11 @@ async def _path(http: Http) -> str | None:
     """Return the path of its call relative to the server's address, None if it is another server."""
     try:
         page, _ = await http.get_bytes("/", limit=PAGE_LIMIT)
-    except (HttpRefused, Unavailable):  # no page, a larger one, or none at all: other calls tell
+    except (
+        HttpRefused,
+        Unavailable,
+        UnreadableAnswer,
+    ):  # no page, a larger one, or none at all: other calls tell
         return None
     text = page.decode(errors="replace")
     found = _PATH.search(text)

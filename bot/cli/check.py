@@ -34,7 +34,14 @@ from bot.serving.opening import CannotListen
 from queueing.core.catalog import Catalog, HostSpec, ModelSpec
 from queueing.core.clock import SystemClock
 from queueing.core.concurrency import timeout
-from queueing.core.errors import BackendError, StoreError, Unavailable
+from queueing.core.errors import (
+    BackendError,
+    Busy,
+    StoreError,
+    Unavailable,
+    UnknownFailure,
+    UnreadableAnswer,
+)
 from queueing.core.ports import Backend, ServerInfo
 from queueing.core.requests import Capability
 from queueing.store import open_database
@@ -229,7 +236,7 @@ async def _try_server(
     async def ask() -> str:
         try:
             info = await server.probe()
-        except Unavailable as error:
+        except (Busy, Unavailable, UnknownFailure, UnreadableAnswer) as error:
             url = catalog.backends[name].address
             raise CheckFailed(f"no usable answer from {url} ({error})") from error
         notes.extend(info.notes)

@@ -19,7 +19,7 @@ class ModelReader(OfferReader, Protocol):
     async def loras(self, model: str) -> tuple[str, ...]:
         """Return the LoRAs of a model's first server that can be reached.
 
-        Raises `UnknownModel`, and `Unavailable` when none can be.
+        Raises `UnknownModel`, and `BackendError` when none can be.
         """
 
     async def is_at_hand(self, model: str, *, beside: str, within_s: float) -> bool:

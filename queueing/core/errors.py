@@ -14,6 +14,7 @@ QueueError
    ├─ Rejected         the request is wrong for this server; fail at once
    ├─ Busy             it takes no more now; back to its place for as long as it says
    ├─ UnreadableAnswer it answered what nobody can read; retry, the server stays in use
+   │  └─ ResultGone    its result is gone for good; make it again at once
    ├─ UnknownFailure   it failed for no known reason; retry, the server stays in use
    │  └─ ModelCrashed  the model's process there ended; retry alone, the server stays in use
    ├─ Unavailable      it does not answer; retry, and mark the backend down for a while
@@ -136,6 +137,10 @@ class Busy(BackendError):
 
 class UnreadableAnswer(BackendError):
     """The server answered something that nobody can read: a fault of this answer alone."""
+
+
+class ResultGone(UnreadableAnswer):
+    """The server knows of no result any more, which is final: it must be made again, at once."""
 
 
 class UnknownFailure(BackendError):

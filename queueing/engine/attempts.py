@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from uuid import uuid5
 
 from queueing.core.concurrency import timeout
-from queueing.core.errors import BackendError, Fenced, Unavailable
+from queueing.core.errors import BackendError, Fenced, ResultGone, Unavailable, UnreadableAnswer
 from queueing.core.jobs import Job
 from queueing.core.ports import Backend, Clock, Fetch, Recorded, Report
 from queueing.core.quick import altering
@@ -109,11 +109,16 @@ class Sending:
             return None
 
     async def fetch(self, fetch: Fetch, job: Job) -> Output:
-        """Fetch the output; a broken connection is no reason to generate it again."""
+        """Fetch the output; a broken connection is no reason to generate it again.
+
+        One that the server no longer has is not asked for twice.
+        """
         for tries in range(1, FETCH_TRIES):
             try:
                 return await fetch()
-            except Unavailable as error:
+            except ResultGone:
+                raise
+            except (Unavailable, UnreadableAnswer) as error:
                 log.warning("job %d: fetching its output failed: %s", job.id, error)
                 await asyncio.sleep(pause_s(tries))
         return await fetch()

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from queueing.core.concurrency import TaskGroup, timeout
-from queueing.core.errors import BackendError
+from queueing.core.errors import BackendError, Busy
 from queueing.core.ports import Backend, Clock, MemoryProbe, ServerInfo
 from queueing.core.world import Copy, Residency
 from queueing.engine.fleet import Fleet
@@ -146,6 +146,8 @@ class Health:
             await self._compare(name, server)
             self._fleet.health.up(name, info)
         except (BackendError, TimeoutError) as error:
+            if isinstance(error, Busy) and self._fleet.health.of(name).up:
+                return  # it answers, and is what it was
             cause = str(error) or "it does not answer in time"
             self._missed(name, cause)
         except Exception as error:

@@ -16,13 +16,15 @@ class FailureStreak:
     """A model's failed loads in a row, and when it may be tried again.
 
     `good_at` is set by a successful load; the streak ends only if its copy then lasts a while.
-    `told` of them were counted for requests that have failed since.
+    `told` of them were counted for requests that have failed since. `unknown`: the last of them had
+    no known reason, so no other model leaves for the next try.
     """
 
     count: int = 0
     told: int = 0
     until: float = 0.0
     good_at: float | None = None
+    unknown: bool = False
 
 
 _NONE = FailureStreak()
@@ -41,12 +43,14 @@ class LoadFailures:
         """Return a model's failed loads in a row."""
         return self._failures.get(model, _NONE)
 
-    def failed(self, model: str) -> int:
+    def failed(self, model: str, *, unknown: bool = False) -> int:
         """Note a failed load and begin its pause; return how many failed in a row."""
         now, past = self._clock.now(), self.of(model)
         lasted = past.good_at is not None and now - past.good_at >= LASTING_S
         count, told = (1, 0) if lasted else (past.count + 1, past.told)
-        self._failures[model] = FailureStreak(count=count, told=told, until=now + pause_s(count))
+        self._failures[model] = FailureStreak(
+            count=count, told=told, until=now + pause_s(count), unknown=unknown
+        )
         self._changed()
         return count
 

@@ -9,7 +9,16 @@ from collections.abc import Coroutine, Mapping, Sequence
 
 from queueing.core.catalog import ModelSpec
 from queueing.core.concurrency import TaskGroup, timeout
-from queueing.core.errors import BackendError, OutOfMemory, Refused, StoreError, Unavailable
+from queueing.core.errors import (
+    BackendError,
+    ModelCrashed,
+    OutOfMemory,
+    Refused,
+    StoreError,
+    Unavailable,
+    UnknownFailure,
+    UnreadableAnswer,
+)
 from queueing.core.events import CopyLeft, LoadCause, LoadEnded
 from queueing.core.ports import Backend
 from queueing.core.world import Copy, Evict, Leaving, Load, Residency
@@ -25,6 +34,7 @@ log = logging.getLogger(__name__)
 
 UNLOAD_S = 60.0  # a server that needs longer to unload counts as unreachable
 STORE_PAUSE_S = 5.0
+_COSTLY = "its last load failed for no known reason, and other models would have to leave for it"
 
 
 class Loader:
@@ -55,10 +65,17 @@ class Loader:
     # ------------------------------------------------------------ loading
 
     def begin(self, load: Load, expected_s: float, work: TaskGroup) -> None:
-        """Take the memory into account now and load in a task of its own."""
+        """Take the memory into account now and load in a task of its own.
+
+        A load that failed for no known reason is not tried again at the cost of other models.
+        """
+        spec = self._fleet.catalog.models[load.model]
+        if load.evict and self._fleet.load_failures.of(load.model).unknown:
+            self._fleet.load_failures.unable(load.model, load.backend, _COSTLY)
+            self._spawn(self._not_again(spec, load.backend), f"no load of {load.model}", work)
+            return
         for victim in load.evict:
             self._fleet.leaving(victim.model, victim.backend)
-        spec = self._fleet.catalog.models[load.model]
         cause = self._cause(load)
         self._fleet.loading(spec, load.backend, expected_s=expected_s)
         self._spawn(self._load(spec, load, cause), f"load {load.model} on {load.backend}", work)
@@ -103,7 +120,7 @@ class Loader:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a load raises, it has failed
             self._publish_end(load, cause, loop.time() - began, failed=True)
-            await self._failed(spec, load.backend, error)
+            await self._failed(spec, load.backend, error, costly=bool(load.evict))
         else:
             seconds = loop.time() - began
             log.info("loaded %s on %s in %.1f s", spec.name, load.backend, seconds)
@@ -151,7 +168,13 @@ class Loader:
 
     # ------------------------------------------------------------ failed loads
 
-    async def _failed(self, spec: ModelSpec, backend: str, error: Exception) -> None:
+    async def _not_again(self, spec: ModelSpec, backend: str) -> None:
+        await self._failed(spec, backend, UnknownFailure(_COSTLY), costly=True)
+
+    async def _failed(
+        self, spec: ModelSpec, backend: str, error: Exception, *, costly: bool
+    ) -> None:
+        """Note a failed load; `costly` if other models left for it."""
         if isinstance(error, BackendError | TimeoutError):
             log.warning(
                 "loading %s on %s failed: %s: %s", spec.name, backend, type(error).__name__, error
@@ -161,9 +184,12 @@ class Loader:
         await self._clear(spec, backend)
         if isinstance(error, Unavailable):
             self._fleet.health.down(backend, str(error))
-        if isinstance(error, BackendError) and not error.retryable:
+        unknown = isinstance(error, UnknownFailure | UnreadableAnswer)
+        # A process that ends as it loads its model is the model's fault, until somebody mends it.
+        lasting = isinstance(error, ModelCrashed) or (unknown and costly)
+        if lasting or (isinstance(error, BackendError) and not error.retryable):
             self._fleet.load_failures.unable(spec.name, backend, str(error))
-        failures = self._fleet.load_failures.failed(spec.name)
+        failures = self._fleet.load_failures.failed(spec.name, unknown=unknown)
         self._settle(spec.name, backend, error)
         hopeless = not self._fleet.serving(spec)
         if hopeless or (failures >= spec.max_attempts and not self._fleet.copies_of(spec.name)):

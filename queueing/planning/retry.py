@@ -8,6 +8,7 @@ from queueing.core.errors import (
     Busy,
     ModelCrashed,
     NotLoaded,
+    ResultGone,
     Unavailable,
     problem_of,
 )
@@ -74,7 +75,7 @@ def after_failure(
     if job.attempt >= spec.max_attempts:
         return Fail(problem=given_up(error, job.attempt))
     return Retry(
-        not_before=now + pause_s(job.attempt),
+        not_before=now if isinstance(error, ResultGone) else now + pause_s(job.attempt),
         suspect=job.suspect or crashed,
     )
 

@@ -4,7 +4,13 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from queueing.core.catalog import Catalog, ModelSpec, Offer
-from queueing.core.errors import Unavailable
+from queueing.core.errors import (
+    BackendError,
+    Busy,
+    Unavailable,
+    UnknownFailure,
+    UnreadableAnswer,
+)
 from queueing.core.found_models import with_found
 from queueing.core.ports import Backend, Clock
 from queueing.engine.availability import is_at_hand
@@ -70,14 +76,14 @@ class OfferedModels:
     async def loras(self, model: str) -> tuple[str, ...]:
         """Return the LoRAs of a model's first server that can be reached.
 
-        Raises `UnknownModel`, and `Unavailable` when none can be.
+        Raises `UnknownModel`, and `BackendError` when none can be.
         """
         spec = self._fleet.catalog.named(model)
-        failure: Unavailable | None = None
+        failure: BackendError | None = None
         for name in self._fleet.serving(spec):
             try:
                 return await self._backends[name].loras(spec)
-            except Unavailable as error:
+            except (Busy, Unavailable, UnknownFailure, UnreadableAnswer) as error:
                 failure = error
         raise failure or Unavailable(f"no server runs {spec.name}")
 

@@ -5,7 +5,12 @@ import asyncio
 import pytest
 
 from backends.comfyui.backend import ComfyUI
-from queueing.core.errors import OutOfMemory, Unavailable
+from queueing.core.errors import (
+    OutOfMemory,
+    ResultGone,
+    Unavailable,
+    UnreadableAnswer,
+)
 from queueing.core.requests import Progress
 from tests.backends.drawing import LONG, SDXL, SMALL, connect, drawn, idle, ignore, running, work
 from tests.contracts.backend_harness import until
@@ -125,8 +130,18 @@ async def test_a_prompt_that_never_arrived_is_unavailable(
 async def test_a_deleted_job_is_noticed(fake: FakeComfyUI, comfy: ComfyUI) -> None:
     """Clearing the queue at the server's page would hang jobs for ever."""
     fake.faults.vanish = 1
-    with pytest.raises(Unavailable, match="does not know"):
+    with pytest.raises(ResultGone, match="does not know"):
         await drawn(comfy)
+
+
+async def test_a_result_that_is_gone_is_final_at_the_first_look(
+    fake: FakeComfyUI, comfy: ComfyUI
+) -> None:
+    """A history cleared as a picture ends would call the server down, after minutes."""
+    fetch = await comfy.run(SDXL, work(), ignore)
+    fake.history.clear()
+    with pytest.raises(ResultGone):
+        await fetch()
 
 
 async def test_a_restart_in_the_middle_is_noticed(fake: FakeComfyUI, comfy: ComfyUI) -> None:
@@ -175,7 +190,7 @@ async def test_a_download_that_breaks_off_can_be_repeated(
     """Half a picture would be delivered, or a whole one drawn again."""
     fetch = await comfy.run(SDXL, work(), ignore)
     fake.faults.broken_files = True
-    with pytest.raises(Unavailable):
+    with pytest.raises(UnreadableAnswer):
         await fetch()
     fake.faults.broken_files = False
     assert len((await fetch()).files) == 1

@@ -18,7 +18,7 @@ from backends.comfyui.discovery.recognise import (
 from backends.comfyui.models import read_templates
 from backends.comfyui.workflow.memory import Marks
 from queueing.core.catalog import ModelSpec
-from queueing.core.errors import Unavailable
+from queueing.core.errors import UnreadableAnswer
 from queueing.core.requests import Capability
 from tests.backends.described import SHIPPED
 from tests.backends.drawing import connect
@@ -397,7 +397,7 @@ async def test_a_server_without_these_lists_offers_nothing(
     assert await comfy.discover() == ()
     fake.models["checkpoints"] = {"sd_xl_base_1.0.safetensors": 1}
     fake.faults.garbage = "/models"
-    with pytest.raises(Unavailable):
+    with pytest.raises(UnreadableAnswer):
         await comfy.discover()
 
 

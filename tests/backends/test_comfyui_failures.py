@@ -14,9 +14,11 @@ from queueing.core.errors import (
     BackendError,
     BadModel,
     Interrupted,
+    ModelCrashed,
     OutOfMemory,
     Rejected,
     Unavailable,
+    UnreadableAnswer,
 )
 from queueing.core.requests import Capability, LoraWeight
 from tests.backends.drawing import LONG, SDXL, SMALL, drawn, idle, ignore, running, work
@@ -32,7 +34,7 @@ pytestmark = pytest.mark.parametrize("old", [False, True], ids=["0.33", "0.3.64"
     [
         (("KSampler", "torch.OutOfMemoryError", "CUDA out of memory"), OutOfMemory),
         (("KSampler", "MemoryError", ""), OutOfMemory),
-        (("KSampler", "RuntimeError", "CUDA error: illegal memory access"), Unavailable),
+        (("KSampler", "RuntimeError", "CUDA error: illegal memory access"), ModelCrashed),
         (("KSampler", "RuntimeError", "shapes in /srv/comfy/x.py"), Rejected),
         (("CheckpointLoaderSimple", "FileNotFoundError", "/srv/comfy/models/x"), BadModel),
     ],
@@ -124,5 +126,5 @@ async def test_garbage_is_never_more_than_a_failure(
             for call in (drawn(comfy), comfy.probe(), comfy.discover(), comfy.loaded([SDXL])):
                 try:
                     await asyncio.wait_for(call, 60)
-                except Unavailable:
+                except (Unavailable, UnreadableAnswer):
                     continue

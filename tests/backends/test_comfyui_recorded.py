@@ -28,7 +28,13 @@ from backends.comfyui.messages import Message, Tracker, read_message, read_previ
 from backends.comfyui.workflow.graph import Graph, Node
 from backends.comfyui.workflow.media import Medium
 from backends.comfyui.workflow.template import Workflow
-from queueing.core.errors import BadModel, OutOfMemory, Rejected, Unavailable
+from queueing.core.errors import (
+    BadModel,
+    ModelCrashed,
+    OutOfMemory,
+    Rejected,
+    UnreadableAnswer,
+)
 from queueing.core.requests import Progress, TextToImage
 from tests.told import words
 
@@ -177,7 +183,7 @@ def test_failures_of_a_node_call_for_the_right_reaction(subtests: pytest.Subtest
         ("torch.cuda.OutOfMemoryError", "", OutOfMemory),
         ("MemoryError", "", OutOfMemory),
         ("RuntimeError", "DefaultCPUAllocator: not enough memory", OutOfMemory),
-        ("RuntimeError", "CUDA error: an illegal memory access was encountered", Unavailable),
+        ("RuntimeError", "CUDA error: an illegal memory access was encountered", ModelCrashed),
         ("ValueError", "/srv/comfy/x.py is bad", Rejected),
     ]
     for kind, message, error in cases:
@@ -256,7 +262,7 @@ def test_no_answer_of_a_server_can_crash_us(body: Any) -> None:
     ):
         try:
             read(body)
-        except Unavailable:
+        except UnreadableAnswer:
             continue
     refusal(body, workflow({}), TextToImage(prompt="a"))
     accepted_in_part(body)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from backends.openai.audio.heard import Heard
 from backends.openai.audio.heard import heard as read
-from queueing.core.errors import BackendError, Unavailable
+from queueing.core.errors import BackendError, UnreadableAnswer
 from tests.fakes.speech_script import segment
 
 
@@ -82,7 +82,7 @@ def test_an_answer_without_a_text_is_a_failure(subtests: pytest.Subtests) -> Non
     """A person would get an empty transcript."""
     answers: list[object] = [None, [], "text", {}, {"text": 5}, {"text": None}]
     for answer in answers:
-        with subtests.test(answer=answer), pytest.raises(Unavailable):
+        with subtests.test(answer=answer), pytest.raises(UnreadableAnswer):
             heard(answer)
 
 

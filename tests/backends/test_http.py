@@ -24,7 +24,7 @@ from backends.common.http_calls import FormPart
 from backends.common.unreachable import why_unreachable
 from backends.images import replies as image_replies
 from backends.openai import replies as openai_replies
-from queueing.core.errors import BadModel, Unavailable
+from queueing.core.errors import BadModel, Unavailable, UnreadableAnswer
 from queueing.core.requests import File
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -113,13 +113,13 @@ async def test_bad_status_tells_status_and_body(
 
 
 @pytest.mark.parametrize("text", ["", "<html>", "[" * 100_000, '{"a":', b"\xff\xfe"])
-async def test_garbage_is_unavailable(serve: Serve, text: str | bytes) -> None:
+async def test_garbage_is_an_unreadable_answer(serve: Serve, text: str | bytes) -> None:
     """A broken server would crash the caller instead of being retried."""
 
     async def answer(_: web.Request) -> web.Response:
         return web.Response(body=text)
 
-    with pytest.raises(Unavailable):
+    with pytest.raises(UnreadableAnswer):
         await (await serve(answer)).get_json("/a")
 
 
@@ -133,9 +133,9 @@ async def test_a_body_beyond_the_limit_is_not_read(serve: Serve) -> None:
             await response.write(b"x" * 65536)
 
     http = await serve(flood)
-    with pytest.raises(Unavailable, match="larger than 100000 bytes"):
+    with pytest.raises(UnreadableAnswer, match="larger than 100000 bytes"):
         await http.get_bytes("/view", limit=100_000)
-    with pytest.raises(Unavailable, match="larger"):
+    with pytest.raises(UnreadableAnswer, match="larger"):
         await http.get_json("/big", limit=100_000)
 
 
@@ -150,10 +150,10 @@ async def test_an_answer_of_too_many_values_is_not_parsed(serve: Serve) -> None:
     tracemalloc.start()
     try:
         for asked in (http.get_json("/"), http.post_json("/"), text_listing(http), images(http)):
-            with pytest.raises(Unavailable, match="more than 1000000 values"):
+            with pytest.raises(UnreadableAnswer, match="more than 1000000 values"):
                 await asked
         async with http.stream_lines("/", None, read_s=5.0) as lines:
-            with pytest.raises(Unavailable, match="more than 1000000 values"):
+            with pytest.raises(UnreadableAnswer, match="more than 1000000 values"):
                 await anext(lines)
         assert tracemalloc.get_traced_memory()[1] < 10 * len(body)
     finally:
@@ -182,10 +182,10 @@ async def test_a_compressed_answer_is_not_unpacked(serve: Serve, coding: str) ->
     http = await serve(answer)
     tracemalloc.start()
     try:
-        with pytest.raises(Unavailable, match="compresses its answers"):
+        with pytest.raises(UnreadableAnswer, match="compresses its answers"):
             await http.get_json("/x", limit=1000)
         async with http.stream_lines("/x", {}, read_s=5) as lines:
-            with pytest.raises(Unavailable, match="compresses its answers"):
+            with pytest.raises(UnreadableAnswer, match="compresses its answers"):
                 await anext(lines)
         with pytest.raises(HttpFailed) as failed:
             await http.get_json("/broken")

@@ -7,7 +7,13 @@ from pydantic import JsonValue
 
 from backends.registry import connect
 from queueing.core.catalog import BackendSpec
-from queueing.core.errors import BackendError, BadModel, OutOfMemory, Unavailable
+from queueing.core.errors import (
+    BackendError,
+    BadModel,
+    OutOfMemory,
+    Unavailable,
+    UnknownFailure,
+)
 from tests.backends.asking import ANSWER, answer, connected, model, work
 from tests.fakes.llm import LoadFault, Model, serving
 
@@ -109,14 +115,16 @@ async def test_the_old_generation_says_what_it_costs() -> None:
 
 
 @pytest.mark.parametrize("kind", ["lmstudio", "lmstudio-0.3"])
-@pytest.mark.parametrize("fault", [LoadFault.OOM, LoadFault.CRASH])
-async def test_the_memory_guardrail_and_a_crashed_load_ask_for_an_eviction(
-    kind: str, fault: LoadFault
+@pytest.mark.parametrize(
+    ("fault", "error"), [(LoadFault.OOM, OutOfMemory), (LoadFault.CRASH, UnknownFailure)]
+)
+async def test_the_memory_guardrail_asks_for_an_eviction_and_a_crashed_load_for_none(
+    kind: str, fault: LoadFault, error: type[BackendError]
 ) -> None:
-    """A load would be repeated at once, and each repeat crashes the engine again."""
+    """A load would be repeated at once, or a broken file would cost others their models."""
     async with serving(kind) as server, connected(server) as backend:
         server.load_faults.append(fault)
-        with pytest.raises(OutOfMemory):
+        with pytest.raises(error):
             await backend.load(model())
         assert server.models["alpha"].loads == 1
 

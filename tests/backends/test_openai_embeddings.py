@@ -9,7 +9,12 @@ import pytest
 from backends.demo.backend import Demo
 from backends.openai.backend import OpenAI
 from queueing.core.catalog import EMBEDDING_S, BackendSpec, ModelSpec
-from queueing.core.errors import BadModel, NotLoaded, Rejected, Unavailable
+from queueing.core.errors import (
+    BadModel,
+    NotLoaded,
+    Rejected,
+    UnreadableAnswer,
+)
 from queueing.core.problems import What
 from queueing.core.requests import (
     Capability,
@@ -148,8 +153,6 @@ FAULTS = (
     Fault.NOT_FINITE,
     Fault.NO_NUMBERS,
     Fault.EMPTY,
-    Fault.BUSY,
-    Fault.ERROR_200,
     Fault.HTML,
 )
 
@@ -161,7 +164,7 @@ async def test_what_is_no_answer_is_not_believed(kind: str, subtests: pytest.Sub
         await backend.load(embedder())
         for fault in FAULTS:
             server.faults.append(fault)
-            with subtests.test(fault=fault), pytest.raises(Unavailable):
+            with subtests.test(fault=fault), pytest.raises(UnreadableAnswer):
                 await embedded(backend, "a", "b")
             assert vectors(await embedded(backend, "a"), 1) == [vector_of("a")]
 
@@ -172,7 +175,7 @@ async def test_the_order_is_that_of_the_indexes() -> None:
         server.faults.extend([Fault.SHUFFLED, Fault.NO_INDEX, Fault.TWICE])
         for _ in range(2):
             assert vectors(await embedded(backend, "a", "b"), 2) == [vector_of("a"), vector_of("b")]
-        with pytest.raises(Unavailable):
+        with pytest.raises(UnreadableAnswer):
             await embedded(backend, "a", "b")
 
 

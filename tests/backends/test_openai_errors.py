@@ -1,20 +1,29 @@
 """What servers say when something goes wrong, and what it means."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
-from backends.openai.errors import NO_PICTURES, REFUSED, TOO_LONG, classify, words_of
+from backends.common.error_rules import REFUSED, loading, words_of
+from backends.common.http_answers import HttpFailed, HttpRefused
+from backends.images import errors as images
+from backends.openai import errors as openai
+from backends.openai.errors import NO_PICTURES, TOO_LONG, classify
 from queueing.core.errors import (
     BackendError,
     BadModel,
+    Busy,
+    ModelCrashed,
     NotLoaded,
     OutOfMemory,
     Rejected,
     Unavailable,
+    UnknownFailure,
 )
 from queueing.core.problems import Problem
 
@@ -48,31 +57,85 @@ NOTHING_LOADED = (
 )
 
 
+# As other servers refuse a long text, a picture or a parameter.
+SERVERS_WORDS = (
+    (
+        400,
+        {
+            "object": "error",
+            "message": "The input (9009 tokens) is longer than the model's"
+            " context length (8192 tokens).",
+            "type": "BadRequestError",
+            "code": 400,
+        },
+    ),
+    (400, {"detail": "Prompt length 9009 is greater than max_seq_len 8192"}),
+    (
+        503,
+        {
+            "detail": {
+                "error": {
+                    "message": "Chat completion aborted. Requested sequence is longer"
+                    " than the cache size"
+                }
+            }
+        },
+    ),
+    (400, {"error": "Vision add-on is not loaded, but images were provided for processing"}),
+    (
+        500,
+        {
+            "error": {
+                "message": "this model is missing data required for image input",
+                "type": "api_error",
+            }
+        },
+    ),
+    (
+        400,
+        {
+            "error": {
+                "message": "Failed to deserialize the JSON body into the target type: "
+                "messages[0]: unknown variant `image_url`, expected `text`"
+            }
+        },
+    ),
+    (400, {"error": "Model loading was stopped due to insufficient system resources."}),
+    (400, {"error": {"message": "content_filter: the response was filtered"}}),
+)
 ANSWERS = (
-    (200, {"error": GUARDRAIL}, OutOfMemory),
-    (500, {"error": {"message": "x", "type": "model_load_failed"}}, OutOfMemory),
+    (200, {"error": GUARDRAIL}, UnknownFailure),  # of a request: see the test of loads
+    (500, {"error": {"message": "x", "type": "model_load_failed"}}, UnknownFailure),
     (
         500,
         {"error": "model requires more system memory (12 GiB) than is available"},
         OutOfMemory,
     ),
     (500, {"error": {"message": "CUDA error: out of memory"}}, OutOfMemory),
+    (200, {"error": {"message": "CUDA error: out of memory", "code": 500}}, OutOfMemory),
+    (200, {"error": "CUDA error: out of memory"}, OutOfMemory),
     (500, {"error": {"message": "model limit reached, try again later"}}, OutOfMemory),
     (404, {"error": {"message": NOTHING_LOADED, "code": "model_not_found"}}, NotLoaded),
     (400, {"error": {"code": 400, "message": "model is not loaded"}}, NotLoaded),
-    (503, {"error": {"code": 503, "message": "Loading model"}}, Unavailable),
+    (503, {"error": {"code": 503, "message": "Loading model"}}, UnknownFailure),
     (404, {"error": {"message": 'Model "x" not found.', "code": "model_not_found"}}, BadModel),
+    (404, {"error": {"message": 'model "llama9" not found, try pulling it first'}}, BadModel),
+    (404, {"object": "error", "message": "The model `x` does not exist.", "code": 404}, BadModel),
     (200, {"error": "Unexpected endpoint or method. (POST /v1/x)"}, BadModel),
-    (401, {"error": {"code": "invalid_api_key", "message": "token is required"}}, Unavailable),
-    (200, {"error": {"code": "invalid_api_key", "message": "token is required"}}, Unavailable),
-    (200, {"error": "The model has crashed without additional information."}, Unavailable),
-    (503, {"error": {"message": "server busy, please try again."}}, Unavailable),
-    (429, "slow down", Unavailable),
-    (500, "Internal Server Error", Unavailable),
-    (500, {"error": "open libcuda.so: file not found"}, Unavailable),
+    (401, {"error": {"code": "invalid_api_key", "message": "token is required"}}, UnknownFailure),
+    (200, {"error": {"code": "invalid_api_key", "message": "no token"}}, UnknownFailure),
+    (200, {"error": "The model has crashed without additional information."}, ModelCrashed),
+    (500, {"error": "llama runner process has terminated: exit status 2"}, ModelCrashed),
+    (503, {"error": {"message": "server busy, please try again."}}, Busy),
+    (429, "slow down", Busy),
+    (200, {"error": {"message": "slow down", "type": "rate_limit_error"}}, Busy),
+    (500, "Internal Server Error", UnknownFailure),
+    (500, {"error": "open libcuda.so: file not found"}, UnknownFailure),
     (422, {"detail": [{"msg": "field required"}]}, Rejected),
+    (413, "<html>Request Entity Too Large</html>", Rejected),
     (200, {"error": "Model does not support images. Please use a model that does."}, Rejected),
     (200, {"error": "'url' field must be a base64 encoded image."}, Rejected),
+    *((*answer, Rejected) for answer in SERVERS_WORDS),
 )
 
 
@@ -81,8 +144,79 @@ def test_what_servers_say_becomes_the_right_reaction(subtests: pytest.Subtests) 
     for status, body, kind in ANSWERS:
         with subtests.test(str(body)):
             for form in (body, json.dumps(body)):
-                error = classify(status, form)  # type: ignore[arg-type] # any JSON is one
+                error = classify(status, form)
                 assert type(error) is kind
+
+
+CALLERS = (
+    "out of memory",
+    "CUDA error: out of memory",
+    "f does not exist",
+    "model not found",
+    "model is not loaded",
+    "the model has crashed",
+    "no models loaded",
+    "context length",
+    "server busy",
+    "unauthorized",
+)
+# As llama.cpp, vLLM, Ollama, LM Studio and FastAPI quote a caller.
+QUOTES: tuple[Callable[[str], JsonValue], ...] = (
+    lambda said: {
+        "error": {
+            "code": 400,
+            "message": f'Unrecognized schema: {{"type": "{said}"}}',
+            "type": "invalid_request_error",
+        }
+    },
+    lambda said: {"object": "error", "message": f"Grammar error: {said}", "code": 400},
+    lambda said: {"error": f'json: cannot unmarshal "{said}" into Go struct field'},
+    lambda said: {"error": f"Invalid tool: {said}"},
+    lambda said: {"detail": [{"loc": ["body"], "msg": "bad", "input": said}]},
+    lambda said: f"bad request: {said}",
+    lambda said: said,
+)
+
+
+@pytest.mark.parametrize("classify", [openai.classify, images.classify], ids=["text", "picture"])
+def test_what_a_caller_says_names_no_fault_of_a_server(
+    classify: Callable[..., BackendError], subtests: pytest.Subtests
+) -> None:
+    """One request with the right words would empty a host, or take a model from everybody."""
+    whole = {NotLoaded, BadModel}  # a whole sentence is the server's: no caller's words lead there
+    for said in CALLERS:
+        for quote in QUOTES:
+            body = quote(said)
+            with subtests.test(str(body)):
+                for status in (400, 422):
+                    kind = type(classify(status, body))
+                    assert kind is Rejected or (body == said and kind in whole)
+                assert type(classify(429, body)) is Busy
+    for said in CALLERS:
+        quoted = {"error": {"message": f"Failed to parse input: {json.dumps({'a': said})}"}}
+        assert type(classify(500, quoted)) is UnknownFailure
+        assert type(classify(401, quoted)) is UnknownFailure
+
+
+def test_a_failed_load_tells_of_memory_by_its_words_alone(subtests: pytest.Subtests) -> None:
+    """A full card would not be emptied, or one would be for a file that is broken."""
+    refused = HttpRefused("", status=400, body="")
+    away = HttpFailed("", status=503, body="")
+    cases: tuple[tuple[BackendError, Exception, type[BackendError]], ...] = (
+        (Rejected(GUARDRAIL), refused, OutOfMemory),
+        (UnknownFailure(GUARDRAIL), refused, OutOfMemory),
+        (ModelCrashed("its process ended with exit code 1"), refused, ModelCrashed),
+        (UnknownFailure("Loading model"), away, Unavailable),
+        (UnknownFailure("status 500"), HttpFailed("", status=500, body=""), UnknownFailure),
+    )
+    for error, cause, kind in cases:
+        with (
+            subtests.test(str(error)),
+            pytest.raises(BackendError) as caught,
+            loading(openai.RULES),
+        ):
+            raise error from cause
+        assert type(caught.value) is kind
 
 
 def test_a_request_that_crashes_an_engine_is_charged() -> None:

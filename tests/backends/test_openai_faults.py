@@ -9,6 +9,8 @@ from queueing.core.catalog import BackendSpec, ModelSpec, Timeouts
 from queueing.core.errors import (
     BackendError,
     BadModel,
+    Busy,
+    ModelCrashed,
     NotLoaded,
     OutOfMemory,
     Rejected,
@@ -20,20 +22,20 @@ from tests.fakes.llm import Fault, serving
 from tests.told import words
 
 FAULTS: dict[Fault, type[BackendError]] = {
-    Fault.BUSY: Unavailable,
-    Fault.LIMIT: Unavailable,
+    Fault.BUSY: Busy,
+    Fault.LIMIT: Busy,
     Fault.CUT: Unavailable,
-    Fault.ERROR_200: Unavailable,
-    Fault.ERROR_EVENT: Unavailable,
+    Fault.ERROR_200: ModelCrashed,
+    Fault.ERROR_EVENT: ModelCrashed,
     Fault.GARBAGE: UnreadableAnswer,
     Fault.HTML: UnreadableAnswer,
     Fault.OOM: OutOfMemory,
-    Fault.CRASH: Unavailable,
+    Fault.CRASH: ModelCrashed,
     Fault.UNLOADED: NotLoaded,
     Fault.EMPTY: Rejected,
     Fault.THOUGHTS: Rejected,
-    Fault.SILENT: Unavailable,
-    Fault.BROKEN: Unavailable,
+    Fault.SILENT: UnreadableAnswer,
+    Fault.BROKEN: UnreadableAnswer,
     Fault.INTERRUPTED: UnreadableAnswer,
     Fault.ERROR_INSIDE: Rejected,
     Fault.WRONG_MODEL: BadModel,
@@ -127,7 +129,7 @@ async def test_a_server_that_is_away_is_unavailable_for_everything() -> None:
 
 
 @pytest.mark.parametrize("kind", ["llamacpp", "vllm"])
-async def test_a_server_that_is_still_starting_is_unavailable_for_everything(kind: str) -> None:
+async def test_a_server_that_is_still_starting_blames_nobody(kind: str) -> None:
     """A llama.cpp that reads its model would look like a fault of the configuration."""
     async with serving(kind) as server, connected(server) as backend:
         server.starting = True
@@ -139,8 +141,9 @@ async def test_a_server_that_is_still_starting_is_unavailable_for_everything(kin
                 backend.verify(model()),
                 backend.run(model(), work(), lambda _: None),
             ):
-                with pytest.raises(Unavailable):
+                with pytest.raises(BackendError) as caught:
                     await call
+                assert caught.value.retryable
             server.starting = False
             assert (await answer(backend, model(), work())).text == ANSWER
             server.starting = True

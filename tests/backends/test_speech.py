@@ -20,10 +20,12 @@ from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import (
     BackendError,
     BadModel,
+    Busy,
     NotLoaded,
     OutOfMemory,
     Rejected,
     Unavailable,
+    UnreadableAnswer,
 )
 from queueing.core.problems import What, problem
 from queueing.core.requests import (
@@ -233,12 +235,12 @@ async def test_a_model_without_segments_is_asked_without(kind: str) -> None:
 
 HEARING_FAULTS: dict[SpeechFault, tuple[type[BackendError], What | None]] = {
     SpeechFault.ERROR_200: (OutOfMemory, None),
-    SpeechFault.HTML: (Unavailable, None),
-    SpeechFault.BUSY: (Unavailable, None),
+    SpeechFault.HTML: (UnreadableAnswer, None),
+    SpeechFault.BUSY: (Busy, None),
     SpeechFault.TOO_LONG: (Rejected, What.LONG_SOUND),
     SpeechFault.UNREADABLE: (Rejected, What.BAD_SOUND),
     SpeechFault.DEAF: (Rejected, What.NO_HEARING),
-    SpeechFault.NO_TEXT: (Unavailable, None),
+    SpeechFault.NO_TEXT: (UnreadableAnswer, None),
 }
 
 
@@ -367,10 +369,10 @@ async def test_a_program_gets_the_form_it_asked_for(monkeypatch: pytest.MonkeyPa
 
 
 SPEAKING_FAULTS: dict[SpeechFault, type[BackendError]] = {
-    SpeechFault.EMPTY: Unavailable,
+    SpeechFault.EMPTY: UnreadableAnswer,
     SpeechFault.ERROR_200: OutOfMemory,
-    SpeechFault.HTML: Unavailable,
-    SpeechFault.BUSY: Unavailable,
+    SpeechFault.HTML: UnreadableAnswer,
+    SpeechFault.BUSY: Busy,
 }
 
 
@@ -388,7 +390,7 @@ async def test_parts_that_cannot_be_joined_are_a_failure() -> None:
     """A person would get the first part of a text for the whole."""
     async with speech("generic") as server, connected(server) as backend:
         server.faults.append(SpeechFault.OTHER_KIND)
-        with pytest.raises(Unavailable, match="kinds"):
+        with pytest.raises(UnreadableAnswer, match="kinds"):
             await spoken(backend, mouth(server), "A sentence. " * 500)
 
 
@@ -457,7 +459,7 @@ async def test_a_sound_without_end_is_not_read_whole(monkeypatch: pytest.MonkeyP
     """One answer would fill the memory."""
     monkeypatch.setattr(speaking, "SOUND_LIMIT", 100)
     async with speech("generic") as server, connected(server) as backend:
-        with pytest.raises(Unavailable, match="larger"):
+        with pytest.raises(UnreadableAnswer, match="larger"):
             await spoken(backend, mouth(server), format="wav")
 
 

@@ -7,13 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from backends.common.error_rules import REFUSED
 from backends.common.http import Http
 from backends.common.loras import lora_name
-from backends.images.errors import REFUSED, RULES, classify
+from backends.images.errors import RULES, classify
 from backends.images.order import SIDE_MOST, PictureOrder, size_of
 from backends.images.replies import PICTURES_MOST, drawn, picture_at
 from backends.images.swarm_drawing import SwarmDrawing, drawing_of, tame
-from queueing.core.errors import BackendError, Unavailable
+from queueing.core.errors import (
+    BackendError,
+    UnreadableAnswer,
+)
 from queueing.core.requests import TextToImage
 from tests.fuzz.hostile_input import bounded, spoiled, texts, values
 
@@ -43,7 +47,7 @@ def test_lists_of_pictures(body: JsonValue) -> None:
 def test_addresses_of_pictures(where: str) -> None:
     """A server could have the bot call another one."""
     http = Http("http://server.test:81/below")
-    with suppress(Unavailable):
+    with suppress(UnreadableAnswer):
         picture = picture_at(http, where)
         if picture.path:
             assert http._url(picture.path).origin() == http._url("/").origin()
@@ -68,7 +72,7 @@ def test_messages_of_swarmui(sent: list[JsonValue]) -> None:
 def test_errors_of_picture_servers(status: int, body: JsonValue) -> None:
     """People would be shown paths, or other people's prompts."""
     told = classify(status, body).problem
-    known = [problem for *_, problem in RULES]
+    known = [rule.told for rule in RULES]
     assert told is None or told is REFUSED or told in known or told.what == "too_large"
 
 

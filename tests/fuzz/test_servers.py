@@ -28,19 +28,17 @@ from backends.comfyui.messages import Tracker, read_message, read_preview
 from backends.comfyui.models import read_templates
 from backends.comfyui.server import ComfyUIServer
 from backends.comfyui.workflow.graph import Node
+from backends.common.error_rules import REFUSED
 from backends.common.http import Http
 from backends.openai.backend import OpenAI
-from backends.openai.errors import (
-    REFUSED,
-    RULES,
-    classify,
-)
+from backends.openai.errors import RULES, classify
 from backends.openai.flavours import FLAVOURS
 from backends.openai.lmstudio import LMStudio
 from backends.openai.stream import AnswerReader, StreamError
 from bot.chat.commands.parse import clean
 from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
-from queueing.core.errors import BackendError, Unavailable
+from queueing.core.errors import BackendError, UnreadableAnswer
+from queueing.core.problems import What, problem
 from queueing.core.requests import Capability, TextToImage
 from tests.fuzz.hostile_input import bounded, spoiled, texts, values
 
@@ -274,7 +272,7 @@ async def test_the_good_answers_of_comfyui_are_understood() -> None:
 async def test_a_file_name_that_is_no_text_is_the_servers_fault() -> None:
     """A result whose name cannot even be asked for would be a bug."""
     async with answering({}, "/view", "x") as http:
-        with pytest.raises(Unavailable):
+        with pytest.raises(UnreadableAnswer):
             await ComfyUIServer(http).download(ServerFile(filename="\ud800.png"))
 
 
@@ -486,7 +484,7 @@ def test_streamed_lines(lines: list[str]) -> None:
 
 
 SECRET = "/home/ada/models, and what somebody else asked"
-WORDS = sorted({word for words, _, _ in RULES for word in words} | {"", "no"})
+WORDS = sorted({word for rule in RULES for word in rule.words} | {"", "no"})
 
 
 @bounded
@@ -510,7 +508,7 @@ def test_errors_of_text_servers(status: int, body: Any) -> None:
         assert error.problem in OURS
 
 
-OURS = (None, REFUSED, *(told for _, _, told in RULES))
+OURS = (None, REFUSED, *(rule.told for rule in RULES), problem(What.TOO_LARGE))
 
 
 @bounded

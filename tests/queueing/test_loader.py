@@ -8,9 +8,17 @@ from itertools import pairwise
 import pytest
 
 from queueing.core.catalog import Timeouts
-from queueing.core.errors import BadModel, OutOfMemory, Refused, Unavailable
+from queueing.core.errors import (
+    BadModel,
+    ModelCrashed,
+    OutOfMemory,
+    Refused,
+    Unavailable,
+    UnknownFailure,
+    UnreadableAnswer,
+)
 from queueing.core.jobs import JobState
-from queueing.core.problems import Problem
+from queueing.core.problems import Problem, What
 from queueing.core.world import Blocked, Reason, Residency
 from queueing.store import JobStore, open_database
 from tests.fakes.backend import FakeProbe
@@ -75,6 +83,63 @@ async def test_out_of_memory_empties_the_card_and_tries_once_more() -> None:
         assert (await ended(queue, job)).state is JobState.COMPLETED
         assert [model for _, model in server.loads] == ["tiny", "flux", "flux"]
         assert "tiny" in {model for _, model in server.unloads}
+
+
+@pytest.mark.parametrize(
+    ("error", "tries", "what"),
+    [
+        (ModelCrashed("its process ended with exit code 1"), 1, What.CRASHED),
+        (UnknownFailure("status 500"), 3, What.FAILED),
+        (UnreadableAnswer("<html>"), 3, What.UNREADABLE),
+    ],
+)
+@in_virtual_time
+async def test_a_load_that_fails_for_no_known_reason_costs_nobody_a_model(
+    error: Exception, tries: int, what: What
+) -> None:
+    """One half-downloaded file would empty a card at each try."""
+    installation = one_card(image_model("flux"), image_model("good"))
+    server = installation.servers["comfy"]
+    async with installation.queue() as queue:
+        await ended(queue, await installation.ask(queue, "good", "a"))
+        loads = len(server.loads)
+        server.load_fates = lambda: error
+        done = await ended(queue, await installation.ask(queue, "flux", "b"), within_s=300)
+        told = Problem.read(done.error or "")
+        assert (done.state, told.what, told.unloadable) == (JobState.FAILED, what, "flux")
+        assert len(server.loads) - loads == tries
+        assert not [model for _, model in server.unloads if model == "good"]
+        assert queue.status.snapshot().backends[0].up
+
+
+@in_virtual_time
+async def test_a_load_is_not_tried_again_at_the_cost_of_others() -> None:
+    """A model that does not load would drive the others out once more with each try."""
+    installation = one_card(image_model("flux", vram_mb=20000), image_model("good", vram_mb=8000))
+    server = installation.servers["comfy"]
+    async with installation.queue() as queue:
+        await ended(queue, await installation.ask(queue, "good", "a"))
+        server.load_fates = one_after_another([UnknownFailure("status 500")])
+        bad = await installation.ask(queue, "flux", "b")
+        assert (await ended(queue, bad, within_s=300)).state is JobState.FAILED
+        assert [model for _, model in server.unloads].count("good") == 1
+        assert len([model for _, model in server.loads if model == "flux"]) == 1
+
+
+@in_virtual_time
+async def test_what_came_while_a_failed_load_paused_need_not_leave_for_it() -> None:
+    """The second try would cost what the first did not."""
+    installation = one_card(image_model("flux", vram_mb=20000), image_model("good", vram_mb=8000))
+    server = installation.servers["comfy"]
+    server.load_fates = one_after_another([UnknownFailure("status 500")])
+    async with installation.queue() as queue:
+        bad = await installation.ask(queue, "flux", "b")
+        await until(lambda: server.loads)
+        await asyncio.sleep(11)
+        await ended(queue, await installation.ask(queue, "good", "a"))
+        assert (await ended(queue, bad, within_s=300)).state is JobState.FAILED
+        assert [model for _, model in server.loads] == ["flux", "good"]
+        assert not [model for _, model in server.unloads if model == "good"]
 
 
 @in_virtual_time

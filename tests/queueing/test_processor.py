@@ -13,6 +13,7 @@ from queueing.core.errors import (
     NotLoaded,
     OutOfMemory,
     Rejected,
+    ResultGone,
     Unavailable,
     UnknownFailure,
     UnreadableAnswer,
@@ -71,7 +72,7 @@ async def test_a_lost_connection_while_fetching_does_not_draw_again() -> None:
     """A lost connection after ten minutes of work would throw the work away."""
     installation = one_model()
     server = installation.servers["comfy"]
-    server.fetch_errors.extend([Unavailable("reset"), Unavailable("reset")])
+    server.fetch_errors.extend([Unavailable("reset"), UnreadableAnswer("cut off")])
     async with installation.queue() as queue:
         job = await installation.ask(queue, "flux", "cat")
         assert (await ended(queue, job)).state is JobState.COMPLETED
@@ -202,6 +203,21 @@ async def test_a_bad_answer_costs_nobody_but_its_own_job(error: BackendError) ->
         assert not server.unloads
         for job in (long, bad, later):
             assert (await ended(queue, job)).state is JobState.COMPLETED
+
+
+@in_virtual_time
+async def test_a_result_that_is_gone_is_made_again_at_once() -> None:
+    """A history somebody cleared would cost a minute of asking, and the server its name."""
+    installation = one_model()
+    server = installation.servers["comfy"]
+    server.fetch_errors.append(ResultGone("the history is empty"))
+    async with installation.queue() as queue:
+        job = await installation.ask(queue, "flux", "cat")
+        done = await ended(queue, job)
+        assert (done.state, done.attempt) == (JobState.COMPLETED, 2)
+        assert queue.status.snapshot().backends[0].up
+        first, second = (moment for moment, _, _ in server.starts)
+        assert second - first < server.service_s + 2.0
 
 
 @in_virtual_time

@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from queueing.core.bounded_json import BoundedRecord, StopsEarly
-from queueing.core.errors import Unavailable
+from queueing.core.errors import UnreadableAnswer
 
 T = TypeVar("T")
 
@@ -48,4 +48,4 @@ def _read(adapter: TypeAdapter[T], body: JsonValue) -> T:
     try:
         return adapter.validate_python(body)
     except ValidationError as error:
-        raise Unavailable(f"not a list of models: {error.error_count()} mistakes") from None
+        raise UnreadableAnswer(f"not a list of models: {error.error_count()} mistakes") from None

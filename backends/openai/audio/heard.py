@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from backends.openai.errors import classify
 from backends.openai.stream import without_thoughts
-from queueing.core.errors import Unavailable
+from queueing.core.errors import UnreadableAnswer
 
 SILENCE = 0.6  # from here on a segment is no speech if the model is also unsure of its words
 SURE_SILENCE = 0.8  # from here on it is none whatever the model says
@@ -57,12 +57,12 @@ class Heard:
 def heard(answer: JsonValue) -> Heard:
     """Return the transcript in a server's answer; raise the error that is in it instead."""
     if not isinstance(answer, dict):
-        raise Unavailable("unexpected answer: no object")
+        raise UnreadableAnswer("unexpected answer: no object")
     if answer.get("error") or answer.get("object") == "error":
         raise classify(200, answer)
     text, language = answer.get("text"), answer.get("language")
     if not isinstance(text, str):
-        raise Unavailable("unexpected answer: no text")
+        raise UnreadableAnswer("unexpected answer: no text")
     told = _segments(answer.get("segments"))
     spoken = [segment for segment in told or () if not _silent(segment)]
     numbered: list[Segment] = [{**segment, "id": at} for at, segment in enumerate(spoken)]

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from backends.common.error_rules import REFUSED
 from backends.common.http import Http
 from backends.common.http_answers import HttpFailed, HttpRefused
 from backends.media.sounds import SoundError, SoundFault, as_wav
@@ -23,8 +24,7 @@ from backends.openai.errors import (
     NO_PICTURES,
     NO_TRANSLATION,
     NOTHING_SAID,
-    REFUSED,
-    classify,
+    classify_answer,
 )
 from queueing.core.catalog import Timeouts
 from queueing.core.errors import BackendError, OutOfMemory, Rejected
@@ -106,7 +106,7 @@ async def _told(
 
 def _fault(error: HttpRefused | HttpFailed) -> BackendError:
     """Return what an answer stands for; some servers speak of a picture, or of nothing."""
-    fault = classify(error.status, error.body)
+    fault = classify_answer(error)
     if fault.problem == NO_PICTURES or error.body.strip() == UNTOLD:
         return Rejected(str(fault), problem=BAD_SOUND)
     return fault

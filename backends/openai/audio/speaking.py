@@ -16,7 +16,7 @@ from backends.openai.audio.sounds import ENDINGS, joined, sound_of
 from backends.openai.audio.voices import voice_named
 from backends.openai.errors import NO_SPEECH, classify
 from queueing.core.catalog import Timeouts
-from queueing.core.errors import Rejected, Unavailable
+from queueing.core.errors import Rejected, UnreadableAnswer
 from queueing.core.ports import Report
 from queueing.core.requests import File, Output, Progress, SpeechFormat, TextToSpeech
 
@@ -98,10 +98,13 @@ def body_of(form: AudioForm, speech: Speech, text: str, wanted: SpeechFormat) ->
 def require_sound(data: bytes, wanted: SpeechFormat) -> None:
     """Raise the error that a server sent with status 200 instead of a sound."""
     if not data:
-        raise Unavailable("the server answered with an empty sound")
+        raise UnreadableAnswer("the server answered with an empty sound")
     if sound_of(data) or (wanted == "pcm" and not is_text(data)):
         return
-    raise classify(200, data[:1000].decode(errors="replace"))
+    text = data[:1000].decode(errors="replace")
+    if text.lstrip().startswith("{"):
+        raise classify(200, text)
+    raise UnreadableAnswer(f"the server answered no sound: {text[:200]!a}")
 
 
 def _whole(sounds: Sequence[bytes], wanted: SpeechFormat) -> File:
@@ -109,6 +112,6 @@ def _whole(sounds: Sequence[bytes], wanted: SpeechFormat) -> File:
     try:
         data = b"".join(sounds) if raw else joined(sounds)
     except ValueError as error:
-        raise Unavailable(f"unexpected sound: {error}") from None
+        raise UnreadableAnswer(f"unexpected sound: {error}") from None
     mime = RAW if raw else sound_of(data)
     return File(name=f"speech.{ENDINGS[mime]}", mime=mime, data=data)

@@ -3,6 +3,12 @@
 from bot.chat.texts import word
 from queueing.core.problems import Problem, What
 
+OF_MODELS = {  # not of any request
+    What.MEMORY: "failure.memory_of_model",
+    What.CRASHED: "failure.crashed_of_model",
+    What.FAILED: "failure.failed_of_model",
+}
+
 
 def told(problem: Problem, language: str) -> str:
     """Return one sentence or two for the person, or the admin, who asked."""
@@ -11,10 +17,8 @@ def told(problem: Problem, language: str) -> str:
         values["field"] = word(language, f"field.{field}")
     if problem.what is What.UNHEARD:
         values["cause"] = told(Problem.read(str(values.get("cause", ""))), language)
-    of_model = (
-        problem.unloadable and problem.what is What.MEMORY
-    )  # a smaller request would not help
-    key = "failure.memory_of_model" if of_model else f"failure.{problem.what}"
+    of_request = f"failure.{problem.what}"
+    key = OF_MODELS.get(problem.what, of_request) if problem.unloadable else of_request
     text = word(language, key, **values)
     if problem.attempts > 1:
         text = word(language, "failure.tried", problem=text, count=problem.attempts)

@@ -9,6 +9,8 @@ TEXTS: Mapping[str, str] = {
     "failure.unreadable": "Der Server hat etwas geantwortet, das sich nicht lesen lässt.",
     "failure.crashed": "Das Modell ist auf seinem Server währenddessen abgestürzt.",
     "failure.failed": "Der Server ist daran gescheitert; der Betreiber findet seine Worte im Log.",
+    "failure.crashed_of_model": "Sein Prozess endete beim Laden: Vielleicht ist die Datei beschädigt oder von anderer Art. Der Betreiber findet mehr im Log.",
+    "failure.failed_of_model": "Der Server konnte es nicht laden; der Betreiber findet seine Worte im Log.",
     "failure.stopped": "Der Auftrag wurde auf dem Server abgebrochen.",
     "failure.memory_of_model": "Auf der Grafikkarte ist nicht genug Speicher dafür frei.",
     "failure.memory": "Der Speicher der Grafikkarte reicht dafür nicht; vielleicht klappt es eine Nummer kleiner.",

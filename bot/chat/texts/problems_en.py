@@ -9,6 +9,8 @@ TEXTS: Mapping[str, str] = {
     "failure.unreadable": "The server gave an answer that can't be read.",
     "failure.crashed": "The model crashed on its server while working on this.",
     "failure.failed": "The server failed at this; the operator can find its words in the log.",
+    "failure.crashed_of_model": "Its process ended as it was loaded: its file may be damaged, or of another kind. The operator can find more in the log.",
+    "failure.failed_of_model": "The server couldn't load it; the operator can find its words in the log.",
     "failure.stopped": "The request was stopped on the server.",
     "failure.memory_of_model": "The card doesn't have enough free memory for it.",
     "failure.memory": "The card ran out of memory for this request; a smaller one may work.",

@@ -1,0 +1,174 @@
+"""Which error a server's answer stands for: its status first, then its code, then its words. Pure.
+
+Servers quote what they refuse, so an answer's words may be a caller's. They name a server's fault
+only under a status that is the server's, or as a whole sentence that no caller can put there.
+Each kind of server has a table of its own.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from backends.common.http_answers import HttpFailed
+from queueing.core.errors import (
+    BackendError,
+    BadModel,
+    Busy,
+    NotLoaded,
+    OutOfMemory,
+    Rejected,
+    Unavailable,
+    UnknownFailure,
+)
+from queueing.core.problems import Problem, What, problem
+
+CAUSE_LIMIT = 300  # characters of a server's words that reach the log
+REFUSED = problem(What.REFUSED)
+OK, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 200, 401, 403, 404
+NO_TIME, TOO_LARGE, TOO_MANY, BROKEN = 408, 413, 429, 500
+OUT_OF_MEMORY = "([a-z]+ execution error: )?(cuda|hip|mps)( error:| backend)? out of memory.*"
+AWAY = frozenset({502, 503, 504})
+OF_CALLERS = (Rejected, BadModel, NotLoaded)
+NOBODYS = frozenset({OK, UNAUTHORIZED, FORBIDDEN, NO_TIME})  # these do not say whose fault it is
+BY_CODE: Mapping[str, int] = {  # of servers that report an error in an answer with status 200
+    "rate_limit_exceeded": TOO_MANY,
+    "rate_limit_error": TOO_MANY,
+    "server_error": BROKEN,
+    "internal_error": BROKEN,
+    "internal_server_error": BROKEN,
+    "internalservererror": BROKEN,
+    "api_error": BROKEN,
+    "unavailable_error": 503,
+    "overloaded_error": 503,
+    "invalid_request_error": 400,
+    "badrequesterror": 400,
+    "not_found_error": NOT_FOUND,
+}
+_QUOTED = re.compile(r"""\{.*\}|\[.*\]|"[^"]*"|(?<!\w)'[^']*'(?!\w)""", re.DOTALL)
+INNER = ("error", "detail")
+NAMED = ("message", "msg", "error_id", "type", "code")
+CODED = ("code", "type", "error_id", "status")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorRule:
+    """An error and what servers report it by: a code, some of their words, or a whole sentence.
+
+    `words` count where the status allows the error, `codes` and `sentences` (expressions that match
+    a whole message) wherever they stand. `told` is what people read.
+    """
+
+    kind: type[BackendError]
+    told: Problem | None = None
+    codes: frozenset[str] = frozenset()
+    words: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
+
+    def matches(self, status: int, said: "_Said") -> bool:
+        """Return whether it is this error; a status that blames the caller tells of few."""
+        if OK < status < BROKEN and not issubclass(self.kind, OF_CALLERS):
+            return False
+        if self.codes & said.codes:
+            return True
+        if any(re.fullmatch(each, said.sentence, re.DOTALL) for each in self.sentences):
+            return True
+        believed = issubclass(self.kind, Rejected) or status >= BROKEN
+        return believed and any(word in said.own for word in self.words)
+
+
+def judged(
+    rules: Sequence[ErrorRule], status: int, body: JsonValue, *, after_s: float | None = None
+) -> BackendError:
+    """Return the error an answer stands for; `body` is its text or parsed JSON.
+
+    `after_s` is when the server says to ask again, if it does.
+    """
+    said = _Said.of(body)
+    cause = f"status {status}: {said.words[:CAUSE_LIMIT]!a}"
+    status = said.meant(status)
+    if status == TOO_LARGE:
+        return Rejected(cause, problem=problem(What.TOO_LARGE))
+    if status == TOO_MANY or (after_s is not None and status >= BROKEN):
+        return Busy(cause, after_s=after_s)
+    for rule in rules:
+        if rule.matches(status, said):
+            return rule.kind(cause, problem=rule.told)
+    if status < BROKEN and status not in NOBODYS:
+        return Rejected(cause, problem=REFUSED)
+    return UnknownFailure(cause)
+
+
+def words_of(body: JsonValue) -> str:
+    """Return a server's own description of an error, or all that it sent."""
+    return _Said.of(body).words
+
+
+@contextmanager
+def loading(rules: Sequence[ErrorRule]) -> Iterator[None]:
+    """Believe a server that says why a load failed: no caller's words are in it.
+
+    One that is starting, or behind a gateway that cannot reach it, is away.
+    """
+    words = [word for rule in rules if rule.kind is OutOfMemory for word in rule.words]
+    try:
+        yield
+    except (Rejected, UnknownFailure) as error:
+        if any(word in str(error).casefold() for word in words):
+            raise OutOfMemory(str(error)) from error
+        if isinstance(error.__cause__, HttpFailed) and error.__cause__.status in AWAY:
+            raise Unavailable(str(error)) from error
+        raise
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Said:
+    """What an answer says: in words, in its first sentence for people, and in codes for programs.
+
+    `own` are the words without what they quote, which is the caller's.
+    """
+
+    words: str
+    sentence: str
+    own: str
+    codes: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, body: JsonValue) -> "_Said":
+        told = _parsed(body)
+        parts: list[str] = []
+        codes: set[str] = set()
+        inner = told
+        while isinstance(inner, dict):  # errors lie in errors, details, or beside either
+            fields = inner
+            inner = next((v for key in INNER if (v := fields.get(key))), None)
+            named = [*([inner] if isinstance(inner, str) else ()), *map(fields.get, NAMED)]
+            parts += [str(part) for part in named if isinstance(part, str | int) and part]
+            codes |= {
+                str(v).casefold() for key in CODED if isinstance(v := fields.get(key), str | int)
+            }
+        words = " ".join(parts) or (told if isinstance(told, str) else json.dumps(told))
+        sentence = (parts[0] if parts else words).casefold().strip()
+        own = _QUOTED.sub(" ", words).casefold()
+        return cls(words=words, sentence=sentence, own=own, codes=frozenset(codes))
+
+    def meant(self, status: int) -> int:
+        """Return the status of an answer; an error inside a 200 may name its own."""
+        if status != OK:
+            return status
+        numbers = (int(code) for code in self.codes if re.fullmatch("[45][0-9]{2}", code))
+        return max(*numbers, *(BY_CODE[code] for code in self.codes & BY_CODE.keys()), OK, OK)
+
+
+def _parsed(body: JsonValue) -> JsonValue:
+    """Return a text as the JSON object it holds, if it does."""
+    if not isinstance(body, str) or not body.lstrip().startswith("{"):
+        return body
+    try:
+        parsed: JsonValue = json.loads(body)
+    except (ValueError, RecursionError):
+        return body
+    return parsed
