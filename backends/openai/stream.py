@@ -208,7 +208,7 @@ def parsed(data: str) -> Mapping[str, Any]:
         raise UnreadableAnswer(f"the server sent an event of more than {EVENT_LIMIT} characters")
     try:
         value = from_json(data)
-    except ValueError:
+    except (ValueError, TypeError):  # a half character outside of any escape
         try:
             value = json.loads(data, strict=False)
         except (ValueError, RecursionError):
