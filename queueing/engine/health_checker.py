@@ -38,6 +38,8 @@ class Health:
         self.first_looked = asyncio.Event()  # every server has been looked at once
         self._noted: dict[str, frozenset[str]] = {}
         self._held: dict[str, dict[str, int]] = {}  # by server, what it holds for others in MB
+        self._measured_at: dict[str, float] = {}  # by host
+        self._told_at: dict[str, float] = {}  # when a server last told what it holds for others
         self._attended: dict[str, asyncio.Task[None]] = {}  # waiting for the end of wedged servers
         self._again = {name: asyncio.Event() for name in backends}
         self._watches: TaskGroup | None = None
@@ -210,10 +212,22 @@ class Health:
                 measured = _told(info)
             if measured is None:
                 unmeasured.append(host)
+                self._expire(host)
             else:
+                self._measured_at[host] = self._clock.now()
                 self._fleet.memory.measured(host, *measured)
         if unmeasured:
             await self._ask_for_others(name, server, unmeasured)
+
+    def _expire(self, host: str) -> None:
+        """Drop the figures of a host that could not be measured for a while: they may be untrue."""
+        measured_at = self._measured_at.get(host)
+        if measured_at is not None and self._clock.now() - measured_at >= FORGET_S:
+            del self._measured_at[host]
+            log.warning(
+                "%s has not been measured for %.0f s: its configured memory counts", host, FORGET_S
+            )
+            self._fleet.memory.unmeasured(host)
 
     async def _ask_for_others(self, name: str, server: Backend, hosts: Collection[str]) -> None:
         """Learn from a server what other programs had it load on hosts that nothing measures."""
@@ -225,7 +239,11 @@ class Health:
                 held = await server.held_besides(tuple(ours.values()))
         except (BackendError, TimeoutError) as error:
             log.debug("%s does not say what else it holds: %s", name, error)
+            if self._clock.now() - self._told_at.get(name, 0.0) >= FORGET_S:
+                fleet.memory.lent(name, 0, hosts)
+                self._held.pop(name, None)
             return
+        self._told_at[name] = self._clock.now()
         if held != self._held.get(name, {}):
             told = ", ".join(f"{model} ({mb} MB)" for model, mb in sorted(held.items()))
             log.info("%s holds for other programs: %s", name, told or "nothing any more")

@@ -33,6 +33,10 @@ class Budget:
         self._other_mb[host] = other
         return True
 
+    def unmeasured(self, host: str) -> bool:
+        """Drop what other programs held: nothing measures it now. Return whether it was anything."""
+        return bool(self._other_mb.pop(host, 0))
+
     def lent(self, host: str, backend: str, mb: int) -> bool:
         """Note what a server holds for other programs; return whether that is news."""
         by_server = self._lent_mb.setdefault(host, {})

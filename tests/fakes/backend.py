@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from queueing.core.catalog import HostSpec, ModelSpec
-from queueing.core.errors import NotLoaded, OutOfMemory, Unavailable
+from queueing.core.errors import NotLoaded, OutOfMemory, Unavailable, UnknownFailure
 from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.core.requests import (
     Capability,
@@ -152,6 +152,7 @@ class FakeServer:
         self.tells_memory = False
         self.tells_loaded = True
         self.others: dict[str, int] = {}  # in its memory for other programs, in MB
+        self.tells_others = True
         self.weightless: set[str] = set()
         self.remembers = True  # can be asked for an attempt that no one listens to any more
         self.fates: Callable[[Work], Fate] = lambda _work: Fate()
@@ -354,6 +355,8 @@ class FakeBackend:
 
     async def held_besides(self, models: Sequence[ModelSpec]) -> Mapping[str, int]:
         await self._reach()
+        if not self.server.tells_others:
+            raise UnknownFailure(f"{self.server.name}: status 500")
         return dict(self.server.others)
 
     async def loras(self, model: ModelSpec) -> tuple[str, ...]:

@@ -234,6 +234,43 @@ async def test_memory_other_programs_hold_makes_jobs_wait_with_that_reason() -> 
 
 
 @in_virtual_time
+async def test_a_figure_that_cannot_be_measured_any_more_expires(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Jobs would wait for ever for a game that ended while its card could not be asked."""
+    installation = one_card(image_model("flux", vram_mb=16000))
+    probe = installation.memory = FakeProbe(dict(installation.cards))
+    card = installation.cards["gpu"]
+    card.other_mb = 15000
+    async with installation.queue() as queue:
+        job = await installation.ask(queue, "flux", "a")
+        await asyncio.sleep(60)
+        probe.cards, card.other_mb = {}, 0
+        await asyncio.sleep(15)
+        assert queue.status.snapshot().hosts[0].foreign_mb == 15000, "a driver may hiccup"
+        assert (await ended(queue, job, within_s=60)).state is JobState.COMPLETED
+        assert queue.status.snapshot().hosts[0].foreign_mb == 0
+        assert "gpu has not been measured" in caplog.text
+        probe.cards, card.other_mb = installation.cards, 5000
+        await asyncio.sleep(15)
+        assert queue.status.snapshot().hosts[0].foreign_mb == 5000
+
+
+@in_virtual_time
+async def test_what_a_server_held_for_others_expires_when_it_does_not_say() -> None:
+    """A failing call of a server that is well would keep memory taken for ever."""
+    installation = one_card(image_model("flux", vram_mb=16000))
+    server = installation.servers["comfy"]
+    server.others = {"theirs": 15000}
+    async with installation.queue() as queue:
+        await asyncio.sleep(15)
+        assert queue.status.snapshot().hosts[0].foreign_mb == 15000
+        server.tells_others = False
+        await asyncio.sleep(60)
+        assert queue.status.snapshot().hosts[0].foreign_mb == 0
+
+
+@in_virtual_time
 async def test_idle_copies_make_way_for_other_programs() -> None:
     """Idle models would keep the card full while a person's game stutters."""
     installation = Installation.of(
