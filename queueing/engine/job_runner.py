@@ -35,6 +35,7 @@ from queueing.engine.effects import Effects
 from queueing.engine.fleet import Fleet
 from queueing.engine.loader import Loader
 from queueing.engine.outcomes import Outcomes
+from queueing.planning.oversize import is_far_above
 from queueing.planning.progress_eta import ProgressEta
 from queueing.planning.retry import FIRST_PAUSE_S, Fail, Retry, after_failure, after_loss
 
@@ -278,7 +279,7 @@ class Processor:
     # ------------------------------------------------------------ outcomes
 
     async def _failed(self, job: Job, spec: ModelSpec, backend: str, error: Exception) -> None:
-        alone = self._note_error(job, backend, error)
+        alone, far = self._note_error(job, backend, error), is_far_above(job.request, {})
         outcome = after_failure(
             job,
             error,
@@ -286,9 +287,10 @@ class Processor:
             self._clock.now(),
             alone=alone,
             lost_in_a_row=self._fleet.load_failures.of(job.model).count,
+            far=far,
         )
         self._fleet.jobs.vacate(job.id)
-        if isinstance(error, OutOfMemory):
+        if isinstance(error, OutOfMemory) and not far:  # others do not pay for its size
             for host in self._fleet.catalog.hosts_of[backend]:
                 await self._loader.relieve(host)
         log.warning("job %d on %s: %s: %s", job.id, backend, type(error).__name__, error)

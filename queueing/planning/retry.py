@@ -8,6 +8,7 @@ from queueing.core.errors import (
     Busy,
     ModelCrashed,
     NotLoaded,
+    OutOfMemory,
     ResultGone,
     Unavailable,
     problem_of,
@@ -19,6 +20,7 @@ FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 120.0
 LOST_MOST = 20  # starts; a job that takes the whole machine down with it must end some day
 LOST_AT_ONCE = 10  # starts; fewer restarts cost a job no pause
+OVERSIZE_MOST = 2  # attempts at what asks for more memory than there is
 BUSY_MOST = 20  # starts; a server that never takes a job would keep it for ever
 LONGEST_BUSY_S = 3600.0  # of what a server may ask for at once
 LOST = problem(What.LOST)
@@ -52,12 +54,14 @@ def after_failure(
     *,
     alone: bool = True,
     lost_in_a_row: int = 0,
+    far: bool = False,
 ) -> Retry | Fail:
     """Decide what becomes of a job in state processing whose attempt raised `error`.
 
     `alone` is False when other jobs ran on the server as it, or its model, crashed: then none can
     be blamed, so none is charged, and each runs alone the next time. `lost_in_a_row` counts how
-    often the model failed to load, or was unloaded by another program right after.
+    often the model failed to load, or was unloaded by another program right after. `far`: the
+    request is far above what its model is made for.
     """
     crashed = isinstance(error, Unavailable | ModelCrashed)
     # 1. Not the job's doing: back to its place, and the attempt is given back.
@@ -72,7 +76,8 @@ def after_failure(
     if not _another_attempt_may_help(error):
         return Fail(problem=problem_of(error))
     # 3. Another attempt may help, as long as one is left.
-    if job.attempt >= spec.max_attempts:
+    most = OVERSIZE_MOST if far and isinstance(error, OutOfMemory) else spec.max_attempts
+    if job.attempt >= min(most, spec.max_attempts):
         return Fail(problem=given_up(error, job.attempt))
     return Retry(
         not_before=now if isinstance(error, ResultGone) else now + pause_s(job.attempt),

@@ -10,6 +10,8 @@ import ssl
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from unittest.mock import Mock
 
 import aiohttp
@@ -23,8 +25,10 @@ from backends.common.http_answers import HttpFailed, HttpRefused
 from backends.common.http_calls import FormPart
 from backends.common.unreachable import why_unreachable
 from backends.images import replies as image_replies
+from backends.images.errors import classified as picture_answer
 from backends.openai import replies as openai_replies
-from queueing.core.errors import BadModel, Unavailable, UnreadableAnswer
+from backends.openai.answer import classified as text_answer
+from queueing.core.errors import BadModel, Busy, Unavailable, UnreadableAnswer
 from queueing.core.requests import File
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -110,6 +114,45 @@ async def test_bad_status_tells_status_and_body(
     assert isinstance(caught.value, HttpRefused | HttpFailed)
     assert caught.value.status == status
     assert caught.value.body == "no such thing"
+
+
+@pytest.mark.parametrize(
+    ("told", "least_s", "most_s"),
+    [
+        ("7", 7, 7),
+        ("0.5", 0.5, 0.5),
+        ("-3", 0, 0),
+        (format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True), 3000, 3600),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0),
+    ],
+)
+async def test_a_busy_server_says_when_to_ask_again(
+    serve: Serve, told: str, least_s: float, most_s: float
+) -> None:
+    """A server would be asked again too soon, or count as down."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(status=429, text="slow down", headers={"Retry-After": told})
+
+    http = await serve(answer)
+    for classified in (text_answer, picture_answer):
+        with pytest.raises(Busy) as caught, classified():
+            await http.get_json("/")
+        assert caught.value.after_s is not None
+        assert least_s <= caught.value.after_s <= most_s
+
+
+@pytest.mark.parametrize("told", ["", "soon", "nan", "inf", "9" * 400, "Wed, 99 Oct 2015"])
+async def test_what_is_no_moment_is_not_waited_for(serve: Serve, told: str) -> None:
+    """An odd header would be a bug, or an endless pause."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(status=429, headers={"Retry-After": told})
+
+    http = await serve(answer)
+    with pytest.raises(HttpFailed) as caught:
+        await http.get_json("/")
+    assert caught.value.after_s is None
 
 
 @pytest.mark.parametrize("text", ["", "<html>", "[" * 100_000, '{"a":', b"\xff\xfe"])

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,10 +22,11 @@ from queueing.core.errors import (
 from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.problems import Problem, What, problem
-from queueing.core.requests import Work
+from queueing.core.requests import TextToImage, Work
 from queueing.store import JobStore, open_database
 from tests.fakes.backend import Fate, prompt_of
 from tests.simulation.installation import (
+    NO_LIMITS,
     FlakyStore,
     Installation,
     ended,
@@ -175,6 +177,25 @@ async def test_out_of_memory_while_running_makes_room_before_the_next_attempt() 
         done = await ended(queue, job)
         assert (done.state, done.attempt) == (JobState.COMPLETED, 2)
         assert "sdxl" in {model for _, model in server.unloads}
+
+
+@in_virtual_time
+async def test_a_huge_request_is_tried_twice_and_costs_nobody_a_model() -> None:
+    """One member's 8192 x 8192 would empty the card for everybody, three times each."""
+    installation = one_card(image_model("flux"), image_model("sdxl"))
+    server = installation.servers["comfy"]
+    server.fates = fates(huge=[Fate(error=OutOfMemory("oom"))] * 9)
+    async with installation.queue() as queue:
+        await ended(queue, await installation.ask(queue, "sdxl", "idle"))
+        huge = TextToImage(prompt="huge", width=8192, height=8192)
+        job = await queue.submitter.submit(
+            replace(installation.new("flux", "huge"), request=huge), limits=NO_LIMITS
+        )
+        done = await ended(queue, job)
+        assert (done.state, done.attempt) == (JobState.FAILED, 2)
+        assert not server.unloads
+        await ended(queue, await installation.ask(queue, "flux", "huge"))
+        assert "sdxl" in {model for _, model in server.unloads}, "of a usual size, others leave"
 
 
 # ------------------------------------------------------------ servers that answer, and badly
