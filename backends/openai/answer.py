@@ -122,7 +122,7 @@ async def _follow(
     async for together in lines:
         rest = iter(together)
         while True:
-            news, more = share.fill(reader.feed, rest)
+            news, over = share.fill(reader.feed, rest)
             if reader.model and not named:
                 named = True
                 await require_same(flavour, question.model_id, question.look_up, reader.model)
@@ -133,9 +133,9 @@ async def _follow(
                 report(Progress(text=reader.text or None))
             if reader.ended:
                 return
-            if not more:
-                break
             await share.pause()
+            if over:
+                break
 
 
 async def require_same(

@@ -86,14 +86,18 @@ class PassedOnReader(AnswerReader):
             return progress
         (kind, before, after), said = known
         self._read(None)
-        self._chunks.append(before + said + after)
+        self._pass_on(before + said + after)
         self.gathered.say(kind, said)
         self._say(kind, said)
         return True
 
     def _keep_chunk(self, chunk: Object) -> None:
         self.gathered.add(chunk)
-        self._chunks.append(compact(chunk))
+        self._pass_on(compact(chunk))
+
+    def _pass_on(self, chunk: str) -> None:
+        self._chunks.append(chunk)
+        self._count("kept", len(chunk))
 
     def _say(self, kind: str, said: str) -> None:
         self._count(kind, len(said))

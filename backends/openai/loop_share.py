@@ -16,18 +16,20 @@ class LoopShare:
         self._used = 0.0
 
     def fill(self, feed: Callable[[str], bool], lines: Iterator[str]) -> tuple[bool, bool]:
-        """Feed lines for one turn; return whether one was progress, and whether more may follow."""
+        """Feed lines for one turn; return whether one was progress, and whether all are read."""
         began, progress = self._clock(), False
         for line in lines:
             progress |= feed(line)
             if self._clock() - began >= TURN_S:
                 self._used += self._clock() - began
-                return progress, True
+                return progress, False
         self._used += self._clock() - began
-        return progress, self._used >= TURN_S
+        return progress, True
 
     async def pause(self) -> None:
-        """Give others their turn: as long as this answer has had, without the time it waited."""
+        """After a turn, wait as long as this answer has been read since it last waited."""
+        if self._used < TURN_S:
+            return
         idle = self._clock() - self._since - self._used
         await asyncio.sleep(max(0.0, self._used - idle))
         self._since, self._used = self._clock(), 0.0

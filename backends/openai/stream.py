@@ -19,6 +19,7 @@ from queueing.core.errors import UnreadableAnswer
 ANSWER_LIMIT = 400_000
 """Characters of a text, of thoughts, or of tool calls; a model that repeats itself is stopped here."""
 LIKELY_LIMIT = 8_000_000  # characters of the events that hold log probabilities
+KEPT_LIMIT = 32_000_000  # characters of all chunks that are kept for a program
 EVENT_LIMIT = 1_000_000  # characters of an event, or of an answer that is not an event stream
 THINK, THOUGHT = "<think>", "</think>"
 
@@ -112,7 +113,8 @@ class AnswerReader:
     @property
     def said(self) -> bool:
         """Whether anything of the answer could be read."""
-        return any(self._lengths.values()) or bool(self.form.calls.calls)
+        lengths = (length for kind, length in self._lengths.items() if kind != "kept")
+        return any(lengths) or bool(self.form.calls.calls)
 
     # ------------------------------------------------------------ events
 
@@ -177,7 +179,7 @@ class AnswerReader:
     def _count(self, kind: str, length: int) -> None:
         """Count what is kept, and end an answer that is too long."""
         self._lengths[kind] = self._lengths.get(kind, 0) + length
-        most = LIKELY_LIMIT if kind == "logprobs" else ANSWER_LIMIT
+        most = {"logprobs": LIKELY_LIMIT, "kept": KEPT_LIMIT}.get(kind, ANSWER_LIMIT)
         if self._lengths[kind] > most or self.form.calls.full:
             self.finished, self.ended = "length", True
 

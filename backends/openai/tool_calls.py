@@ -39,7 +39,7 @@ class ToolCallMade:
 class ToolCalls:
     """The calls of an answer, in the order in which they appeared.
 
-    `length` counts the characters of their arguments; `full` means that no call more is taken.
+    `length` counts the characters of their pieces; `full` means that no call more is taken.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class ToolCalls:
             return None
         call.name = call.name or name
         call.arguments += [text] if text else []
-        self.length += len(text)
+        self.length += len(text) + len(name) + len(_text(piece.get("id")))
         if call.told:
             return _more(call, text) if text else None
         return call.first() if call.name else None

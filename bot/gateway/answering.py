@@ -125,6 +125,8 @@ class Answering:
             if data := writer.news(run):
                 chunk_at = commented_at = now
                 await response.write(data)
+                await asyncio.sleep(0)  # others have their turn before the rest
+                continue
             if run.job.state.final:
                 return None
             if run.left:

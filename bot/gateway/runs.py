@@ -29,6 +29,8 @@ from queueing.core.standings import Standing
 log = logging.getLogger(__name__)
 
 PLATFORM = "api"
+CHUNKS_AT_ONCE = 100
+"""Chunks of an answer that are written in one turn: a flood must not hold up other answers."""
 LOOK_EVERY_S = 2.0
 """How often the places of waiting jobs are read, all in one query."""
 
@@ -59,6 +61,10 @@ class Run:
     def waits(self) -> bool:
         """Whether the job has not started."""
         return self.job.state is JobState.PENDING
+
+    def chunks_after(self, sent: int) -> list[str]:
+        """Return the next chunks after the first `sent`, as many as are written in one turn."""
+        return self.chunks[sent : sent + CHUNKS_AT_ONCE]
 
     @property
     def watched(self) -> bool:

@@ -21,7 +21,7 @@ class Writer(Protocol):
         """Whether part of the answer has been sent, so that it cannot start over."""
 
     def news(self, run: Run) -> bytes:
-        """Return events for everything new since the last call; empty if there is nothing."""
+        """Return events for the next of what is new since the last call; empty if there is nothing."""
 
     def place(self, run: Run) -> bytes:
         """Return an event with the place in line."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from backends.openai.gathered import PassedOnReader
-from backends.openai.stream import ANSWER_LIMIT, AnswerReader, StreamError
+from backends.openai.stream import ANSWER_LIMIT, KEPT_LIMIT, AnswerReader, StreamError
 from backends.openai.tool_calls import CALLS_MOST
 from bot.gateway.openai.chunks import ChatStream, Heading
 from bot.gateway.openai.response_events import ResponseStream
@@ -304,6 +304,8 @@ def test_parts_that_cannot_be_read_are_named() -> None:
         {"content": [{"type": "thinking", "thinking": "x" * 1000}]},
         {"tool_calls": [call("f", "x" * 1000, index=0)]},
         {"tool_calls": [call(arguments="x" * 1000, index=0)]},
+        {"tool_calls": [call("f" * 1000, index=0)]},
+        {"tool_calls": [call("f", "", index=0, id="x" * 1000)]},
         {"function_call": {"name": "f", "arguments": "x" * 1000}},
     ],
 )
@@ -333,6 +335,12 @@ def test_calls_without_end_and_probabilities_without_end_have_a_limit() -> None:
     reader = PassedOnReader()
     for _ in range(20):
         reader.feed("data: " + json.dumps({"choices": [choice]}))
+        reader.feed("")
+    assert reader.ended
+    reader, chunk = PassedOnReader(), {"choices": [{"delta": {"content": "x"}}]}
+    timed = "data: " + json.dumps({**chunk, "timings": {"x": "y" * 900_000}})
+    for _ in range(KEPT_LIMIT // 900_000 + 2):
+        reader.feed(timed)
         reader.feed("")
     assert reader.ended
     with pytest.raises(UnreadableAnswer):

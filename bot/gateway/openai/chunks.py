@@ -104,7 +104,7 @@ class ChatStream:
 
     def news(self, run: Run) -> bytes:
         """Return a server's new chunks with this answer's heading, preceded by the role."""
-        fresh = run.chunks[self.sent :]
+        fresh = run.chunks_after(self.sent)
         if not fresh:
             return b""
         first = b"" if self.begun else self._status_done() + self._opening()

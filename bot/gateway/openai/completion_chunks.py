@@ -62,7 +62,7 @@ class CompletionStream:
 
     def news(self, run: Run) -> bytes:
         """Return a server's new chunks with this answer's heading, preceded by the prompt."""
-        fresh = run.chunks[self.sent :]
+        fresh = run.chunks_after(self.sent)
         if not fresh:
             return b""
         first = b"" if self.begun else self._echo()

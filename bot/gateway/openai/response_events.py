@@ -49,7 +49,7 @@ class ResponseStream:
 
     def news(self, run: Run) -> bytes:
         """Return the events for a server's new chunks."""
-        fresh = run.chunks[self.sent :]
+        fresh = run.chunks_after(self.sent)
         if not fresh:
             return b""
         first = b"" if self.begun else self._opening() + self._status_done()
