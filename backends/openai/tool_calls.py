@@ -14,6 +14,9 @@ CALLS_MOST = 128
 """Tool calls in one answer; the API takes no more back."""
 
 
+NAME_LIMIT = 256  # characters of a name or an id; the API takes no longer ones back
+
+
 @dataclass(kw_only=True, slots=True)
 class ToolCallMade:
     """A call that is being written; `told` once its first piece has been returned."""
@@ -71,12 +74,13 @@ class ToolCalls:
         function = piece.get("function")
         function = function if isinstance(function, Mapping) else {}
         name, text = _text(function.get("name")), _arguments(function.get("arguments"))
+        self.length += len(text) + len(name) + len(_text(piece.get("id")))
+        name = name[:NAME_LIMIT]
         call = self._of(at, piece, name, text, alone)
         if call is None:
             return None
         call.name = call.name or name
         call.arguments += [text] if text else []
-        self.length += len(text) + len(name) + len(_text(piece.get("id")))
         if call.told:
             return _more(call, text) if text else None
         return call.first() if call.name else None
@@ -85,7 +89,7 @@ class ToolCalls:
         self, at: int, piece: Mapping[str, Any], name: str, text: str, alone: bool
     ) -> ToolCallMade | None:
         """Return the call that a piece belongs to; None for one call too many."""
-        index, call_id = _number(piece.get("index")), _text(piece.get("id"))
+        index, call_id = _number(piece.get("index")), _text(piece.get("id"))[:NAME_LIMIT]
         if call_id and (known := self._by_id.get((index, call_id))) is not None:
             return known
         place = at if index is None else index

@@ -4,11 +4,12 @@ They are passed on unchanged, with the fields that are listed here: some servers
 address in any other. Pictures become files of the job, and messages refer to them by number.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue, field_validator
+from pydantic import BeforeValidator, Field, JsonValue, field_validator
 
 from bot.gateway.errors import invalid
 from bot.gateway.openai.records import ClientRecord
@@ -67,17 +68,26 @@ class ClientImage(ClientRecord):
 ClientPart = Annotated[ClientText | ClientImage | ClientRefusal, Field(discriminator="type")]
 
 
+def arguments_text(value: Any) -> Any:
+    """Return the arguments of a call as text; other servers give them out as an object, or not."""
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    return "" if value is None else value
+
+
 class FunctionCall(ClientRecord):
     """The function a model called; its arguments are a string of JSON, as the model wrote it."""
 
     name: str = Field(max_length=256)
-    arguments: str = Field(default="", max_length=TEXT_LIMIT)
+    arguments: Annotated[str, BeforeValidator(arguments_text)] = Field(
+        default="", max_length=TEXT_LIMIT
+    )
 
 
 class ToolCall(ClientRecord):
-    """A tool call in an assistant's message."""
+    """A tool call in an assistant's message; other servers give out calls without an id."""
 
-    id: str = Field(max_length=256)
+    id: str | None = Field(default=None, max_length=256)
     type: Literal["function"] = "function"
     function: FunctionCall
 
@@ -140,7 +150,9 @@ def passed_on(messages: Sequence[ClientMessage]) -> list[JsonValue]:
     Raises `ApiError` if a message has no content at all.
     """
     numbers = {(at, place): n for n, (at, place, _) in enumerate(_image_parts(messages))}
-    return [_one(message, at, numbers) for at, message in enumerate(messages)]
+    passed = [_one(message, at, numbers) for at, message in enumerate(messages)]
+    _name_calls(passed)
+    return [*passed]
 
 
 def question_of(messages: Sequence[ClientMessage]) -> str:
@@ -157,7 +169,20 @@ def _image_parts(messages: Sequence[ClientMessage]) -> Iterator[tuple[int, int, 
                     yield at, place, part
 
 
-def _one(message: ClientMessage, at: int, numbers: dict[tuple[int, int], int]) -> JsonValue:
+def _name_calls(messages: Sequence[dict[str, Any]]) -> None:
+    """Give an id to calls that came without one, and to their results in the same order."""
+    made, waiting = 0, list[str]()
+    for message in messages:
+        for call in message.get("tool_calls", ()):
+            if not call.get("id"):
+                made += 1
+                call["id"] = f"call_{made}"
+                waiting.append(call["id"])
+        if message["role"] == "tool" and not message.get("tool_call_id") and waiting:
+            message["tool_call_id"] = waiting.pop(0)
+
+
+def _one(message: ClientMessage, at: int, numbers: dict[tuple[int, int], int]) -> dict[str, Any]:
     other = message.tool_calls or message.reasoning_content or message.refusal
     if message.content is None and not other:
         raise invalid(f"messages.{at}.content: a message must not be empty.", "messages")

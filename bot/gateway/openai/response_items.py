@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, JsonValue, field_validator, model_validator
 
-from bot.gateway.openai.messages import PARTS_LIMIT, TEXT_LIMIT
+from bot.gateway.openai.messages import PARTS_LIMIT, TEXT_LIMIT, arguments_text
 from bot.gateway.openai.records import ClientRecord
 
 ITEMS = ("message", "function_call", "function_call_output", "reasoning")
@@ -73,7 +73,9 @@ class ResponseItem(ClientRecord):
     content: Parts | None = None
     call_id: str | None = Field(default=None, max_length=256)
     name: str | None = Field(default=None, max_length=256)
-    arguments: str | None = Field(default=None, max_length=TEXT_LIMIT)
+    arguments: Annotated[str | None, BeforeValidator(arguments_text)] = Field(
+        default=None, max_length=TEXT_LIMIT
+    )
     output: Parts | None = None
 
     @model_validator(mode="before")

@@ -12,6 +12,8 @@ from PIL import Image
 from backends.openai.fields import BESIDE, DECISIVE
 from backends.openai.flavours import FLAVOURS
 from bot.chat.texts.problems import told
+from bot.gateway.openai.chat import ChatCompletions
+from bot.gateway.openai.response_request import Responses
 from bot.gateway.openai.sampling import Sampling
 from queueing.core.problems import What, problem
 from tests.bot.gateway.scripted import ScriptedServer, piece, scripted
@@ -47,6 +49,44 @@ async def sent(api: Api, server: ScriptedServer, **more: Any) -> Any:
     """Return what the server gets for a chat completion."""
     await api.post("/chat/completions", ASKED | more)
     return server.posted[-1][1]
+
+
+CALLS_IN_OTHER_FORMS: dict[str, list[dict[str, Any]]] = {
+    "an object": [{"id": "a", "function": {"name": "f", "arguments": {"x": "é"}}}],
+    "null": [{"id": "a", "function": {"name": "f", "arguments": None}}],
+    "no arguments": [{"id": "a", "function": {"name": "f"}}],
+    "null as id": [{"id": None, "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+    "no ids": [{"function": {"name": "f"}}, {"function": {"name": "g"}}],
+    "empty ids": [{"id": "", "function": {"name": "f"}}, {"id": "", "function": {"name": "g"}}],
+    "an index": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}],
+}
+
+
+@pytest.mark.parametrize("form", CALLS_IN_OTHER_FORMS)
+def test_calls_of_earlier_turns_are_taken_in_the_forms_that_servers_give_out(form: str) -> None:
+    """A conversation begun elsewhere could not go on, and the program cannot change it."""
+    calls = CALLS_IN_OTHER_FORMS[form]
+    results = [
+        {"role": "tool", "content": "1", **({"tool_call_id": each["id"]} if each.get("id") else {})}
+        for each in calls
+    ]
+    body = {**ASKED, "messages": [{"role": "assistant", "tool_calls": calls}, *results]}
+    asked = ChatCompletions.model_validate(body).body()["messages"]
+    assert isinstance(asked, list)
+    first, *answers = [message for message in asked if isinstance(message, dict)]
+    passed: Any = first["tool_calls"]
+    assert all(isinstance(each["function"]["arguments"], str) for each in passed)
+    ids = [each["id"] for each in passed]
+    assert len({*ids}) == len(calls)
+    assert all(ids)
+    assert [each["tool_call_id"] for each in answers] == ids
+
+
+def test_a_response_takes_arguments_as_an_object() -> None:
+    """As above."""
+    item = {"type": "function_call", "call_id": "a", "name": "f", "arguments": {"x": 1}}
+    asked = Responses.model_validate({"model": "llama", "input": [item]})
+    assert asked.input[0].arguments == '{"x": 1}'
 
 
 async def test_messages_arrive_as_they_were_sent(tmp_path: Path) -> None:
