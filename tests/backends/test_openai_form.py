@@ -1,13 +1,17 @@
 """What servers send in their own way arrives in OpenAI's form: whole, streamed and as a response."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from backends.openai.answer import Question, stream_answer
+from backends.openai.flavour import Flavour, Generic
 from backends.openai.gathered import PassedOnReader
+from backends.openai.llamacpp import LlamaCppPython
 from backends.openai.stream import ANSWER_LIMIT, KEPT_LIMIT, AnswerReader, StreamError
 from backends.openai.tool_calls import CALLS_MOST
 from bot.gateway.openai.chunks import ChatStream, Heading
@@ -16,6 +20,7 @@ from bot.gateway.openai.response_frame import ResponseFrame
 from bot.gateway.openai.response_output import OutputItems
 from bot.gateway.openai.response_request import Responses
 from bot.gateway.runs import Run
+from queueing.core.catalog import Timeouts
 from queueing.core.errors import UnreadableAnswer
 from queueing.core.jobs import stand_in
 from queueing.core.requests import Output
@@ -345,3 +350,66 @@ def test_calls_without_end_and_probabilities_without_end_have_a_limit() -> None:
     assert reader.ended
     with pytest.raises(UnreadableAnswer):
         feed(PassedOnReader(), ["data: " + "[" * 2_000_000, "", "data: {", ""])
+
+
+class Sent:
+    """A server's answer, in place of the connection."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lines = [each for line in lines for each in (line, "")]
+
+    @asynccontextmanager
+    async def stream_lines(self, *_: Any, **__: Any) -> AsyncIterator[AsyncIterator[list[str]]]:
+        async def arriving() -> AsyncIterator[list[str]]:
+            for line in self.lines:
+                yield [line]
+
+        yield arriving()
+
+
+async def asked(
+    lines: Sequence[str], flavour: Flavour, *, passed_on: bool
+) -> tuple[Output, list[str]]:
+    """Return what is made of an answer, and the chunks that were reported."""
+    question = Question(
+        body={},
+        path="/v1/chat/completions",
+        model_id="m",
+        timeouts=Timeouts(),
+        look_up=cast("Any", None),
+        passed_on=passed_on,
+    )
+    chunks: list[str] = []
+    http = cast("Any", Sent(lines))
+    output = await stream_answer(
+        http, flavour, question, lambda progress: chunks.extend(progress.chunks)
+    )
+    return output, chunks
+
+
+@pytest.mark.parametrize("passed_on", [False, True])
+async def test_what_was_passed_over_is_logged_once(
+    caplog: pytest.LogCaptureFixture, *, passed_on: bool
+) -> None:
+    """An operator would not learn that a server sends what nobody can read."""
+    lines = [CAT[0], "data: {oops", CAT[1], "data: {again", *CAT[2:]]
+    output, chunks = await asked(lines, Generic(), passed_on=passed_on)
+    assert output.text == "A cat."
+    assert [each.getMessage() for each in caplog.records] == [
+        "m: passed over a part of an answer: the server sent an answer that can't be read: '{oops'"
+    ]
+    if passed_on:  # the reason for the end is reported as well, last and once
+        assert ['"finish_reason"' in each for each in chunks] == [False, False, True]
+
+
+@pytest.mark.parametrize("passed_on", [False, True])
+async def test_only_a_server_known_for_it_breaks_answers_off_without_a_word(
+    *, passed_on: bool
+) -> None:
+    """Half an answer would be delivered, or a whole one thrown away."""
+    lines = [*CAT[:2], DONE]
+    assert (await asked(lines, Generic(), passed_on=passed_on))[0].text == "A cat."
+    strange = [piece("stop", content=[{"type": "audio", "data": ""}])]
+    for flavour, sent in ((LlamaCppPython(), lines), (Generic(), CAT[:2]), (Generic(), strange)):
+        with pytest.raises(UnreadableAnswer):
+            await asked(sent, flavour, passed_on=passed_on)
