@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Self
 from urllib.parse import unquote, urlsplit
+from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, SecretStr
 
@@ -122,7 +123,8 @@ class Config(Section):
         usual = self.limits.limits()
         roles = [role.role(name, usual) for name, role in self.roles.items()]
         allowed, needed = self.chats.given("allow"), self.chats.given("allow_roles")
-        return Access(self.admins, usual, roles, allowed, needed)
+        zone = None if self.timezone is None else ZoneInfo(self.timezone)
+        return Access(self.admins, usual, roles, allowed, needed, zone=zone)
 
     def discovering(self) -> frozenset[str]:
         """Return the backends that offer what their server has."""

@@ -81,7 +81,7 @@ class OperatorReader:
     async def read_people(self) -> OperatorPeople:
         """Return by whom it is used. Raises `StoreError`."""
         now = self.clock.now()
-        since = day_of(now).began_at
+        since = day_of(now, self.access.zone).began_at
         gpu_s = await self.gpu.gpu_used(since)
         usage = await self.usage.since(since)
         users = sorted(usage.users | gpu_s.keys(), key=lambda user: (-gpu_s.get(user, 0.0), user))

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from typing import TypeVar
 
 from bot.people.users import NO_LIMIT, Person
@@ -56,12 +57,16 @@ class Access:
         roles: Sequence[Role] = (),
         allowed: Mapping[str, Collection[str]] | None = None,
         allowed_roles: Mapping[str, Collection[str]] | None = None,
+        *,
+        zone: tzinfo | None = None,
     ) -> None:
         """Take the operator's settings.
 
         `admins` are users and rights. `allowed` are the chats of a platform that may call, and
-        `allowed_roles` the rights one of which a caller needs.
+        `allowed_roles` the rights one of which a caller needs. Days and times of day are those of
+        the `zone`, None for the machine's.
         """
+        self.zone = zone
         self._admins = frozenset(admins)
         self._limits = limits
         self._roles = tuple(roles)
@@ -71,7 +76,7 @@ class Access:
 
     def adopt(self, other: "Access") -> None:
         """Decide by the settings of another one from now on."""
-        for name in ("_admins", "_limits", "_roles", "_allowed", "_needed"):
+        for name in ("_admins", "_limits", "_roles", "_allowed", "_needed", "zone"):
             setattr(self, name, getattr(other, name))
 
     def lets_in(self, platform: str, places: Collection[str]) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bot.people.access import Access
-from bot.people.days import day_of
+from bot.people.days import Day, day_of
 from bot.people.received import HourFull, ReceivedBytes
 from bot.people.users import Person
 from bot.queue.jobs import JobReader
@@ -106,7 +106,7 @@ class RequestLimits:
             max_in_line=own.in_line_per_person,
             max_per_hour=None if bulk else own.per_hour,
             max_gpu_s=limit_s,
-            gpu_since=0.0 if limit_s is None else day_of(self.clock.now()).began_at,
+            gpu_since=0.0 if limit_s is None else self._today().began_at,
         )
         entry = await self._take_in(new.owner, new.files)
         try:
@@ -181,13 +181,16 @@ class RequestLimits:
         ends = await self._ends(new)
         return TooManyOpen(limit=reached.limit, done_at=min(ends, default=None))
 
+    def _today(self) -> Day:
+        return day_of(self.clock.now(), self.access.zone)
+
     async def _gpu_used_up(self, owner: str, admission: Admission) -> GpuUsedUp:
         time = await self.jobs.gpu_time(owner, admission.gpu_since)
         return GpuUsedUp(
             limit_s=admission.max_gpu_s or 0.0,
             used_s=time.used_s,
             held_s=time.held_s,
-            free_at=day_of(self.clock.now()).ends_at,
+            free_at=self._today().ends_at,
         )
 
     async def _line_full(self, new: NewJob, limit: int) -> LineFull:

@@ -100,7 +100,7 @@ async def _today(context: Context, call: Call) -> Body:
 
 
 def _since(context: Context) -> float:
-    return day_of(context.clock.now()).began_at
+    return day_of(context.clock.now(), context.access.zone).began_at
 
 
 def _shown(call: Call, per_hour: int | None) -> str:

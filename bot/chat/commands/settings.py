@@ -75,7 +75,7 @@ async def handle(context: Context, call: Call) -> Answer:
 
 async def _gpu_time(context: Context, call: Call, person: Person, language: str) -> Body:
     limits = context.access.limits_of(person, call.invocation.rights)
-    since = day_of(context.clock.now()).began_at
+    since = day_of(context.clock.now(), context.access.zone).began_at
     time = await context.queue.jobs.gpu_time(person.user, since)
     return used_today(time, limits.gpu_seconds_per_day, language)
 

@@ -48,7 +48,7 @@ async def asking(
         key=invocation.key,
         reply_to=origin.model_dump_json(),
         later=is_later(call),
-        due_at=due_at(call, context.clock.now()),
+        due_at=due_at(call, context.clock.now(), context.access.zone),
     )
 
 

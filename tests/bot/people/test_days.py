@@ -1,13 +1,23 @@
-"""When today began and ends, where this machine stands."""
+"""When today began and ends, in the configured time zone or that of this machine."""
 
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from bot.people.days import day_of
+from bot.config.load import parse
+from bot.people.access import Access, PersonLimits
+from bot.people.days import day_of, next_at
 from queueing.store.jobs.gpu_use import QUARTER_S
+
+CONFIG = """
+timezone: Europe/Berlin
+hosts: {here: {vram: 1GB, backends: {stand-in: {kind: demo}}}}
+models: {flux: {backends: [stand-in]}}
+chats: {web: {port: 0}}
+"""
 
 
 @pytest.fixture
@@ -36,9 +46,30 @@ def test_a_day_goes_from_midnight_to_midnight(
     zone: str, moment: str, began: str, ends: str
 ) -> None:
     """People would be told a wrong moment, or a day would lack an hour where clocks change."""
-    day = day_of(_at(moment))
-    assert day == (_at(began), _at(ends))
-    assert day.began_at % QUARTER_S == 0.0  # or a day's sums would hold some of its neighbour's
+    for configured in (None, ZoneInfo(zone)):
+        day = day_of(_at(moment), configured)
+        assert day == (_at(began), _at(ends))
+        assert day.began_at % QUARTER_S == 0.0  # or a day's sums would hold its neighbour's
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone cannot be set here")
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu"], indirect=True)
+def test_the_configured_zone_counts_wherever_the_process_runs(zone: str) -> None:
+    """A day, and `--by 18:00`, would depend on which machine holds the queue."""
+    assert zone
+    config = parse(CONFIG, {})
+    for access in (config.access(), adopted(config.access())):
+        now = _at("2026-07-01T12:00")
+        assert day_of(now, access.zone).began_at == _at("2026-06-30T22:00")
+        assert next_at(now, access.zone, hour=18, minute=30) == _at("2026-07-01T16:30")
+        assert next_at(now, access.zone, hour=14, minute=0) == _at("2026-07-02T12:00")
+
+
+def adopted(access: Access) -> Access:
+    """Return what a reload makes of an access without a zone."""
+    before = Access([], PersonLimits())
+    before.adopt(access)
+    return before
 
 
 def _at(moment: str) -> float:
