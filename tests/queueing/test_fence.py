@@ -1,6 +1,7 @@
 """A process that has lost its post writes nothing more, on a real server."""
 
 import asyncio
+import socket
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -215,6 +216,36 @@ async def test_a_post_whose_holders_session_ends_is_free_at_once(clean: str) -> 
                 await eve.freed(0.02)
         assert second.epoch == 2
         assert (await eve.holders())[0].left_s > LONG_S / 2
+
+
+async def test_a_holder_that_is_only_cut_off_from_the_server_keeps_its_post_until_its_lease_is_over(
+    clean: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two would listen to Telegram: it cannot notice that the server has ended its session."""
+    monkeypatch.setattr(post_session, "COMES_BACK_S", 0.0)
+    monkeypatch.setattr(post_session, "CALL_EVERY_S", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        async with posts_of(clean, "ada", "eve") as (ada, eve):
+            assert await ada.take("queue", address=address) is not None
+            break_off(clean, ada)
+            for _ in range(5):
+                assert await eve.take("queue", address="127.0.0.1:1") is None
+            listening.close()
+            assert await eve.take("queue", address="127.0.0.1:1") is not None
+
+
+async def test_a_process_takes_the_post_of_its_predecessor_at_the_same_address_at_once(
+    clean: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a crash and a restart it would find itself listening there, and wait for a lease."""
+    monkeypatch.setattr(post_session, "COMES_BACK_S", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        async with posts_of(clean, "ada", "eve") as (ada, eve):
+            assert await ada.take("queue", address=address) is not None
+            break_off(clean, ada)
+            assert await eve.take("queue", address=address) is not None
 
 
 def break_off(url: str, posts: PostgresPosts) -> None:

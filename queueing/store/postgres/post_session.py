@@ -3,6 +3,7 @@
 import logging
 import secrets
 import select
+import socket
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ _MAKE = (
 # clock_timestamp(): now() is when the transaction began
 _LOOK = (
     "SELECT name, epoch, holder = '' OR until <= extract(epoch FROM clock_timestamp()),"
-    " holder = '', (SELECT reserved FROM deleted_jobs) FROM posts WHERE name = ANY($1)"
+    " holder = '', (SELECT reserved FROM deleted_jobs), address FROM posts WHERE name = ANY($1)"
 )
 _TRY_LOCKS = (
     "SELECT name, epoch,"
@@ -74,6 +75,9 @@ SILENT_S = 2.0
 
 COMES_BACK_S = 0.75
 """How long a lock is left to a holder whose session broke; longer than `bot.cluster.posts.DOUBT_S`."""
+
+CALL_S, CALL_EVERY_S = 0.3, 1.0
+"""How long a holder without a session is called, and how often: leases are renewed meanwhile."""
 
 COMPARE_EVERY_S = 2.0
 """How often the clocks are compared at most."""
@@ -141,12 +145,13 @@ class Confirmed:
 
 
 class _Seen(NamedTuple):
-    """A post as it was looked at: whether it is free, and was given up in order."""
+    """A post as it was looked at: whether it is free, was given up in order, and its holder's address."""
 
     epoch: int
     over: bool
     in_order: bool
     reserved: int
+    address: str = ""
 
 
 class PostSession:
@@ -174,6 +179,7 @@ class PostSession:
         self.locked = self._try(locked)
         self._renewed: set[Key] = set()  # or taken, since this session began
         self._left_since: dict[Key, float] = {}
+        self._called: dict[str, float] = {}  # when the holder at an address was called last
 
     def take_all(self, asked: Sequence[Application]) -> None:
         """Decide applications: all posts are looked at together, and none is waited for."""
@@ -191,12 +197,27 @@ class PostSession:
         try:
             for each in asked:
                 post = seen[each.name]
-                if post.over or (each.name, post.epoch) in left:
+                if post.over or ((each.name, post.epoch) in left and self._is_gone(each, post)):
                     each.tenure = self._take(each, post)
                 each.done = True
         finally:
             for key in gone if not self.plain.closed else ():
                 self.plain.execute(_UNLOCK, key)
+
+    def _is_gone(self, asked: Application, post: _Seen) -> bool:
+        """Return whether the holder of a lock that was left has ended for certain.
+
+        The server may have ended the session of one that lives and is only cut off from it: it does
+        its duty until its lease is over. Where it listened, nobody may listen any more, or this
+        process. Nothing is known of one without an address but its session.
+        """
+        if post.address in {"", asked.address}:
+            return True
+        now = time.monotonic()
+        if now - self._called.get(post.address, -CALL_EVERY_S) < CALL_EVERY_S:
+            return False
+        self._called[post.address] = now
+        return _refuses(post.address)
 
     def _left_for_good(self, looked_at: Collection[Key], gone: Collection[Key]) -> set[Key]:
         """Return those locks that were without a session for so long that none comes back.
@@ -334,6 +355,18 @@ class PostSession:
         names, epochs = [name for name, _ in wanted], [epoch for _, epoch in wanted]
         rows = self.plain.execute(_TRY_LOCKS, [names, epochs]).fetchall()
         return {(name, int(epoch)) for name, epoch, locked in rows if locked}
+
+
+def _refuses(address: str) -> bool:
+    """Return whether a machine answers that nobody listens at an address of it."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), CALL_S):
+            return False
+    except ConnectionRefusedError:
+        return True
+    except (OSError, ValueError):  # cut off, perhaps, as the server was from it
+        return False
 
 
 def _says_something(plain: Plain) -> bool:
