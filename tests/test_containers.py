@@ -83,6 +83,7 @@ def test_a_container_may_change_nothing_but_its_volumes() -> None:
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
         assert service["pids_limit"], name
+        assert "mem_limit" in service or name != "usher"
         assert service["tmpfs"], name
         assert not WIDENING & service.keys(), name
         assert bool(service.get("cap_add")) is (name == "postgres"), name

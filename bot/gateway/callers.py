@@ -15,10 +15,13 @@ from bot.people.users import People, Person
 from bot.serving.address import Clients
 from bot.serving.guesses import Guesses
 from bot.serving.local import why_not_local
+from bot.serving.originals import is_signed_link
 from queueing.core.ports import Clock
 
 _PERSON = re.compile(r"[A-Za-z0-9@._-]{1,64}", re.ASCII)
 _NAME_MOST = 40
+_OWN = frozenset({"none", "same-origin"})
+"""What browsers say of a request that no other page made."""
 NO_KEY = "This request needs an API key. Send it as “Authorization: Bearer ush_…”. To create a key, send /key new to the bot in a private chat."
 WRONG_KEY = "This API key is unknown or has been revoked."
 EXPIRED = "This API key has expired. To create another, send /key new to the bot in a private chat."
@@ -78,10 +81,13 @@ class Authentication:
     def require_place(self, request: web.Request) -> None:
         """Refuse what may not call, before any of the body is read. Raises `ApiError`.
 
-        That is pages of other origins and, without a key, requests that are not this machine's own.
+        That is pages of other origins and, without a key, requests that are not this machine's own
+        and what another page embeds. Signed links are for any page.
         """
         origin = request.headers.get("Origin")
-        if origin is not None and origin not in self._origins:
+        site = request.headers.get("Sec-Fetch-Site", "none")
+        embeds = self._open and origin is None and site not in _OWN and not is_signed_link(request)
+        if embeds or (origin is not None and origin not in self._origins):
             raise ApiError(status=HTTPStatus.FORBIDDEN, message=OTHER_PAGE, code="origin")
         keyless = self._open and not looks_like_key(_secret(request))
         if keyless and (why := why_not_local(request.headers, self._names)):
@@ -95,15 +101,13 @@ class Authentication:
             if self._open:
                 return Caller(person=await self._people.get(LOCAL), name="local")
             raise self._wrong(request, secret) if secret else _unauthorized(NO_KEY)
-        address = self._address(request)
-        if not self._guesses.may_try(address, secret):
-            raise ApiError(
-                status=HTTPStatus.TOO_MANY_REQUESTS, message=TOO_MANY, retry_after_s=60.0
-            )
         key = await self._keys.by_secret(secret)
         if key is None:
+            if not self._guesses.may_try(self._address(request), secret):
+                raise ApiError(
+                    status=HTTPStatus.TOO_MANY_REQUESTS, message=TOO_MANY, retry_after_s=60.0
+                )
             raise self._wrong(request, secret)
-        self._guesses.right(secret)
         if key.is_expired(self._clock.now()):
             raise _unauthorized(EXPIRED)
         await self._keys.used(key, self._clock.now())

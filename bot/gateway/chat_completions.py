@@ -36,7 +36,9 @@ class ChatRoute:
         """Answer one call. Raises `ApiError`."""
         taken = self.pictures.of(caller)
         asked = await read(ChatCompletions, request)
-        find = self.submitting.finding(request, asked.model, [Capability.VISION], taken.named)
+        find = self.submitting.finding(
+            request, caller, asked.model, [Capability.VISION], taken.named
+        )
         chat, files = await passed_on_chat(asked, find)
         job = await self.submitting.submit(request, caller, asked.model, chat, files)
         log_left_out(job, asked.left_out)

@@ -27,7 +27,7 @@ class EmbeddingRoute:
         taken = self.pictures.of(caller)
         asked = await read(EmbeddingCall, request)
         needs = Capability.IMAGE_EMBEDDING
-        find = self.submitting.finding(request, asked.model, [needs], taken.named)
+        find = self.submitting.finding(request, caller, asked.model, [needs], taken.named)
         inputs, files = await with_pictures(given_in(asked.input), find)
         wanted = Embed(inputs=inputs, dimensions=asked.dimensions)
         job = await self.submitting.submit(request, caller, asked.model, wanted, files)

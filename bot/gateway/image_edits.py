@@ -65,7 +65,9 @@ class ImageEditRoute:
     async def _in_json(self, request: web.Request, taken: CallPictures) -> Edit:
         asked = await read(ImageEditInJson, request)
         require_number(len(asked.images), "images")
-        self.submitting.require(request, asked.model, *_needs(len(asked.images), asked.mask))
+        await self.submitting.require(
+            request, taken.caller, asked.model, *_needs(len(asked.images), asked.mask)
+        )
         pictures = [
             await self._found(taken, each, f"images.{number}")
             for number, each in enumerate(asked.images)

@@ -80,6 +80,15 @@ class Repeats:
             return found
         return f"{PLATFORM}:{uuid4().hex}"
 
+    async def is_known(self, request: web.Request, caller: Caller, model: str) -> bool:
+        """Return whether a call may repeat an accepted one: that is not refused later."""
+        if _given(request.headers):
+            key = await self.key(request, caller, "")
+            return await self.jobs.find(key) is not None
+        if _count(request.headers) > 0:
+            return any(job.model == model for job in await self._candidates(caller.user))
+        return False
+
     async def _taken_over(self, request: web.Request, caller: Caller, digest: str) -> str | None:
         """Return the key of the job that a retry has taken over, None if there is none to take."""
         for call in tuple(self._arriving.get((caller.user, digest), ())):
@@ -155,11 +164,6 @@ def origin_of(job: Job) -> Origin | None:
         return Origin.model_validate_json(job.reply_to)
     except ValidationError:
         return None
-
-
-def may_repeat(headers: Mapping[str, str]) -> bool:
-    """Return whether a call may repeat an earlier one; what was accepted is not refused later."""
-    return bool(_given(headers)) or _count(headers) > 0
 
 
 def _given(headers: Mapping[str, str]) -> str:

@@ -47,7 +47,9 @@ class ResponseRoute:
         """Answer one call. Raises `ApiError`."""
         taken = self.pictures.of(caller)
         asked = await read(Responses, request)
-        find = self.submitting.finding(request, asked.model, [Capability.VISION], taken.named)
+        find = self.submitting.finding(
+            request, caller, asked.model, [Capability.VISION], taken.named
+        )
         chat, files = await _chat(asked, find)
         job = await self.submitting.submit(request, caller, asked.model, chat, files)
         log_left_out(job, asked.told)

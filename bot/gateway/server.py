@@ -16,6 +16,7 @@ from bot.gateway.errors import ApiError
 from bot.gateway.not_offered import not_offered
 from bot.gateway.result_turns import until_sent
 from bot.serving.listener import NAME
+from bot.serving.originals import is_signed_link
 from queueing.core.errors import StoreError
 
 log = logging.getLogger(__name__)
@@ -126,9 +127,17 @@ def _as_entered(handlers: Mapping[str, Handler]) -> Iterable[tuple[str, str, Han
 
 
 async def _number(request: web.Request, response: web.StreamResponse) -> None:
-    """Name the job and the call in each response, also in errors; SDKs show the `x-request-id`."""
+    """Name the job and the call in each response, also in errors; SDKs show the `x-request-id`.
+
+    No other page may embed a response, except that of a signed link.
+    """
     if (job := job_of(request)) is not None:
         response.headers["x-usher-job"] = str(job)
+    response.headers.setdefault("X-Content-Type-Options", "nosniff")
+    response.headers.setdefault(
+        "Cross-Origin-Resource-Policy",
+        "cross-origin" if is_signed_link(request) else "same-origin",
+    )
     if "x-request-id" not in response.headers:
         number = f"req-{secrets.token_hex(8)}" if job is None else f"job-{job}"
         response.headers["x-request-id"] = number

@@ -10,12 +10,12 @@ from bot.chat.api.origin import Hook, Origin
 from bot.gateway.body_room import release
 from bot.gateway.callers import Caller
 from bot.gateway.outcomes import refused
-from bot.gateway.repeats import Repeats, digest_of, may_repeat
+from bot.gateway.repeats import Repeats, digest_of
 from bot.gateway.runs import PLATFORM
 from bot.gateway.whole_steps import seen_through
 from bot.requests.admission import AdmissionService
 from bot.requests.drawing import Drawing
-from bot.requests.limits import Asking
+from bot.requests.limits import Asking, ban_of
 from bot.requests.refusals import Declined, Refusal
 from queueing.core.errors import NotCapable, UnknownModel
 from queueing.core.jobs import Job
@@ -82,14 +82,19 @@ class Submitting:
             made = await seen_through(self.admission.draw(asking, drawing))
             return await self._accepted(request, made, digest)
 
-    def require(
-        self, request: web.Request, model: str | None, needs: Capability, *others: Capability
+    async def require(
+        self,
+        request: web.Request,
+        caller: Caller,
+        model: str | None,
+        needs: Capability,
+        *others: Capability,
     ) -> None:
         """Refuse a model that can do none of these, before the work on a request begins.
 
         Raises `ApiError`. `submit` refuses it too, but not if it was accepted before.
         """
-        if model is None or may_repeat(request.headers):
+        if model is None:
             return
         catalog = self.admission.models.offer.catalog
         spec = catalog.find(model)
@@ -98,7 +103,15 @@ class Submitting:
         try:
             catalog.require(model, needs)
         except (UnknownModel, NotCapable) as refusal:
+            if await self.repeats.is_known(request, caller, model):
+                return
             raise refused(refusal, self.models(), self.clock.now()) from None
+
+    def require_welcome(self, caller: Caller) -> None:
+        """Refuse a banned person, who may only read, cancel and delete what is theirs."""
+        now = self.clock.now()
+        if (ban := ban_of(caller.person, now)) is not None:
+            raise refused(ban, (), now)
 
     def usual_model(self, caller: Caller, needs: Capability) -> str:
         """Return the model for a request that names none. Raises `ApiError` if none is able."""
@@ -110,6 +123,7 @@ class Submitting:
     def finding(
         self,
         request: web.Request,
+        caller: Caller,
         model: str | None,
         needs: Sequence[Capability],
         find: FindFile,
@@ -117,7 +131,7 @@ class Submitting:
         """Return `find` for a model that must be able to take what it finds, in one of the ways."""
 
         async def found(text: str, param: str) -> File:
-            self.require(request, model, *needs)
+            await self.require(request, caller, model, *needs)
             return await find(text, param)
 
         return found

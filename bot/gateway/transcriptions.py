@@ -60,7 +60,7 @@ class TranscriptionRoutes:
     ) -> web.StreamResponse:
         taken = self.pictures.of(caller)
         asked, sound = await _in_form(request, kind)
-        self.submitting.require(request, asked.model, Capability.SPEECH_TO_TEXT)
+        await self.submitting.require(request, caller, asked.model, Capability.SPEECH_TO_TEXT)
         model = asked.model or self.submitting.usual_model(caller, Capability.SPEECH_TO_TEXT)
         recording = await taken.recorded(sound, FIELD)
         job = await self.submitting.submit(request, caller, model, asked.wanted, (recording,))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from queueing.core.jobs import Job
+from queueing.core.jobs import Job, JobState
 from queueing.core.requests import File, Output
 from queueing.core.storage import GpuTime
 
@@ -38,12 +38,19 @@ class JobReader(OutputReader, OpenJobReader, Protocol):
         """Return the jobs that start only once they are given another request, oldest first."""
 
     async def history(
-        self, owner: str, *, limit: int, before: int | None = None, made_for_jobs: bool = False
+        self,
+        owner: str,
+        *,
+        limit: int,
+        before: int | None = None,
+        made_for_jobs: bool = False,
+        states: tuple[JobState, ...] = (),
     ) -> list[Job]:
         """Return an owner's jobs, open and ended, newest first.
 
         `before` is the id of a job: only older ones are returned. Jobs made for another job, such
         as enhancements, and bulk are left out unless `made_for_jobs`.
+        With `states`, only jobs in one of them are returned.
         """
 
     async def gpu_time(self, owner: str, since: float) -> GpuTime:

@@ -50,6 +50,7 @@ async def listening(sign: Path, reload: Reload, tell: Tell = _silent) -> AsyncIt
 
     Where there can be no such socket, that is logged, and a signal still reloads.
     """
+    _forget_killed(sign)
     file = _of_process(sign, str(os.getpid()))
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -142,6 +143,18 @@ def _line(file: Path, call: bytes, patience_s: float) -> bytes | None:
         calling.sendall(call)
         with calling.makefile("rb") as answer:
             return answer.readline()
+
+
+def _forget_killed(sign: Path) -> None:
+    """Remove the sockets of processes that were ended by force."""
+    with suppress(AttributeError):  # Windows has no such sockets
+        for file in sign.resolve().parent.glob(_of_process(sign, "*").name):
+            with suppress(OSError), socket.socket(socket.AF_UNIX) as calling:
+                calling.settimeout(0)
+                with suppress(ConnectionRefusedError), _short(file) as address:
+                    calling.connect(address)
+                    continue
+                file.unlink(missing_ok=True)
 
 
 def _of_process(sign: Path, number: str) -> Path:

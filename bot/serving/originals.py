@@ -22,6 +22,7 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+_LINK = re.compile(r"(?:/+v1)*/+originals/")
 _HEAD = 64  # bytes that identify a file
 
 
@@ -58,6 +59,11 @@ class SignedLinks(Originals, Protocol):
 
     async def paths(self, job: Job) -> Callable[[int], str]:
         """Return what makes the path of a link to each file of a job, counted from 1."""
+
+
+def is_signed_link(request: web.Request) -> bool:
+    """Return whether a request follows a signed link, as any page's visitor may."""
+    return _LINK.match(request.path) is not None
 
 
 async def answer(

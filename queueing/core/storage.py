@@ -10,7 +10,7 @@ from typing import Protocol
 from uuid import UUID
 
 from queueing.core.events import JobChanged
-from queueing.core.jobs import Job, JobEvent, NewJob
+from queueing.core.jobs import Job, JobEvent, JobState, NewJob
 from queueing.core.paused import Paused
 from queueing.core.requests import File, Output, Request
 
@@ -161,12 +161,19 @@ class JobRecords(Protocol):
         """Return the jobs that start only once they are given another request, oldest first."""
 
     async def history(
-        self, owner: str, *, limit: int, before: int | None = None, made_for_jobs: bool = False
+        self,
+        owner: str,
+        *,
+        limit: int,
+        before: int | None = None,
+        made_for_jobs: bool = False,
+        states: tuple[JobState, ...] = (),
     ) -> list[Job]:
         """Return an owner's jobs, open and ended, newest first.
 
         `before` is the id of a job: only older ones are returned. Enhancements and other jobs made
         for a job, and bulk, are left out unless `made_for_jobs`.
+        With `states`, only jobs in one of them are returned.
         """
 
     async def inputs(self, job: Job) -> tuple[File, ...] | None:

@@ -78,7 +78,7 @@ class NewJobs:
                 usual = partial(self.submitting.usual_model, taken.caller)
                 return asked.model or usual(Capability.TEXT_TO_SPEECH), asked.wanted, ()
             case TranscriptionJob():
-                self.submitting.require(request, asked.model, LISTENS)
+                await self.submitting.require(request, taken.caller, asked.model, LISTENS)
                 model = asked.model or self.submitting.usual_model(taken.caller, LISTENS)
                 return model, asked.wanted, (await self._recording(taken, asked, sent),)
 
@@ -134,7 +134,7 @@ class NewJobs:
         needs: Sequence[Capability],
     ) -> FindFile:
         find = partial(self.job_pictures.find, taken)
-        return self.submitting.finding(request, model, needs, find)
+        return self.submitting.finding(request, taken.caller, model, needs, find)
 
     def _hook(self, address: str | None, caller: Caller) -> Hook | None:
         if address is None:

@@ -93,14 +93,8 @@ class JobRoutes:
             )
             found = [job for job in older if job.state in states and job.parent is None]
             return newest_first(found)[:limit]
-        found = []
-        while len(found) < limit:
-            page = await self.jobs.history(owner, limit=LIST_MOST, before=before)
-            found += [job for job in page if job.state in states]
-            if len(page) < LIST_MOST:
-                break
-            before = page[-1].id
-        return found[:limit]
+        asked = tuple(states) if states != frozenset(JobState) else ()
+        return await self.jobs.history(owner, limit=limit, before=before, states=asked)
 
     async def cancel(self, request: web.Request, caller: Caller) -> web.Response:
         """End a job, waiting or running, and return it. Idempotent."""
@@ -127,16 +121,19 @@ class JobRoutes:
         )
         return await self.downloads.send(request, caller, file)
 
-    async def lines(self, _request: web.Request, _caller: Caller) -> web.Response:
+    async def lines(self, _request: web.Request, caller: Caller) -> web.Response:
         """Return all queues."""
+        self.new.submitting.require_welcome(caller)
         return json_response(queue_view(self.status.snapshot()))
 
-    async def hosts(self, _request: web.Request, _caller: Caller) -> web.Response:
+    async def hosts(self, _request: web.Request, caller: Caller) -> web.Response:
         """Return all machines."""
+        self.new.submitting.require_welcome(caller)
         return json_response(machine_list(self.status.snapshot()))
 
     async def webhooks(self, _request: web.Request, caller: Caller) -> web.Response:
         """Return which webhooks may be called, and the secret that signs those of this key."""
+        self.new.submitting.require_welcome(caller)
         secret = secret_of(self.new.hooks.key, caller.key_number)
         view = HookSecret(origins=tuple(self.new.hooks.origins), secret=secret)
         return json_response(view, headers={"Cache-Control": "no-store"})

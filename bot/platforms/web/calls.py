@@ -5,7 +5,7 @@ Knows no HTTP. A page repeats what was not confirmed to it; the same key is then
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 DONE_KEPT = 200  # calls per person; a page repeats only its newest ones
 CALLS_PER_S = 2.0
 CALLS_BURST = 20
-UPLOADS_KEPT_BYTES = 256 * 1024 * 1024  # of all people together, before the oldest are dropped
+UPLOADS_KEPT_BYTES = 256 * 1024 * 1024  # of all people together, before some are dropped
 
 
 @dataclass(slots=True)
@@ -165,9 +165,17 @@ class Calls:
         own = [key for key in self._uploads if key[0] == person.id]
         for key in own[:-MAX_FILES]:
             del self._uploads[key]
-        while sum(len(kept.data) for kept in self._uploads.values()) > UPLOADS_KEPT_BYTES:
-            self._uploads.popitem(last=False)
+        while (sizes := self._upload_sizes()).total() > UPLOADS_KEPT_BYTES:
+            ((largest, _),) = sizes.most_common(1)
+            del self._uploads[next(key for key in self._uploads if key[0] == largest)]
         return upload
+
+    def _upload_sizes(self) -> Counter[str]:
+        """Return the bytes of each person's uploads: who has most makes room."""
+        sizes: Counter[str] = Counter()
+        for (person, _), file in self._uploads.items():
+            sizes[person] += len(file.data)
+        return sizes
 
     def _caller(self, person: WebPerson) -> _Caller:
         return self._callers.setdefault(person.id, _Caller())

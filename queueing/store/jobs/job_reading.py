@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from queueing.core.jobs import Job
+from queueing.core.jobs import Job, JobState
 from queueing.core.requests import File, Output
 from queueing.core.storage import GpuTime, QuarterUse
 from queueing.store.database import ChangeKind, Connection, Database
@@ -44,12 +44,21 @@ class StoredJobs:
         return await self._many(queries.HELD)
 
     async def history(
-        self, owner: str, *, limit: int, before: int | None = None, made_for_jobs: bool = False
+        self,
+        owner: str,
+        *,
+        limit: int,
+        before: int | None = None,
+        made_for_jobs: bool = False,
+        states: tuple[JobState, ...] = (),
     ) -> list[Job]:
         """Return an owner's jobs, open and ended, newest first."""
         last = before if before is not None else queries.AFTER_ALL
         if made_for_jobs:
             return await self._many(queries.WHOLE_HISTORY, owner, last, owner, last, limit)
+        if states:
+            found = queries.history_in(len(states))
+            return await self._many(found, owner, last, *map(str, states), limit)
         return await self._many(queries.HISTORY, owner, last, limit)
 
     async def processing(self) -> list[Job]:

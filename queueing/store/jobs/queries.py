@@ -195,6 +195,13 @@ NEWEST_MOMENT = (
 _NEWEST_FIRST = " ORDER BY id DESC LIMIT ?"
 WHOLE_HISTORY = f"{_USUAL} UNION ALL {_BULK}{_NEWEST_FIRST}"  # two seeks, no sorting
 HISTORY = f"{_USUAL} AND parent IS NULL{_NEWEST_FIRST}"
+
+
+def history_in(states: int) -> str:
+    """Return the query of an owner's jobs that are in one of so many states."""
+    return f"{_USUAL} AND parent IS NULL AND state IN ({', '.join('?' * states)}){_NEWEST_FIRST}"
+
+
 REMOVED = "removed"
 """The kind of a file whose bytes retention removed."""
 INPUTS = "SELECT name, mime, data FROM inputs WHERE job_id = ? ORDER BY number"

@@ -179,3 +179,25 @@ async def test_each_answer_names_its_call(tmp_path: Path) -> None:
         assert (status, late["x-usher-job"]) == (504, str(job.id))
         assert late["x-request-id"] == f"job-{job.id}"
         assert job.state in {JobState.PENDING, JobState.PROCESSING}
+
+
+async def test_no_page_embeds_what_needs_no_key(tmp_path: Path) -> None:
+    """An image of another page has no origin, and would show whether a job or file exists."""
+    async with running(tmp_path) as api:
+        paths = (
+            "/v1/models",
+            "/v1/queue",
+            "//v1//jobs",
+            "/v1/files/originals/",
+            "/v1/openapi.json",
+        )
+        for path, site in product(paths, ("cross-site", "same-site")):
+            status, answer, text = await call(api, "GET", path, {"Sec-Fetch-Site": site})
+            assert (status, json.loads(text)["error"]["code"]) == (403, "origin"), (path, site)
+            assert answer["X-Content-Type-Options"] == "nosniff"
+            assert answer["Cross-Origin-Resource-Policy"] == "same-origin"
+        for site in ("none", "same-origin"):
+            assert (await call(api, "GET", "/v1/models", {"Sec-Fetch-Site": site}))[0] == 200
+        link = "/v1/originals/1/1/1/seal"
+        status, answer, _ = await call(api, "GET", link, {"Sec-Fetch-Site": "cross-site"})
+        assert (status, answer["Cross-Origin-Resource-Policy"]) == (404, "cross-origin")

@@ -130,6 +130,12 @@ async def test_a_service_has_limits_of_its_own(tmp_path: Path) -> None:
         await page.say("/ban service:night-watch")
         answer = await api.post("/chat/completions", CAT, headers=bearer(key), status=403)
         assert answer["error"]["code"] == "banned"
+        for path, status in {
+            **dict.fromkeys(("/queue", "/hosts", "/webhooks"), 403),
+            **dict.fromkeys(("/jobs", f"/jobs/{job.id}", "/files", "/models"), 200),
+        }.items():
+            async with api.session.get(f"{api.url}{path}", headers=bearer(key)) as found:
+                assert found.status == status, path
 
 
 async def test_forgetting_a_person_ends_their_keys(tmp_path: Path) -> None:
@@ -161,7 +167,8 @@ async def test_what_is_no_key_is_refused(tmp_path: Path) -> None:
 async def test_guesses_are_limited_by_address(tmp_path: Path) -> None:
     """Keys could be tried by the thousand; who has a right one is not locked out."""
     async with running(tmp_path, CLOSED) as api:
-        key = await new_key(await page_of(api))
+        page = await page_of(api)
+        key, unused = await new_key(page), await new_key(page)
         await api.post("/chat/completions", CAT, headers=bearer(key))
         statuses: list[int] = []
         for number in range(60):
@@ -170,6 +177,7 @@ async def test_guesses_are_limited_by_address(tmp_path: Path) -> None:
                 statuses.append(answer.status)
         assert statuses[0] == 401
         assert statuses[-1] == 429
+        await api.post("/chat/completions", CAT, headers=bearer(unused))
         await api.post("/chat/completions", CAT, headers=bearer(key))
 
 

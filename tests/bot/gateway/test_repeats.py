@@ -320,3 +320,12 @@ async def test_the_key_of_a_call_that_hung_up_says_that_it_was_cancelled(
                 assert error["code"] == "cancelled"
                 async with api.session.post(f"{api.url}{path}", json=body, headers=key) as again:
                     assert again.headers["x-should-retry"] == "false"
+
+
+async def test_a_key_or_count_that_repeats_nothing_skips_no_check(tmp_path: Path) -> None:
+    """Whatever a program sends would be fetched and decoded for a model that there is not."""
+    look = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    asked = {"model": "none", "messages": [{"role": "user", "content": [look]}]}
+    async with running(tmp_path, BRISK) as api:
+        for headers in ({"Idempotency-Key": "one"}, {"x-stainless-retry-count": "1"}):
+            await api.post("/chat/completions", asked, headers=headers, status=404)

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -189,6 +191,24 @@ def test_a_socket_that_a_killed_process_left_is_no_process(tmp_path: Path) -> No
     left.touch()
     with pytest.raises(NotRunning):
         list(control.call_all(sign))
+
+
+def test_what_killed_processes_left_is_removed_at_the_next_start(tmp_path: Path) -> None:
+    """A socket would stay for each time that the machine lost its power."""
+    sign = tmp_path / "usher.sqlite"
+    left = tmp_path / "usher.sqlite-control-1"
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(left))
+
+    def there() -> list[str]:
+        return [file.name for file in tmp_path.glob("*-control-*")]
+
+    async def start_twice() -> list[str]:
+        async with control.listening(sign, Bench().reloader.reload):
+            control._forget_killed(sign)
+            return there()
+
+    assert asyncio.run(start_twice()) == [f"usher.sqlite-control-{os.getpid()}"]
 
 
 async def test_what_others_should_know_is_a_warning_and_its_failure_no_refusal(

@@ -4,8 +4,10 @@ import asyncio
 import contextlib
 import random
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
+from unittest.mock import Mock
 
 import aiohttp
 import pytest
@@ -15,6 +17,9 @@ from yarl import URL
 from bot.chat.api.content import Content
 from bot.chat.records.stored_log import StoredLog
 from bot.chat.records.stored_records import MIGRATIONS
+from bot.people.web_people import WebPerson
+from bot.platforms.web import calls
+from bot.platforms.web.calls import Calls
 from bot.platforms.web.platform import Web
 from bot.serving.files import AT_ONCE_EACH, PIECE, FileSender, Sendable, Turns, sendable
 from queueing.core.requests import File
@@ -201,3 +206,20 @@ async def test_files_of_the_page_come_from_the_database_in_pieces(
             async with session.get(url, headers={"Range": "bytes=7-8"}) as answer:
                 assert (answer.status, await answer.read()) == (206, FILE.data[7:9])
     await database.aclose()
+
+
+def test_uploads_of_one_person_do_not_push_out_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who attaches much would have others' files vanish before they send their line."""
+    monkeypatch.setattr(calls, "UPLOADS_KEPT_BYTES", 100)
+    made = Calls(
+        platform="web",
+        handler=ScriptedHandler(),
+        log=Mock(),
+        clock=Mock(),
+        respond=Mock(),
+        posted=Mock(),
+    )
+    ada, bob = WebPerson(id="ada", name="Ada"), WebPerson(id="bob", name="Bob")
+    first = made.upload(ada, replace(FILE, data=bytes(40)))
+    others = [made.upload(bob, replace(FILE, data=bytes(30))) for _ in range(3)]
+    assert list(made._uploads) == [("ada", first), *(("bob", each) for each in others[1:])]
