@@ -6,7 +6,7 @@ The attempt's key is the server's prompt id, so an attempt can be looked up afte
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import ClassVar
 from uuid import UUID, uuid4
@@ -120,6 +120,10 @@ class ComfyUI:
     def options(self, model: ModelSpec) -> frozenset[str] | None:
         """Return the options that the placeholders of its templates accept."""
         return self._templates(model).options
+
+    def usual(self, model: ModelSpec) -> Mapping[str, float]:
+        """Return the numbers among the defaults of its templates, the largest of each."""
+        return self._templates(model).usual
 
     def weightless(self, model: ModelSpec) -> bool:
         """Return whether its templates need no model, such as those that enlarge a picture."""

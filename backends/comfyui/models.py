@@ -93,6 +93,17 @@ class Templates:
         )
 
     @property
+    def usual(self) -> Mapping[str, float]:
+        """The sizes, steps and lengths that the templates have as defaults, the largest of each."""
+        found: dict[str, float] = {}
+        for workflow in self.all:
+            for name in ("width", "height", "steps", "seconds", "fps"):
+                value = workflow.defaults.get(name)
+                if isinstance(value, int | float):
+                    found[name] = max(value, found.get(name, value))
+        return found
+
+    @property
     def options(self) -> frozenset[str]:
         """The request fields that at least one of the templates takes."""
         return frozenset[str]().union(*(workflow.options for workflow in self.all))

@@ -8,7 +8,7 @@ a restart it knows no attempt.
 import asyncio
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -113,6 +113,10 @@ class Demo:
         """Return every option but a LoRA of what the model makes."""
         taken = (fields for able, fields in TAKES if model.capabilities & able)
         return frozenset().union(*taken)
+
+    def usual(self, model: ModelSpec) -> Mapping[str, float]:  # noqa: ARG002 - the port's signature
+        """Return none: every size is drawn alike."""
+        return {}
 
     def weightless(self, model: ModelSpec) -> bool:  # noqa: ARG002 - the port's signature
         """Return False: every model stands for one that needs memory."""

@@ -4,7 +4,7 @@ The flavour is detected, as with text servers; everything that differs between t
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import ClassVar
@@ -106,6 +106,12 @@ class Images(NamedModels):
         """Return what the server takes; before it has been identified, what any of its kind takes."""
         possible = self._recognition.possible()
         return frozenset[str]().union(*(flavour.takes for flavour in possible))
+
+    def usual(self, model: ModelSpec) -> Mapping[str, float]:
+        """Return the numbers that its settings name."""
+        own = _options(model)
+        named = {"width": own.width, "height": own.height, "steps": own.steps}
+        return {name: value for name, value in named.items() if value is not None}
 
     async def probe(self) -> ServerInfo:
         """Identify the server, which may have changed since the last call."""

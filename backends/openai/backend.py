@@ -126,6 +126,10 @@ class OpenAI(NamedModels):
         """Return what models are told that read aloud or transcribe; others draw nothing."""
         return honoured(model)
 
+    def usual(self, model: ModelSpec) -> Mapping[str, float]:  # noqa: ARG002 - the port's signature
+        """Return none: nothing here has a size."""
+        return {}
+
     async def probe(self) -> ServerInfo:
         """Identify the server, which may have changed since the last call."""
         with classified():

@@ -273,6 +273,7 @@ def _model_spec(name: str, model: ModelConfig, backends: Sequence[BackendSpec]) 
         enhance=model.enhance,
         timeouts=Timeouts(**model.timeouts.model_dump()),
         options=model.__pydantic_extra__,
+        most=model.most.model_dump(exclude_none=True),
     )
     if model.capabilities is not None:
         embeds = model.capabilities and model.capabilities <= _EMBEDS

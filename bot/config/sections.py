@@ -154,6 +154,16 @@ class TimeoutsConfig(Section):
     total_s: Limit = _TIMEOUTS.total_s
 
 
+class MostConfig(Section):
+    """What one request of a model may ask for; left out: four times the model's own default."""
+
+    pixels: Annotated[int, Field(ge=64 * 64)] | None = None
+    steps: Whole | None = None
+    count: Whole | None = None
+    seconds: Seconds | None = None
+    frames: Whole | None = None
+
+
 class ModelConfig(Section):
     """A model people can name. Further settings belong to the kind of its servers."""
 
@@ -178,6 +188,7 @@ class ModelConfig(Section):
     unload_after_s: Idle | None = Field(default=None, alias="idle_unload")
     enhance: Annotated[str | None, BeforeValidator(_off)] = _MODEL.enhance
     timeouts: TimeoutsConfig = TimeoutsConfig()
+    most: MostConfig = MostConfig()
 
     @model_validator(mode="before")
     @classmethod

@@ -12,6 +12,7 @@ from bot.chat.texts.refusals import Told, sentence
 from bot.gateway.errors import ApiError
 from bot.requests.refusals import (
     Banned,
+    BeyondModel,
     FilesUsedUp,
     GpuUsedUp,
     LineFull,
@@ -210,6 +211,7 @@ _STATUSES: Mapping[type, HTTPStatus] = {
 }
 _CODES: Mapping[type, str] = {
     Banned: "banned",
+    BeyondModel: "beyond_model",
     UnknownModel: "model_not_found",
     NotCapable: "not_capable",
     QuotaUsedUp: "quota_used_up",

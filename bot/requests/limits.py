@@ -1,7 +1,7 @@
 """How much a person may ask for, held against each request in the moment it is accepted."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from bot.people.access import Access
@@ -12,6 +12,7 @@ from bot.queue.jobs import JobReader
 from bot.queue.models import OfferReader
 from bot.queue.status import QueueStatus
 from bot.queue.submitting import JobSubmitter
+from bot.requests.bounds import Bounds
 from bot.requests.refusals import (
     Banned,
     Declined,
@@ -92,6 +93,7 @@ class RequestLimits:
     received: ReceivedBytes
     clock: Clock
     waits: Callable[[], LongestWaits] = LongestWaits
+    bounds: Bounds = field(default_factory=Bounds)
 
     async def submit(self, asking: Asking, new: NewJob, *, continues: bool = False) -> Job:
         """Accept a job in its person's lane. Raises `Declined` and `Refused`.
@@ -99,6 +101,7 @@ class RequestLimits:
         `continues` says that a conversation was accepted before, but for its last turn.
         """
         self._require_allowed(asking, new.request, continues=continues)
+        self._require_within(new.model, new.request)
         own = self.access.limits_of(asking.person, asking.rights)
         bulk, limit_s = is_bulk(new.request), own.gpu_seconds_per_day
         admission = Admission(
@@ -133,6 +136,7 @@ class RequestLimits:
         stays so. It must not have changed since it was read.
         """
         self._require_allowed(asking, request, continues=True)
+        self._require_within(job.model, request)
         entry = await self._take_in(job.owner, files)
         try:
             replaced = await self.submitter.replace_request(
@@ -160,6 +164,13 @@ class RequestLimits:
             word := unwanted_word(asking.unwanted, said_in(request, continues=continues))
         ) is not None:
             raise Declined(UnwantedWord(word=word))
+
+    def _require_within(self, model: str, request: Request) -> None:
+        """Refuse what is beyond the bounds of its model; the queue refuses an unknown one."""
+        offer = self.models.offer
+        spec = offer.catalog.find(model)
+        if spec is not None:
+            self.bounds.require(spec, request, offer.usual.get(spec.name, {}))
 
     async def _take_in(self, owner: str, files: tuple[File, ...]) -> int | None:
         """Count the bytes of files, before others of the same moment are looked at."""

@@ -99,6 +99,20 @@ class OptionNotTaken:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class BeyondModel:
+    """The request asks for more than the model makes here.
+
+    `what` is "pixels", "steps", "count", "seconds" or "frames"; "memory" if as many pixels at once
+    have run out of memory before.
+    """
+
+    model: str
+    what: str
+    asked: float
+    most: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NoPicture:
     """The request starts from a picture and has none."""
 
@@ -246,6 +260,7 @@ Refusal = (
     | NoModel
     | UnknownStyle
     | OptionNotTaken
+    | BeyondModel
     | NoPicture
     | NoMask
     | NoRecording

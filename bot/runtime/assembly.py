@@ -29,6 +29,7 @@ from bot.people.access import Access
 from bot.platforms.web.operator.picture import OperatorPicture
 from bot.queue.service import QueueService
 from bot.requests.admission import AdmissionService
+from bot.requests.bounds import Bounds
 from bot.requests.limits import LongestWaits, RequestLimits
 from bot.requests.model_choice import Defaults
 from bot.runtime.bot_records import BotRecords
@@ -107,7 +108,10 @@ def _limits(given: Groundwork) -> RequestLimits:
     def waits() -> LongestWaits:
         return given.config.waiting.longest()
 
+    bounds = Bounds()
+    queue.events.subscribe(lambda event: bounds.on_event(event, queue.models.offer.usual))
     return RequestLimits(
+        bounds=bounds,
         submitter=queue.submitter,
         jobs=queue.jobs,
         models=queue.models,

@@ -45,7 +45,8 @@ class ModelSpec:
     long without a job an idle copy leaves, `inf` for never, None for what its server or host says.
     `gpus` are the cards of its machine it takes, None for all that its server has; `split` is how it is
     divided among these, evenly without one. `options` are for the backend's kind alone (a workflow
-    file, the server's own id of the model, …). `discovered` is whether its servers offered it by
+    file, the server's own id of the model, …). `most` bounds what a request may ask for, by "pixels",
+    "steps", "count", "seconds" and "frames". `discovered` is whether its servers offered it by
     themselves, so that others may serve it as well.
     """
 
@@ -67,6 +68,7 @@ class ModelSpec:
     split: tuple[float, ...] = ()
     timeouts: Timeouts = field(default_factory=Timeouts)
     options: Mapping[str, JsonValue] = field(default_factory=dict)
+    most: Mapping[str, float] = field(default_factory=dict)
     discovered: bool = False
 
 
@@ -327,11 +329,14 @@ class Offer:
     """What can be asked for: models, hosts, and what each model honours.
 
     `options` are, by model, the fields of its requests it honours wherever it runs, None for all.
+    `usual` are the numbers it works with where a request names none, such as its width, as far as
+    they are known.
     """
 
     models: tuple[ModelSpec, ...]
     hosts: tuple[HostSpec, ...]
     options: Mapping[str, frozenset[str] | None]
+    usual: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     catalog: Catalog = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

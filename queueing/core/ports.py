@@ -80,6 +80,13 @@ class Backend(Protocol):
         that write. The model has passed `check`.
         """
 
+    def usual(self, model: ModelSpec) -> Mapping[str, float]:
+        """Return the numbers of its requests that the model works with here if they name none.
+
+        They are "width", "height", "steps", "seconds" and "fps", as far as they are known. The model
+        has passed `check`.
+        """
+
     def weightless(self, model: ModelSpec) -> bool:
         """Return whether the model takes no memory here: always available, never in the way."""
 

@@ -55,6 +55,7 @@ class OfferedModels:
                 models=tuple(catalog.models.values()),
                 hosts=tuple(catalog.hosts.values()),
                 options={spec.name: self._options(spec) for spec in catalog.models.values()},
+                usual={spec.name: self._usual(spec) for spec in catalog.models.values()},
             )
         return self._offer
 
@@ -62,6 +63,10 @@ class OfferedModels:
         known = [self._backends[name].options(spec) for name in self._fleet.serving(spec)]
         limited = [options for options in known if options is not None]
         return frozenset.intersection(*limited) if limited else None
+
+    def _usual(self, spec: ModelSpec) -> Mapping[str, float]:
+        servers = reversed(self._fleet.serving(spec))  # the preferred one counts
+        return {k: v for name in servers for k, v in self._backends[name].usual(spec).items()}
 
     def extend(self, models: Iterable[ModelSpec]) -> None:
         """Add models found on servers, as `with_found` joins them."""

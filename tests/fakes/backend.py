@@ -166,6 +166,7 @@ class FakeServer:
         self.sizes: dict[str, int] = {}  # what models really take, where not what is configured
         self.broken = False
         self.options: frozenset[str] | None = None  # of requests for pictures; None: all
+        self.usual: dict[str, float] = {}  # numbers of requests that name none
         self.loras: tuple[str, ...] = ()
         self.answer_s = 0.0  # how old its answers about its memory are when they arrive
         self.stubborn = False  # goes on loading when its client has gone
@@ -352,6 +353,9 @@ class FakeBackend:
 
     def options(self, model: ModelSpec) -> frozenset[str] | None:
         return self.server.options
+
+    def usual(self, model: ModelSpec) -> Mapping[str, float]:
+        return self.server.usual
 
     async def held_besides(self, models: Sequence[ModelSpec]) -> Mapping[str, int]:
         await self._reach()

@@ -8,6 +8,7 @@ from bot.chat.texts import Value, word
 from bot.chat.texts.gpu_time import minutes
 from bot.requests.refusals import (
     Banned,
+    BeyondModel,
     FilesTooLong,
     FilesUsedUp,
     FileTooHeavy,
@@ -53,6 +54,16 @@ _NONE: Mapping[Capability, str] = {
     Capability.TEXT_TO_AUDIO: "refused.none_plays",
     Capability.TEXT_TO_SPEECH: "refused.cannot_speak",
     Capability.SPEECH_TO_TEXT: "refused.cannot_hear",
+}
+
+
+_BEYOND: Mapping[str, str] = {
+    "pixels": "refused.beyond_pixels",
+    "steps": "refused.beyond_steps",
+    "count": "refused.beyond_count",
+    "seconds": "refused.beyond_seconds",
+    "frames": "refused.beyond_frames",
+    "memory": "refused.beyond_memory",
 }
 
 
@@ -136,6 +147,14 @@ def _style(refusal: UnknownStyle, told: Told) -> Sentence:
 def _option(refusal: OptionNotTaken, _: Told) -> Sentence:
     values = {"model": refusal.model, "option": refusal.option}
     return Sentence("refused.option_unsupported", values)
+
+
+def _beyond(refusal: BeyondModel, _: Told) -> Sentence:
+    numbers = {"asked": refusal.asked, "most": refusal.most}
+    if refusal.what in {"pixels", "memory"}:
+        numbers = {name: float(f"{value / 1e6:.3g}") for name, value in numbers.items()}
+    values = {"model": refusal.model, **{name: f"{n:g}" for name, n in numbers.items()}}
+    return Sentence(_BEYOND[refusal.what], values)
 
 
 def _no_picture(_refusal: NoPicture, _: Told) -> Sentence:
@@ -258,6 +277,7 @@ def _not_accepting(refusal: Refusal, _: Told) -> Sentence:
 
 _SENTENCES: Mapping[type, Callable[[Any, Told], Sentence]] = {
     Banned: _banned,
+    BeyondModel: _beyond,
     FilesUsedUp: _files,
     FilesTooLong: _files_too_long,
     GpuUsedUp: _gpu,

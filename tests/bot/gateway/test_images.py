@@ -94,6 +94,7 @@ BAD: tuple[tuple[dict[str, Any], int], ...] = (
     ({"n": 9}, 400),
     ({"size": "9x9"}, 400),
     ({"size": "99999x1"}, 400),
+    ({"size": "8192x8192"}, 400),
     ({"size": "x"}, 400),
     ({"model": "dall-e-3"}, 404),
     ({"model": "llama"}, 400),

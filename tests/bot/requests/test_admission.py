@@ -22,6 +22,7 @@ from bot.requests.drawing import Drawing, DrawingOptions
 from bot.requests.limits import Asking, RequestLimits
 from bot.requests.refusals import (
     Banned,
+    BeyondModel,
     FilesUsedUp,
     LineFull,
     NoModel,
@@ -47,6 +48,7 @@ from tests.simulation.loop import run
 ADA = Person(user="api:ada")
 PICTURE = File(name="p.png", mime="image/png", data=bytes(700_000))
 CAT = Drawing(prompt="a cat")
+HUGE = Drawing(prompt="a cat", options=DrawingOptions(size=(8192, 8192)))
 
 
 @asynccontextmanager
@@ -199,6 +201,7 @@ def test_files_at_once_are_counted_before_others_are_looked_at() -> None:
         (NoPicture(), {"drawing": Drawing(prompt="a", options=DrawingOptions(strength=0.5))}),
         (NoText(), {"drawing": Drawing(prompt="")}),
         (TextTooLong(length=4001, limit=4000), {"drawing": Drawing(prompt="a" * 4001)}),
+        (BeyondModel(model="flux", what="pixels", asked=8192 * 8192, most=2048 * 2048), {"drawing": HUGE}),
     ],
     ids=lambda each: type(each).__name__,
 )  # fmt: skip

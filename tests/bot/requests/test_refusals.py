@@ -33,6 +33,10 @@ REFUSALS: tuple[Refusal, ...] = (
     refusals.UnknownStyle(name="noir", known=()),
     refusals.UnknownStyle(name="noir", known=("film noir", "comic")),
     refusals.OptionNotTaken(model="flux", option="negative"),
+    *(
+        refusals.BeyondModel(model="flux", what=what, asked=4e6, most=2e6)
+        for what in ("pixels", "steps", "count", "seconds", "frames", "memory")
+    ),
     *(refusals.NoModel(capability=each) for each in Capability),
     refusals.NoPicture(),
     refusals.NoMask(),

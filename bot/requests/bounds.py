@@ -1,0 +1,109 @@
+"""How large a request of a model may be: as its operator says, otherwise four times its defaults.
+
+One request far above what a model is made for takes a GPU from everybody. What failed for memory is
+remembered until the bot restarts.
+"""
+
+from collections.abc import Mapping
+
+from bot.requests.refusals import BeyondModel, Declined
+from queueing.core.catalog import ModelSpec
+from queueing.core.events import Event, JobChanged
+from queueing.core.jobs import JobEvent
+from queueing.core.problems import Problem, What
+from queueing.core.requests import Request, TextToImage, TextToVideo
+
+TIMES = 4  # the default bound, in units of the model's own defaults
+FAR = 2  # times the defaults: beyond it, a lack of memory is put down to the request
+USUAL_SIDES: Mapping[type, tuple[float, float]] = {
+    TextToImage: (1024, 1024),
+    TextToVideo: (832, 480),
+}
+"""Width and height where nothing tells what a model draws with."""
+
+Numbers = Mapping[str, float]
+
+
+class Bounds:
+    """Refuses requests beyond their model's bounds. Events tell what ran out of memory."""
+
+    def __init__(self) -> None:
+        self._failed: dict[str, float] = {}  # by model: the least work that ran out of memory
+
+    def on_event(self, event: Event, usual: Mapping[str, Numbers]) -> None:
+        """Remember a request far above its model's defaults that failed for memory."""
+        if not isinstance(event, JobChanged) or event.event is not JobEvent.FAIL:
+            return
+        job = event.job
+        if job.error is None or Problem.read(job.error).what is not What.MEMORY:
+            return
+        own = usual.get(job.model, {})
+        work, normal = _work(job.request, own), _usual_pixels(job.request, own)
+        if work > FAR * normal:
+            self._failed[job.model] = min(work, self._failed.get(job.model, work))
+
+    def require(self, spec: ModelSpec, request: Request, usual: Numbers) -> None:
+        """Raise `Declined` for a request beyond the model's bounds."""
+        most = {**_defaults(request, usual), **spec.most}
+        for what, asked in _extent(request, usual).items():
+            if what in most and asked > most[what]:
+                raise Declined(
+                    BeyondModel(model=spec.name, what=what, asked=asked, most=most[what])
+                )
+        failed = self._failed.get(spec.name)
+        work = _work(request, usual)
+        if failed is not None and work >= failed:
+            raise Declined(BeyondModel(model=spec.name, what="memory", asked=work, most=failed))
+
+
+def _extent(request: Request, usual: Numbers) -> dict[str, float]:
+    """Return what a request asks for explicitly, by what is bounded."""
+    named = {
+        name: value
+        for name in ("steps", "count", "seconds")
+        if (value := getattr(request, name, None)) is not None
+    }
+    if isinstance(request, TextToImage | TextToVideo) and (request.width or request.height):
+        named["pixels"] = _pixels(request, usual)
+    if isinstance(request, TextToVideo) and (request.seconds or request.fps):
+        frames = _frames(request.seconds or usual.get("seconds"), request.fps or usual.get("fps"))
+        named |= {} if frames is None else {"frames": frames}
+    return named
+
+
+def _defaults(request: Request, usual: Numbers) -> dict[str, float]:
+    """Return the bounds that follow from what the model does where a request says nothing."""
+    found = {name: TIMES * usual[name] for name in ("steps", "seconds") if name in usual}
+    if isinstance(request, TextToImage | TextToVideo):
+        found["pixels"] = TIMES * _usual_pixels(request, usual)
+    if (frames := _frames(usual.get("seconds"), usual.get("fps"))) is not None:
+        found["frames"] = TIMES * frames
+    return found
+
+
+def _frames(seconds: float | None, fps: float | None) -> float | None:
+    return None if seconds is None or fps is None else seconds * fps
+
+
+def _pixels(request: TextToImage | TextToVideo, usual: Numbers) -> float:
+    width, height = USUAL_SIDES[type(request)]
+    return (request.width or usual.get("width", width)) * (
+        request.height or usual.get("height", height)
+    )
+
+
+def _usual_pixels(request: Request, usual: Numbers) -> float:
+    width, height = USUAL_SIDES.get(type(request), (0, 0))
+    return usual.get("width", width) * usual.get("height", height)
+
+
+def _work(request: Request, usual: Numbers) -> float:
+    """Return the pixels that a request makes at once; 0 for one that draws nothing."""
+    match request:
+        case TextToImage():
+            return _pixels(request, usual) * request.count
+        case TextToVideo():
+            seconds = usual.get("seconds", 1)
+            return _pixels(request, usual) * (request.seconds or seconds) / seconds
+        case _:
+            return 0.0

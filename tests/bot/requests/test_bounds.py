@@ -1,0 +1,94 @@
+"""How large a request of a model may be, and what is remembered of those that took too much."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bot.requests.bounds import Bounds
+from bot.requests.refusals import BeyondModel, Declined
+from queueing.core.catalog import ModelSpec
+from queueing.core.events import JobChanged
+from queueing.core.jobs import Job, JobEvent
+from queueing.core.problems import What, problem
+from queueing.core.requests import Request, TextToAudio, TextToImage, TextToVideo
+from tests.simulation.installation import image_model
+
+SPEC = image_model("flux")
+USUAL = {"width": 512.0, "height": 512.0, "steps": 20.0}
+FILM = {"width": 640.0, "height": 360.0, "seconds": 5.0, "fps": 16.0}
+
+
+def beyond(request: Request, usual: Mapping[str, float], **most: float) -> Any:
+    """Return what of a request is beyond a model, None if nothing is."""
+    refusal = refused(Bounds(), replace(SPEC, most=most), request, usual or {})
+    return None if refusal is None else (refusal.what, refusal.most)
+
+
+def refused(
+    bounds: Bounds, spec: ModelSpec, request: Request, usual: Mapping[str, float]
+) -> BeyondModel | None:
+    try:
+        bounds.require(spec, request, usual)
+    except Declined as declined:
+        refusal = declined.refusal
+    else:
+        return None
+    assert isinstance(refusal, BeyondModel)
+    return refusal
+
+
+def drawing(**fields: Any) -> TextToImage:
+    return TextToImage(prompt="a", **fields)
+
+
+@pytest.mark.parametrize(
+    ("request_", "usual", "most", "expected"),
+    [
+        (drawing(), USUAL, {}, None),
+        (drawing(width=1024, height=1024), USUAL, {}, None),
+        (drawing(width=8192, height=8192), USUAL, {}, ("pixels", 4 * 512 * 512)),
+        (drawing(width=8192), USUAL, {}, ("pixels", 4 * 512 * 512)),
+        (drawing(width=2048, height=2048), {}, {}, None),
+        (drawing(width=2112, height=2048), {}, {}, ("pixels", 4 * 1024 * 1024)),
+        (drawing(width=8192, height=8192), USUAL, {"pixels": 8192 * 8192}, None),
+        (drawing(width=512, height=512), USUAL, {"pixels": 512 * 511}, ("pixels", 512 * 511)),
+        (drawing(steps=81), USUAL, {}, ("steps", 80)),
+        (drawing(steps=200), {}, {}, None),
+        (drawing(count=3), USUAL, {"count": 2}, ("count", 2)),
+        (TextToVideo(prompt="a", seconds=21), FILM, {}, ("seconds", 20)),
+        (TextToVideo(prompt="a", seconds=15, fps=30), FILM, {}, ("frames", 320)),
+        (TextToVideo(prompt="a", fps=120), FILM, {}, ("frames", 320)),
+        (TextToVideo(prompt="a", width=4096, height=4096), {}, {}, ("pixels", 4 * 832 * 480)),
+        (TextToAudio(prompt="a", seconds=241), {"seconds": 60.0}, {}, ("seconds", 240)),
+    ],
+)
+def test_a_request_far_above_the_models_defaults_is_refused(
+    request_: Request, usual: dict[str, float], most: dict[str, float], expected: object
+) -> None:
+    """One member's size would take everybody's models out of memory, again and again."""
+    assert beyond(request_, usual, **most) == expected
+
+
+def failed(request: Request, what: What = What.MEMORY) -> JobChanged:
+    job = Job.__new__(Job)
+    known = {"model": "flux", "request": request, "error": problem(what).code()}
+    for name, value in known.items():
+        object.__setattr__(job, name, value)
+    return JobChanged(job=job, event=JobEvent.FAIL)
+
+
+def test_what_ran_out_of_memory_is_not_tried_again() -> None:
+    """The next such request would empty the card once more."""
+    bounds, large = Bounds(), drawing(width=960, height=1024)
+    for harmless in (failed(large, What.CRASHED), failed(drawing(width=512, height=512))):
+        bounds.on_event(harmless, {"flux": USUAL})
+    bounds.require(SPEC, large, USUAL)
+    bounds.on_event(failed(large), {"flux": USUAL})
+    for as_large in (large, drawing(width=512, height=512, count=4)):
+        refusal = refused(bounds, SPEC, as_large, USUAL)
+        assert refusal is not None
+        assert refusal.what == "memory"
+    bounds.require(SPEC, drawing(width=896, height=1024), USUAL)
+    bounds.require(replace(SPEC, name="sdxl"), large, USUAL)
