@@ -71,6 +71,9 @@ TOO_LONG = (
     " a new conversation."
 )
 """Programs recognise a request that is too long by the first words, which are OpenAI's."""
+AGAIN_LEAST_S = 5.0
+"""After how long a call is repeated for which there was no room: SDKs repeat it twice, and other
+calls wait for the same room."""
 RESTART_S = 10.0
 """How long a restart takes: SDKs retry after this."""
 BROKEN = ApiError(
@@ -182,12 +185,13 @@ def other_sound(made: str, asked: str) -> ApiError:
 def refused(refusal: Refusal, models: Sequence[str], now: float) -> ApiError:
     """Return the error for a request that was not accepted; `models` are the known models."""
     free_at = _free_at(refusal)
+    least_s = AGAIN_LEAST_S if isinstance(refusal, TooManyOpen | LineFull) else 1.0
     return ApiError(
         status=_STATUSES.get(type(refusal), HTTPStatus.BAD_REQUEST),
         message=in_words(refusal, models),
         param="model" if isinstance(refusal, UnknownModel | NotCapable) else None,
         code=_CODES.get(type(refusal)),
-        retry_after_s=None if free_at is None else max(1.0, free_at - now),
+        retry_after_s=None if free_at is None else max(least_s, free_at - now),
         repeat=free_at is not None or isinstance(refusal, TooManyOpen | LineFull),
     )
 

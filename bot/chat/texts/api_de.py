@@ -17,7 +17,7 @@ TEXTS: Mapping[str, str] = {
     "refused.no_such_key": "Du hast keinen Schlüssel #{number}. /key list zeigt deine.",
     "refused.which_service": "Ein Dienst braucht einen Namen: /key new n8n --service.",
     "key.new": "Schlüssel #{number}. Er wird nur dieses eine Mal angezeigt; Programme, die ihn haben, handeln in deinem Namen:\n{secret}\nSie senden ihn als „Authorization: Bearer …“. /key revoke {number} macht ihn ungültig.",
-    "key.new_service": "Schlüssel #{number} für {person}. Er wird nur dieses eine Mal angezeigt:\n{secret}\n/limit {person} setzt seine Limits, /key revoke {number} macht ihn ungültig.",
+    "key.new_service": "Schlüssel #{number} für {person}. Er wird nur dieses eine Mal angezeigt:\n{secret}\nEr hat die Limits einer einzelnen Person, /limit {person} setzt andere, /key revoke {number} macht ihn ungültig.",
     "key.none": "Es gibt keine Schlüssel. /key new erstellt einen.",
     "key.list": "Schlüssel:",
     "key.line": "#{number} · {name} · erstellt {moment}",

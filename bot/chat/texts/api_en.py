@@ -17,7 +17,7 @@ TEXTS: Mapping[str, str] = {
     "refused.no_such_key": "You have no key #{number}. /key list shows yours.",
     "refused.which_service": "A service needs a name: /key new n8n --service.",
     "key.new": "Key #{number}. It's shown only once, and programs that have it act as you:\n{secret}\nThey send it as “Authorization: Bearer …”. /key revoke {number} revokes it.",
-    "key.new_service": "Key #{number} for {person}. It's shown only once:\n{secret}\n/limit {person} sets its limits; /key revoke {number} revokes it.",
+    "key.new_service": "Key #{number} for {person}. It's shown only once:\n{secret}\nIt has the limits of one person, and /limit {person} sets others; /key revoke {number} revokes it.",
     "key.none": "There are no keys. /key new creates one.",
     "key.list": "Keys:",
     "key.line": "#{number} · {name} · created {moment}",
