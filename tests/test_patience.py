@@ -36,6 +36,7 @@ SLEEPS = {
     "processes/installation.py": "a server in another process cannot signal",
     "processes/test_killed.py": "another process cannot signal",
     "security/test_forgetting.py": "another process cannot signal",
+    "security/test_hostile_requests.py": "a client that sends slowly, beside one that measures",
     "security/test_stopping.py": "another process shows nothing but its file",
 }
 PATIENCES = {
