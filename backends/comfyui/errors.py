@@ -38,11 +38,11 @@ BAD_PROMPT = 400
 # What the runtime raises, and how it begins: other nodes quote people's texts in their errors.
 _OF_RUNTIME = ("RuntimeError", "AcceleratorError")
 _NO_MEMORY = re.compile(
-    r"(cuda|hip|mps)( error:| backend)? out of memory|.{0,40}not enough memory"
-    r"|allocation on device|.{0,40}can't allocate memory"
+    r"(cuda|hip|mps)( error:| backend)? out of memory|allocation on device|not enough memory"
+    r"|(\[enforce fail[^\]]*\] *[.]? *)?(defaultcpuallocator: )(not enough|can't allocate) memory"
 )
 # After these errors the process draws nothing until it is restarted.
-_SICK = re.compile(r"(cuda|hip) error|.{0,80}(illegal memory access|device-side assert)")
+_SICK = re.compile(r"(cuda|hip) error|(an )?illegal memory access|device-side assert")
 
 
 class _NodeFault(BoundedRecord):

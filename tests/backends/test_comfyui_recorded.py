@@ -23,16 +23,20 @@ from backends.comfyui.answers import (
     read_stats,
     read_upload,
 )
-from backends.comfyui.errors import accepted_in_part, failure, refusal
+from backends.comfyui.errors import accepted_in_part, answered, failure, refusal, refused_prompt
 from backends.comfyui.messages import Message, Tracker, read_message, read_preview
 from backends.comfyui.workflow.graph import Graph, Node
 from backends.comfyui.workflow.media import Medium
 from backends.comfyui.workflow.template import Workflow
+from backends.common.http_answers import HttpFailed, HttpRefused
 from queueing.core.errors import (
+    BackendError,
     BadModel,
+    Busy,
     ModelCrashed,
     OutOfMemory,
     Rejected,
+    UnknownFailure,
     UnreadableAnswer,
 )
 from queueing.core.requests import Progress, TextToImage
@@ -177,6 +181,34 @@ def test_out_of_memory_is_told_from_other_failures() -> None:
         assert "CUDA" not in words(error)
 
 
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, Rejected),
+        (403, UnknownFailure),
+        (413, Rejected),
+        (422, Rejected),
+        (429, Busy),
+        (500, UnknownFailure),
+        (503, UnknownFailure),
+    ],
+)
+def test_a_prompt_that_is_refused_takes_no_server_from_anybody(
+    status: int, error: type[BackendError]
+) -> None:
+    """A proxy's refusal, or a caller's words in one, would call the server down."""
+    said = '{"error": "out of memory: the model does not exist, context length"}'
+    for body in (said, "<html>out of memory</html>", ""):
+        if status in {429, 500, 503}:
+            with pytest.raises(error), answered():
+                raise HttpFailed("", status=status, body=body)
+        else:
+            refused = HttpRefused("", status=status, body=body)
+            asked = TextToImage(prompt="out of memory")
+            mapped = refused_prompt(refused, workflow({}), asked)
+            assert isinstance(mapped, error if body != said or status != 400 else BadModel)
+
+
 def test_failures_of_a_node_call_for_the_right_reaction(subtests: pytest.Subtests) -> None:
     """A sick server would go on failing jobs, or a bad job be tried for ever."""
     cases: list[tuple[str, str, type[Exception]]] = [
@@ -185,6 +217,8 @@ def test_failures_of_a_node_call_for_the_right_reaction(subtests: pytest.Subtest
         ("RuntimeError", "DefaultCPUAllocator: not enough memory", OutOfMemory),
         ("RuntimeError", "CUDA error: an illegal memory access was encountered", ModelCrashed),
         ("ValueError", "/srv/comfy/x.py is bad", Rejected),
+        ("ValueError", "bad prompt: CUDA out of memory", Rejected),
+        ("RuntimeError", "bad prompt: CUDA error: out of memory, illegal memory access", Rejected),
     ]
     for kind, message, error in cases:
         with subtests.test(kind=kind, message=message):

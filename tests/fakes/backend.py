@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from queueing.core.catalog import HostSpec, ModelSpec
-from queueing.core.errors import NotLoaded, OutOfMemory, Unavailable, UnknownFailure
+from queueing.core.errors import Busy, NotLoaded, OutOfMemory, Unavailable, UnknownFailure
 from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.core.requests import (
     Capability,
@@ -153,6 +153,7 @@ class FakeServer:
         self.tells_loaded = True
         self.others: dict[str, int] = {}  # in its memory for other programs, in MB
         self.tells_others = True
+        self.busy = False
         self.weightless: set[str] = set()
         self.remembers = True  # can be asked for an attempt that no one listens to any more
         self.fates: Callable[[Work], Fate] = lambda _work: Fate()
@@ -375,6 +376,8 @@ class FakeBackend:
 
     async def probe(self) -> ServerInfo:
         await self._reach()
+        if self.server.busy:
+            raise Busy(f"{self.server.name}: status 429")
         card = self.server.card
         if not self.server.tells_memory:
             return ServerInfo(description="fake 1.0")

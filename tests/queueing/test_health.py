@@ -234,6 +234,18 @@ async def test_memory_other_programs_hold_makes_jobs_wait_with_that_reason() -> 
 
 
 @in_virtual_time
+async def test_a_server_too_busy_for_a_look_is_not_down() -> None:
+    """A rate limit would take a server from everybody at each look."""
+    installation = one_model()
+    server = installation.servers["comfy"]
+    async with installation.queue() as queue:
+        await asyncio.sleep(1)
+        server.busy = True
+        await asyncio.sleep(30)
+        assert queue.status.snapshot().backends[0].up
+
+
+@in_virtual_time
 async def test_a_figure_that_cannot_be_measured_any_more_expires(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
