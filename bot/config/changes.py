@@ -4,13 +4,13 @@ A setting is applied only if it is listed here. Every other difference needs a r
 why it does is listed as well, so that no setting that is added later can be forgotten.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TypeVar
 
 from pydantic import BaseModel
 
 from bot.config.config import Config
-from bot.config.sameness import GROUP, Place, settings_of
+from bot.config.sameness import GROUP, Place, apart, settings_of
 
 S = TypeVar("S", bound=BaseModel)
 
@@ -57,30 +57,14 @@ def merged(now: Config, new: Config) -> Config:
 def changed(before: Config, after: Config) -> tuple[str, ...]:
     """Return the paths of the settings that differ, and of the groups that were added or removed."""
     here, there = dict(settings_of(before)), dict(settings_of(after))
-    apart = [
-        place
-        for place in sorted({*here, *there})
-        if (place in here) is not (place in there) or here[place] != there[place]
-    ]
-    return tuple(_told(apart, here, there))
+    return tuple(_in_words(place, here, there) for place in apart(here, there))
 
 
-def _told(
-    apart: list[Place], here: Mapping[Place, object], there: Mapping[Place, object]
-) -> Iterator[str]:
-    one_sided = {place for place in apart if (place in here) is not (place in there)}
-    for place in apart:
-        if any(place[:length] in one_sided for length in range(1, len(place))):
-            continue  # what holds it is told
-        path = ".".join(place)
-        if place == ("models",) and any(each[:1] == place and each != place for each in one_sided):
-            continue  # their order differs because of one that came or went
-        if here.get(place) == GROUP:
-            yield f"{path} (removed)"
-        elif there.get(place) == GROUP:
-            yield f"{path} (added)"
-        elif not any(len(p) > len(place) and p[: len(place)] == place for p in apart):
-            yield path
+def _in_words(place: Place, here: Mapping[Place, object], there: Mapping[Place, object]) -> str:
+    path = ".".join(place)
+    if here.get(place) == GROUP:
+        return f"{path} (removed)"
+    return f"{path} (added)" if there.get(place) == GROUP else path
 
 
 def _merged(now: S, new: S, place: Place) -> S:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, SecretStr
 
 from bot.config.config import Config
 from bot.config.sections import WORKFLOWS, RoleConfig
+from bot.config.workflow_files import WorkflowFile
 
 OWN: Sequence[tuple[str, ...]] = (
     ("database",),
@@ -55,18 +56,30 @@ def settings_of(config: Config) -> Iterator[tuple[Place, object]]:
 
 def differences(here: Marks, there: Marks) -> tuple[str, ...]:
     """Return in words which settings differ, each with its path; none if the two are the same."""
-    apart = [place for place in sorted({*here, *there}) if here.get(place) != there.get(place)]
-    missing = [place for place in apart if place not in here or place not in there]
     told = []
-    for place in apart:
+    for place in apart(here, there):
         path = ".".join(place)
-        if any(_holds(group, place) for group in missing):
-            continue  # what holds it is told
-        if place in missing:
-            told.append(f"{path} is only {'here' if place in here else 'there'}")
-        elif not any(_holds(place, inner) for inner in apart):
+        if place in here and place in there:
             told.append(f"{path} differs")
+        else:
+            told.append(f"{path} is only {'here' if place in here else 'there'}")
     return tuple(told)
+
+
+def apart(here: Mapping[Place, object], there: Mapping[Place, object]) -> Iterator[Place]:
+    """Yield where two configurations differ: the outermost group that only one has, or a setting."""
+    places = [
+        place
+        for place in sorted({*here, *there})
+        if (place in here) is not (place in there) or here[place] != there[place]
+    ]
+    one_sided = {place for place in places if (place in here) is not (place in there)}
+    for place in places:
+        held = any(_holds(group, place) for group in one_sided)
+        # The order of models is a setting: it differs, too, where one came or went.
+        holds = place not in one_sided and any(_holds(place, inner) for inner in places)
+        if not held and not holds:
+            yield place
 
 
 def _holds(group: Place, place: Place) -> bool:
@@ -105,8 +118,10 @@ def _settings(value: object, place: Place, usual: object = None) -> Iterator[tup
                 yield place, GROUP
             for name, inner in value.items():
                 yield from _settings(inner, (*place, str(name)))
+        case WorkflowFile():  # where the file is differs with the machine
+            yield place, [PurePath(value).name, value.digest]
         case str() if place[-1] in WORKFLOWS:
-            yield place, PurePath(value).name  # where the file is differs with the machine
+            yield place, PurePath(value).name
         case _:
             yield place, value
 

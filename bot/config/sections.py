@@ -48,6 +48,7 @@ from bot.config.values import (
     megabytes_or_auto,
     person,
 )
+from bot.config.workflow_files import workflow_file
 from bot.people.access import PersonLimits, Role
 from bot.requests.conversation import IDLE_S
 from bot.requests.limits import LongestWaits
@@ -199,6 +200,15 @@ class ModelConfig(Section):
         named = {key: data[key] for key in WORKFLOWS if isinstance(data.get(key), str)}
         files = {key: beside(Path(name), info) for key, name in named.items()}
         return {**data, **{key: str(file) for key, file in files.items() if is_file(file)}}
+
+    @model_validator(mode="after")
+    def _with_digests(self) -> Self:
+        """Note what the operator's own workflow files hold; the others come with this version."""
+        options = self.__pydantic_extra__ or {}
+        for key in WORKFLOWS:
+            if isinstance(name := options.get(key), str) and is_file(Path(name)):
+                options[key] = workflow_file(Path(name))
+        return self
 
 
 class DefaultsConfig(Section):

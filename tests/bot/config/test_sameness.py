@@ -1,14 +1,16 @@
 """Which settings the processes of one installation must share, and how a difference is named."""
 
+import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.config.changes import changed
 from bot.config.config import Config
 from bot.config.load import parse, settings_at
-from bot.config.sameness import OWN, Marks, differences, in_words, marks
+from bot.config.sameness import OWN, differences, in_words, marks
 
 KEY = b"of this epoch"
 CONFIG = """\
@@ -107,18 +109,25 @@ def test_what_belongs_to_one_machine_may_differ() -> None:
         assert apart((old, new)) == (), old
 
 
-def test_a_workflow_may_lie_elsewhere_on_another_machine(tmp_path: Path) -> None:
-    """The folder of an installation is not the same everywhere."""
+def test_a_workflow_may_lie_elsewhere_on_another_machine_with_the_same_content(
+    tmp_path: Path,
+) -> None:
+    """The folder of an installation is not the same everywhere; what a model draws has to be."""
     models = ("models:", "models:\n  mine: {backends: [comfy], workflow: own.json}")
 
-    def of(folder: str) -> Marks:
+    def of(folder: str, steps: int = 8) -> Config:
         place = tmp_path / folder
-        place.mkdir()
-        (place / "own.json").write_text('{"1": {"class_type": "KSampler", "inputs": {}}}')
+        place.mkdir(exist_ok=True)
+        nodes = {"1": {"class_type": "KSampler", "inputs": {"steps": steps}}}
+        (place / "own.json").write_text(json.dumps(nodes))
         text = CONFIG.replace(*models)
-        return marks(Config.model_validate(_document(text), context={"folder": place}), KEY)
+        return Config.model_validate(_document(text), context={"folder": place})
 
-    assert differences(of("one"), of("two")) == ()
+    one, two, other = of("one"), of("two"), of("two", steps=9)
+    assert differences(marks(one, KEY), marks(two, KEY)) == ()
+    assert differences(marks(one, KEY), marks(other, KEY)) == ("models.mine.workflow differs",)
+    assert changed(two, other) == ("models.mine.workflow",)  # in its place, as a reload finds it
+    assert two.catalog().models["mine"] != other.catalog().models["mine"]
 
 
 def _document(text: str) -> object:
