@@ -7,18 +7,19 @@ from dataclasses import replace
 
 from backends.comfyui.answers import ServerFile
 from backends.comfyui.server import ComfyUIServer
-from backends.media.metadata.kinds import is_film, is_picture, is_sound, mime_of, moves
+from backends.media.metadata.kinds import is_film, is_picture, is_sound, is_text, mime_of, moves
 from backends.media.results import KeptBack, bare
-from queueing.core.errors import (
-    Rejected,
-    UnreadableAnswer,
-)
+from queueing.core.errors import Rejected, UnreadableAnswer
 from queueing.core.problems import What, problem
 from queueing.core.requests import File, Output
 
 KEPT_BACK = problem(What.KEPT_BACK)
 FILES_MOST = 32  # a workflow may save every frame of a film
 BYTES_MOST = 512 * 1024 * 1024  # held at once; the last file may go beyond
+
+_MEDIA = re.compile(r"png|jpe?g|webp|gif|avif|mp[34]|webm|mkv|mov|flac|opus|ogg|wav|m4a")
+_SHOWN = re.compile(r"(image/(?!svg)|video/|audio/)")
+"""Types of media that are known by their bytes, whatever the server says."""
 
 _log = logging.getLogger(__name__)
 
@@ -54,16 +55,23 @@ async def collected(
 
 
 async def _download(server: ComfyUIServer, file: ServerFile, keep_metadata: bool) -> File:
-    """Return one file under a name that is only its ending."""
-    data, mime = await server.download(file)
+    """Return one file under a name that is only its ending.
+
+    Raises `UnreadableAnswer` for a page or other text in place of a picture, a film or a sound.
+    """
+    data, said = await server.download(file)
+    mime = mime_of(data)
     ending = re.search(r"\.([a-z0-9]{1,8})$", file.filename.lower(), re.ASCII)
     suffix = ending[1] if ending else "bin"  # nothing else of the server's name is used
+    if not mime and _MEDIA.fullmatch(suffix) and is_text(data):
+        raise UnreadableAnswer(f"{_shown(file)} is text")
     if not keep_metadata:
         try:
             data = await bare(data)
         except ValueError as error:
             raise UnreadableAnswer(f"{_shown(file)}: {error}") from error
-    return File(name=suffix, mime=mime_of(data) or mime, data=data)
+    other = "application/octet-stream" if _SHOWN.match(said) else said
+    return File(name=suffix, mime=mime or other, data=data)
 
 
 def _rank(file: File) -> int:

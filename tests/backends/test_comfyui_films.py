@@ -2,6 +2,7 @@
 
 import io
 import struct
+from itertools import product
 
 import pytest
 from PIL import Image
@@ -12,7 +13,7 @@ from backends.comfyui.results import FILES_MOST, KEPT_BACK, collected
 from backends.media import films
 from backends.media.metadata import svg
 from backends.media.metadata.kinds import is_film, moves
-from queueing.core.errors import Rejected
+from queueing.core.errors import Rejected, UnreadableAnswer
 from queueing.core.problems import Problem
 from queueing.core.requests import Output
 from tests.backends.planted import PLANTED, SECRET, words_of
@@ -138,9 +139,11 @@ async def test_of_a_servers_file_name_only_a_plain_ending_is_kept(
     comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     """A server could name the files people get, with a path or hidden signs."""
+    picture = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(picture, "PNG")
 
     async def download(_: ServerFile) -> tuple[bytes, str]:
-        return b"a cat", "image/png"
+        return picture.getvalue(), "image/png"
 
     monkeypatch.setattr(comfy._server, "download", download)
     for told, name in {
@@ -214,3 +217,24 @@ async def test_words_stay_and_a_drawings_notes_go(comfy: ComfyUI) -> None:
     assert SECRET.encode() not in drawing
     assert b"<path" in drawing
     assert SECRET not in words_of(picture)
+
+
+async def test_a_page_in_place_of_a_picture_fails_the_attempt(
+    comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy's error page would be a completed job, shown as a broken picture."""
+    page = b"<!doctype html><p>502 Bad Gateway</p>"
+
+    async def download(_: ServerFile) -> tuple[bytes, str]:
+        return page, "image/png"
+
+    monkeypatch.setattr(comfy._server, "download", download)
+    for keep, ending in product((False, True), ("png", "jpg", "mp4", "wav")):
+        with pytest.raises(UnreadableAnswer):
+            await collected(
+                comfy._server, [ServerFile(filename=f"a.{ending}")], "wan", keep_metadata=keep
+            )
+    (words,) = (
+        await collected(comfy._server, [ServerFile(filename="a.txt")], "wan", keep_metadata=False)
+    ).files
+    assert words.mime == "application/octet-stream"
