@@ -27,6 +27,7 @@ from backends.comfyui.server import ComfyUIServer
 from backends.comfyui.uploads import stand_in, uploaded
 from backends.comfyui.workflow.fill import TINY, fill, warm_up
 from backends.comfyui.workflow.limits import NumberRange, common, inputs_of, limits_in
+from backends.comfyui.workflow.measures import unscaled
 from backends.comfyui.workflow.media import Medium
 from backends.comfyui.workflow.template import Workflow
 from backends.comfyui.workflow.words import Asked, places
@@ -124,6 +125,15 @@ class ComfyUI:
     def usual(self, model: ModelSpec) -> Mapping[str, float]:
         """Return the numbers among the defaults of its templates, the largest of each."""
         return self._templates(model).usual
+
+    def remarks(self, model: ModelSpec) -> Sequence[str]:
+        """Return which templates take a picture in any size it comes in."""
+        return [
+            f"{workflow.name}: node {key} encodes a picture in the size it comes in, up to"
+            " 4096 pixels a side: put ImageScale before it."
+            for workflow in self._templates(model).all
+            for key in unscaled(workflow.nodes)
+        ]
 
     def weightless(self, model: ModelSpec) -> bool:
         """Return whether its templates need no model, such as those that enlarge a picture."""

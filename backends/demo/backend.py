@@ -114,6 +114,10 @@ class Demo:
         taken = (fields for able, fields in TAKES if model.capabilities & able)
         return frozenset().union(*taken)
 
+    def remarks(self, model: ModelSpec) -> Sequence[str]:  # noqa: ARG002 - the port's signature
+        """Return none."""
+        return ()
+
     def usual(self, model: ModelSpec) -> Mapping[str, float]:  # noqa: ARG002 - the port's signature
         """Return none: every size is drawn alike."""
         return {}

@@ -107,6 +107,10 @@ class Images(NamedModels):
         possible = self._recognition.possible()
         return frozenset[str]().union(*(flavour.takes for flavour in possible))
 
+    def remarks(self, model: ModelSpec) -> Sequence[str]:  # noqa: ARG002 - the port's signature
+        """Return none."""
+        return ()
+
     def usual(self, model: ModelSpec) -> Mapping[str, float]:
         """Return the numbers that its settings name."""
         own = _options(model)

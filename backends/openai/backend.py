@@ -126,6 +126,10 @@ class OpenAI(NamedModels):
         """Return what models are told that read aloud or transcribe; others draw nothing."""
         return honoured(model)
 
+    def remarks(self, model: ModelSpec) -> Sequence[str]:  # noqa: ARG002 - the port's signature
+        """Return none."""
+        return ()
+
     def usual(self, model: ModelSpec) -> Mapping[str, float]:  # noqa: ARG002 - the port's signature
         """Return none: nothing here has a size."""
         return {}

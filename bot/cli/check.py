@@ -269,6 +269,7 @@ async def _try_server(
 
         tries.append(_attempt("models", f"of {name}", offer(), try_s))
     findings = await asyncio.gather(*tries)
+    notes.extend(note for model in models for note in server.remarks(model))
     return [answer, *(told("", "", note) for note in notes), *findings]
 
 

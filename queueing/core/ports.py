@@ -87,6 +87,12 @@ class Backend(Protocol):
         has passed `check`.
         """
 
+    def remarks(self, model: ModelSpec) -> Sequence[str]:
+        """Return sentences for `usher check` about what works, but may not be meant.
+
+        The model has passed `check`.
+        """
+
     def weightless(self, model: ModelSpec) -> bool:
         """Return whether the model takes no memory here: always available, never in the way."""
 

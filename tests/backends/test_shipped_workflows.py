@@ -8,7 +8,8 @@ import pytest
 
 from backends.comfyui.models import check_offered
 from backends.comfyui.workflow.fill import warm_up
-from backends.comfyui.workflow.graph import link_of, names_in, words_in
+from backends.comfyui.workflow.graph import Node, link_of, names_in, words_in
+from backends.comfyui.workflow.measures import unscaled
 from backends.comfyui.workflow.template import Workflow
 from backends.comfyui.workflow.versions import least_version
 from queueing.core.requests import LoraWeight
@@ -141,6 +142,28 @@ def test_what_a_server_would_refuse_is_seen(subtests: pytest.Subtests) -> None:
             assert faults(graph, NODES)
             assert faults({**asked(template), "x": replace(source, class_type="Unknown")}, NODES)
             assert words_in(asked(template)) == frozenset()
+
+
+def test_a_picture_that_is_encoded_as_it_came_is_seen(subtests: pytest.Subtests) -> None:
+    """A phone's photo would take the whole GPU, and nothing would say why."""
+    for path in SHIPPED:
+        with subtests.test(path.name):
+            assert not unscaled(shipped(path).nodes)
+    for between, found in {
+        "ImageInvert": ["e"],
+        "ImageScale": [],
+        "ImageScaleToTotalPixels": [],
+        "ImageResizeKJ": [],
+    }.items():
+        with subtests.test(between):
+            nodes = {
+                "p": Node(class_type="LoadImage", inputs={"image": "{{picture}}"}),
+                "m": Node(class_type=between, inputs={"image": ["p", 0]}),
+                "e": Node(class_type="VAEEncodeForInpaint", inputs={"pixels": ["m", 0]}),
+            }
+            assert unscaled(nodes) == found
+            straight = Node(class_type="VAEEncode", inputs={"pixels": ["p", 0]})
+            assert unscaled({**nodes, "e": straight}) == ["e"]
 
 
 def _with_lora(class_type: str) -> dict[str, object]:

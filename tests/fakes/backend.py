@@ -355,6 +355,9 @@ class FakeBackend:
     def options(self, model: ModelSpec) -> frozenset[str] | None:
         return self.server.options
 
+    def remarks(self, model: ModelSpec) -> Sequence[str]:
+        return ()
+
     def usual(self, model: ModelSpec) -> Mapping[str, float]:
         return self.server.usual
 

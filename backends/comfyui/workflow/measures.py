@@ -10,6 +10,7 @@ from math import prod
 from pydantic import JsonValue
 
 from backends.comfyui.workflow.graph import Graph, Node, link_of, names_in, upstream_of
+from backends.comfyui.workflow.words import PICTURES
 
 _GRID = 16
 _FINE: Mapping[str, int] = {"EmptyLatentImage": 8}
@@ -27,6 +28,7 @@ _FRAME_STEPS = (
     (re.compile(r"Mochi"), 6),
     (re.compile(r"Wan|Hunyuan|CogVideo|Kandinsky"), 4),
 )
+_SIZED = re.compile(r"scale|resize|crop|decode", re.IGNORECASE)  # nodes behind which size is known
 _BETWEEN = re.compile(r"VFI|interpolat", re.IGNORECASE)
 _BEGINS = ("start_at_step", "start_step")
 _ENDS = ("end_at_step", "end_step")
@@ -139,3 +141,27 @@ def _whole(value: JsonValue) -> int | None:
 
 def _frame_step(kind: str) -> int:
     return next((step for names, step in _FRAME_STEPS if names.search(kind)), 1)
+
+
+def unscaled(nodes: Graph) -> Sequence[str]:
+    """Return the nodes that encode a person's picture in whatever size it comes in."""
+    return [
+        key
+        for key, node in nodes.items()
+        if node.class_type.startswith("VAEEncode") and _as_it_came(nodes, node.inputs.get("pixels"))
+    ]
+
+
+def _as_it_came(nodes: Graph, value: JsonValue) -> bool:
+    """Return whether an input is a picture that no node on its way has given a size."""
+    todo, seen = [value], set[str]()
+    while todo:
+        link = link_of(todo.pop())
+        node = nodes.get(link[0]) if link else None
+        if link is None or node is None or link[0] in seen or _SIZED.search(node.class_type):
+            continue
+        seen.add(link[0])
+        if names_in(node.inputs) & {*PICTURES}:
+            return True
+        todo += node.inputs.values()
+    return False

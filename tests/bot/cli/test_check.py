@@ -1,6 +1,7 @@
 """`usher check` tells what works and what does not, in bounded time, and changes nothing."""
 
 import asyncio
+import json
 import os
 import sqlite3
 import sys
@@ -29,6 +30,7 @@ from tests.fakes.comfyui import FakeComfyUI
 from tests.fakes.llm import serving
 from tests.fakes.terminal import FakeTty
 
+WORKFLOWS = Path(__file__).parents[3] / "backends" / "workflows"
 CONFIG = """\
 hosts: {home: {vram: 24GB, backends: {stand-in: {kind: demo}}}}
 models: {flux: {backends: [stand-in]}}
@@ -415,6 +417,25 @@ async def test_a_default_that_no_server_offers_fails(tmp_path: Path) -> None:
     findings = await found(configured(tmp_path, text))
     assert ("default", "image") not in findings
     assert findings["default", "ask"].works is False
+
+
+async def test_a_template_that_takes_pictures_of_any_size_is_named(tmp_path: Path) -> None:
+    """A phone's photo would take the whole GPU, and the operator would not know why."""
+    graph = json.loads((WORKFLOWS / "sdxl-img2img.json").read_text(encoding="utf-8"))
+    scale = next(key for key, node in graph.items() if node["class_type"] == "ImageScale")
+    for node in graph.values():
+        if node["inputs"].get("pixels") == [scale, 0]:
+            node["inputs"]["pixels"] = graph[scale]["inputs"]["image"]
+    for name, named in (("scaled", False), ("as-it-comes", True)):
+        shipped = (WORKFLOWS / "sdxl-img2img.json").read_text(encoding="utf-8")
+        own = json.dumps(graph) if named else shipped
+        (tmp_path / f"{name}.json").write_text(own, encoding="utf-8")
+        async with FakeComfyUI() as fake:
+            text = CONFIG.replace("{kind: demo}", f"{{kind: comfyui, url: '{fake.url}'}}")
+            text = text.replace("]}", f"], workflow: {tmp_path}/{name}.json}}")
+            findings = await check.try_everything(configured(tmp_path, text), try_s=PATIENT_S)
+        notes = [finding.text for finding in findings if "ImageScale" in finding.text]
+        assert bool(notes) is named, findings
 
 
 async def test_a_card_smaller_than_configured_is_told(tmp_path: Path) -> None:
