@@ -10,9 +10,10 @@ from PIL import Image
 
 from bot.gateway.openai.images import PictureStream
 from bot.gateway.runs import Run
+from queueing.core.errors import OutOfMemory
 from queueing.core.jobs import stand_in
 from queueing.core.requests import File, Progress
-from tests.bot.gateway.whole_api import running
+from tests.bot.gateway.whole_api import CONFIG, running
 
 CAT = {"model": "flux", "prompt": "a red cat"}
 
@@ -100,6 +101,26 @@ BAD: tuple[tuple[dict[str, Any], int], ...] = (
     ({"model": "llama"}, 400),
     ({"partial_images": 9}, 400),
 )
+
+
+async def test_what_ran_out_of_memory_is_refused_from_then_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same request would empty the GPU for everybody again and again."""
+
+    async def full(*_given: object) -> None:
+        raise OutOfMemory("CUDA out of memory")
+
+    text = CONFIG.replace("    parallel: 1\n", "    parallel: 1\n    max_attempts: 1\n")
+    large = {**CAT, "size": "1536x1536"}
+    async with running(tmp_path, text) as api:
+        with monkeypatch.context() as patch:
+            patch.setattr("backends.demo.backend.draw", full)
+            await api.post("/images/generations", {**CAT, "size": "64x64"}, status=500)
+            await api.post("/images/generations", large, status=500)
+        answer = await api.post("/images/generations", large, status=400)
+        assert answer["error"]["code"] == "beyond_model"
+        await api.post("/images/generations", {**CAT, "size": "64x64"})
 
 
 async def test_a_bad_request_draws_nothing(tmp_path: Path, subtests: pytest.Subtests) -> None:
