@@ -36,6 +36,14 @@ class ApiError(Exception):
     retry_after_s: float | None = None
     repeat: bool = True
 
+    def forget_frames(self) -> None:
+        """Let go of where it was raised.
+
+        Many are raised again and again, and Python keeps the frames of every time, with the bodies
+        of the requests in them.
+        """
+        self.__traceback__ = self.__context__ = None
+
     @property
     def body(self) -> dict[str, JsonValue]:
         """The error object, sent as the body of a response or the last event of a stream."""

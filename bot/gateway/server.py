@@ -67,6 +67,7 @@ def application(
             authentication.require_place(request)
             return cors.preflight(request) or await handler(request)
         except ApiError as error:
+            error.forget_frames()
             return error_response(error)
         except web.HTTPMethodNotAllowed as error:
             return _other_methods(request, error.allowed_methods)
