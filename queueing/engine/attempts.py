@@ -55,6 +55,13 @@ class Sending:
         """Begin to prepare the next attempt of a waiting job."""
         return PreparedAttempt(self, _altered(job, sendings=job.sendings + 1), backend)
 
+    def usual(self, job: Job, backend: str) -> Mapping[str, float]:
+        """Return the numbers a job's model works with there where a request names none."""
+        server, known = self._backends.get(backend), self._fleet.catalog.models
+        if server is None or job.model not in known:
+            return {}  # taken out of the configuration meanwhile
+        return server.usual(self._fleet.spec(job.model, backend))
+
     async def send(self, job: Job, backend: str, report: Report, recorded: Recorded) -> Fetch:
         """Run a job on a backend once its start is `recorded`.
 

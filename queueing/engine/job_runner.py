@@ -279,7 +279,8 @@ class Processor:
     # ------------------------------------------------------------ outcomes
 
     async def _failed(self, job: Job, spec: ModelSpec, backend: str, error: Exception) -> None:
-        alone, far = self._note_error(job, backend, error), is_far_above(job.request, {})
+        alone = self._note_error(job, backend, error)
+        far = is_far_above(job.request, self._sending.usual(job, backend))
         outcome = after_failure(
             job,
             error,
