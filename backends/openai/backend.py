@@ -12,6 +12,7 @@ from pydantic import JsonValue, SecretStr, field_validator
 
 from backends.common.error_rules import loading
 from backends.common.http import Http
+from backends.common.http_answers import HttpRefused
 from backends.common.named_models import NamedModels, served_name
 from backends.common.naming import catalog_names
 from backends.common.options import read_options
@@ -276,8 +277,9 @@ class OpenAI(NamedModels):
         """Return the answer. A server without completions says that it has no such model."""
         try:
             return await stream_answer(self._http, flavour, question, report)
-        except BadModel as error:
-            if question.path == flavour.chat_path or error.__cause__ is None:
+        except (BadModel, Rejected) as error:
+            status = error.__cause__.status if isinstance(error.__cause__, HttpRefused) else 0
+            if question.path == flavour.chat_path or status not in {404, 405}:
                 raise
             await self._server.find(model)
             raise Rejected(str(error), problem=problem(What.NO_COMPLETIONS)) from error
