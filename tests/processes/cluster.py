@@ -106,7 +106,7 @@ class Usher:
 
     def is_named(self, holder: str) -> bool:
         """Return whether a post's holder is this process."""
-        return self.process is not None and holder.endswith(f":{self.process.pid}")
+        return self.process is not None and f":{self.process.pid}:" in holder
 
     async def logged(self, words: str) -> None:
         """Wait until words stand in its log."""

@@ -32,7 +32,7 @@ async def test_another_process_goes_on_after_one_ends(
         second = await both.holder()
         assert second is not first
         assert second.process is not None
-        assert f":{second.process.pid} (usher " in await second.check()
+        assert f":{second.process.pid}:" in await second.check()
         await first.start()
         await second.end(how)
         jobs += await both.ask(5)

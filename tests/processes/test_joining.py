@@ -79,7 +79,7 @@ async def test_another_configuration_is_named_and_the_leader_goes_on(
         await until(lambda: _leads(postgres, name), within_s=ENDS_S)
         before = rows(postgres, name)
         sentence = await refused(tmp_path / "two", text.replace("8GB", "9GB"))
-        assert f":{leader.pid}, usher " in sentence
+        assert f":{leader.pid}:" in sentence
         assert "has another configuration: models.flux.vram differs; give all" in sentence
         assert rows(postgres, name) == before
         assert is_alive(tmp_path / "one" / "usher.postgresql")
