@@ -10,16 +10,11 @@ from bot.requests.refusals import BeyondModel, Declined
 from queueing.core.catalog import ModelSpec
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import JobEvent
+from queueing.core.oversize import USUAL_SIDES, is_far_above
 from queueing.core.problems import Problem, What
 from queueing.core.requests import Request, TextToImage, TextToVideo
 
 TIMES = 4  # the default bound, in units of the model's own defaults
-FAR = 2  # times the defaults: beyond it, a lack of memory is put down to the request
-USUAL_SIDES: Mapping[type, tuple[float, float]] = {
-    TextToImage: (1024, 1024),
-    TextToVideo: (832, 480),
-}
-"""Width and height where nothing tells what a model draws with."""
 
 Numbers = Mapping[str, float]
 
@@ -38,8 +33,8 @@ class Bounds:
         if job.error is None or Problem.read(job.error).what is not What.MEMORY:
             return
         own = usual.get(job.model, {})
-        work, normal = _work(job.request, own), _usual_pixels(job.request, own)
-        if work > FAR * normal:
+        if is_far_above(job.request, own):
+            work = _work(job.request, own)
             self._failed[job.model] = min(work, self._failed.get(job.model, work))
 
     def require(self, spec: ModelSpec, request: Request, usual: Numbers) -> None:

@@ -23,6 +23,7 @@ from queueing.core.errors import (
 )
 from queueing.core.events import JobChanged, Progressed
 from queueing.core.jobs import Job, JobEvent
+from queueing.core.oversize import is_far_above
 from queueing.core.ports import Clock
 from queueing.core.problems import What, problem
 from queueing.core.requests import Progress
@@ -35,7 +36,6 @@ from queueing.engine.effects import Effects
 from queueing.engine.fleet import Fleet
 from queueing.engine.loader import Loader
 from queueing.engine.outcomes import Outcomes
-from queueing.planning.oversize import is_far_above
 from queueing.planning.progress_eta import ProgressEta
 from queueing.planning.retry import FIRST_PAUSE_S, Fail, Retry, after_failure, after_loss
 
