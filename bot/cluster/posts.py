@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 from functools import partial
 
+from bot.cluster.outage import Outage
 from queueing.core.clock import awake_s
 from queueing.core.concurrency import first_cause, timeout
 from queueing.core.errors import Fenced, StoreError
@@ -97,7 +98,11 @@ Duty = Callable[[Lease], Awaitable[None]]
 
 
 class PostKeeper:
-    """Applies for posts, and does their duties while it holds them."""
+    """Applies for posts, and does their duties while it holds them.
+
+    `terms` has the epoch of each post that it applies for, 0 while another holds it; `outage` counts
+    how long the database has not answered.
+    """
 
     def __init__(
         self, posts: Posts, *, lease_s: float, clock: Callable[[], float] = awake_s
@@ -105,6 +110,8 @@ class PostKeeper:
         self._posts = posts
         self._lease_s = lease_s
         self._clock = clock
+        self.terms: dict[str, int] = {}
+        self.outage = Outage(clock)
 
     async def serve(
         self, name: str, duty: Duty, *, address: str = "", about: About = nothing
@@ -116,9 +123,14 @@ class PostKeeper:
         this process applies again after the time of a lease.
         """
         while True:
+            self.terms[name] = 0
             lease = await self._apply(name, address, about)
             log.info("this process holds the post %s (epoch %d)", name, lease.tenure.epoch)
-            end = await self._hold(lease, duty)
+            self.terms[name] = lease.tenure.epoch
+            try:
+                end = await self._hold(lease, duty)
+            finally:
+                self.terms[name] = 0
             if end is _End.DONE:
                 return
             log.warning("this process no longer holds the post %s", name)
@@ -133,8 +145,10 @@ class PostKeeper:
             try:
                 async with timeout(self._lease_s):
                     tenure = await self._posts.take(name, address=address, about=about)
+                self.outage.answered()
             except (StoreError, TimeoutError) as error:
                 log.debug("the post %s cannot be applied for: %s", name, error)
+                self.outage.failed(asked_at)
                 tenure = None
             if tenure is not None:
                 intact = partial(self._posts.intact, tenure)
@@ -201,11 +215,14 @@ class PostKeeper:
         patience_s = lease.left_s - self._lease_s * MARGIN
         try:
             async with timeout(max(0.0, patience_s)):
-                if not await self._posts.renew(lease.tenure):
-                    return False
+                renewed = await self._posts.renew(lease.tenure)
+            self.outage.answered()
         except (StoreError, TimeoutError) as error:
             log.debug("the post %s cannot be renewed: %s", lease.tenure.name, error)
+            self.outage.failed(asked_at)
             return None
+        if not renewed:
+            return False
         lease.prolong(asked_at + self._lease_s)
         return True
 

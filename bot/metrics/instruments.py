@@ -11,6 +11,7 @@ from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
 
+from bot.metrics.cluster_state import ClusterState
 from bot.metrics.queue_state import QueueState
 
 # vLLM's lists, so that panels made for it fit.
@@ -41,6 +42,7 @@ class Instruments:
     def __init__(self, version: str) -> None:
         self.registry = CollectorRegistry()
         self.queue: QueueState | None = None  # the queue's, while this process holds it
+        self.cluster: ClusterState | None = None  # of one process of several
         build = Gauge(
             "usher_build_info",
             "The version that runs; always 1.",
@@ -148,8 +150,9 @@ class Instruments:
         return Histogram(name, about, labels, registry=self.registry, buckets=buckets)
 
     def now(self) -> "Shown":
-        """Return what is to be shown: the queue as it is now, the rest as it is when written."""
-        return Shown(self.registry, () if self.queue is None else tuple(self.queue.collect()))
+        """Return what is to be shown: states as they are now, the rest as it is when written."""
+        states = [state for state in (self.queue, self.cluster) if state is not None]
+        return Shown(self.registry, [metric for state in states for metric in state.collect()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +160,7 @@ class Shown:
     """What one scrape shows. Any thread may collect it, and write it in Prometheus's forms."""
 
     counted: CollectorRegistry
-    queue: Sequence[Metric]
+    states: Sequence[Metric]
 
     def collect(self) -> Iterator[Metric]:
         """Yield each metric, without the moments at which counters were made.
@@ -168,4 +171,4 @@ class Shown:
             created = f"{metric.name}_created"
             metric.samples = [each for each in metric.samples if each.name != created]
             yield metric
-        yield from self.queue
+        yield from self.states

@@ -5,8 +5,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from bot.cluster.posts import PostKeeper
 from bot.config.sections import MetricsConfig
 from bot.metrics.busy_hosts import BusyHosts
+from bot.metrics.cluster_state import ClusterState
 from bot.metrics.endpoint import MetricsEndpoint, MetricsPlace
 from bot.metrics.instruments import Instruments
 from bot.metrics.job_counts import JobCounts
@@ -14,6 +16,7 @@ from bot.metrics.load_counts import LoadCounts
 from bot.metrics.loop_lag import watch_loop
 from bot.metrics.queue_state import QueueState
 from bot.runtime.background import beside, keep_served
+from queueing.core.clock import SystemClock
 from queueing.core.ports import Clock
 from queueing.service.jobqueue import JobQueue
 
@@ -24,6 +27,14 @@ class Meters:
 
     instruments: Instruments
     endpoint: MetricsEndpoint
+
+    def on_posts(self, keeper: PostKeeper, clock: Clock) -> None:
+        """Measure the posts of this process, and what it knows of the database."""
+        self.instruments.cluster = ClusterState(
+            keeper.terms,
+            away_s=lambda: keeper.outage.seconds,
+            off_s=lambda: clock.off_s if isinstance(clock, SystemClock) else 0.0,
+        )
 
     @asynccontextmanager
     async def on_queue(self, queue: JobQueue, clock: Clock) -> AsyncIterator[None]:

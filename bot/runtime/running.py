@@ -133,9 +133,12 @@ async def _joined(
     await stack.enter_async_context(
         beside(heartbeat.beat(config.sign_of_life, looks.look), link.run(), stay_small())
     )
+    keeper = PostKeeper(posts, lease_s=cluster.lease_s)
+    if meters is not None:
+        meters.on_posts(keeper, setup.clock)
     return ClusterProcess(
         setup,
-        keeper=PostKeeper(posts, lease_s=cluster.lease_s),
+        keeper=keeper,
         entrance=entrance,
         link=link,
         agreement=agreement,

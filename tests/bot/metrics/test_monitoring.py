@@ -14,6 +14,7 @@ import yaml
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
 from bot.metrics.busy_hosts import BusyHosts
+from bot.metrics.cluster_state import ClusterState
 from bot.metrics.instruments import Instruments, Shown
 from bot.metrics.queue_state import QueueState
 from queueing.core.paused import Paused
@@ -80,6 +81,7 @@ def filled() -> Shown:
             child.inc() if isinstance(child, Counter) else child.observe(1)
     state = QueueState(lambda: SNAPSHOT, BusyHosts(lambda: 0.0))
     instruments.queue = state
+    instruments.cluster = ClusterState({"queue": 1}, away_s=lambda: 0.0, off_s=lambda: 0.0)
     return instruments.now()
 
 
