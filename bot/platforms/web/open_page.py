@@ -22,6 +22,7 @@ from bot.people.web_people import WebPerson
 from bot.platforms.web.calls import Calls
 from bot.platforms.web.wire import Language, NotTaken
 from bot.serving.bucket import Bucket
+from queueing.core.bounded_json import TooManyValues, require_few_values
 from queueing.core.concurrency import TaskGroup
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.requests import Record
@@ -34,6 +35,7 @@ HEARTBEAT_S = 20.0
 CLOSE_S = 2.0  # how long a page may take to close
 TOO_MANY_TABS = 4429  # as NOT_KNOWN
 NOT_KNOWN = 4401  # a close code: browsers hide from the page why a handshake was refused
+MAX_VALUES = 5_000  # in a frame's JSON; the largest frames are long texts, not many values
 MAX_REPLIES = 200  # for a page that does not read them
 
 Message = TypeVar("Message")
@@ -119,7 +121,11 @@ class OpenPage(ABC, Generic[Message]):
 
     async def _take(self, text: str) -> None:
         try:
+            require_few_values(text.encode(), MAX_VALUES)
             message = self._frames.validate_json(text)
+        except TooManyValues:
+            await self._seat.socket.close(code=WSCloseCode.POLICY_VIOLATION)
+            return
         except ValidationError as error:
             count = error.error_count()
             _log.info("web: %s sent an invalid frame: %d errors", self.person.id, count)

@@ -22,7 +22,7 @@ from bot.chat.records.chat_log import MemoryLog
 from bot.people.web_people import FixedPeople, WebPerson
 from bot.platforms.web import open_page
 from bot.platforms.web.guard import origin_allowed
-from bot.platforms.web.open_page import FRAMES_BURST, NOT_KNOWN, TOO_MANY_TABS
+from bot.platforms.web.open_page import FRAMES_BURST, MAX_VALUES, NOT_KNOWN, TOO_MANY_TABS
 from bot.platforms.web.platform import Web
 from bot.platforms.web.server import MAX_TABS
 from bot.platforms.web.wire import MAX_FILES, MAX_UPLOAD
@@ -388,6 +388,14 @@ async def test_a_frame_beyond_all_bounds_closes_the_page(handler: ScriptedHandle
             await page.socket.send_str(json.dumps({"type": "say", "text": "x" * 4_000_000}))
         codes = {aiohttp.WSCloseCode.MESSAGE_TOO_BIG, aiohttp.WSCloseCode.ABNORMAL_CLOSURE}
         assert await _close_code(page) in codes
+    assert handler.keys == []
+
+
+async def test_a_frame_of_too_many_values_closes_the_page(handler: ScriptedHandler) -> None:
+    """Each such frame kept the loop for a quarter of a second, and wrote a line into the log."""
+    async with running(Web(port=0), handler) as web, tab(web) as page:
+        await page.send(type="say", key="k", text="x", uploads=[[]] * MAX_VALUES)
+        assert await _close_code(page) == aiohttp.WSCloseCode.POLICY_VIOLATION
     assert handler.keys == []
 
 
