@@ -4,14 +4,15 @@ An answer is never passed on as it came: it must have one vector for each input,
 of finite numbers, and of the length that was asked for.
 """
 
-import sys
+import asyncio
 from array import array
-from base64 import b64decode
-from collections.abc import Iterator, Sequence
+from binascii import a2b_base64
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import islice
 from math import isfinite
-from typing import Any
+from time import perf_counter
+from typing import Any, TypeAlias
 
 from pydantic import JsonValue
 
@@ -20,13 +21,18 @@ from backends.openai.answer import classified, require_same, silence_s
 from backends.openai.embedding_body import Batch, body_of
 from backends.openai.errors import NO_DIMENSIONS, classify
 from backends.openai.flavour import EmbeddingForm, Flavour, PictureForm
-from queueing.core.errors import Rejected, UnreadableAnswer
+from queueing.core.errors import BackendError, Rejected, UnreadableAnswer
 from queueing.core.ports import Report
-from queueing.core.requests import EmbedInput, Output, PictureInput, Progress
-from queueing.core.vectors import Vector, vectors_file
+from queueing.core.requests import EmbedInput, File, Output, PictureInput, Progress
+from queueing.core.vectors import Vector, texts_file, unpacked, vectors_file
 
-INPUTS_AT_ONCE = 32
+INPUTS_AT_ONCE = 32  # the most that some servers take
 SIZE_AT_ONCE = 100_000  # characters or tokens
+SOON_S = 1.0  # that a larger piece may take, so that progress is seen and a cancelled batch ends
+ANSWER_SIZE = 8_000_000  # bytes of base64 in one answer
+_FLOAT = 4  # bytes
+Row: TypeAlias = "str | Vector"
+"""A vector: its base64 text, checked, or its numbers."""
 
 
 async def embed(http: Http, flavour: Flavour, batch: Batch, report: Report) -> Output:
@@ -35,40 +41,77 @@ async def embed(http: Http, flavour: Flavour, batch: Batch, report: Report) -> O
     Cancelling closes the connection, which stops the server's work. Raises `BackendError`s.
     """
     form, request = flavour.embedding, batch.request
-    vectors: list[Vector] = []
-    tokens = 0
-    for piece in pieces(request.inputs, form):
-        body = await body_of(http, form, batch, piece)
-        with classified():
-            path, limit_s = form.path, silence_s(batch.timeouts)
-            answer = await http.post_json(path, body, timeout_s=limit_s)
-            told = _read(answer, form, len(piece))
-            if told.model is not None:
-                await require_same(flavour, batch.model_id, batch.look_up, told.model)
-        vectors += told.vectors
+    rows: list[Row] = []
+    tokens, most, grows = 0, INPUTS_AT_ONCE, True
+    while len(rows) < len(request.inputs):
+        piece = next_piece(request.inputs, len(rows), form, most)
+        began = perf_counter()
+        try:
+            told = await _asked(http, flavour, batch, piece)
+        except BackendError:
+            if len(piece) <= INPUTS_AT_ONCE:
+                raise
+            most, grows = INPUTS_AT_ONCE, False  # it may only be too much at once
+            continue
+        rows += told.rows
         tokens += told.tokens
-        _require_length([*vectors[:1], *told.vectors], request.dimensions)
-        report(Progress(fraction=len(vectors) / len(request.inputs)))
-    return Output(files=(vectors_file(vectors),), answer=f'{{"prompt_tokens": {tokens}}}')
+        _require_length([*rows[:1], *told.rows], request.dimensions)
+        if grows:
+            most = _most(told.rows, perf_counter() - began)
+        report(Progress(fraction=len(rows) / len(request.inputs)))
+    return Output(files=(_file(rows),), answer=f'{{"prompt_tokens": {tokens}}}')
 
 
-def pieces(inputs: Sequence[EmbedInput], form: EmbeddingForm) -> Iterator[list[EmbedInput]]:
-    """Yield a batch in pieces that a server answers soon; each is one call."""
+async def _asked(
+    http: Http, flavour: Flavour, batch: Batch, piece: Sequence[EmbedInput]
+) -> "VectorAnswer":
+    form = flavour.embedding
+    body = await body_of(http, form, batch, piece)
+    with classified():
+        answer = await http.post_json(form.path, body, timeout_s=silence_s(batch.timeouts))
+        if len(piece) > INPUTS_AT_ONCE:  # megabytes would hold up all others
+            told = await asyncio.to_thread(_read, answer, form, len(piece))
+        else:
+            told = _read(answer, form, len(piece))
+        if told.model is not None:
+            await require_same(flavour, batch.model_id, batch.look_up, told.model)
+    return told
+
+
+def next_piece(
+    inputs: Sequence[EmbedInput], at: int, form: EmbeddingForm, most: int
+) -> Sequence[EmbedInput]:
+    """Return the next inputs of a batch that a server answers soon; each piece is one call."""
     piece: list[EmbedInput] = []
     size = 0
-    for given in inputs:
+    for given in islice(inputs, at, at + most):
         alone = isinstance(given, PictureInput) and form.pictures is PictureForm.MESSAGES
-        length = 0 if isinstance(given, PictureInput) else len(given)
-        if piece and (alone or len(piece) == INPUTS_AT_ONCE or size + length > SIZE_AT_ONCE):
-            yield piece
-            piece, size = [], 0
+        size += 0 if isinstance(given, PictureInput) else len(given)
+        if piece and (alone or size > SIZE_AT_ONCE):
+            break
         piece.append(given)
-        size += length
         if alone:
-            yield piece
-            piece, size = [], 0
-    if piece:
-        yield piece
+            break
+    return piece
+
+
+def _most(rows: Sequence[Row], took_s: float) -> int:
+    """Return how many inputs a server answers soon that took so long for these.
+
+    Numbers in words are never asked for in larger pieces: they are long to read.
+    """
+    if not isinstance(rows[0], str):
+        return INPUTS_AT_ONCE
+    soon = int(len(rows) * SOON_S / max(took_s, 0.001))
+    return max(INPUTS_AT_ONCE, min(soon, ANSWER_SIZE // len(rows[0])))
+
+
+def _file(rows: Sequence[Row]) -> File:
+    """Return the vectors as they came; where texts and numbers did, as numbers."""
+    texts = [row for row in rows if isinstance(row, str)]
+    if len(texts) == len(rows):
+        return texts_file(texts)
+    return vectors_file(unpacked(a2b_base64(r)) if isinstance(r, str) else r for r in rows)
 
 
 # ---------------------------------------------------------------- answers
@@ -78,7 +121,7 @@ def pieces(inputs: Sequence[EmbedInput], form: EmbeddingForm) -> Iterator[list[E
 class VectorAnswer:
     """The vectors of one answer in the order of its inputs, the tokens read, and who answered."""
 
-    vectors: Sequence[Vector]
+    rows: Sequence[Row]
     tokens: int = 0
     model: str | None = None
 
@@ -95,7 +138,7 @@ def _read(answer: JsonValue, form: EmbeddingForm, count: int) -> VectorAnswer:
     tokens = answer.get("prompt_eval_count") if form.own else _field(usage, "prompt_tokens")
     model = answer.get("model")
     return VectorAnswer(
-        vectors=[_vector(row) for row in rows],
+        rows=[_checked(row) for row in rows],
         tokens=tokens if isinstance(tokens, int) and tokens > 0 else 0,
         model=model if isinstance(model, str) and model else None,
     )
@@ -114,38 +157,43 @@ def _in_order(data: JsonValue) -> list[JsonValue]:
     return [found[index] for index in range(len(data))]
 
 
-def _vector(row: JsonValue) -> Vector:
-    """Return a vector: servers that know no base64 send its numbers."""
-    vector: Vector = array("f")
-    numbers: Any = row  # anything but a list of numbers raises
+def _checked(row: JsonValue) -> Row:
+    """Return a vector as it came, if it is one; servers that know no base64 send its numbers."""
+    given: Any = row  # anything but a list of numbers raises
     try:
-        if isinstance(row, str):
-            vector.frombytes(b64decode(row, validate=True))
-            if sys.byteorder == "big":
-                vector.byteswap()
+        if isinstance(row, str):  # decoded only to look at its numbers
+            data = a2b_base64(row, strict_mode=True)
+            whole, finite = len(data) > 0 and len(data) % _FLOAT == 0, _is_finite(data)
         else:
-            vector = array("f", numbers)
+            given = array("f", given)
+            whole, finite = len(given) > 0, isfinite(sum(given))
     except (TypeError, OverflowError, ValueError):
         raise _unexpected("a vector holds something other than numbers") from None
-    if not vector or not _is_finite(vector):
+    if not whole or not finite:
         raise _unexpected("a vector is empty, or holds a number that is not finite")
-    return vector
+    checked: Row = given
+    return checked
 
 
-def _is_finite(vector: Vector) -> bool:
+def _is_finite(data: bytes) -> bool:
     """Return whether all numbers are finite; adding them takes long, and is rarely needed."""
-    data = vector.tobytes()
-    high = data[3::4] if sys.byteorder == "little" else data[::4]  # sign and most of the exponent
-    return not (b"\x7f" in high or b"\xff" in high) or isfinite(sum(vector))
+    high = data[3::4]  # sign and most of the exponent
+    return not (b"\x7f" in high or b"\xff" in high) or isfinite(sum(unpacked(data)))
 
 
-def _require_length(vectors: Sequence[Vector], dimensions: int | None) -> None:
-    lengths = {len(vector) for vector in vectors}
+def _require_length(rows: Sequence[Row], dimensions: int | None) -> None:
+    lengths = set(map(_length, rows))
     if len(lengths) > 1:
         raise _unexpected("the vectors differ in length")
     if dimensions is not None and lengths != {dimensions}:
-        cause = f"asked for {dimensions} dimensions, got {next(chain(lengths))}"
+        cause = f"asked for {dimensions} dimensions, got {lengths.pop()}"
         raise Rejected(cause, problem=NO_DIMENSIONS)
+
+
+def _length(row: Row) -> int:
+    if isinstance(row, str):
+        return (len(row) // 4 * 3 - row.count("=", -2)) // _FLOAT
+    return len(row)
 
 
 def _field(value: JsonValue, name: str) -> JsonValue:

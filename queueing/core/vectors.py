@@ -1,43 +1,71 @@
-"""The vectors of an embedding as one file: 32-bit floats, little-endian, one vector after the other.
+"""The vectors of an embedding as one file: all of one length, one vector after the other.
 
-A tenth of the size of their JSON, and read without parsing. Pure.
+They are 32-bit floats, little-endian, or the base64 text of each vector as a server sent it, which
+callers mostly ask for and which then needs no reading at all; the file's type tells which. Pure.
 """
 
 import sys
 from array import array
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
+from io import BytesIO
 from typing import TypeAlias
 
 from queueing.core.requests import File
 
-FILE_NAME = "embeddings.f32"
-_MIME = "application/octet-stream"
+_FLOATS, _TEXTS = "application/octet-stream", "application/base64"
 _FLOAT = 4  # bytes
+Part = bytes | memoryview  # of a file, which is not copied
 Vector: TypeAlias = "array[float]"  # only checkers may subscript it before Python 3.12
 
 
 def vectors_file(vectors: Iterable[Vector]) -> File:
     """Return vectors of one length as a file."""
-    return File(name=FILE_NAME, mime=_MIME, data=b"".join(map(_packed, vectors)))
+    return File(name="embeddings.f32", mime=_FLOATS, data=b"".join(map(_packed, vectors)))
 
 
-def vectors_of(file: File, count: int) -> Sequence[bytes]:
+def texts_file(texts: Iterable[str]) -> File:
+    """Return the base64 texts of vectors of one length as a file."""
+    data = BytesIO()  # one buffer: joining would copy megabytes twice
+    for text in texts:
+        data.write(text.encode("ascii"))
+    return File(name="embeddings.b64", mime=_TEXTS, data=data.getvalue())
+
+
+def vectors_of(file: File, count: int) -> Sequence[Part]:
     """Return the bytes of each of `count` vectors, in their order."""
-    size = len(file.data) // count
-    return [file.data[at : at + size] for at in range(0, size * count, size)]
+    parts = _parts(file, count)
+    return [b64decode(part) for part in parts] if file.mime == _TEXTS else parts
 
 
-def numbers(packed: bytes) -> list[float]:
+def texts_of(file: File, count: int) -> Sequence[Part]:
+    """Return the base64 text of each of `count` vectors, in their order."""
+    parts = _parts(file, count)
+    return parts if file.mime == _TEXTS else [b64encode(part) for part in parts]
+
+
+def numbers(packed: Part) -> list[float]:
     """Return the numbers of one vector."""
-    values = array("f", packed)
+    return unpacked(packed).tolist()
+
+
+def unpacked(packed: Part) -> Vector:
+    """Return one vector. Raises `ValueError` if its bytes are no whole number of floats."""
+    vector: Vector = array("f")
+    vector.frombytes(packed)
     if sys.byteorder == "big":
-        values.byteswap()
-    return values.tolist()
+        vector.byteswap()
+    return vector
 
 
 def dimensions_of(file: File, count: int) -> int:
     """Return the length of each of `count` vectors."""
-    return len(file.data) // count // _FLOAT
+    return len(vectors_of(file, count)[0]) // _FLOAT
+
+
+def _parts(file: File, count: int) -> Sequence[Part]:
+    data, size = memoryview(file.data), len(file.data) // count
+    return [data[at : at + size] for at in range(0, size * count, size)]
 
 
 def _packed(vector: Vector) -> bytes:

@@ -1,6 +1,8 @@
 """Vectors from each kind of text server: what is sent, what comes back, and what is not believed."""
 
 import asyncio
+import base64
+import struct
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +31,7 @@ from queueing.core.requests import (
 from queueing.core.vectors import numbers, vectors_of
 from tests.backends.asking import ALL, TOLD, connected, model, picture
 from tests.fakes.llm import FakeLlm, Fault, Model, serving
-from tests.fakes.llm_embeddings import DIMENSIONS, MARKER, vector_of
+from tests.fakes.llm_embeddings import DIMENSIONS, MARKER, PACKS, vector_of
 
 TAKES_TOKENS = ("llamacpp-router", "llamacpp", "llamaswap", "vllm", "generic")
 EMBEDS = Capability.EMBEDDING
@@ -80,9 +82,46 @@ async def test_a_batch_comes_back_in_its_order(kind: str) -> None:
         assert fractions == sorted(set(fractions))
         assert fractions[-1] == 1
         sent = server.posted(path_of(server))[1:]
-        assert all(len(each["input"]) <= 32 for each in sent)
+        assert kind in PACKS or all(len(each["input"]) <= 32 for each in sent)
         packed = {each.get("encoding_format", "base64") for each in sent}
         assert packed == {"base64"}  # ten times as quick to read as numbers in words
+
+
+@pytest.mark.parametrize("kind", PACKS)
+async def test_base64_is_kept_as_it_came(kind: str) -> None:
+    """Decoding, storing and encoding a million numbers takes longer than many servers need for them."""
+    async with serving(kind, models()) as server, connected(server) as backend:
+        await backend.load(embedder())
+        (file,) = (await embedded(backend, "a", "b")).files
+        sent = [base64.b64encode(struct.pack("<8f", *vector_of(text))) for text in "ab"]
+        assert file.data == b"".join(sent)
+
+
+@pytest.mark.parametrize("fault", [Fault.BUSY, Fault.FEWER, Fault.ERROR_200])
+async def test_a_piece_that_is_too_large_is_asked_for_in_small_ones(
+    fault: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some servers take 32 inputs at once and refuse more, each in its own words."""
+    monkeypatch.setattr("backends.openai.embedding.SOON_S", 1000.0)
+    texts = [f"text {n}" for n in range(100)]
+    async with serving("vllm", models()) as server, connected(server) as backend:
+        for faults in ([], [Fault.NONE, fault]):
+            server.faults.extend(faults)
+            before = len(server.posted("/v1/embeddings"))
+            output = await embedded(backend, *texts)
+            assert vectors(output, 100) == [vector_of(text) for text in texts]
+            sent = server.posted("/v1/embeddings")[before:]
+            sizes = [len(each["input"]) for each in sent]
+            assert sizes == ([32, 68, 32, 32, 4] if faults else [32, 68])
+
+
+async def test_a_slow_server_is_asked_for_little_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cancelled batch would go on, and no one would see how far it is."""
+    monkeypatch.setattr("backends.openai.embedding.SOON_S", 0.0)
+    async with serving("vllm", models()) as server, connected(server) as backend:
+        await embedded(backend, *map(str, range(70)))
+        sizes = [len(each["input"]) for each in server.posted("/v1/embeddings")]
+        assert sizes == [32, 32, 6]
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -156,6 +195,8 @@ FAULTS = (
     Fault.NOT_FINITE,
     Fault.NO_NUMBERS,
     Fault.EMPTY,
+    Fault.NO_BASE64,
+    Fault.BROKEN_OFF,
     Fault.HTML,
 )
 

@@ -24,6 +24,13 @@ DIMENSIONS = 8
 PACKS = ("vllm", "llamacpp", "llamacpp-router")  # the others send numbers, whatever is asked for
 MARKER = "<__media__>"
 
+NO_VECTORS: dict[Fault, Any] = {
+    Fault.NO_NUMBERS: ["a", "b"],
+    Fault.EMPTY: [],
+    Fault.NO_BASE64: "AAAA*AAAAAA=",
+    Fault.BROKEN_OFF: "AAAA",
+}
+
 
 def vector_of(given: object, dimensions: int = DIMENSIONS) -> list[float]:
     digest = hashlib.sha256(json.dumps(given).encode()).digest()
@@ -121,10 +128,8 @@ def _answer(  # noqa: C901 - a table of faults
             vectors[-1] = [*vectors[-1], 0.5]
         case Fault.NOT_FINITE:
             vectors[0][0] = float("nan")
-        case Fault.NO_NUMBERS:
-            vectors[0] = ["a", "b"]
-        case Fault.EMPTY:
-            vectors[0] = []
+        case _ if fault in NO_VECTORS:
+            vectors[0] = NO_VECTORS[fault]
     if body.get("encoding_format") == "base64" and server.kind in PACKS:
         vectors = [_packed(vector) for vector in vectors]
     return answer_json(200, _whole(server, model, vectors, inputs, fault, own=own))

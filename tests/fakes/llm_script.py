@@ -51,6 +51,8 @@ class Fault(StrEnum):
     UNEVEN = "uneven"  # in length
     NOT_FINITE = "not-finite"
     NO_NUMBERS = "no-numbers"
+    NO_BASE64 = "no-base64"
+    BROKEN_OFF = "broken-off"  # base64 that ends within a number
     SHUFFLED = "shuffled"  # in another order than the inputs, with their indexes
     TWICE = "twice"  # two vectors of one index
     NO_INDEX = "no-index"

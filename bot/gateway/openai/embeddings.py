@@ -1,10 +1,10 @@
 """`POST /v1/embeddings`: the request, and vectors in OpenAI's format. Pure."""
 
-import base64
 import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, WithJsonSchema
@@ -15,7 +15,7 @@ from bot.gateway.openai.data_urls import is_data_url
 from bot.gateway.openai.records import NAME_LIMIT, ClientRecord
 from bot.gateway.openai.unserved import refused
 from queueing.core.requests import Output
-from queueing.core.vectors import numbers, vectors_of
+from queueing.core.vectors import Part, numbers, texts_of, vectors_of
 
 INPUTS_LIMIT = 2048
 PICTURES_LIMIT = 32
@@ -195,20 +195,30 @@ class Vectors:
     packed: bool
 
     def whole(self, output: Output) -> bytes:
-        """Return the answer in JSON, which holds a million numbers for a large batch."""
+        """Return the answer in JSON; the vectors, which are millions of bytes, are only joined."""
         told: dict[str, JsonValue] = json.loads(output.answer or "{}")
         tokens = told.get("prompt_tokens", 0)
-        answer: dict[str, Any] = {
-            "object": "list",
-            "data": list(self._rows(output)),
+        rest: dict[str, Any] = {
             "model": self.model,
             "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
         }
         if "note" in told:
-            answer["usher"] = {"note": told["note"]}
-        return to_json(answer)
+            rest["usher"] = {"note": told["note"]}
+        body = BytesIO()  # one buffer: joining would copy all of them again
+        between = b'{"object":"list","data":['
+        for index, value in enumerate(self._values(output)):
+            body.write(b'%b{"object":"embedding","index":%d,"embedding":' % (between, index))
+            body.writelines(value)
+            between = b"},"
+        body.write(b"}],%b" % to_json(rest)[1:])
+        return body.getvalue()
 
-    def _rows(self, output: Output) -> Iterator[JsonValue]:
-        for index, vector in enumerate(vectors_of(output.files[0], self.count)):
-            value: Any = base64.b64encode(vector).decode() if self.packed else numbers(vector)
-            yield {"object": "embedding", "index": index, "embedding": value}
+    def _values(self, output: Output) -> Iterator[Sequence[Part]]:
+        """Yield the JSON of each vector in parts."""
+        (file,) = output.files
+        if self.packed:
+            for text in texts_of(file, self.count):
+                yield b'"', text, b'"'
+        else:
+            for vector in vectors_of(file, self.count):
+                yield (to_json(numbers(vector)),)

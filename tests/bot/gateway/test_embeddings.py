@@ -14,8 +14,9 @@ from PIL import Image
 
 from backends.demo.vectors import DIMENSIONS, NOTE
 from bot.gateway.errors import ApiError
-from bot.gateway.openai.embeddings import given_in
-from queueing.core.requests import Capability
+from bot.gateway.openai.embeddings import Vectors, given_in
+from queueing.core.requests import Capability, Output
+from queueing.core.vectors import texts_file, vectors_file
 from tests.bot.gateway.whole_api import CONFIG, Api, running
 
 EMBEDDERS = CONFIG.replace(
@@ -82,6 +83,27 @@ async def test_base64_holds_the_same_numbers_as_floats(api: Api) -> None:
         packed = await embedded(api, given, encoding_format="base64")
         assert all(isinstance(each, str) for each in packed), given
         assert [array("f", base64.b64decode(each)).tolist() for each in packed] == floats, given
+
+
+def test_an_answer_is_the_same_however_its_vectors_are_stored() -> None:
+    """A server sends base64 or numbers, and callers ask for either."""
+    vectors = [array("f", [0.5, -2.0, 3.25]), array("f", [1.0, 0.0, -0.125])]
+    texts = [base64.b64encode(vector.tobytes()).decode() for vector in vectors]
+    for file in (vectors_file(vectors), texts_file(texts)):
+        output = Output(files=(file,), answer='{"prompt_tokens": 7, "note": "a note"}')
+        for packed in (False, True):
+            found = json.loads(Vectors(model="words", count=2, packed=packed).whole(output))
+            expected = texts if packed else [vector.tolist() for vector in vectors]
+            assert found == {
+                "object": "list",
+                "data": [
+                    {"object": "embedding", "index": index, "embedding": value}
+                    for index, value in enumerate(expected)
+                ],
+                "model": "words",
+                "usage": {"prompt_tokens": 7, "total_tokens": 7},
+                "usher": {"note": "a note"},
+            }
 
 
 async def test_tokens_and_objects_are_inputs(api: Api) -> None:
