@@ -27,7 +27,7 @@ MARKER = "<__media__>"
 NO_VECTORS: dict[Fault, Any] = {
     Fault.NO_NUMBERS: ["a", "b"],
     Fault.EMPTY: [],
-    Fault.NO_BASE64: "AAAA*AAAAAA=",
+    Fault.NO_BASE64: "AAAAAAAAAAAAAAAA*",
     Fault.BROKEN_OFF: "AAAA",
 }
 
@@ -129,7 +129,7 @@ def _answer(  # noqa: C901 - a table of faults
         case Fault.NOT_FINITE:
             vectors[0][0] = float("nan")
         case _ if fault in NO_VECTORS:
-            vectors[0] = NO_VECTORS[fault]
+            vectors = [NO_VECTORS[fault] for _ in vectors]  # all alike, so of one length
     if body.get("encoding_format") == "base64" and server.kind in PACKS:
         vectors = [_packed(vector) for vector in vectors]
     return answer_json(200, _whole(server, model, vectors, inputs, fault, own=own))
