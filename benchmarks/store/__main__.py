@@ -7,12 +7,12 @@ disk that matters; every figure is with WAL and `synchronous=FULL`. Keys of the 
 - `submits_per_s`, `raw_per_s`: acknowledged inserts by number of concurrent callers. The raw loop
   writes ready-made rows to the same tables and indexes, that many in each transaction. Both are
   medians of rounds that take turns.
-- `lives_per_s`, `raw_lives_per_s`, `huey_lives_per_s`: whole no-op lives (accept, start, complete,
-  each durable before the next) by number of workers. The raw loop executes the store's statements
-  with ready-made values, one transaction for each step of as many lives as there are workers. All
-  are medians of rounds that take turns.
+- `lives_per_s`, `raw_lives_per_s`, `huey_lives_per_s`: whole no-op lives (accept, fetch, start,
+  complete, each durable before the next) by number of workers, which fetch what as many callers add.
+  The raw loop executes the store's statements with ready-made values, one transaction for each step
+  of as many lives as there are workers. All are medians of rounds that take turns.
   With `--database` the raw loop is psycopg's, one pipeline for each transaction, and
-  `peer_lives_per_s` has other queues for PostgreSQL, those that are installed. `server` has the
+  `peer_lives_per_s` has a loop of SKIP LOCKED and other queues for PostgreSQL, those installed. `server` has the
   settings that matter; a server that does not flush its commits is refused. With `--delay-ms`, each
   round trip to the server takes that much longer for everyone.
 - `submit_to_start_ms`: from calling `add` until a waiting worker has stored the start durably.

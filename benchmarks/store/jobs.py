@@ -1,14 +1,15 @@
 """Jobs for the benchmark of the store, databases for them, and their whole lives.
 
 The raw loop is the limit: it executes the store's statements with ready-made values, one transaction
-for each step of as many lives as there are workers. A test compares the rows it leaves with the
-store's.
+for each step of as many lives as there are workers, and fetches what it added before it starts it. A
+test compares the rows it leaves with the store's.
 """
 
 import asyncio
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from benchmarks.postgres import new_database
-from queueing.core.jobs import JobEvent, NewJob
+from queueing.core.jobs import Job, JobEvent, NewJob
 from queueing.core.requests import Output, TextToImage
 from queueing.core.storage import Admission
 from queueing.store import Database, JobStore
@@ -38,6 +39,7 @@ DONE = Output(text="done")
 Ground = Path | str
 """Where databases are made: in a folder, or on a PostgreSQL server with that address."""
 OwnDatabase = SqliteDatabase | PostgresDatabase
+_FETCH = "SELECT id FROM jobs WHERE state = 'pending' ORDER BY model, lane, seq LIMIT ?"
 _addresses: WeakKeyDictionary[object, str] = WeakKeyDictionary()
 
 
@@ -94,6 +96,7 @@ class PlainFile:
             connection.execute(pragma)
         self.begin = partial(connection.execute, "BEGIN IMMEDIATE")
         self.executemany = connection.executemany
+        self.fetch = connection.execute
         self.commit = partial(connection.execute, "COMMIT")
         self.settle = partial(connection.execute, "PRAGMA wal_checkpoint(TRUNCATE)")
         self.close = connection.close
@@ -113,6 +116,10 @@ class PlainSession:
         self._pipeline = self._plain.pipeline()
         self._pipeline.__enter__()
         self._plain.execute("BEGIN")
+
+    def fetch(self, sql: str, row: Row) -> Sequence[Any]:
+        """Read rows, outside a transaction."""
+        return self._plain.execute(numbered(sql), row).fetchall()
 
     def executemany(self, sql: str, rows: Sequence[Row]) -> None:
         """Send a statement for each row."""
@@ -141,46 +148,80 @@ async def together(workers: int, work: Callable[[], Coroutine[None, None, None]]
     return time.perf_counter() - started
 
 
+class _Fetched:
+    """Hands each waiting job to one worker: what is looked up goes to all who wait."""
+
+    def __init__(self, store: JobStore, workers: int) -> None:
+        self.news = asyncio.Event()
+        self._store = store
+        self._per_line = 1 + workers
+        self._looking = asyncio.Lock()
+        self._found: deque[Job] = deque()
+        self._given: set[int] = set()
+
+    async def next(self) -> Job:
+        """Wait for a job that no other worker has, and return it."""
+        async with self._looking:
+            while not self._found:
+                self.news.clear()
+                for line in await self._store.lines(NOW, per_line=self._per_line):
+                    self._found.extend(job for job in line.heads if job.id not in self._given)
+                self._given.update(job.id for job in self._found)
+                if not self._found:
+                    await self.news.wait()
+            return self._found.popleft()
+
+
 async def lives_per_s(database: Database, workers: int, amount: int) -> float:
-    """Let the first jobs live through the store; return how many do so in a second."""
+    """Let the first jobs live through the store; return how many do so in a second.
+
+    As many callers add them as there are workers, and each worker fetches what anyone added.
+    """
     store = JobStore(database)
     await store.prepare()
-    jobs = iter([new_job(number) for number in range(amount)])
+    jobs, turns = iter([new_job(number) for number in range(amount)]), iter(range(amount))
+    fetched = _Fetched(store, workers)
+
+    async def caller() -> None:
+        for new in jobs:
+            await store.add(new, NOW, limits=LIMITS)
+            fetched.news.set()
 
     async def worker() -> None:
-        for new in jobs:
-            job = await store.add(new, NOW, limits=LIMITS)
+        for _ in turns:
+            job = await fetched.next()
             job = (await store.apply(job, JobEvent.START, NOW, runner="r", backend="b")).job
+            fetched.news.set()  # there may be another head in its line
             await store.apply(job, JobEvent.COMPLETE, NOW, output=DONE)
 
-    return amount / await together(workers, worker)
+    started = time.perf_counter()
+    await asyncio.gather(together(workers, caller), together(workers, worker))
+    return amount / (time.perf_counter() - started)
 
 
 def raw_lives_per_s(database: OwnDatabase, workers: int, amount: int) -> float:
     """Write what the first jobs' lives leave; return how many are written in a second."""
-    transactions = list(_raw_transactions(workers, amount))
+    rows, charges = job_rows(amount), charge_rows(amount)
     with closing(plain_connection(database)) as connection:
-        started = time.perf_counter()
-        for statements in transactions:
-            connection.begin()
-            for text, rows in statements:
-                connection.executemany(text, rows)
-            connection.commit()
-        return amount / (time.perf_counter() - started)
+        began = time.perf_counter()
+        for at in range(0, amount, workers):
+            those = slice(at, at + workers)
+            added = [(queries.INSERT_JOB, rows[those]), (queries.CHARGE, charges[those])]
+            _commit(connection, added)
+            numbers = [number for (number,) in connection.fetch(_FETCH, (workers,))]
+            started: list[Row] = [(1, NOW, "b", 1, "r", number, 1) for number in numbers]
+            _commit(connection, [(queries.CHANGE[JobEvent.START], started)])
+            ended: list[Row] = [(NOW, None, None, number, 2) for number in numbers]
+            outputs = [row for number in numbers for row in output_rows(number, DONE)]
+            changes = [(queries.CHANGE[JobEvent.COMPLETE], ended), (queries.INSERT_OUTPUT, outputs)]
+            _commit(connection, changes)
+        return amount / (time.perf_counter() - began)
 
 
-def _raw_transactions(workers: int, amount: int) -> Iterator[list[tuple[str, list[Row]]]]:
-    """Yield the statements of each transaction with the values of its rows."""
-    numbers = range(1, amount + 1)
-    accepted, charges = job_rows(amount), charge_rows(amount)
-    started: list[Row] = [(1, NOW, "b", 1, "r", number, 1) for number in numbers]
-    ended: list[Row] = [(NOW, None, None, number, 2) for number in numbers]
-    outputs = [row for number in numbers for row in output_rows(number, DONE)]
-    for at in range(0, amount, workers):
-        those = slice(at, at + workers)
-        yield [(queries.INSERT_JOB, accepted[those]), (queries.CHARGE, charges[those])]
-        yield [(queries.CHANGE[JobEvent.START], started[those])]
-        yield [
-            (queries.CHANGE[JobEvent.COMPLETE], ended[those]),
-            (queries.INSERT_OUTPUT, outputs[those]),
-        ]
+def _commit(
+    connection: PlainFile | PlainSession, statements: Sequence[tuple[str, list[Row]]]
+) -> None:
+    connection.begin()
+    for text, rows in statements:
+        connection.executemany(text, rows)
+    connection.commit()

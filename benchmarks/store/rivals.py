@@ -1,7 +1,7 @@
-"""Whole lives of jobs on other queues: enqueue, fetch, run nothing, end.
+"""Whole lives of jobs on other queues: enqueue, fetch what anyone enqueued, run nothing, end.
 
-huey is installed for development. Those for PostgreSQL are measured if they are installed:
-`pip install procrastinate pgqueuer asyncpg` brings them.
+huey is installed for development, and SKIP LOCKED needs psycopg alone. The other queues for
+PostgreSQL are measured if they are installed: `pip install procrastinate pgqueuer asyncpg` brings them.
 """
 
 import asyncio
@@ -9,15 +9,23 @@ import importlib.util
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, LiteralString
 
+import psycopg
 from huey import SqliteHuey
 
 from benchmarks.postgres import new_database
-from benchmarks.store.jobs import together
+from benchmarks.store.jobs import REQUEST, together
 
 _CONNECTIONS = 10
+_WORK = "CREATE TABLE work (id bigserial PRIMARY KEY, state text NOT NULL, request text NOT NULL)"
+_FETCH = (
+    "UPDATE work SET state = 'running' WHERE id = (SELECT id FROM work WHERE state = 'waiting'"
+    " ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id"
+)
 
 
 def huey_lives_per_s(folder: Path, workers: int, amount: int) -> float:
@@ -120,14 +128,56 @@ async def _timed(
     return amount / took
 
 
-PEERS = {"procrastinate": procrastinate_lives_per_s, "pgqueuer": pgqueuer_lives_per_s}
+async def skip_locked_lives_per_s(url: str, workers: int, amount: int) -> float:
+    """Measure what every queue on PostgreSQL is made of: one row at a time, fetched by SKIP LOCKED."""
+    connections: asyncio.Queue[psycopg.AsyncConnection[Any]] = asyncio.Queue()
+    async with AsyncExitStack() as stack:
+        for _ in range(_CONNECTIONS):
+            connecting = psycopg.AsyncConnection.connect(url, autocommit=True)
+            connections.put_nowait(await stack.enter_async_context(await connecting))
+
+        async def execute(sql: LiteralString, *values: object) -> tuple[Any, ...] | None:
+            connection = await connections.get()
+            try:
+                cursor = await connection.execute(sql, values)
+                return await cursor.fetchone() if cursor.description else None
+            finally:
+                connections.put_nowait(connection)
+
+        await execute(_WORK)
+        await execute("CREATE INDEX ON work (id) WHERE state = 'waiting'")
+        request = REQUEST.model_dump_json(exclude_none=True)
+        arrived, turns, ended = asyncio.Semaphore(0), iter(range(amount)), asyncio.Event()
+
+        async def worker() -> None:
+            for _ in turns:
+                await arrived.acquire()
+                row = await execute(_FETCH)
+                await execute("UPDATE work SET state = 'done' WHERE id = %s", *(row or ()))
+
+        async def add(_: int) -> None:
+            await execute("INSERT INTO work (state, request) VALUES ('waiting', %s)", request)
+            arrived.release()
+
+        async def serve() -> None:
+            await together(workers, worker)
+            ended.set()
+
+        return await _timed(workers, amount, add, serve(), ended)
+
+
+PEERS = {
+    "skip_locked": skip_locked_lives_per_s,
+    "procrastinate": procrastinate_lives_per_s,
+    "pgqueuer": pgqueuer_lives_per_s,
+}
 
 
 async def peer_lives_per_s(server: str, workers: int, amount: int) -> dict[str, float]:
     """Measure those for PostgreSQL that are installed, each in a new database."""
     found: dict[str, float] = {}
     for name, measure in PEERS.items():
-        if importlib.util.find_spec(name) is not None:
+        if name == "skip_locked" or importlib.util.find_spec(name) is not None:
             with new_database(server) as url:
                 found[name] = round(await measure(url, workers, amount))
     return found
