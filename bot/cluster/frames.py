@@ -8,13 +8,13 @@ type is known before it is read:
     result 7                     what the call returned
     failure 7                    the error it raised
     event JobChanged             an event
-    progress                     what running jobs have reported since the last such frame
+    progress                     what is new in the reports of running jobs since the last such frame
     offer, snapshot              a copy of what is asked without waiting
 """
 
 from dataclasses import dataclass
 
-WIRE = 1
+WIRE = 2
 """The version of the frames: processes with different ones do not talk to each other."""
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import reduce
 
 from bot.cluster import frames
+from bot.cluster.progress_news import News, ProgressNews
 from bot.queue.json_values import to_json
 from queueing.core.events import Progressed
 from queueing.core.requests import Progress
@@ -24,6 +25,7 @@ class ProgressPushes:
     def __init__(self, push: Callable[[bytes], None]) -> None:
         self._push = push
         self._waiting: dict[int, list[Progress]] = {}
+        self._news = ProgressNews()
         self._pushed_at = -EVERY_S
         self._timer: asyncio.TimerHandle | None = None
 
@@ -39,6 +41,12 @@ class ProgressPushes:
         """Push what a job reported before it changed."""
         if job_id in self._waiting:
             self._send({job_id: self._waiting.pop(job_id)})
+        self._news.forget(job_id)
+
+    def begin_anew(self) -> None:
+        """Push what waits; whoever comes now is told the next reports whole, as all others."""
+        self.push_all()
+        self._news.forget_all()
 
     def push_all(self) -> None:
         """Push all that waits now."""
@@ -53,13 +61,14 @@ class ProgressPushes:
     def drop(self) -> None:
         """Forget what waits: it has no reader."""
         self._waiting = {}
-        self.push_all()
+        self.begin_anew()
 
     def _send(self, reports: dict[int, list[Progress]]) -> None:
-        events = tuple(
-            Progressed(job_id=job_id, progress=merged(each)) for job_id, each in reports.items()
+        news = tuple(
+            self._news.of(Progressed(job_id=job_id, progress=merged(each)))
+            for job_id, each in reports.items()
         )
-        self._push(frames.written("progress", body=to_json(events, tuple[Progressed, ...])))
+        self._push(frames.written("progress", body=to_json(news, tuple[News, ...])))
 
 
 def merged(reports: Sequence[Progress]) -> Progress:

@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 from bot.cluster import frames
 from bot.cluster.methods import Method
 from bot.cluster.outbox import Outbox
+from bot.cluster.progress_news import News, ProgressNews
 from bot.cluster.wire import BODY_LIMIT, Wire, WireBroken
 from bot.queue.failures import Failure, error_of
 from bot.queue.json_values import event_from_json, from_json
 from queueing.core.catalog import Offer
 from queueing.core.concurrency import timeout, together
 from queueing.core.errors import StoreError
-from queueing.core.events import Event, EventsMissed, Listener, Progressed
+from queueing.core.events import Event, EventsMissed, JobChanged, Listener
 from queueing.core.standings import QueueSnapshot
 
 log = logging.getLogger(__name__)
@@ -183,10 +184,13 @@ class QueueLink:
             case "result" | "failure":
                 line.answered(frame)
             case "event":
-                self._tell(event_from_json(frame.words[1], frame.body))
+                event = event_from_json(frame.words[1], frame.body)
+                if isinstance(event, JobChanged):
+                    line.progress.forget(event.job.id)
+                self._tell(event)
             case "progress":
-                for event in from_json(frame.body, tuple[Progressed, ...]):
-                    self._tell(event)
+                for news in from_json(frame.body, tuple[News, ...]):
+                    self._tell(line.progress.report(news))
             case "offer":
                 self._offer = from_json(frame.body, Offer)
             case "snapshot":
@@ -206,6 +210,7 @@ class _Line:
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
         self.outbox = Outbox(wire)
+        self.progress = ProgressNews()
         self.opened = False
         self._calls: dict[int, asyncio.Future[frames.Frame]] = {}
 

@@ -105,7 +105,7 @@ class QueueServer:
     async def _serve(self, guest: "_Guest") -> None:
         self._require_held()
         self._push_copies()
-        self._progress.push_all()
+        self._progress.begin_anew()
         self._guests.add(guest)
         self._news.set()  # from now on it is looked again and again
         guest.outbox.put(frames.written("offer", body=to_json(self._offer, Offer)))

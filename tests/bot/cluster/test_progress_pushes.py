@@ -1,18 +1,31 @@
 """Progress that goes to other processes, in virtual time."""
 
 import asyncio
+import json
+from collections.abc import Callable
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.cluster import frames
+from bot.cluster.progress_news import News, ProgressNews
 from bot.cluster.progress_pushes import EVERY_S, ProgressPushes, merged
-from bot.queue.json_values import from_json
+from bot.queue.json_values import from_json, to_json
 from queueing.core.events import Progressed
 from queueing.core.requests import File, Progress
 from tests.simulation.loop import run
 
 PREVIEW = File(name="p.png", mime="image/png", data=b"x")
+CHUNK = json.dumps(
+    {
+        "id": "chatcmpl-1234567890abcdef",
+        "object": "chat.completion.chunk",
+        "created": 1_700_000_000,
+        "model": "a-model-with-a-long-name.gguf",
+        "system_fingerprint": "b4321-0123456789",
+        "choices": [{"index": 0, "delta": {"content": "WORD"}, "finish_reason": None}],
+    }
+)
 REPORTS = st.builds(
     Progress,
     fraction=st.none() | st.floats(0, 1),
@@ -26,7 +39,8 @@ REPORTS = st.builds(
 def told(pushed: list[bytes]) -> list[Progressed]:
     read = [frames.read(each) for each in pushed]
     assert {each.kind for each in read} <= {"progress"}
-    return [event for each in read for event in from_json(each.body, tuple[Progressed, ...])]
+    news = ProgressNews()
+    return [news.report(told) for each in read for told in from_json(each.body, tuple[News, ...])]
 
 
 def token(job_id: int, number: int) -> Progressed:
@@ -99,5 +113,46 @@ def test_what_a_job_reported_before_it_changed_is_told_before() -> None:
         assert [event.job_id for event in told(pushed)] == [1]
         await asyncio.sleep(1)
         assert [event.job_id for event in told(pushed)] == [1, 2]
+
+    run(scenario())
+
+
+@given(st.lists(st.tuples(st.integers(1, 2), REPORTS, st.booleans()), max_size=12), st.integers(0))
+def test_what_is_told_in_pieces_is_what_was_reported(
+    said: list[tuple[int, Progress, bool]], joined: int
+) -> None:
+    """Another process would show words that nobody said; one that joins late, parts of them."""
+    near, first, second = ProgressNews(), ProgressNews(), ProgressNews()
+    for number, (job_id, progress, changes) in enumerate(said):
+        if number == joined % (len(said) + 1):
+            near.forget_all()
+        event = Progressed(job_id=job_id, progress=progress)
+        news = from_json(to_json(near.of(event), News), News)
+        assert first.report(news) == event
+        if number >= joined % (len(said) + 1):
+            assert second.report(news) == event
+        if changes:
+            for each in (near, first, second):
+                each.forget(job_id)
+
+
+def test_an_answer_costs_about_its_own_length() -> None:
+    """Long answers, told whole at each word, would fill the network between the processes."""
+
+    async def scenario() -> None:
+        words = [f"word{number} " for number in range(500)]
+        text = "".join(words)
+        reports: tuple[Callable[[int], Progress], ...] = (
+            lambda at: Progress(text="".join(words[: at + 1]), preview=PREVIEW),
+            lambda at: Progress(chunks=(CHUNK.replace("WORD", words[at]),)),
+        )
+        for report in reports:
+            pushed: list[bytes] = []
+            progress = ProgressPushes(pushed.append)
+            for at in range(len(words)):
+                progress.add(Progressed(job_id=1, progress=report(at)))
+                await asyncio.sleep(EVERY_S * 2)
+            assert len(pushed) == len(words)
+            assert sum(map(len, pushed)) < len(text) + 60 * len(words)
 
     run(scenario())

@@ -15,6 +15,7 @@ from bot.cluster.wire import WireBroken
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.events import JobChanged, Progressed
 from queueing.core.jobs import Job
+from queueing.core.requests import Progress
 from queueing.core.storage import Admission
 from tests.bot.cluster.holders import SECRET, Cluster, cluster
 from tests.simulation.installation import Installation, host, image_model, until
@@ -206,5 +207,30 @@ def test_loads_are_not_told_to_other_processes(tmp_path: Path) -> None:
                 told |= set(frame.words) | ({"complete"} if b'"completed"' in frame.body else set())
             assert "JobChanged" in told
             assert "LoadEnded" not in told
+
+    play(tmp_path, scenario)
+
+
+def test_a_process_that_joins_during_an_answer_is_told_all_of_it(tmp_path: Path) -> None:
+    """It would show the end of an answer without its beginning."""
+
+    async def scenario(made: Cluster) -> None:
+        async with made.holder():
+            assert made._server is not None
+            await made.link.connected()
+            late = queue_link.QueueLink(made.dial)
+            heard: list[object] = []
+            late.subscribe(heard.append)
+            for text in ("a cat", "a cat sat", "a cat sat down"):
+                event = Progressed(job_id=1, progress=Progress(text=text))
+                made._server._on_event(event)
+                await asyncio.sleep(1)
+                assert made.told[-1] == event
+                if text == "a cat":
+                    running = asyncio.create_task(late.run())
+                    await late.connected()
+                else:
+                    assert heard[-1] == event
+            running.cancel()
 
     play(tmp_path, scenario)
