@@ -80,7 +80,7 @@ def test_a_full_disk_is_told_and_what_was_accepted_goes_on_afterwards() -> None:
 
     chat = told(scenario)
     assert first_line(chat, 1) == "a cat"
-    assert any("no disk space left on this server" in text for _, text in chat.private), (
+    assert any("no disk space left for the database" in text for _, text in chat.private), (
         chat.private
     )
 

@@ -69,6 +69,14 @@ async def test_a_server_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatc
     assert "no server has that name" in await refused("postgresql://nowhere.invalid/usher")
 
 
+async def test_each_host_of_an_address_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator would mend the last one, while the first one was meant."""
+    monkeypatch.setattr(session, "PATIENCE_S", 0.0)
+    said = await refused("postgresql://127.0.0.1:1,127.0.0.2:2/absent")
+    assert said.count("127.0.0.1: ") == said.count("127.0.0.2: ") == 1
+    assert said.count("Connection refused") == 2
+
+
 async def test_accounts_that_may_not_enter_are_told(postgres: PostgresServer) -> None:
     """A wrong password, an account that must not log in, and one the server keeps out."""
     postgres.sql(

@@ -44,7 +44,7 @@ TEXTS: Mapping[str, str] = {
     "refused.use": "Usher steht nur Leuten mit bestimmten Rollen offen, und nur dort, wo sie diese Rollen haben.",
     "refused.banned": "Du darfst Usher nicht benutzen{reason}.",
     "refused.banned_until": "Du darfst Usher nicht benutzen{reason}. Die Sperre endet {moment:um }.",
-    "refused.full_disk": "Auf diesem Server ist kein Speicherplatz mehr frei, deshalb wird nichts Neues angenommen. Was schon angenommen war, ist sicher.",
+    "refused.full_disk": "Für die Datenbank ist kein Speicherplatz mehr frei, deshalb wird nichts Neues angenommen. Was schon angenommen war, ist sicher.",
     "refused.files": "Du hast in dieser Stunde so viele Dateien geschickt, wie erlaubt ist. Neue kannst du {moment:um } schicken.",
     "refused.not_accepting": "Usher startet gerade neu oder kann deinen Auftrag nicht speichern. Es wurde nichts angenommen; bitte versuche es in einer Minute noch einmal.",
     "refused.no_server": "Hier gibt es keinen Server, auf dem {model} läuft. Es wurde nichts angenommen; /models zeigt die anderen.",

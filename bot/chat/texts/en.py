@@ -44,7 +44,7 @@ TEXTS: Mapping[str, str] = {
     "refused.use": "Usher is only open to people with certain roles, and only where they have those roles.",
     "refused.banned": "You are banned from using Usher{reason}.",
     "refused.banned_until": "You are banned from using Usher{reason}. The ban ends {moment:at }.",
-    "refused.full_disk": "There's no disk space left on this server, so nothing new can be accepted. Everything accepted earlier is safe.",
+    "refused.full_disk": "There's no disk space left for the database, so nothing new can be accepted. Everything accepted earlier is safe.",
     "refused.files": "You've sent as many files as you're allowed in an hour. You can send more {moment:at }.",
     "refused.not_accepting": "Usher is restarting or can't store your request. Nothing was accepted; please try again in a minute.",
     "refused.no_server": "No server here can run {model}. Nothing was accepted; /models lists the others.",

@@ -1,5 +1,7 @@
 """Turns PostgreSQL's errors into texts that explain what the operator can do."""
 
+import re
+
 import psycopg
 from psycopg import errors
 
@@ -44,6 +46,7 @@ _SAID = (  # libpq has no codes for what happens before a session: these are the
     ("certificate", "the database server's certificate is not trusted: see its sslmode"),
 )
 
+_HOST = re.compile(r"^- host: '([^']*)', port: .*?: connection failed: (.*)$", re.MULTILINE)
 _PASSES = ("starting up", "shutting down", "recovery", "not accepting", "not yet accepting")
 
 
@@ -77,7 +80,7 @@ def sentence(error: Exception) -> str:
 
 def explain_refusal(error: psycopg.Error) -> StoreError:
     """Return why no session could be had; a server that may answer later is `DatabaseAway`."""
-    said = _first_line(error)
+    said = _each_host(error)
     known = explain(error) if error.sqlstate is not None else error
     if isinstance(known, StoreError):
         return known
@@ -102,6 +105,12 @@ def is_away(error: Exception) -> bool:
 def may_be_repeated(error: Exception) -> bool:
     """Return whether the same transaction can succeed at once if it is run again."""
     return isinstance(error, psycopg.Error) and error.sqlstate in _AGAIN
+
+
+def _each_host(error: psycopg.Error) -> str:
+    """Return what each host of an address said, where there are several; else what the one did."""
+    found = dict.fromkeys(": ".join(each) for each in _HOST.findall(str(error)))
+    return "; ".join(found) or _first_line(error)
 
 
 def _first_line(error: psycopg.Error) -> str:

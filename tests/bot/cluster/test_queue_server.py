@@ -221,16 +221,17 @@ def test_a_process_that_joins_during_an_answer_is_told_all_of_it(tmp_path: Path)
             late = queue_link.QueueLink(made.dial)
             heard: list[object] = []
             late.subscribe(heard.append)
+            joined: list[asyncio.Task[None]] = []
             for text in ("a cat", "a cat sat", "a cat sat down"):
                 event = Progressed(job_id=1, progress=Progress(text=text))
                 made._server._on_event(event)
                 await asyncio.sleep(1)
                 assert made.told[-1] == event
-                if text == "a cat":
-                    running = asyncio.create_task(late.run())
-                    await late.connected()
-                else:
+                if joined:
                     assert heard[-1] == event
-            running.cancel()
+                else:
+                    joined.append(asyncio.create_task(late.run()))
+                    await late.connected()
+            joined[0].cancel()
 
     play(tmp_path, scenario)
