@@ -19,7 +19,7 @@ from backends.openai.flavour import Flavour, ModelNames, Served, plain
 from backends.openai.gathered import InfillReader, PassedOnReader
 from backends.openai.infill import INFILL
 from backends.openai.loop_share import LoopShare
-from backends.openai.stream import AnswerReader, StreamError
+from backends.openai.stream import EVENT_LIMIT, AnswerReader, StreamError
 from queueing.core.catalog import Timeouts
 from queueing.core.errors import (
     BackendError,
@@ -164,7 +164,9 @@ async def _why_silent(http: Http, question: Question) -> BackendError:
     lost: BackendError = UnreadableAnswer("the server ended the answer without a word")
     for _ in range(2):  # the first may hit the dying connection of the stream
         try:
-            answer = await http.post_json(question.path, whole, timeout_s=DIAGNOSIS_S)
+            answer = await http.post_json(
+                question.path, whole, timeout_s=DIAGNOSIS_S, limit=EVENT_LIMIT
+            )
         except (HttpRefused, HttpFailed) as error:
             return classify_answer(error)
         except (Unavailable, UnreadableAnswer) as error:

@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+from backends.common.http import Http
+from backends.openai.stream import EVENT_LIMIT
 from backends.registry import connect
 from queueing.core.catalog import BackendSpec, ModelSpec, Timeouts
 from queueing.core.errors import (
@@ -187,3 +189,22 @@ def test_a_setting_that_does_not_exist_is_named() -> None:
     with pytest.raises(BadModel) as caught:
         connect(BackendSpec(name="b", kind="openai", url=url, options={"token": "böse"}))
     assert "böse" not in str(caught.value)
+
+
+async def test_the_reason_of_an_empty_stream_is_read_within_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server that answers everything with a flood of comments filled the memory."""
+    limits: list[int] = []
+
+    async def flooded(*_: object, limit: int, **__: object) -> None:
+        limits.append(limit)
+        raise UnreadableAnswer("too much")
+
+    async with serving() as server, connected(server) as backend:
+        await backend.load(model())
+        server.faults.append(Fault.SILENT)
+        monkeypatch.setattr(Http, "post_json", flooded)
+        with pytest.raises(UnreadableAnswer):
+            await backend.run(model(), work(), lambda _: None)
+    assert limits == [EVENT_LIMIT] * 2
