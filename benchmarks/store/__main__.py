@@ -105,7 +105,7 @@ async def lives_of_all(ground: Ground, workers: int, amount: int) -> dict[str, A
         found["raw_lives_per_s"] = raw_lives_per_s(database, workers, amount)
     async with database_in(ground) as database:
         found["lives_per_s"] = await lives_per_s(database, workers, amount)
-    fewer = max(workers * 3, amount // 20)
+    fewer = max(workers * 3, amount // 5)
     if isinstance(ground, str):
         peers = await peer_lives_per_s(ground, workers, fewer)
         return found | {"peer_lives_per_s": peers}
