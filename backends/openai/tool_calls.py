@@ -49,9 +49,7 @@ class ToolCalls:
         self.calls: list[ToolCallMade] = []
         self.length = 0
         self.full = False
-        self._latest: dict[
-            int, ToolCallMade
-        ] = {}  # by the server's index, or by the place in its list
+        self._latest: dict[int, ToolCallMade] = {}  # by the server's index, or place in its list
         self._by_id: dict[tuple[int | None, str], ToolCallMade] = {}
 
     def take(self, pieces: Sequence[Mapping[str, Any]]) -> list[Object]:
@@ -103,7 +101,8 @@ class ToolCalls:
             self.calls.append(call)
         self._latest[place] = call
         if call_id:
-            call.id = call.id or call_id
+            if not call.id and all(other.id != call_id for other in self.calls):
+                call.id = call_id  # of two calls with one id, the second gets an id of ours
             self._by_id[index, call_id] = self._by_id[None, call_id] = call
         return call
 

@@ -65,6 +65,7 @@ ODDITIES: dict[str, tuple[list[str], Heard]] = {
     "no-index-no-id": (calls(call("f", X), call("g", Y)), TWO),
     "index-as-text": (calls(call("f", X, index="0", id="a"), call("g", Y, index="1", id="b")), TWO),
     "no-id-second": (calls(call("f", X, index=0, id="a"), call("g", Y, index=1, id=None)), TWO),
+    "same-id": (calls(call("f", X, index=0, id="a"), call("g", Y, index=1, id="a")), TWO),
     "args-object": (calls(call("f", {"x": 1}, id="a"), call("g", {"y": 2}, id="b")), TWO),
     "in-one-event": ([piece("tool_calls", tool_calls=[call("f", X), call("g", Y)])], TWO),
     "interleaved": (
