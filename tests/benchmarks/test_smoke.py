@@ -85,6 +85,7 @@ def test_the_api_is_measured_next_to_the_server_behind_it(
     api.main(["--json", "--tokens", "20"])
     found = json.loads(capsys.readouterr().out)
     assert found.keys() == {
+        "batch_per_s",
         "embeddings_per_s",
         "llama_cpp",
         "requests_per_s",

@@ -234,6 +234,9 @@ class _Hands:
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()
 
+    def clock_gettime(self, _: int) -> float:
+        return self.monotonic()
+
 
 @pytest.fixture
 def hands(monkeypatch: pytest.MonkeyPatch) -> _Hands:

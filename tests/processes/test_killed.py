@@ -46,6 +46,7 @@ models:
     backends: [comfy]
     workflow: sdxl.json
     values: {{checkpoint: {checkpoint}}}
+    most: {{steps: 150}}
     vram: 8GB
   qwen:
     backends: [studio]

@@ -196,7 +196,7 @@ class ClusterTrial:
             found = server.sql(_LEADER, database=self._database)
         except psycopg.Error:  # it restarts
             return None
-        return int(found[0][0].rpartition(":")[2]) if found else None
+        return int(found[0][0].split(":")[-2]) if found else None
 
     def _rows(self, server: PostgresServer) -> Sequence[Row]:
         return as_rows(server.sql(_JOBS, database=self._database))
