@@ -48,7 +48,8 @@ BY_CODE: Mapping[str, int] = {  # of servers that report an error in an answer w
     "badrequesterror": 400,
     "not_found_error": NOT_FOUND,
 }
-_QUOTED = re.compile(r"""\{.*\}|\[.*\]|"[^"]*"|(?<!\w)'[^']*'(?!\w)""", re.DOTALL)
+# Each part reads on from where it began only once: a server may send 64 KB of "{".
+_QUOTED = re.compile(r"""\{(?:.*\}|.*)|\[(?:.*\]|.*)|"[^"]*"|(?<!\w)'[^']*'(?!\w)""", re.DOTALL)
 INNER = ("error", "detail")
 NAMED = ("message", "msg", "error_id", "type", "code")
 CODED = ("code", "type", "error_id", "status")

@@ -114,6 +114,7 @@ async def read_body(response: aiohttp.ClientResponse, limit: int, *, cut: bool =
         if size > limit:
             if cut:
                 return b"".join(chunks)[:limit]
+            chunks.clear()  # else kept by the error for as long as that is handled
             raise UnreadableAnswer(f"the server's answer is larger than {limit} bytes")
     return b"".join(chunks)
 

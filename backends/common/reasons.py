@@ -15,9 +15,9 @@ from queueing.core.problems import SAID
 
 SAID_LIMIT = 300  # characters
 _SECRETS = re.compile(
-    r"(?:[a-z][a-z0-9+.-]*://|data:)\S*"  # addresses
+    r"(?:(?<![a-z0-9+.-])[a-z0-9+.-]++://|data:)\S*"  # addresses
     r"|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b|\[[0-9a-f]*:[0-9a-f:.]*\](?::\d+)?"
-    r"|\b[a-z0-9.-]*[a-z][a-z0-9.-]*:\d{2,5}\b"  # a host with its port
+    r"|(?<![a-z0-9.-])(?=[0-9.-]*[a-z])[a-z0-9.-]++:\d{2,5}\b"  # a host with its port
     r"|(?<![\w/\\])(?:[a-z]:|~|\.{1,2})?(?:[/\\][\w.@+-]+){2,}[/\\]?"  # files
     r"|\b(?:sk|hf|ush|ghp|key)[-_][\w-]{8,}",
     re.IGNORECASE | re.ASCII,

@@ -177,4 +177,5 @@ def classify_answer(error: HttpRefused | HttpFailed) -> BackendError:
 
 def wants_token(status: int, body: JsonValue) -> bool:
     """Return whether a server refuses because the right token is missing."""
-    return status in {401, 403} or any(word in words_of(body).casefold() for word in TOKEN)
+    said = words_of(body).casefold()
+    return status in {401, 403} or any(word in said for word in TOKEN)

@@ -1,10 +1,13 @@
 """What is kept of a server's words when it refuses a request."""
 
+import time
+
 import pytest
 from pydantic import JsonValue
 
 from backends.common.http_answers import HttpRefused
 from backends.common.reasons import reason_in, reasons_kept
+from backends.openai.errors import classify
 from queueing.core.errors import Rejected
 from queueing.core.problems import Problem, What, problem
 
@@ -31,6 +34,15 @@ def test_a_reason_has_words_and_no_addresses(subtests: pytest.Subtests) -> None:
     for body, words in SAID:
         with subtests.test(str(body)[:60]):
             assert reason_in(body) == words
+
+
+@pytest.mark.parametrize("sign", ["a", "a-", "1.", "{", "[", '"', "' ", "/a", "a://", "[a:", "sk-"])
+def test_long_errors_are_read_at_once(sign: str) -> None:
+    """An error of 64 KB would hold up everybody for seconds."""
+    began = time.thread_time()
+    reason_in(sign * (64_000 // len(sign)))
+    classify(500, sign * (64_000 // len(sign)))
+    assert time.thread_time() - began < 0.3
 
 
 def test_only_a_servers_answer_is_a_reason() -> None:
