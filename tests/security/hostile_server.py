@@ -1,0 +1,151 @@
+"""A server that means harm: it gives every path the same answer, as one of `ANSWERS` says."""
+
+import gzip
+import socketserver
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+import aiohttp
+import pytest
+from yarl import URL
+
+WIDE = 8_000_000
+SECRET = "what somebody else asked for"  # the words of a caller
+_PIECE = bytes(256 * 1024)
+_JSON = b"Content-Type: application/json\r\n"
+_EVENTS = b"Content-Type: text/event-stream\r\n"
+
+
+def _whole(body: bytes, *, head: bytes = _JSON, status: bytes = b"200 OK") -> tuple[bytes, bytes]:
+    return b"HTTP/1.1 %s\r\n%sContent-Length: %d\r\n\r\n%s" % (status, head, len(body), body), b""
+
+
+def _endless(piece: bytes, *, head: bytes = _JSON) -> tuple[bytes, bytes]:
+    return b"HTTP/1.1 200 OK\r\n%sConnection: close\r\n\r\n" % head, piece
+
+
+def _events(data: bytes) -> bytes:
+    return b"data: " + data + b"\n\n"
+
+
+_WORDS = b'{"error": {"message": "CUDA out of memory: %s"}}' % SECRET.encode()
+
+ANSWERS: Mapping[str, tuple[bytes, bytes]] = {
+    "lists": _whole(b"[" + b"[]," * (WIDE // 3) + b"[]]"),
+    "objects": _whole(b'{"data": [' + b"{}," * (WIDE // 3) + b"{}]}"),
+    "lists within the limit": _whole(b'{"data": [' + b"[]," * 490_000 + b"[]]}"),
+    "objects within the limit": _whole(b'{"models": [' + b"{}," * 490_000 + b"{}]}"),
+    "nested lists": _whole(b"[" * WIDE),
+    "nested objects": _whole(b'{"data":' * (WIDE // 8)),
+    "compressed": _whole(
+        gzip.compress(bytes(200_000_000), 1), head=_JSON + b"Content-Encoding: gzip\r\n"
+    ),
+    "compressed error": _whole(
+        gzip.compress(bytes(200_000_000), 1),
+        head=b"Content-Encoding: gzip\r\n",
+        status=b"500 X",
+    ),
+    "endless headers": (b"HTTP/1.1 200 OK\r\n", b"X-More: and more\r\n" * 10_000),
+    "endless header": (b"HTTP/1.1 200 OK\r\nX-More: ", b"x" * 100_000),
+    "endless status": (b"HTTP/1.1 200 ", b"x" * 100_000),
+    "endless interim answers": (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 4000),
+    "endless body": _endless(_PIECE),
+    "endless text": _endless(b'"' + b"x" * len(_PIECE), head=_EVENTS),
+    "endless lines": _endless(b"\n" * len(_PIECE), head=_EVENTS),
+    "endless events": _endless(_events(b'{"choices": []}') * 5000, head=_EVENTS),
+    "wide event": _whole(_events(b'{"choices": [' + b"{}," * (WIDE // 3) + b"{}]}"), head=_EVENTS),
+    "endless chunks": (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"1;%s\r\n \r\n" % (b"x" * 100) * 1000,
+    ),
+    "page": _whole(b"<html><title>Sign in</title></html>", head=b"Content-Type: text/html\r\n"),
+    "empty": _whole(b""),
+    "null": _whole(b"null"),
+    "number": _whole(b"9" * 100_000),
+    "error": _whole(_WORDS, status=b"500 Internal Server Error"),
+    "long refusal": _whole(b"a" * 60_000, status=b"400 Bad Request"),
+    "unclosed error": _whole(b"{" * 60_000, status=b"500 X"),
+    "refusal": _whole(_WORDS, status=b"400 Bad Request"),
+    "error in a whole answer": _whole(_WORDS),
+    "long error": _whole(b"out of memory " * 500_000, status=b"503 X"),
+    "elsewhere": _whole(b"", head=b"Location: http://192.0.2.1/\r\n", status=b"307 X"),
+    "cut": (b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{", b""),
+    "cut at once": (b"", b""),
+    "no HTTP": (b"\x15\x03\x01\x00\x02\x02\x16" * 100, b""),
+    "silence": (b"", b"."),
+    "drip": _endless(b" "),
+}
+"""By name, what is sent at once, and what is sent again and again afterwards."""
+
+SLOW = {"silence", "drip"}
+
+
+class _Handler(socketserver.BaseRequestHandler):
+    server: "HostileServer"
+
+    def handle(self) -> None:
+        """Take a request, and answer it as its server does now."""
+        name = self.server.answer
+        first, more = ANSWERS[name]
+        with suppress(OSError):
+            self.request.settimeout(2)
+            self.request.recv(65_536)
+            self.request.sendall(first)
+            while more and not self.server.over.is_set() and self.server.answer == name:
+                if name != "silence":
+                    self.request.sendall(more)
+                if name in SLOW:
+                    time.sleep(0.05)
+
+
+class HostileServer(socketserver.ThreadingTCPServer):
+    """Listens in threads, so that its own work is not measured as the bot's.
+
+    Once `after` requests have been made through `turned_on`, it receives all further ones.
+    """
+
+    allow_reuse_address = True
+    request_queue_size = 100
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answer = "empty"
+        self.over = threading.Event()
+        self.after: int | None = None
+        self.count = 0
+
+    def turn(self, answer: str, after: int | None) -> None:
+        """From now on let `after` requests through, and answer the others like this."""
+        self.answer, self.after, self.count = answer, after, 0
+
+    @property
+    def reached(self) -> bool:
+        """Whether it got a request since it was turned."""
+        return self.after is not None and self.count > self.after
+
+
+@contextmanager
+def hostile_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileServer]:
+    """Provide a server that takes the place of every other one from some request on."""
+    server = HostileServer()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    request = aiohttp.ClientSession._request
+
+    async def redirected(
+        session: aiohttp.ClientSession, method: str, url: object, **given: object
+    ) -> aiohttp.ClientResponse:
+        server.count += 1
+        if server.reached:
+            url = URL(str(url)).with_port(server.server_address[1])
+        return await request(session, method, url, **given)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(aiohttp.ClientSession, "_request", redirected)
+        try:
+            yield server
+        finally:
+            server.over.set()
+            server.shutdown()
+            server.server_close()
