@@ -33,7 +33,7 @@ from tests.fakes.ports import port_of
 from tests.fakes.postgres_server import NOT_INSTALLED, PostgresServer, binaries, running_server
 
 LEASE_S = 3.0
-CLOCKS_S = (0.0, 3 * 3600.0, -5 * 3600.0)
+CLOCKS_S = (0.0, 30.0, -50.0)  # one that is more than a minute off leads nothing
 PAUSE_S = (0.5, 2.5)  # between disturbances
 _JOBS = f"SELECT {COLUMNS} FROM jobs WHERE model <> '{FILLER}' ORDER BY id"
 _LEADER = "SELECT holder FROM posts WHERE name = 'queue' AND holder <> ''"
