@@ -37,10 +37,12 @@ SLEEPS = {
     "processes/test_killed.py": "another process cannot signal",
     "security/test_forgetting.py": "another process cannot signal",
     "security/test_hostile_requests.py": "a client that sends slowly, beside one that measures",
+    "security/hostile_server.py": "a server that drips for ever",
     "security/test_stopping.py": "another process shows nothing but its file",
 }
 PATIENCES = {
     "bot/gateway/test_sdk_retries.py": "a client that gives up early, which is what is tested",
+    "security/test_hostile_servers.py": "servers that never answer, which is what is tested",
     "backends/conftest.py": "given up for servers that have gone, and nothing else waits for them",
     "contracts/harness_comfyui.py": "given up for servers that have gone",
     "contracts/harness_speech.py": "a real server that is busy answers nothing",
