@@ -51,4 +51,4 @@ async def test_lines_are_shown_once_and_what_is_done_by_each(
         shown, before = await read(both.session, other), shown
         assert "usher_jobs_waiting" in shown.names
         terms = [each.of("usher_post_epoch", post="queue") for each in (before, shown)]
-        assert terms[1] == terms[0] + 1
+        assert terms[1] > terms[0]
