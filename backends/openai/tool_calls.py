@@ -102,7 +102,7 @@ class ToolCalls:
         self._latest[place] = call
         if call_id:
             if not call.id and all(other.id != call_id for other in self.calls):
-                call.id = call_id  # of two calls with one id, the second gets an id of ours
+                call.id = call_id  # a duplicate is replaced by a generated id
             self._by_id[index, call_id] = self._by_id[None, call_id] = call
         return call
 

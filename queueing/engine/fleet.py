@@ -94,7 +94,7 @@ class Fleet:
         self.expel()
 
     def _fit_again(self) -> None:
-        """Take anew what each copy takes and how long it may be idle."""
+        """Update how much memory each copy takes and how long it may be idle."""
         for key, copy in self._copies.items():
             spec = self.catalog.models.get(copy.model)
             if spec is not None:

@@ -37,7 +37,7 @@ UNHELD: Mapping[Barrier, str] = {
     "connections, end other processes and, without Landlock, change files: seccomp is missing "
     "(Linux on x86-64 and AArch64)",
 }
-"""What is not guaranteed without a barrier, for the operator."""
+"""What the operator is told is not guaranteed when a barrier is missing."""
 
 _END_WITH_PARENT, _NO_NEW_PRIVS, _GET_NO_NEW_PRIVS = 1, 38, 39  # of prctl(2)
 _GET_SECCOMP, _SECCOMP, _FILTER = 21, 22, 2
