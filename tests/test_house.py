@@ -114,3 +114,16 @@ def test_no_text_is_looked_up_in_an_enumeration() -> None:
     # Such a test, and no loop: `for each in Readiness`.
     looked_up = rf"(?<!\bfor )\b[\w.()'\"\[\]]+ (not )?in (\w+\.)?({'|'.join(enums)})\b(?![(.])"
     assert lines_with(looked_up, *PACKAGES) == []
+
+
+def test_no_error_is_made_once_and_raised_again() -> None:
+    """Python would keep in it the frames of every time, with the requests in them."""
+    kept = []
+    for file in MODULES:
+        if file.name != "__main__.py":
+            name = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+            values = vars(import_module(name.removesuffix(".__init__")))
+            kept += [
+                f"{name}.{key}" for key, value in values.items() if isinstance(value, BaseException)
+            ]
+    assert kept == []

@@ -27,7 +27,7 @@ from bot.gateway.client_wishes import (
 from bot.gateway.errors import ApiError
 from bot.gateway.jobs.views import job_view
 from bot.gateway.json_answers import json_response
-from bot.gateway.outcomes import BROKEN, cancelled_before, gone, problem_of, stopping, too_late
+from bot.gateway.outcomes import cancelled_before, gone, lost, problem_of, stopping, too_late
 from bot.gateway.result_turns import take_turn
 from bot.gateway.runs import LOOK_EVERY_S, Run, Runs
 from bot.gateway.writers import Render, Writer
@@ -146,7 +146,7 @@ class Answering:
         if self.runs.stopping:
             return stopping(job)
         await self._submitter.cancel(job.id)
-        return BROKEN
+        return lost()
 
     async def _end(self, request: web.Request, job: Job, writer: Writer) -> bytes:
         try:

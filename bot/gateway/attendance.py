@@ -28,11 +28,6 @@ MOST_LOST = 10_000
 """How many lost jobs are remembered; the oldest are forgotten."""
 SHOW_EVERY_S = 2.0
 """How often a process with open calls shows the others that it lives."""
-TAKEN_OVER = ApiError(
-    status=HTTPStatus.SERVICE_UNAVAILABLE,
-    message="Another call has taken over the job of this one. Send the request again.",
-    retry_after_s=1.0,
-)
 
 
 class SharedAttendance(Protocol):
@@ -177,7 +172,7 @@ class Attendance:
             return
         await self._tell()  # of earlier callers who left, or the news would come after this
         if not await self._shared.answer(call.repeatable):
-            raise TAKEN_OVER
+            raise _taken_over()
         call.repeatable = {}
 
     def cut(self, request: web.Request) -> None:
@@ -269,3 +264,11 @@ def accepted_by(job: Job) -> str:
     """Return which process accepted a job, "" if that is not known."""
     origin = origin_in(job.reply_to)
     return origin.accepted_by if origin is not None else ""
+
+
+def _taken_over() -> ApiError:
+    return ApiError(
+        status=HTTPStatus.SERVICE_UNAVAILABLE,
+        message="Another call has taken over the job of this one. Send the request again.",
+        retry_after_s=1.0,
+    )

@@ -22,18 +22,6 @@ LINE_BYTES_MOST = 256 * 1024
 SILENT_S = 30.0  # until the next byte
 WHOLE_S = 600.0  # until the last one: 64 MB at 1 Mbit/s
 PIECE = 64 * 1024
-TOO_SLOW = ApiError(
-    status=HTTPStatus.REQUEST_TIMEOUT, message="The body of the request did not arrive in time."
-)
-ENCODED = ApiError(
-    status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-    message="The body of a request may be encoded with gzip or deflate only.",
-)
-BOMB = ApiError(
-    status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    message="The body of the request expands too far: send it uncompressed.",
-)
-BROKEN = invalid("The body of the request is broken or incomplete.")
 
 
 class Body:
@@ -48,7 +36,7 @@ class Body:
     def __init__(self, request: web.Request, limit: int = BODY_LIMIT) -> None:
         """Take a request. Raises `ApiError` if the body it announces is not taken."""
         if (encoding := encoding_of(request)) not in ENCODINGS:
-            raise ENCODED
+            raise _encoded()
         if (request.content_length or 0) > limit:
             raise _too_large(limit)
         self._request = request
@@ -83,7 +71,7 @@ class Body:
         self._lines -= 1
         self._line_bytes -= len(line)
         if min(self._lines, self._line_bytes) < 0:
-            raise BROKEN
+            raise broken()
         return line
 
     def at_eof(self) -> bool:
@@ -100,11 +88,11 @@ class Body:
             async with timeout_at(until):
                 piece = await reading
         except TimeoutError:
-            raise TOO_SLOW from None
+            raise _too_slow() from None
         except web.RequestPayloadError:
-            raise BROKEN from None
+            raise broken() from None
         except Bomb:
-            raise BOMB from None
+            raise _bomb() from None
         if self._content.total_bytes > self._limit:  # the Content-Length header may be missing
             raise _too_large(self._limit)
         await make_room(self._request, len(piece))
@@ -149,3 +137,28 @@ async def json_body(
     except TooManyValues:
         raise too_many_values(values) from None
     return await parsed(parse, b"".join(pieces))
+
+
+def _too_slow() -> ApiError:
+    return ApiError(
+        status=HTTPStatus.REQUEST_TIMEOUT, message="The body of the request did not arrive in time."
+    )
+
+
+def _encoded() -> ApiError:
+    return ApiError(
+        status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        message="The body of a request may be encoded with gzip or deflate only.",
+    )
+
+
+def _bomb() -> ApiError:
+    return ApiError(
+        status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        message="The body of the request expands too far: send it uncompressed.",
+    )
+
+
+def broken() -> ApiError:
+    """Return the refusal of a body that is not what its headers say."""
+    return invalid("The body of the request is broken or incomplete.")

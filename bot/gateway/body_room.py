@@ -20,12 +20,6 @@ ROOM = 96 * 1024 * 1024  # bytes of all bodies; working on them takes a multiple
 A_PERSONS = 64 * 1024 * 1024  # bytes of one person's bodies
 SMALL = 64 * 1024  # bytes; such a body never waits
 WAIT_S = 20.0
-CROWDED = ApiError(
-    status=HTTPStatus.SERVICE_UNAVAILABLE,
-    message="Too many large requests are being read at once.",
-    code="crowded",
-    retry_after_s=5.0,
-)
 
 
 @dataclass(eq=False, slots=True)
@@ -104,7 +98,7 @@ class BodyRoom:
                     return
         finally:
             self._waiting.discard(changed)
-        raise CROWDED
+        raise _crowded()
 
 
 async def make_room(request: web.Request, size: int) -> None:
@@ -117,3 +111,12 @@ def release(request: web.Request) -> None:
     """Forget the body of a request, because it is stored. Idempotent."""
     if (body := request.get(_BODY)) is not None:
         body.room.release(body)
+
+
+def _crowded() -> ApiError:
+    return ApiError(
+        status=HTTPStatus.SERVICE_UNAVAILABLE,
+        message="Too many large requests are being read at once.",
+        code="crowded",
+        retry_after_s=5.0,
+    )

@@ -26,7 +26,9 @@ class ApiError(Exception):
     """A refusal or failure as a client receives it; `message` is one sentence in English.
 
     `param` names the field at fault and `code` is a word for programs. A retry can succeed after
-    `retry_after_s`; `repeat` is False if a retry would create a second job or change nothing.
+    `retry_after_s`; `repeat` is False if a retry would create a second job or change nothing. Each
+    is made where it is raised: Python keeps in an error the frames of every time it was raised, with
+    the bodies of the requests in them.
     """
 
     status: HTTPStatus
@@ -35,14 +37,6 @@ class ApiError(Exception):
     code: str | None = None
     retry_after_s: float | None = None
     repeat: bool = True
-
-    def forget_frames(self) -> None:
-        """Let go of where it was raised.
-
-        Many are raised again and again, and Python keeps the frames of every time, with the bodies
-        of the requests in them.
-        """
-        self.__traceback__ = self.__context__ = None
 
     @property
     def body(self) -> dict[str, JsonValue]:

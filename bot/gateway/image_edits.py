@@ -24,10 +24,6 @@ from bot.requests.drawing import Drawing
 from queueing.core.requests import Capability, File
 
 EDITS = (Capability.IMAGE_TO_IMAGE, Capability.IMAGE_EDIT)
-NO_VARIATIONS = ApiError(
-    status=HTTPStatus.NOT_FOUND,
-    message="Variations are not available here. To vary a picture, send it to /v1/images/edits.",
-)
 
 Edit = tuple[ImageEdit, tuple[File, ...], tuple[File, ...]]
 """What is asked for, its pictures, and a mask if there is one."""
@@ -82,7 +78,7 @@ class ImageEditRoute:
 
 async def no_variations(_request: web.Request, _caller: Caller) -> web.StreamResponse:
     """Refuse `POST /v1/images/variations`, and name what there is instead."""
-    raise NO_VARIATIONS
+    raise _no_variations()
 
 
 def _needs(pictures: int, mask: object) -> Sequence[Capability]:
@@ -106,3 +102,10 @@ async def _in_form(request: web.Request, taken: CallPictures) -> Edit:
     pictures = [await taken.sent(each.data, each.param) for each in images]
     mask = [await taken.sent(each.data, each.param) for each in masks]
     return asked, tuple(pictures), tuple(mask)
+
+
+def _no_variations() -> ApiError:
+    return ApiError(
+        status=HTTPStatus.NOT_FOUND,
+        message="Variations are not available here. To vary a picture, send it to /v1/images/edits.",
+    )

@@ -9,7 +9,7 @@ from typing import Any, cast
 from aiohttp import BodyPartReader, MultipartReader, web
 from aiohttp.http_exceptions import BadHttpMessage
 
-from bot.gateway.bodies import BROKEN, PIECE, Body
+from bot.gateway.bodies import PIECE, Body, broken
 from bot.gateway.errors import ApiError, invalid
 from bot.gateway.outcomes import in_words
 from bot.requests.images import require_weight
@@ -17,10 +17,6 @@ from bot.requests.refusals import Declined
 
 PARTS_LIMIT = 64
 FIELD_LIMIT = 64 * 1024  # bytes
-NO_FORM = ApiError(
-    status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-    message="The body must be in multipart form, with “Content-Type: multipart/form-data”.",
-)
 Weigh = Callable[[int, str], None]
 """Refuses a file of so many bytes in that field. Raises `ApiError`."""
 _NUMBERED = re.compile(r"\[\d{0,4}\]\Z", re.ASCII)
@@ -77,7 +73,7 @@ async def form_of(
     are texts; of those that may come several times, such as `include[]`, the last is kept.
     """
     if not is_form(request):
-        raise NO_FORM
+        raise _no_form()
     reading = _Reading(frozenset(files), field_limit, weigh)
     body = Body(request)
     try:
@@ -87,7 +83,7 @@ async def form_of(
                 raise invalid("A part of the form must not have parts itself.")
             await reading.take(part)
     except (ValueError, RuntimeError, BadHttpMessage):
-        raise BROKEN from None
+        raise broken() from None
     return ClientForm(fields=reading.fields, files=tuple(reading.files))
 
 
@@ -136,3 +132,10 @@ class _Reading:
             data += await part.read_chunk(PIECE)
             self._weigh(len(data), param)
         return bytes(data)
+
+
+def _no_form() -> ApiError:
+    return ApiError(
+        status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        message="The body must be in multipart form, with “Content-Type: multipart/form-data”.",
+    )

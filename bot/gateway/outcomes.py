@@ -76,11 +76,6 @@ AGAIN_LEAST_S = 5.0
 calls wait for the same room."""
 RESTART_S = 10.0
 """How long a restart takes: SDKs retry after this."""
-BROKEN = ApiError(
-    status=HTTPStatus.BAD_GATEWAY,
-    message="The connection to the model's server was lost in the middle of the answer.",
-    code="server_lost",
-)
 
 
 def problem_of(job: Job) -> ApiError:
@@ -238,3 +233,12 @@ def _free_at(refusal: Refusal) -> float | None:
         case LineFull(again_at=at) | NoServer(again_at=at):
             return at
     return None
+
+
+def lost() -> ApiError:
+    """Return the error of an answer whose server went away in the middle of it."""
+    return ApiError(
+        status=HTTPStatus.BAD_GATEWAY,
+        message="The connection to the model's server was lost in the middle of the answer.",
+        code="server_lost",
+    )

@@ -34,11 +34,6 @@ UNSEEN_S = 2.0
 """How long a retry waits for the end of the call it repeats to be seen: it may overtake that news."""
 LOOKED_THROUGH = 200  # a person's newest jobs
 COUNTED = "x-stainless-retry-count"
-OTHER_REQUEST = ApiError(
-    status=HTTPStatus.UNPROCESSABLE_ENTITY,
-    message="This Idempotency-Key belongs to an earlier call with another request.",
-    code="idempotency_key_reused",
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,7 +113,7 @@ class Repeats:
         """Refuse a key that belongs to another request. Raises `ApiError`, a 422."""
         origin = origin_of(job)
         if digest and origin and origin.digest and origin.digest != digest:
-            raise OTHER_REQUEST
+            raise _other_request()
 
     async def _candidates(self, user: str) -> list[Job]:
         """Return the jobs that could be taken over, embeddings included: open ones, then the newest."""
@@ -173,3 +168,11 @@ def _given(headers: Mapping[str, str]) -> str:
 def _count(headers: Mapping[str, str]) -> int:
     text = headers.get(COUNTED, "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+
+
+def _other_request() -> ApiError:
+    return ApiError(
+        status=HTTPStatus.UNPROCESSABLE_ENTITY,
+        message="This Idempotency-Key belongs to an earlier call with another request.",
+        code="idempotency_key_reused",
+    )

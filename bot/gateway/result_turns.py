@@ -16,12 +16,6 @@ from bot.serving.files import Turns
 from queueing.core.jobs import Job
 from queueing.core.requests import Chat
 
-UNREAD = ApiError(
-    status=HTTPStatus.TOO_MANY_REQUESTS,
-    message="Too many of your results are being sent and are not read.",
-    code="unread",
-    retry_after_s=10.0,
-)
 _HELD: ContextVar[AsyncExitStack | None] = ContextVar("held", default=None)
 
 
@@ -47,4 +41,14 @@ async def take_turn(turns: Turns, job: Job) -> None:
     try:
         await held.enter_async_context(turns.of(job.owner))
     except web.HTTPTooManyRequests:
-        raise UNREAD from None
+        raise unread() from None
+
+
+def unread() -> ApiError:
+    """Return the refusal of one more result for a person who reads none of those being sent."""
+    return ApiError(
+        status=HTTPStatus.TOO_MANY_REQUESTS,
+        message="Too many of your results are being sent and are not read.",
+        code="unread",
+        retry_after_s=10.0,
+    )

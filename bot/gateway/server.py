@@ -22,16 +22,6 @@ from queueing.core.errors import StoreError
 log = logging.getLogger(__name__)
 
 Route = Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
-AWAY = ApiError(
-    status=HTTPStatus.SERVICE_UNAVAILABLE,
-    message="Usher's queue or its database cannot be reached just now.",
-    retry_after_s=10.0,
-)
-BUG = ApiError(
-    status=HTTPStatus.INTERNAL_SERVER_ERROR,
-    message="Something went wrong in Usher; its log says more.",
-    repeat=False,
-)
 
 
 Served = Callable[[str, int], None]
@@ -67,7 +57,6 @@ def application(
             authentication.require_place(request)
             return cors.preflight(request) or await handler(request)
         except ApiError as error:
-            error.forget_frames()
             return error_response(error)
         except web.HTTPMethodNotAllowed as error:
             return _other_methods(request, error.allowed_methods)
@@ -75,12 +64,12 @@ def application(
             return _refused(request, error)
         except StoreError as error:
             log.warning("%s %s: %s", request.method, request.path, error)
-            return error_response(AWAY)
+            return error_response(_away())
         except ConnectionError:
             raise  # the caller has hung up, so there is no one to answer
         except Exception:
             log.exception("%s %s: stopped by a bug", request.method, request.path)
-            return error_response(BUG)
+            return error_response(_bug())
 
     paths: Paths = {}
     app = web.Application(middlewares=[_measured(paths, served), in_openais_words])
@@ -198,3 +187,19 @@ def _of_aiohttp(request: web.Request, error: web.HTTPException) -> ApiError:
         nothing = f"There is nothing at {request.method} {request.path}.{hint}"
         return ApiError(status=status, message=not_offered(request.path) or nothing)
     return ApiError(status=status, message=f"{status.phrase}.")
+
+
+def _away() -> ApiError:
+    return ApiError(
+        status=HTTPStatus.SERVICE_UNAVAILABLE,
+        message="Usher's queue or its database cannot be reached just now.",
+        retry_after_s=10.0,
+    )
+
+
+def _bug() -> ApiError:
+    return ApiError(
+        status=HTTPStatus.INTERNAL_SERVER_ERROR,
+        message="Something went wrong in Usher; its log says more.",
+        repeat=False,
+    )

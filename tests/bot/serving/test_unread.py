@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from bot.gateway.errors import ApiError
-from bot.gateway.result_turns import UNREAD, take_turn, until_sent
+from bot.gateway.result_turns import take_turn, until_sent
 from bot.serving import files
 from bot.serving.files import Turns
 from bot.serving.listener import Listener
@@ -132,6 +132,6 @@ async def test_results_that_nobody_reads_are_not_all_in_memory(
 
         with pytest.raises(ApiError) as refused:
             await asyncio.create_task(second())
-        assert refused.value is UNREAD
+        assert refused.value.code == "unread"
     async with until_sent():
         await take_turn(turns, picture)
