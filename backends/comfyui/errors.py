@@ -14,7 +14,7 @@ from backends.comfyui.answers import Ended, NodeFailure
 from backends.comfyui.workflow.memory import loaded_by
 from backends.comfyui.workflow.template import Workflow, blame
 from backends.comfyui.workflow.words import FILES, FOLLOWS, WORDS, Asked
-from backends.common.error_rules import judged
+from backends.common.error_rules import OUT_OF_MEMORY, judged, says
 from backends.common.http_answers import HttpFailed, HttpRefused, parse_json
 from queueing.core.bounded_json import BoundedRecord
 from queueing.core.errors import (
@@ -37,10 +37,6 @@ _PICTURES = FILES - {"audio"}
 BAD_PROMPT = 400
 # What the runtime raises, and how it begins: other nodes quote people's texts in their errors.
 _OF_RUNTIME = ("RuntimeError", "AcceleratorError")
-_NO_MEMORY = re.compile(
-    r"(cuda|hip|mps)( error:| backend)? out of memory|allocation on device|not enough memory"
-    r"|(\[enforce fail[^\]]*\] *[.]? *)?(defaultcpuallocator: )(not enough|can't allocate) memory"
-)
 # After these errors the process draws nothing until it is restarted.
 _SICK = re.compile(r"(cuda|hip) error|(an )?illegal memory access|device-side assert")
 
@@ -111,7 +107,7 @@ def failure(failed: NodeFailure, workflow: Workflow) -> BackendError:
     of_runtime = failed.exception_type.endswith(_OF_RUNTIME)
     if failed.exception_type.endswith(("OutOfMemoryError", "MemoryError")):
         return OutOfMemory(cause)
-    if of_runtime and _NO_MEMORY.match(message):
+    if of_runtime and says(message, OUT_OF_MEMORY):
         return OutOfMemory(cause)
     if of_runtime and _SICK.match(message):
         return ModelCrashed(cause)

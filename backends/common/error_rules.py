@@ -1,7 +1,7 @@
 """Which error a server's answer stands for: its status first, then its code, then its words. Pure.
 
 Servers quote what they refuse, so an answer's words may be a caller's. They name a server's fault
-only under a status that is the server's, or as a whole sentence that no caller can put there.
+only as a sentence that is the server's own from its first word, as servers were seen to say it.
 Each kind of server has a table of its own.
 """
 
@@ -30,7 +30,40 @@ CAUSE_LIMIT = 300  # characters of a server's words that reach the log
 REFUSED = problem(What.REFUSED)
 OK, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 200, 401, 403, 404
 NO_TIME, TOO_LARGE, TOO_MANY, BROKEN = 408, 413, 429, 500
-OUT_OF_MEMORY = "([a-z]+ execution error: )?(cuda|hip|mps)( error:| backend)? out of memory.*"
+_PASSED_ON = (  # what stands before the sentence of a library that a server passes on
+    "((llama runner process has terminated|error loading model|[a-z]+ execution error|runtimeerror"
+    "|an error was encountered while running the model|(torch[.])?(cuda[.])?outofmemoryerror"
+    "|rpc error: code = [a-z]+ desc =|exit status [0-9]+|ggml_[a-z0-9_]+):? )*"
+)
+_SIZE = "[(][0-9.]+ [kmgt]?i?b[)]"
+_OF_LIBRARIES = (  # torch, ggml and their allocators; some go on with figures
+    r"(cuda|rocm|hip|xpu|mps)( error:| backend)? out of memory"
+    r"[.]?(\s+(tried to allocate|[(]mps allocated:|current device:) [0-9].*)?"
+    r"|(allocating [0-9.]+ mib on device [0-9]+: )?cudamalloc failed: out of memory"
+    r"|(vk::[a-z:]+ )?erroroutofdevicememory"
+    r"|(failed|unable) to allocate (\w+ |compute pp |kv cache )?buffers?"
+    r"|(\[enforce fail[^\]]*\] *(data)?[.]? *)?defaultcpuallocator: "
+    r"(not enough|can't allocate) memory(: you tried to allocate [0-9].*)?"
+    r"|allocation on device"
+    r"(\s+([0-9]+ would exceed allowed memory|this error means you ran out of memory).*)?"
+)
+OUT_OF_MEMORY = (
+    f"{_PASSED_ON}({_OF_LIBRARIES})",
+    "(torch[.])?(cuda[.])?outofmemoryerror",
+    f"model requires more system memory {_SIZE} than is available( {_SIZE})?",  # Ollama
+    "model limit reached, try again later",  # llama.cpp's router: all it may keep are busy
+)
+"""A lack of memory during a request, as servers were seen to report it."""
+SHORT_OF_MEMORY = (
+    "insufficient system resources",
+    "out of memory",
+    "outofdevicememory",
+    "failed to allocate",
+    "unable to allocate",
+    "requires more system memory",
+    "model limit reached",
+)
+"""The same in words, which count where no caller's are: in the reason of a failed load."""
 AWAY = frozenset({502, 503, 504})
 OF_CALLERS = (Rejected, BadModel, NotLoaded)
 NOBODYS = frozenset({OK, UNAUTHORIZED, FORBIDDEN, NO_TIME})  # these do not say whose fault it is
@@ -57,10 +90,10 @@ CODED = ("code", "type", "error_id", "status")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorRule:
-    """An error and what servers report it by: a code, some of their words, or a whole sentence.
+    """An error and what servers report it by: a code, a whole sentence, or some of their words.
 
-    `words` count where the status allows the error, `codes` and `sentences` (expressions that match
-    a whole message) wherever they stand. `told` is what people read.
+    `codes` and `sentences` (expressions that match a whole message) count wherever they stand,
+    `words` only where they blame the caller, whose they may be. `told` is what people read.
     """
 
     kind: type[BackendError]
@@ -75,10 +108,9 @@ class ErrorRule:
             return False
         if self.codes & said.codes:
             return True
-        if any(re.fullmatch(each, said.sentence, re.DOTALL) for each in self.sentences):
+        if says(said.sentence, self.sentences):
             return True
-        believed = issubclass(self.kind, Rejected) or status >= BROKEN
-        return believed and any(word in said.own for word in self.words)
+        return issubclass(self.kind, Rejected) and any(word in said.own for word in self.words)
 
 
 def judged(
@@ -103,22 +135,26 @@ def judged(
     return UnknownFailure(cause)
 
 
+def says(message: str, sentences: Sequence[str]) -> bool:
+    """Return whether a message in small letters is one of the sentences from its first word on."""
+    return any(re.fullmatch(each, message, re.DOTALL) for each in sentences)
+
+
 def words_of(body: JsonValue) -> str:
     """Return a server's own description of an error, or all that it sent."""
     return _Said.of(body).words
 
 
 @contextmanager
-def loading(rules: Sequence[ErrorRule]) -> Iterator[None]:
+def loading() -> Iterator[None]:
     """Believe a server that says why a load failed: no caller's words are in it.
 
     One that is starting, or behind a gateway that cannot reach it, is away.
     """
-    words = [word for rule in rules if rule.kind is OutOfMemory for word in rule.words]
     try:
         yield
     except (Rejected, UnknownFailure) as error:
-        if any(word in str(error).casefold() for word in words):
+        if any(word in str(error).casefold() for word in SHORT_OF_MEMORY):
             raise OutOfMemory(str(error)) from error
         if isinstance(error.__cause__, HttpFailed) and error.__cause__.status in AWAY:
             raise Unavailable(str(error)) from error

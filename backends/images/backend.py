@@ -19,7 +19,7 @@ from backends.common.naming import ENDINGS, catalog_names
 from backends.common.options import read_options
 from backends.common.reasons import reasons_kept
 from backends.common.recognition import Recognition
-from backends.images.errors import NO_MODEL, RULES, classified
+from backends.images.errors import NO_MODEL, classified
 from backends.images.flavour import ListedPainter, PictureFlavour, able
 from backends.images.flavours import PICTURE_FLAVOURS
 from backends.images.order import PictureOrder, prepared, size_of
@@ -179,7 +179,7 @@ class Images(NamedModels):
 
     async def load(self, model: ModelSpec) -> None:
         """Load a model unless it is in memory; concurrent calls share one load."""
-        with loading(RULES), classified():
+        with loading(), classified():
             flavour = await self._known()
             async with self._lock(model):
                 served = await self._find(model)

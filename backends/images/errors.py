@@ -26,30 +26,24 @@ NO_MODEL = problem(What.NO_MODEL)
 
 # The first that matches decides.
 RULES: Sequence[ErrorRule] = (
-    ErrorRule(
-        kind=OutOfMemory,
-        words=("out of memory", "failed to allocate", "unable to allocate", "outofdevicememory"),
-        sentences=(OUT_OF_MEMORY,),
-    ),
-    ErrorRule(kind=Busy, words=("job queue is full",), sentences=("job queue is full[.]?",)),
+    ErrorRule(kind=OutOfMemory, sentences=OUT_OF_MEMORY),
+    ErrorRule(kind=Busy, sentences=("job queue is full[.]?",)),
     ErrorRule(
         kind=Interrupted,
         codes=frozenset({"cancelled", "interrupted"}),
-        words=("interrupted", "cancelled"),
         sentences=("(the )?(request|generation|job|task)? ?(was )?(interrupted|cancelled).*",),
     ),
     ErrorRule(
         kind=NotLoaded,
-        words=("is not loaded", "no model loaded"),
-        sentences=("no model loaded.*", "(the )?model is not loaded[.]?"),
+        sentences=("no model loaded[.]?", "(the )?model is not loaded[.]?"),
     ),
     ErrorRule(
         kind=BadModel,
         told=NO_MODEL,
         codes=frozenset({"model_not_found", "bad_route"}),
         sentences=(
-            "(the )?model ['\"`]?[^ ]*['\"`]? ?(not found|does not exist).*",
-            "no such model.*",
+            "(the )?model ([^ ]+ )?(not found|does not exist)[.]?",
+            "no such model[.:]?( [^ ]+)?",
             "loaded model does not support img_gen[.]?",
         ),
     ),

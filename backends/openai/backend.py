@@ -24,7 +24,6 @@ from backends.openai.audio.speaking import Speech, speak
 from backends.openai.audio.voices import voice_named
 from backends.openai.embedding import embed
 from backends.openai.embedding_body import Batch
-from backends.openai.errors import RULES
 from backends.openai.fields import BESIDE
 from backends.openai.flavour import Flavour, LoadWish, ModelNames, Served
 from backends.openai.flavours import FLAVOURS
@@ -202,7 +201,7 @@ class OpenAI(NamedModels):
 
     async def load(self, model: ModelSpec) -> None:
         """Load a model unless it is in memory; concurrent calls share one load."""
-        with loading(RULES), classified():
+        with loading(), classified():
             wish = LoadWish(_options(model).context_length, kept=model.preload)
             await self._server.load(model, wish)
 

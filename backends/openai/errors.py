@@ -36,15 +36,6 @@ NOTHING_SAID = problem(What.NOTHING_SAID)
 BAD_SOUND = problem(What.BAD_SOUND)
 LONG_SOUND = problem(What.LONG_SOUND)
 NO_VOICE = problem(What.NO_VOICE)
-MEMORY = (
-    "insufficient system resources",
-    "out of memory",
-    "failed to allocate",
-    "unable to allocate",
-    "requires more system memory",
-    "cudamalloc failed",
-    "model limit reached",  # llama.cpp's router: every model it may keep is busy
-)
 TOKEN = ("invalid_api_key", "api token is required", "invalid api key", "unauthorized")
 CONTEXT = (
     "context size",
@@ -131,23 +122,27 @@ RULES: Sequence[ErrorRule] = (
     ErrorRule(kind=Rejected, told=LONG_SOUND, words=LONG_SOUNDS),
     ErrorRule(kind=Rejected, told=BAD_SOUND, words=BAD_SOUNDS),
     ErrorRule(kind=Rejected, told=NO_VOICE, words=VOICES),
-    ErrorRule(kind=OutOfMemory, words=MEMORY, sentences=(OUT_OF_MEMORY,)),
+    ErrorRule(kind=OutOfMemory, sentences=OUT_OF_MEMORY),
     ErrorRule(kind=Rejected, told=TOO_LONG, words=CONTEXT),
     # Not `NotLoaded`: a request that crashes an engine must be charged.
     ErrorRule(
         kind=ModelCrashed,
-        words=("has crashed", "channel error", "engine process", "llama runner process", "sigabrt"),
-        sentences=("the model has crashed.*", "channel error"),
+        sentences=(
+            "the model has crashed( without [a-z ]+)?[.]?(( the model was unloaded[.])? [(]exit .*)?",
+            "channel error",
+            "llama runner process (has terminated|no longer running).*",
+            "model runner has unexpectedly stopped.*",
+            "engine( ?core)? (process|encountered an issue|loop is not running).*",
+        ),
     ),
-    ErrorRule(kind=Busy, words=("server busy", "maximum pending requests exceeded")),
+    ErrorRule(kind=Busy, sentences=("server busy[.]?(, please try again.*)?",)),
     ErrorRule(
         kind=NotLoaded,
-        words=("no models loaded", "model is not loaded", "model not loaded", "model unloaded"),
         sentences=(
-            "no models loaded.*",
+            "no models loaded[.]?( please load a model .*)?",
             "model (is )?not loaded[.]?",
-            "model unloaded[^{]*",
-            "the model (has been|was) unloaded[^{]*",
+            "model unloaded( by the user)?[.]?",
+            "the model (has been|was) unloaded[.]?( [(][^{]*)?",
         ),
     ),
     ErrorRule(kind=Rejected, told=REFUSED, words=TEMPLATE),
@@ -156,7 +151,8 @@ RULES: Sequence[ErrorRule] = (
         told=NO_MODEL,
         codes=frozenset({"model_not_found"}),
         sentences=(
-            "(the )?model ['\"`][^'\"`]*['\"`] (was )?(not found|does not exist|is not installed).*",
+            "(the )?model ['\"`][^'\"`]*['\"`] (was )?(not found|does not exist)[.,]?( (please|try) .*)?",
+            "(the )?model ['\"`][^'\"`]*['\"`] is not installed.*",
             "unsupported model.*",
             "no such model.*",
             "unexpected endpoint or method.*",

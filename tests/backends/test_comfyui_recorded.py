@@ -219,6 +219,9 @@ def test_failures_of_a_node_call_for_the_right_reaction(subtests: pytest.Subtest
         ("ValueError", "/srv/comfy/x.py is bad", Rejected),
         ("ValueError", "bad prompt: CUDA out of memory", Rejected),
         ("RuntimeError", "bad prompt: CUDA error: out of memory, illegal memory access", Rejected),
+        ("RuntimeError", "CUDA out of memory said a caller", Rejected),
+        ("RuntimeError", "Allocation on device said a caller", Rejected),
+        ("RuntimeError", "Allocation on device 0 would exceed allowed memory. …", OutOfMemory),
     ]
     for kind, message, error in cases:
         with subtests.test(kind=kind, message=message):

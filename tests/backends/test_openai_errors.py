@@ -160,6 +160,27 @@ CALLERS = (
     "server busy",
     "unauthorized",
 )
+# As llama.cpp, Ollama, vLLM, stable-diffusion.cpp, SwarmUI and LocalAI were seen to say it.
+NO_MEMORY = (
+    "CUDA error: out of memory",
+    "CUDA out of memory.",
+    "failed to allocate compute pp buffers",
+    "model limit reached, try again later",
+    "model requires more system memory (12.1 GiB) than is available (3.4 GiB)",
+    "llama runner process has terminated: cudaMalloc failed: out of memory",
+    "llama runner process has terminated: error loading model: unable to allocate CUDA0 buffer",
+    "an error was encountered while running the model: CUDA error: out of memory",
+    "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 12.50 MiB on device 0: cudaMalloc failed: out of memory",
+    "ggml_vulkan: vk::Device::allocateMemory: ErrorOutOfDeviceMemory",
+    "ComfyUI execution error: Allocation on device",
+    "rpc error: code = Unknown desc = DefaultCPUAllocator: not enough memory",
+    "OutOfMemoryError",
+)
+FIGURES = {
+    "CUDA out of memory.": " Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 23.56 GiB",
+    "CUDA error: out of memory": "\n  current device: 0, in function alloc at ggml-cuda.cu:412",
+    "MPS backend out of memory": " (MPS allocated: 17.80 GB, other allocations: 1.20 GB)",
+}
 # As llama.cpp, vLLM, Ollama, LM Studio and FastAPI quote a caller.
 QUOTES: tuple[Callable[[str], JsonValue], ...] = (
     lambda said: {
@@ -174,8 +195,13 @@ QUOTES: tuple[Callable[[str], JsonValue], ...] = (
     lambda said: {"error": f"Invalid tool: {said}"},
     lambda said: {"detail": [{"loc": ["body"], "msg": "bad", "input": said}]},
     lambda said: f"bad request: {said}",
+    lambda said: {"error": {"message": f"model f does not exist; {said}", "code": 500}},
+    lambda said: {"error": f"{said} said a caller"},
+    lambda said: {"error": f"Failed to load image or audio file: {said}"},  # llama.cpp
+    lambda said: {"error": f"an error was encountered while running the model: {said}, he said"},
     lambda said: said,
 )
+GUILTLESS = {Rejected, UnknownFailure}  # they take nothing from anybody else
 
 
 @pytest.mark.parametrize("classify", [openai.classify, images.classify], ids=["text", "picture"])
@@ -184,7 +210,7 @@ def test_what_a_caller_says_names_no_fault_of_a_server(
 ) -> None:
     """One request with the right words would empty a host, or take a model from everybody."""
     whole = {NotLoaded, BadModel}  # a whole sentence is the server's: no caller's words lead there
-    for said in CALLERS:
+    for said in (*CALLERS, *NO_MEMORY):
         for quote in QUOTES:
             body = quote(said)
             with subtests.test(str(body)):
@@ -192,10 +218,25 @@ def test_what_a_caller_says_names_no_fault_of_a_server(
                     kind = type(classify(status, body))
                     assert kind is Rejected or (body == said and kind in whole)
                 assert type(classify(429, body)) is Busy
+                for status in (200, 500, 503):
+                    crashed = {ModelCrashed} if "llama runner" in said else set()
+                    assert body == said or type(classify(status, body)) in GUILTLESS | crashed
     for said in CALLERS:
         quoted = {"error": {"message": f"Failed to parse input: {json.dumps({'a': said})}"}}
         assert type(classify(500, quoted)) is UnknownFailure
         assert type(classify(401, quoted)) is UnknownFailure
+
+
+@pytest.mark.parametrize("classify", [openai.classify, images.classify], ids=["text", "picture"])
+def test_memory_is_short_where_a_server_says_so_in_its_own_sentence(
+    classify: Callable[..., BackendError], subtests: pytest.Subtests
+) -> None:
+    """A full card would not be emptied."""
+    for said in (*NO_MEMORY, *(f"{said}{FIGURES[said]}" for said in FIGURES)):
+        with subtests.test(said):
+            assert type(classify(500, {"error": {"message": said, "code": 500}})) is OutOfMemory
+            assert type(classify(200, {"error": said})) is OutOfMemory
+            assert type(classify(503, {"detail": said})) is OutOfMemory
 
 
 def test_a_failed_load_tells_of_memory_by_its_words_alone(subtests: pytest.Subtests) -> None:
@@ -213,7 +254,7 @@ def test_a_failed_load_tells_of_memory_by_its_words_alone(subtests: pytest.Subte
         with (
             subtests.test(str(error)),
             pytest.raises(BackendError) as caught,
-            loading(openai.RULES),
+            loading(),
         ):
             raise error from cause
         assert type(caught.value) is kind
