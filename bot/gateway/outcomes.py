@@ -62,9 +62,28 @@ _CLIENTS = frozenset(
         What.NOTHING_SAID,
         What.BAD_SOUND,
         What.LONG_SOUND,
+        What.NO_EMBEDDINGS,
+        What.DRAWS_ONLY,
+        What.UNWANTED,
     }
 )
 """Problems caused by the request itself: a retry cannot help."""
+_OF_SERVERS: Mapping[What, HTTPStatus] = {
+    What.BUSY: HTTPStatus.TOO_MANY_REQUESTS,
+    What.AWAY: HTTPStatus.SERVICE_UNAVAILABLE,
+    What.MEMORY: HTTPStatus.SERVICE_UNAVAILABLE,
+    What.STOPPED: HTTPStatus.SERVICE_UNAVAILABLE,
+    What.UNLOADED: HTTPStatus.SERVICE_UNAVAILABLE,
+    What.LOST: HTTPStatus.SERVICE_UNAVAILABLE,
+    What.STORE: HTTPStatus.SERVICE_UNAVAILABLE,
+    What.GONE: HTTPStatus.SERVICE_UNAVAILABLE,
+    What.UNREADABLE: HTTPStatus.BAD_GATEWAY,
+    What.CRASHED: HTTPStatus.BAD_GATEWAY,
+    What.FAILED: HTTPStatus.BAD_GATEWAY,
+    What.LATE: HTTPStatus.GATEWAY_TIMEOUT,
+    What.WAITED: HTTPStatus.GATEWAY_TIMEOUT,
+}
+"""Problems of servers that a later request may not have; 500 stands for all others."""
 
 TOO_LONG = (
     "This model's maximum context length is smaller than this request. Please shorten it or start"
@@ -74,6 +93,8 @@ TOO_LONG = (
 AGAIN_LEAST_S = 5.0
 """After how long a call is repeated for which there was no room: SDKs repeat it twice, and other
 calls wait for the same room."""
+BUSY_S = 30.0
+"""After how long a busy server is asked again that does not say when."""
 RESTART_S = 10.0
 """How long a restart takes: SDKs retry after this."""
 
@@ -94,20 +115,24 @@ def problem_of(job: Job) -> ApiError:
             message=word(LANGUAGE, "failed.unknown"),
             repeat=False,
         )
-    if problem.what is What.WAITED:
-        return ApiError(
-            status=HTTPStatus.GATEWAY_TIMEOUT,
-            message=told(problem, LANGUAGE),
-            code=str(problem.what),
-            repeat=False,
-        )
-    mine = problem.what in _CLIENTS
     return ApiError(
-        status=HTTPStatus.BAD_REQUEST if mine else HTTPStatus.INTERNAL_SERVER_ERROR,
+        status=_status(problem.what),
         message=_for_programs(problem),
         code="context_length_exceeded" if problem.what is What.TOO_LONG else str(problem.what),
+        retry_after_s=_after_s(problem),
         repeat=False,  # the queue has already retried as often as is useful
     )
+
+
+def _status(what: What) -> HTTPStatus:
+    if what in _CLIENTS:
+        return HTTPStatus.BAD_REQUEST
+    return _OF_SERVERS.get(what, HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def _after_s(problem: Problem) -> float | None:
+    """Return when a busy server says to ask again, if it is busy."""
+    return float(problem.values.get("seconds", BUSY_S)) if problem.what is What.BUSY else None
 
 
 def _for_programs(problem: Problem) -> str:

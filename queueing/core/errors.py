@@ -12,7 +12,7 @@ QueueError
 │  └─ Fenced           another process has taken over; stop
 └─ BackendError        an inference server could not do it
    ├─ Rejected         the request is wrong for this server; fail at once
-   ├─ Busy             it takes no more now; back to its place for as long as it says
+   ├─ Busy             it takes no more now; back to its place for a while, a few times
    ├─ UnreadableAnswer it answered what nobody can read; retry, the server stays in use
    │  └─ ResultGone    its result is gone for good; make it again at once
    ├─ UnknownFailure   it failed for no known reason; retry, the server stays in use

@@ -19,7 +19,7 @@ class What(StrEnum):
 
     BUG = "bug"
     AWAY = "away"
-    BUSY = "busy"
+    BUSY = "busy"  # seconds, if the server said when to ask again
     UNREADABLE = "unreadable"
     CRASHED = "crashed"
     FAILED = "failed"

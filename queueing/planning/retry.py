@@ -1,6 +1,7 @@
 """The fate of a job after a failed attempt; pure."""
 
 from dataclasses import dataclass
+from math import ceil
 
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import (
@@ -21,8 +22,8 @@ LONGEST_PAUSE_S = 120.0
 LOST_MOST = 20  # starts; a job that takes the whole machine down with it must end some day
 LOST_AT_ONCE = 10  # starts; fewer restarts cost a job no pause
 OVERSIZE_MOST = 2  # attempts at what asks for more memory than there is
-BUSY_MOST = 20  # starts; a server that never takes a job would keep it for ever
-LONGEST_BUSY_S = 3600.0  # of what a server may ask for at once
+BUSY_MOST = 6  # starts; who asked is told within minutes that a server takes nothing
+LONGEST_BUSY_S = 60.0  # of one wait for a busy server
 LOST = problem(What.LOST)
 
 
@@ -67,9 +68,8 @@ def after_failure(
     # 1. Not the job's doing: back to its place, and the attempt is given back.
     if isinstance(error, NotLoaded) and lost_in_a_row < spec.max_attempts:
         return Retry(not_before=now, charged=False, suspect=job.suspect)
-    if isinstance(error, Busy) and job.sendings < BUSY_MOST:
-        wait_s = max(pause_s(job.sendings), min(error.after_s or 0.0, LONGEST_BUSY_S))
-        return Retry(not_before=now + wait_s, charged=False, suspect=job.suspect)
+    if isinstance(error, Busy):
+        return _after_busy(job, error, spec, now)
     if crashed and not alone:
         return Retry(not_before=now, charged=False, suspect=True)
     # 2. A bug, a request the server will never take, or a model that never stays.
@@ -83,6 +83,16 @@ def after_failure(
         not_before=now if isinstance(error, ResultGone) else now + pause_s(job.attempt),
         suspect=job.suspect or crashed,
     )
+
+
+def _after_busy(job: Job, error: Busy, spec: ModelSpec, now: float) -> Retry | Fail:
+    """Ask a busy server again a few times, unless it says that this is no use and is the only one."""
+    told_s, released = error.after_s or 0.0, job.sendings - job.attempt
+    useless = told_s > LONGEST_BUSY_S and len(spec.backends) == 1
+    if useless or released + 1 >= BUSY_MOST:
+        return Fail(problem=problem(What.BUSY, **({"seconds": ceil(told_s)} if told_s else {})))
+    wait_s = min(max(pause_s(released + 1), told_s), LONGEST_BUSY_S)
+    return Retry(not_before=now + wait_s, charged=False, suspect=job.suspect)
 
 
 def after_loss(job: Job, now: float) -> Retry | Fail:

@@ -227,6 +227,24 @@ async def test_a_bad_answer_costs_nobody_but_its_own_job(error: BackendError) ->
 
 
 @in_virtual_time
+async def test_a_server_that_is_always_busy_is_told_within_minutes() -> None:
+    """A program would hold its call for an hour, and then be told of a bug."""
+    installation = one_card(image_model("flux"), image_model("sdxl"))
+    server = installation.servers["comfy"]
+    server.fates = fates(busy=[Fate(service_s=0.1, error=Busy("429", after_s=7.0))] * 99)
+    async with installation.queue() as queue:
+        await ended(queue, await installation.ask(queue, "sdxl", "idle"))
+        job = await installation.ask(queue, "flux", "busy")
+        done = await ended(queue, job)
+        assert done.state is JobState.FAILED
+        assert Problem.read(done.error or "") == problem(What.BUSY, seconds=7)
+        assert done.finished_at is not None
+        assert done.finished_at - done.queued_at < 300
+        assert not server.unloads
+        assert queue.status.snapshot().backends[0].up
+
+
+@in_virtual_time
 async def test_a_result_that_is_gone_is_made_again_at_once() -> None:
     """A history somebody cleared would cost a minute of asking, and the server its name."""
     installation = one_model()

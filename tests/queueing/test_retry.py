@@ -111,11 +111,27 @@ def test_jobs_that_ran_together_are_suspected_but_not_charged(error: BackendErro
 
 def test_a_busy_server_is_asked_again_when_it_says_and_costs_no_attempt() -> None:
     """A job would use up its attempts while others are served, or wait for days at a word."""
-    last = replace(JOB, attempt=3)
-    for after_s, wait_s in ((None, pause_s(1)), (0.1, pause_s(1)), (90.0, 90.0), (1e9, 3600.0)):
-        outcome = after_failure(last, Busy("429", after_s=after_s), SPEC, NOW)
+    last, two = replace(JOB, attempt=3, sendings=3), replace(SPEC, backends=("comfy", "other"))
+    for after_s, wait_s in ((None, pause_s(1)), (0.1, pause_s(1)), (50.0, 50.0), (1e9, 60.0)):
+        outcome = after_failure(last, Busy("429", after_s=after_s), two, NOW)
         assert outcome == Retry(not_before=NOW + wait_s, charged=False)
-    assert isinstance(after_failure(replace(last, sendings=20), Busy("429"), SPEC, NOW), Fail)
+    for after_s, values in ((None, {}), (7.2, {"seconds": 8})):
+        busy = Busy("429", after_s=after_s)
+        ended = after_failure(replace(last, sendings=8), busy, two, NOW)
+        assert ended == Fail(problem=problem(What.BUSY, **values))
+    assert isinstance(after_failure(last, Busy("429", after_s=90.0), SPEC, NOW), Fail)
+
+
+@pytest.mark.parametrize("after_s", [None, 0.0, 1.0, 59.0, 61.0, 1e9])
+def test_a_server_that_is_always_busy_keeps_nobody_for_long(after_s: float | None) -> None:
+    """A call would be held for hours by a server that takes nothing."""
+    job, waited_s = JOB, 0.0
+    while isinstance(told := after_failure(job, Busy("", after_s=after_s), SPEC, NOW), Retry):
+        assert not told.charged
+        waited_s += told.not_before - NOW
+        job = replace(job, sendings=job.sendings + 1)
+    assert told.problem.what is What.BUSY
+    assert waited_s <= 300
 
 
 def test_a_model_unloaded_by_somebody_else_costs_no_attempt() -> None:

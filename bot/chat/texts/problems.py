@@ -1,5 +1,7 @@
 """What went wrong, in words; pure."""
 
+from math import ceil
+
 from bot.chat.texts import word
 from queueing.core.problems import Problem, What
 
@@ -19,6 +21,8 @@ def told(problem: Problem, language: str) -> str:
         values["cause"] = told(Problem.read(str(values.get("cause", ""))), language)
     of_request = f"failure.{problem.what}"
     key = OF_MODELS.get(problem.what, of_request) if problem.unloadable else of_request
+    if problem.what is What.BUSY and (seconds := values.get("seconds")):
+        key, values["minutes"] = "failure.busy_for", ceil(float(seconds) / 60)
     text = word(language, key, **values)
     if problem.attempts > 1:
         text = word(language, "failure.tried", problem=text, count=problem.attempts)

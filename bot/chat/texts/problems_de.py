@@ -6,6 +6,7 @@ TEXTS: Mapping[str, str] = {
     "failure.bug": "Bei uns ist etwas schiefgegangen; der Betreiber findet es im Log.",
     "failure.away": "Der Server ist währenddessen ausgefallen.",
     "failure.busy": "Der Server ist mit anderem beschäftigt und nimmt gerade nichts an. Bitte versuch es später noch einmal.",
+    "failure.busy_for": "Der Server ist beschäftigt und nimmt für etwa {minutes} min nichts an. Bitte versuch es dann noch einmal.",
     "failure.unreadable": "Der Server hat etwas geantwortet, das sich nicht lesen lässt.",
     "failure.crashed": "Das Modell ist auf seinem Server währenddessen abgestürzt.",
     "failure.failed": "Der Server ist daran gescheitert; der Betreiber findet seine Worte im Log.",

@@ -6,6 +6,7 @@ TEXTS: Mapping[str, str] = {
     "failure.bug": "Something went wrong on our side; the operator can find it in the log.",
     "failure.away": "The server went down while working on this.",
     "failure.busy": "The server is busy with other work and takes no more for now. Please try again later.",
+    "failure.busy_for": "The server is busy and takes no more for about {minutes} min. Please try again then.",
     "failure.unreadable": "The server gave an answer that can't be read.",
     "failure.crashed": "The model crashed on its server while working on this.",
     "failure.failed": "The server failed at this; the operator can find its words in the log.",

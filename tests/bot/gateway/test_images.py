@@ -116,8 +116,8 @@ async def test_what_ran_out_of_memory_is_refused_from_then_on(
     async with running(tmp_path, text) as api:
         with monkeypatch.context() as patch:
             patch.setattr("backends.demo.backend.draw", full)
-            await api.post("/images/generations", {**CAT, "size": "64x64"}, status=500)
-            await api.post("/images/generations", large, status=500)
+            await api.post("/images/generations", {**CAT, "size": "64x64"}, status=503)
+            await api.post("/images/generations", large, status=503)
         answer = await api.post("/images/generations", large, status=400)
         assert answer["error"]["code"] == "beyond_model"
         await api.post("/images/generations", {**CAT, "size": "64x64"})

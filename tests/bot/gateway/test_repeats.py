@@ -105,7 +105,7 @@ async def test_a_retry_of_a_call_whose_job_failed_begins_again(tmp_path: Path) -
     async with running(tmp_path, failing) as api:
         await hang_up(api, "/chat/completions", CAT, until_running)
         await api.until(lambda jobs: not jobs)
-        await api.post("/chat/completions", CAT, headers=AGAIN, status=500)
+        await api.post("/chat/completions", CAT, headers=AGAIN, status=503)
         assert [job.state for job in await all_jobs(api)] == [JobState.FAILED] * 2
 
 
