@@ -4,7 +4,7 @@ Only the fields that are used are read; an answer of any other shape means that 
 working.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, TypeVar
@@ -50,11 +50,15 @@ class NodeFailure(BoundedRecord):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ended:
-    """An attempt the server has finished: its files, or why there are none."""
+    """An attempt the server has finished: its files, or why there are none.
+
+    What its messages `told` counts only once its history is gone.
+    """
 
     files: tuple[ServerFile, ...] = ()
     failure: NodeFailure | None = None
     interrupted: bool = False
+    told: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -202,20 +206,20 @@ def _ended(entry: _History) -> Ended:
     messages = dict(entry.status.messages) if entry.status else {}
     error = messages.get("execution_error")
     return Ended(
-        files=_files(entry.outputs),
+        files=files_of(entry.outputs.values()),
         failure=_read(_FAILURES, error) if error is not None else None,
         interrupted="execution_interrupted" in messages,
     )
 
 
-def _files(outputs: Mapping[str, Mapping[str, Any]]) -> tuple[ServerFile, ...]:
-    """Return the files that were kept, each once, under whatever name a node lists them.
+def files_of(outputs: Iterable[Mapping[str, Any]]) -> tuple[ServerFile, ...]:
+    """Return the files that nodes kept, each once, under whatever name a node lists them.
 
     Previews are temporary and left out, and so is an entry that names no file.
     """
     items = [
         item
-        for output in outputs.values()
+        for output in outputs
         for made in output.values()
         if isinstance(made, list)
         for item in made

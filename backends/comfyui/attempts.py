@@ -63,8 +63,8 @@ class Attempts:
         report: Report,
         *,
         recorded: Recorded = at_once,
-    ) -> Ended | None:
-        """Send a prompt and return how it ended; None when the server reported success.
+    ) -> Ended:
+        """Send a prompt and return how it ended, as far as the server has told.
 
         Connects while the attempt is being `recorded`. Raises `BackendError` for a failed attempt.
         If the call is cancelled, the attempt is stopped on the server.
@@ -75,13 +75,15 @@ class Attempts:
             watch.sent = True
             await self._send(key, graph, workflow, request)
             ended = await self._until_ended(key, watch)
-        return _succeeded(workflow, ended)
+        raise_if_failed(workflow, ended)
+        return ended
 
-    async def follow(self, key: str, workflow: Workflow, report: Report) -> Ended | None:
+    async def follow(self, key: str, workflow: Workflow, report: Report) -> Ended:
         """Watch a prompt that was sent earlier until it ends; returns and raises as `run` does."""
         async with self._watching(key, workflow.nodes, report) as watch:
             ended = await self._until_ended(key, watch)
-        return _succeeded(workflow, ended)
+        raise_if_failed(workflow, ended)
+        return ended
 
     def leave(self) -> None:
         """Let everything keep running from now on, even if its caller is cancelled."""
@@ -153,11 +155,10 @@ class Attempts:
             await self._stop(key)
             raise refusal(answer, workflow, request)
 
-    async def _until_ended(self, key: str, watch: Watch) -> Ended | None:
+    async def _until_ended(self, key: str, watch: Watch) -> Ended:
         """Poll at every hint and at intervals until the attempt has ended.
 
-        Returns None when the server reported success. The result is fetched later, because the
-        server is idle until this returns.
+        When the server reports success, the result is read later: it is idle until this returns.
         """
         await watch.settled()
         clock = asyncio.get_running_loop().time
@@ -182,7 +183,7 @@ class Attempts:
                 raise _forgotten(watch)
             if not unknown:
                 await watch.wait(ASK_S, ASK_LOST_S)
-        return None
+        return watch.told
 
     async def _tell_ahead(self, key: str, watch: Watch) -> None:
         # Optional: the next look notices when the server is away.
@@ -210,10 +211,3 @@ def _forgotten(watch: Watch) -> BackendError:
     if watch.unbroken:
         return ResultGone("the server does not know the attempt any more")
     return Unavailable("the server does not know the attempt any more: restarted?")
-
-
-def _succeeded(workflow: Workflow, ended: Ended | None) -> Ended | None:
-    """Return an end that is no failure. Raises `BackendError`."""
-    if ended is not None:
-        raise_if_failed(workflow, ended)
-    return ended

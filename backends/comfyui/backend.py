@@ -267,9 +267,9 @@ class ComfyUI:
         ]
         return request.model_copy(update={"lora": tuple(files)})
 
-    def _fetch(self, model: ModelSpec, key: str, workflow: Workflow, ended: Ended | None) -> Fetch:
+    def _fetch(self, model: ModelSpec, key: str, workflow: Workflow, ended: Ended) -> Fetch:
         async def fetch() -> Output:
-            made = ended or await self._made(key, workflow)
+            made = await self._made(key, workflow, ended) if ended.told else ended
             await self._attempts.give_way()
             if not made.files:
                 draws = workflow.medium is Medium.PICTURE
@@ -280,13 +280,18 @@ class ComfyUI:
 
         return fetch
 
-    async def _made(self, key: str, workflow: Workflow) -> Ended:
-        """Read the result of an attempt that the server reported as done."""
+    async def _made(self, key: str, workflow: Workflow, told: Ended) -> Ended:
+        """Read the result of an attempt that the server reported as done.
+
+        Once its history is cleared, what it told before is the result.
+        """
         seen = await self._server.look(key)
-        if not isinstance(seen, Ended):
+        if isinstance(seen, Ended):
+            raise_if_failed(workflow, seen)
+            return seen
+        if not told.files:
             raise ResultGone(f"a result is gone: the attempt is {seen}")
-        raise_if_failed(workflow, seen)
-        return seen
+        return told
 
     # ---------------------------------------------------------------- memory
 

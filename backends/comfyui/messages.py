@@ -1,13 +1,14 @@
 """Reads ComfyUI's websocket messages, and how far an attempt has come. Pure.
 
-Messages are hints: failures and results are always read from the server over HTTP.
+Messages are hints: failures and results are read from the server over HTTP, unless it has
+forgotten them.
 """
 
 import json
 import struct
 from collections.abc import Collection
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from backends.comfyui.workflow.graph import Graph, upstream_of
 from backends.comfyui.workflow.measures import planned_steps
@@ -31,6 +32,7 @@ class MessageData(BoundedRecord):
     nodes: list[str] | None = None
     value: float | None = Field(default=None, ge=0, le=_STEPS_MOST)
     max: float | None = Field(default=None, ge=0, le=_STEPS_MOST)
+    output: JsonValue = None
 
 
 class Message(BoundedRecord):
@@ -42,6 +44,15 @@ class Message(BoundedRecord):
     def ends(self, key: str) -> bool:
         """Whether the server has finished this attempt and written its history."""
         return self.type == "executing" and self.data.prompt_id == key and self.data.node is None
+
+    def begins(self, key: str) -> bool:
+        """Whether this attempt begins: what its nodes make is reported from now on."""
+        return self.type == "execution_start" and self.data.prompt_id == key
+
+    def made(self, key: str) -> dict[str, JsonValue]:
+        """Return what a node of this attempt reports to have made; empty for other messages."""
+        mine = self.type == "executed" and self.data.prompt_id == key
+        return self.data.output if mine and isinstance(self.data.output, dict) else {}
 
     def succeeds(self, key: str) -> bool:
         """Whether every node of this attempt has run; its history is not written yet."""

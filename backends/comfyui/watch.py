@@ -1,7 +1,7 @@
 """Listens to a ComfyUI server for one attempt and wakes the task that waits for its end.
 
 A socket may be lost, deaf or half-open without notice, so nothing is decided here. It reports
-progress and signals when the server is worth asking.
+progress, signals when the server is worth asking, and keeps what the server says it made.
 """
 
 import asyncio
@@ -11,8 +11,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 import aiohttp
+from pydantic import JsonValue
 
-from backends.comfyui.messages import HANDSHAKE, Tracker, read_message, read_preview
+from backends.comfyui.answers import Ended, files_of
+from backends.comfyui.messages import HANDSHAKE, Message, Tracker, read_message, read_preview
 from backends.comfyui.workflow.graph import Graph
 from backends.common.sockets import MESSAGE_LIMIT
 from queueing.core.concurrency import timeout
@@ -23,6 +25,7 @@ log = logging.getLogger(__name__)
 
 CONNECT_S = 0.5  # after this, polling begins; the websocket may follow
 RECONNECT_S = 1.0
+OUTPUTS_LIMIT = 1024 * 1024  # characters of messages; a file takes a hundred
 SILENCE_S = 15.0  # silence of a connection before a new one is tried; a slow step may take longer
 
 
@@ -47,11 +50,18 @@ class Watch:
         self._settled = asyncio.Event()  # connected, or the first try failed
         self._succeeded = False
         self.done = False  # the server reported that the attempt succeeded
+        self._outputs: list[dict[str, JsonValue]] | None = None  # None: some may be missing
+        self._outputs_size = 0
 
     @property
     def unbroken(self) -> bool:
         """Whether the server has been connected all along, so that it was not restarted."""
         return self._connected and not self._breaks
+
+    @property
+    def told(self) -> Ended:
+        """What the server told of the end of an attempt that succeeded; no file if it told not all."""
+        return Ended(files=files_of(self._outputs or ()), told=True)
 
     def waits_behind(self, ahead: int) -> None:
         """Report how many prompts are ahead, when that number has changed."""
@@ -97,7 +107,7 @@ class Watch:
             except (aiohttp.ClientError, OSError) as error:
                 log.debug("attempt %s: websocket: %s", self._key, type(error).__name__)
             finally:
-                self._connected = False
+                self._connected, self._outputs = False, None
             self._breaks += 1
             self._settled.set()
             self._wake.set()  # a lost socket often means a dead server
@@ -130,6 +140,7 @@ class Watch:
         message = read_message(text)
         if message is None:
             return
+        self._keep_output(message, len(text))
         self._succeeded = self._succeeded or message.succeeds(self._key)
         if message.ends(self._key):
             self.said_ended, self.done = True, self._succeeded
@@ -137,6 +148,16 @@ class Watch:
         progress = self._tracker.follow(message)
         if progress is not None:
             self._tell(progress)
+
+    def _keep_output(self, message: Message, size: int) -> None:
+        """Keep what was made, from the attempt's first message to its last, unless it is too much."""
+        if message.begins(self._key):
+            self._outputs, self._outputs_size = [], 0
+        if self._outputs is not None and (made := message.made(self._key)):
+            self._outputs.append(made)
+            self._outputs_size += size
+            if self._outputs_size > OUTPUTS_LIMIT:
+                self._outputs = None
 
     def _hear_frame(self, frame: bytes) -> None:
         preview: File | None = read_preview(frame, self._key)

@@ -1,16 +1,20 @@
 """One attempt on ComfyUI, over real sockets: no job hangs, runs twice or gets lost."""
 
 import asyncio
+import json
+from functools import partial
 
 import pytest
 
 from backends.comfyui.backend import ComfyUI
+from backends.comfyui.watch import Watch
 from queueing.core.errors import (
     OutOfMemory,
     ResultGone,
     Unavailable,
     UnreadableAnswer,
 )
+from queueing.core.ports import Fetch
 from queueing.core.requests import Progress
 from tests.backends.drawing import LONG, SDXL, SMALL, connect, drawn, idle, ignore, running, work
 from tests.contracts.backend_harness import until
@@ -134,14 +138,48 @@ async def test_a_deleted_job_is_noticed(fake: FakeComfyUI, comfy: ComfyUI) -> No
         await drawn(comfy)
 
 
-async def test_a_result_that_is_gone_is_final_at_the_first_look(
+async def told_fetch(fake: FakeComfyUI, comfy: ComfyUI) -> Fetch:
+    """Run an attempt that is listened to from its first message to its last."""
+    fake.step_s = 0.02
+    asked = SMALL.model_copy(update={"steps": 5, "seed": len(fake.ran)})
+    return await comfy.run(SDXL, work(asked), ignore, partial(asyncio.sleep, 0.1))
+
+
+async def test_a_result_that_was_told_outlives_the_history(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """A history cleared as a picture ends would call the server down, after minutes."""
-    fetch = await comfy.run(SDXL, work(), ignore)
+    """A history cleared as a picture ends would have it drawn again."""
+    fetch = await told_fetch(fake, comfy)
+    fake.history.clear()
+    (file,) = (await fetch()).files
+    assert file.mime == "image/png"
+
+
+async def test_a_result_that_is_gone_is_final_at_the_first_look(
+    fake: FakeComfyUI, comfy: ComfyUI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be asked for again and again, and the server be called down, after minutes."""
+    fetch = await told_fetch(fake, comfy)
+    fake.history.clear()
+    fake.files.clear()
+    with pytest.raises(ResultGone):
+        await fetch()
+    monkeypatch.setattr("backends.comfyui.watch.OUTPUTS_LIMIT", 0)
+    fetch = await told_fetch(fake, comfy)
     fake.history.clear()
     with pytest.raises(ResultGone):
         await fetch()
+
+
+def test_what_a_broken_websocket_missed_is_not_left_out(old: bool) -> None:
+    """Half of what was made would pass for all of it."""
+    del old
+    watch = Watch("ws://x", "k", {}, ignore)
+    for kind, name in (("executed", "a"), ("execution_start", ""), ("executed", "b")):
+        output = {"images": [{"filename": f"{name}.png"}]} if name else None
+        data = {"prompt_id": "k", "output": output}
+        watch._hear_text(json.dumps({"type": kind, "data": data}))
+        assert [file.filename for file in watch.told.files] == (["b.png"] if name == "b" else [])
 
 
 async def test_a_restart_in_the_middle_is_noticed(fake: FakeComfyUI, comfy: ComfyUI) -> None:
