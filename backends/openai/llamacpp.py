@@ -227,4 +227,4 @@ def _router_failure(entry: Listed) -> str | None:
     status = entry.status
     if status is None or not status.failed:
         return None
-    return f"its process ended with exit code {status.exit_code}"
+    return f"its process ended with exit code {status.exit_code}; llama-server's own log says why"

@@ -28,6 +28,8 @@ from collections.abc import Sequence
 
 from queueing.core.problems import Problem, What, problem
 
+CAUSE_LIMIT = 1000
+
 
 class QueueError(Exception):
     """Base of all errors the queue raises on purpose.
@@ -113,10 +115,15 @@ class Fenced(StoreError):
 class BackendError(QueueError):
     """An inference server failed.
 
-    `cause` is for the operator's log; `retryable` says whether another attempt can help.
+    `cause` is for the operator's log: one line of `CAUSE_LIMIT` characters at most, for a server
+    may have written it. `retryable` says whether another attempt can help.
     """
 
     retryable = True
+
+    def __init__(self, cause: str = "", *, problem: Problem | None = None) -> None:
+        signs = (sign if sign.isprintable() else " " for sign in cause[:CAUSE_LIMIT])
+        super().__init__("".join(signs).strip(), problem=problem)
 
 
 class Rejected(BackendError):

@@ -195,7 +195,8 @@ class Loader:
         if hopeless or (failures >= spec.max_attempts and not self._fleet.copies_of(spec.name)):
             tried = self._fleet.load_failures.given_up(spec.name)
             why = given_up(error, tried).model_copy(update={"unloadable": spec.name})
-            await self._outcomes.fail_waiting(spec.name, why)
+            cause = f"loading it on {backend}: {type(error).__name__}: {error}"
+            await self._outcomes.fail_waiting(spec.name, why, cause)
 
     async def _clear(self, spec: ModelSpec, backend: str) -> None:
         """Unload what a failed load may have left: the server may even finish it later."""

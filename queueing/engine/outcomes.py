@@ -16,6 +16,7 @@ from queueing.planning.retry import pause_s
 log = logging.getLogger(__name__)
 
 LONGEST_STORE_PAUSE_S = 30.0
+NAMED_MOST = 20  # jobs named in one line of the log
 
 
 class Outcomes:
@@ -88,14 +89,18 @@ class Outcomes:
         except Exception:
             log.exception("job %d: could not be returned to its line", job.id)
 
-    async def fail_waiting(self, model: str, problem: Problem) -> None:
-        """Fail every waiting job of a model."""
+    async def fail_waiting(self, model: str, problem: Problem, cause: str) -> None:
+        """Fail every waiting job of a model; `cause` is for the log."""
         try:
             jobs = await self._jobs.open_jobs()
         except StoreError as failure:
             log.warning("waiting jobs of %s could not be failed: %s", model, failure)
             return
         waiting = [job for job in jobs if job.model == model and job.state is JobState.PENDING]
+        if waiting:
+            named = ", ".join(str(job.id) for job in waiting[:NAMED_MOST])
+            more = f" and {len(waiting) - NAMED_MOST} more" if len(waiting) > NAMED_MOST else ""
+            log.warning("jobs %s%s of %s fail: %s", named, more, model, cause)
         await asyncio.gather(
             *(self.conclude(job, JobEvent.FAIL, problem=problem) for job in waiting)
         )

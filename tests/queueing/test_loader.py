@@ -95,16 +95,21 @@ async def test_out_of_memory_empties_the_card_and_tries_once_more() -> None:
 )
 @in_virtual_time
 async def test_a_load_that_fails_for_no_known_reason_costs_nobody_a_model(
-    error: Exception, tries: int, what: What
+    error: Exception, tries: int, what: What, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One half-downloaded file would empty a card at each try."""
+    """One half-downloaded file would empty a card at each try, and nobody would learn why."""
     installation = one_card(image_model("flux"), image_model("good"))
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
         await ended(queue, await installation.ask(queue, "good", "a"))
         loads = len(server.loads)
         server.load_fates = lambda: error
-        done = await ended(queue, await installation.ask(queue, "flux", "b"), within_s=300)
+        job = await installation.ask(queue, "flux", "b")
+        done = await ended(queue, job, within_s=300)
+        (said,) = (
+            line for line in caplog.messages if line.startswith(f"jobs {job.id} of flux fail")
+        )
+        assert said.endswith(f"{type(error).__name__}: {error}")
         told = Problem.read(done.error or "")
         assert (done.state, told.what, told.unloadable) == (JobState.FAILED, what, "flux")
         assert len(server.loads) - loads == tries

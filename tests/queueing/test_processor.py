@@ -10,7 +10,9 @@ import pytest
 from queueing.core.catalog import Timeouts
 from queueing.core.errors import (
     BackendError,
+    BadModel,
     Busy,
+    ModelCrashed,
     NotLoaded,
     OutOfMemory,
     Rejected,
@@ -224,6 +226,25 @@ async def test_a_bad_answer_costs_nobody_but_its_own_job(error: BackendError) ->
         assert not server.unloads
         for job in (long, bad, later):
             assert (await ended(queue, job)).state is JobState.COMPLETED
+
+
+@pytest.mark.parametrize("kind", [Rejected, UnknownFailure, ModelCrashed, OutOfMemory, BadModel])
+@in_virtual_time
+async def test_a_servers_own_words_stand_in_one_line_of_the_log(
+    kind: type[BackendError], caplog: pytest.LogCaptureFixture
+) -> None:
+    """An operator would not learn why a job failed, or a server would write lines of its own."""
+    installation = one_model(max_attempts=1)
+    server = installation.servers["comfy"]
+    said = "\x1b[31mmodel is corrupted\nor incomplete\r\u202e" + "x" * 100_000
+    server.fates = fates(bad=[Fate(error=kind(said))])
+    async with installation.queue() as queue:
+        job = await installation.ask(queue, "flux", "bad")
+        assert (await ended(queue, job)).state is JobState.FAILED
+    (line,) = (each for each in caplog.messages if each.startswith(f"job {job.id} on comfy: "))
+    assert f"{kind.__name__}: [31mmodel is corrupted or incomplete  x" in line
+    assert line.isprintable()
+    assert len(line) < 1100
 
 
 @in_virtual_time

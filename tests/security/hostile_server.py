@@ -12,6 +12,7 @@ import pytest
 from yarl import URL
 
 WIDE = 8_000_000
+REASON = "the model is corrupted"  # in a server's own words
 SECRET = "what somebody else asked for"  # the words of a caller
 _PIECE = bytes(256 * 1024)
 _JSON = b"Content-Type: application/json\r\n"
@@ -66,6 +67,10 @@ ANSWERS: Mapping[str, tuple[bytes, bytes]] = {
     "number": _whole(b"9" * 100_000),
     "error": _whole(_WORDS, status=b"500 Internal Server Error"),
     "long refusal": _whole(b"a" * 60_000, status=b"400 Bad Request"),
+    "told error": _whole(
+        b'{"error": {"message": "%s\\n\\u001b[31m%s"}}' % (REASON.encode(), b"x" * 30_000),
+        status=b"500 X",
+    ),
     "unclosed error": _whole(b"{" * 60_000, status=b"500 X"),
     "refusal": _whole(_WORDS, status=b"400 Bad Request"),
     "error in a whole answer": _whole(_WORDS),

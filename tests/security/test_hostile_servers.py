@@ -18,7 +18,7 @@ from queueing.core.concurrency import timeout
 from queueing.core.errors import BackendError
 from tests.contracts.backend_harness import Harness
 from tests.contracts.test_backend import HARNESSES
-from tests.security.hostile_server import ANSWERS, HostileServer, hostile_server
+from tests.security.hostile_server import ANSWERS, REASON, HostileServer, hostile_server
 from tests.security.test_hostile_requests import Watch
 
 SHORT_S = 0.1
@@ -93,6 +93,26 @@ async def fault(call: Callable[[], Awaitable[Any]]) -> str:
     if watch.grown_mb >= GROWN_MB:
         return f"{watch.grown_mb:.0f} MB"
     return f"took {took_s:.1f} s" if took_s > LIMIT_S + LEEWAY_S else ""
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"demo"}))
+async def test_what_a_server_says_reaches_the_log_in_a_line(
+    kind: str, server: HostileServer
+) -> None:
+    """An operator would not learn why it failed, or would read lines that a server wrote."""
+    async with server_of(kind) as harness:
+        _, load, run = calls(harness)
+        heard: list[str] = []
+        for call, before in ((load, 0), (load, 1), (run, 0), (run, 1), (run, 2)):
+            await load()
+            server.turn("told error", after=before)
+            try:
+                await call()
+            except BackendError as error:
+                heard.append(str(error))
+            server.turn("empty", after=None)
+        assert len(heard) >= 3
+        assert all(REASON in said and said.isprintable() and len(said) < 600 for said in heard)
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")

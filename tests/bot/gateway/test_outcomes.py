@@ -26,7 +26,14 @@ ADMINS = {
 """What admins are told; no job ends with it."""
 
 
-VALUES = {"count": 2, "name": "x", "there": "y", "field": "steps", "minutes": 5, "word": "z"}
+VALUES: dict[str, str | int] = {
+    "count": 2,
+    "name": "x",
+    "there": "y",
+    "field": "steps",
+    "minutes": 5,
+    "word": "z",
+}
 
 
 def error_of(ended: Problem) -> ApiError:
