@@ -120,6 +120,14 @@ def judged(
 
     `after_s` is when the server says to ask again, if it does.
     """
+    error = _judged(rules, status, body, after_s)
+    error.answer = body
+    return error
+
+
+def _judged(
+    rules: Sequence[ErrorRule], status: int, body: JsonValue, after_s: float | None
+) -> BackendError:
     said = _Said.of(body)
     cause = f"status {status}: {said.words[:CAUSE_LIMIT]!a}"
     status = said.meant(status)

@@ -27,12 +27,13 @@ _NAMES = ("message", "detail", "error", "msg")
 
 @contextmanager
 def reasons_kept() -> Iterator[None]:
-    """Add to a server's refusal what it said, if an answer of the server caused it."""
+    """Add to a server's refusal what it said, if it stands for an answer of the server."""
     try:
         yield
     except Rejected as error:
-        body = getattr(error.__cause__, "body", None)
-        if error.problem is not None and (said := reason_in(body)):
+        cause = error.__cause__
+        answer = error.answer or getattr(cause, "answer", None) or getattr(cause, "body", None)
+        if error.problem is not None and (said := reason_in(answer)):
             values = {**error.problem.values, SAID: said}
             error.problem = error.problem.model_copy(update={"values": values})
         raise

@@ -26,6 +26,8 @@ QueueError
 
 from collections.abc import Sequence
 
+from pydantic import JsonValue
+
 from queueing.core.problems import Problem, What, problem
 
 CAUSE_LIMIT = 1000
@@ -116,10 +118,12 @@ class BackendError(QueueError):
     """An inference server failed.
 
     `cause` is for the operator's log: one line of `CAUSE_LIMIT` characters at most, for a server
-    may have written it. `retryable` says whether another attempt can help.
+    may have written it. `retryable` says whether another attempt can help, `answer` is the answer
+    that it stands for.
     """
 
     retryable = True
+    answer: JsonValue = None
 
     def __init__(self, cause: str = "", *, problem: Problem | None = None) -> None:
         signs = (sign if sign.isprintable() else " " for sign in cause[:CAUSE_LIMIT])

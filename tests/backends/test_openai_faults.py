@@ -76,6 +76,8 @@ async def test_a_question_longer_than_the_context_is_told_to_the_person(kind: st
         with pytest.raises(Rejected) as caught:
             await backend.run(model(), work("word " * 50_000), lambda _: None)
         assert "shorten" in words(caught.value)
+        assert caught.value.problem is not None
+        assert "context" in caught.value.problem.said
 
 
 @pytest.mark.parametrize("kind", ["lmstudio", "llamacpp"])

@@ -1,14 +1,18 @@
 """What is kept of a server's words when it refuses a request."""
 
+import json
 import time
+from collections.abc import Callable
 
 import pytest
 from pydantic import JsonValue
 
 from backends.common.http_answers import HttpRefused
 from backends.common.reasons import reason_in, reasons_kept
+from backends.images import errors as images
+from backends.openai import errors as openai
 from backends.openai.errors import classify
-from queueing.core.errors import Rejected
+from queueing.core.errors import BackendError, Rejected
 from queueing.core.problems import Problem, What, problem
 
 SAID: tuple[tuple[JsonValue, str], ...] = (
@@ -43,6 +47,19 @@ def test_long_errors_are_read_at_once(sign: str) -> None:
     reason_in(sign * (64_000 // len(sign)))
     classify(500, sign * (64_000 // len(sign)))
     assert time.thread_time() - began < 0.3
+
+
+@pytest.mark.parametrize("classify", [openai.classify, images.classify], ids=["text", "picture"])
+def test_every_refusal_keeps_its_reason(classify: Callable[..., BackendError]) -> None:
+    """A developer would not learn what a server refused inside a 200, or after an empty stream."""
+    body = {"error": {"message": "No tools here", "code": 400}}
+    for given in (body, json.dumps(body)):
+        refusal = classify(200, given)
+        for error in (refusal, Rejected("again", problem=problem(What.NO_COMPLETIONS))):
+            with pytest.raises(Rejected) as caught, reasons_kept():
+                raise error from (None if error is refusal else refusal)
+            assert caught.value.problem is not None
+            assert caught.value.problem.said == "No tools here"
 
 
 def test_only_a_servers_answer_is_a_reason() -> None:
