@@ -79,6 +79,8 @@ def _host(host: HostNow, now: float, options: ConsoleOptions) -> Iterator[Render
     figures = f"{_gb(memory.resident_mb + memory.loading_mb)} of {_gb(memory.total_mb)} GB"
     if memory.foreign_mb:
         figures += f", {_gb(memory.foreign_mb)} by other programs"
+    if host.unmeasured_since is not None:
+        figures += f", not measured since {_clock(host.unmeasured_since, now)}"
     yield Text()
     yield _drawings((name, _bar(memory, options), figures))
     yield Padding.indent(_table(_parts(host, now, ">" if options.ascii_only else "▶")), 2)

@@ -109,7 +109,8 @@ class HostNow:
     """A host with everything on it.
 
     `rest` is why it does nothing although no admin paused it, such as its quiet hours;
-    `awake_until` is until when it works all the same at an admin's wish.
+    `awake_until` is until when it works all the same at an admin's wish. What other programs hold is
+    unknown `unmeasured_since`, where it was measured before.
     """
 
     name: str
@@ -120,6 +121,7 @@ class HostNow:
     running: tuple[RunningNow, ...]
     rest: Reason | None = None
     awake_until: float | None = None
+    unmeasured_since: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -211,6 +213,7 @@ def _host(
         running=tuple(_running(each, fractions, names) for each in running),
         rest=None if host.paused else host.rest,
         awake_until=host.awake_until,
+        unmeasured_since=host.unmeasured_since,
     )
 
 

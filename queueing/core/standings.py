@@ -184,7 +184,8 @@ class BackendStatus:
 class HostStatus:
     """A host in people's terms: its memory, the bot's share of it, and whether it is paused.
 
-    `foreign_mb` is what other programs hold, as last measured; 0 where nothing measures it. `rest`
+    `foreign_mb` is what other programs hold, as last measured; 0 where nothing measures it, any more
+    if it has been unknown `unmeasured_since`. `rest`
     is why it does nothing although no admin has paused it: quiet hours, or another program.
     `awake_until` is until when it works all the same because an admin wants it to.
     `budget_mb` is what models could take without other programs, `usable_mb` what they may now.
@@ -199,6 +200,7 @@ class HostStatus:
     rest: Reason | None = None
     awake_until: float | None = None
     budget_mb: int = 0
+    unmeasured_since: float | None = None
 
     @property
     def resting(self) -> Rest | None:

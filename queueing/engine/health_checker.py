@@ -227,7 +227,7 @@ class Health:
             log.warning(
                 "%s has not been measured for %.0f s: its configured memory counts", host, FORGET_S
             )
-            self._fleet.memory.unmeasured(host)
+            self._fleet.memory.unmeasured(host, measured_at)
 
     async def _ask_for_others(self, name: str, server: Backend, hosts: Collection[str]) -> None:
         """Learn from a server what other programs had it load on hosts that nothing measures."""

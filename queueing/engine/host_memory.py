@@ -88,10 +88,10 @@ class HostMemory:
         spec = self.catalog.models.get(copy.model)
         return self._keeps(copy.backend) and spec is not None and self.known_vram_mb(spec) is None
 
-    def unmeasured(self, host: str) -> None:
-        """Count on the configured memory of a host that nothing measures any more."""
-        if self.budget.unmeasured(host):
-            self._changed()
+    def unmeasured(self, host: str, since: float) -> None:
+        """Count on the configured memory of a host that nothing has measured since then."""
+        self.budget.unmeasured(host, since)
+        self._changed()
 
     def lent(self, backend: str, mb: int, on: Collection[str]) -> None:
         """Take into account what a server holds for other programs, on those of its cards.

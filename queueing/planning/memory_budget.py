@@ -13,6 +13,7 @@ class Budget:
 
     def __init__(self) -> None:
         self._other_mb: dict[str, int] = {}  # by host
+        self._unmeasured_since: dict[str, float] = {}  # by host that was measured before
         self._lent_mb: dict[str, dict[str, int]] = {}  # by host and server, where none is measured
         self._learned_mb: dict[str, int] = {}  # by model
         self._bound_mb: dict[str, dict[str, int]] = {}  # by host and model of unknown size
@@ -26,16 +27,22 @@ class Budget:
         seen to grow only while the host is `quiet`.
         """
         lent = self._lent_mb.pop(host, None) is not None  # a measurement contains it
+        back = self._unmeasured_since.pop(host, None) is not None
         other = max(0, used_mb - ours_mb)
         before = self._other_mb.get(host, 0)
         if other == before or (other > before and not quiet):
-            return lent
+            return lent or back
         self._other_mb[host] = other
         return True
 
-    def unmeasured(self, host: str) -> bool:
-        """Drop what other programs held: nothing measures it now. Return whether it was anything."""
-        return bool(self._other_mb.pop(host, 0))
+    def unmeasured(self, host: str, since: float) -> None:
+        """Drop what other programs held on a host: nothing has measured it since then."""
+        self._other_mb.pop(host, None)
+        self._unmeasured_since[host] = since
+
+    def unmeasured_since(self, host: str) -> float | None:
+        """Return when a host was measured last that can no longer be, None for all others."""
+        return self._unmeasured_since.get(host)
 
     def lent(self, host: str, backend: str, mb: int) -> bool:
         """Note what a server holds for other programs; return whether that is news."""

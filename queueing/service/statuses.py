@@ -77,6 +77,7 @@ def hosts(fleet: Fleet) -> tuple[HostStatus, ...]:
             paused=fleet.rests.paused.stops_host(host.name),
             foreign_mb=fleet.memory.budget.foreign_mb(host.name),
             budget_mb=host.usable_mb,
+            unmeasured_since=fleet.memory.budget.unmeasured_since(host.name),
             rest=fleet.rests.why(host.name),
             awake_until=fleet.rests.awake_until(host.name),
         )

@@ -261,11 +261,14 @@ async def test_a_figure_that_cannot_be_measured_any_more_expires(
         await asyncio.sleep(15)
         assert queue.status.snapshot().hosts[0].foreign_mb == 15000, "a driver may hiccup"
         assert (await ended(queue, job, within_s=60)).state is JobState.COMPLETED
-        assert queue.status.snapshot().hosts[0].foreign_mb == 0
+        (told,) = queue.status.snapshot().hosts
+        assert told.foreign_mb == 0
+        assert told.unmeasured_since == pytest.approx(installation.clock.now(), abs=90)
         assert "gpu has not been measured" in caplog.text
         probe.cards, card.other_mb = installation.cards, 5000
         await asyncio.sleep(15)
-        assert queue.status.snapshot().hosts[0].foreign_mb == 5000
+        (told,) = queue.status.snapshot().hosts
+        assert (told.foreign_mb, told.unmeasured_since) == (5000, None)
 
 
 @in_virtual_time

@@ -60,6 +60,8 @@ def _host(call: Call, host: HostStatus) -> Body:
     key = "status.host_paused" if host.paused else "status.host"
     gb = {"used": f"{host.used_mb / 1024:.0f}", "vram": f"{host.vram_mb / 1024:.0f}"}
     body = call.say(key, host=Strong(host.name), **gb)
+    if host.unmeasured_since is not None:
+        body += call.say("status.host_unmeasured", moment=Moment(host.unmeasured_since))
     if host.awake_until is not None:
         return body + call.say("status.host_awake", moment=Moment(host.awake_until, clock=True))
     if host.rest is None or host.paused:

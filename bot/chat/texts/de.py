@@ -189,6 +189,7 @@ TEXTS: Mapping[str, str] = {
     "status.host": "{host} · {used} von {vram} GB belegt",
     "status.host_awake": " · ▶️ arbeitet auf Wunsch eines Admins, bis {moment}",
     "status.host_paused": "{host} · {used} von {vram} GB belegt · ⏸️ angehalten",
+    "status.host_unmeasured": " · Speicher anderer Programme nicht gemessen seit {moment}",
     "status.up": "  🟢 {backend} · {server} · erreichbar seit {moment}",
     "status.down": "  🔴 {backend} · {server} · ausgefallen seit {moment}",
     "status.unasked": "  ⚪ {backend} · {server} · noch nicht gefragt",

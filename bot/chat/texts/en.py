@@ -189,6 +189,7 @@ TEXTS: Mapping[str, str] = {
     "status.host": "{host} · {used} of {vram} GB in use",
     "status.host_awake": " · ▶️ at work because an admin wants it, until {moment}",
     "status.host_paused": "{host} · {used} of {vram} GB in use · ⏸️ paused",
+    "status.host_unmeasured": " · other programs' memory not measured since {moment}",
     "status.up": "  🟢 {backend} · {server} · up since {moment}",
     "status.down": "  🔴 {backend} · {server} · down since {moment}",
     "status.unasked": "  ⚪ {backend} · {server} · not asked yet",

@@ -234,7 +234,10 @@ class ServerView(View):
 
 
 class MachineView(View):
-    """A machine with its memory; `rest` is why it does nothing now, although it is not paused."""
+    """A machine with its memory; `rest` is why it does nothing now, although it is not paused.
+
+    What other programs hold is unknown `unmeasured_since`, where it was measured before.
+    """
 
     name: str
     vram_mb: int
@@ -242,6 +245,7 @@ class MachineView(View):
     used_mb: int
     paused: bool
     rest: str | None = None
+    unmeasured_since: str | None = None
     servers: tuple[ServerView, ...]
 
 

@@ -94,6 +94,7 @@ def machine_list(snapshot: QueueSnapshot) -> MachineList:
                 used_mb=host.used_mb,
                 paused=host.paused,
                 rest=None if host.rest is None else sentence(host.rest),
+                unmeasured_since=_moment(host.unmeasured_since),
                 servers=_servers(snapshot, host.name),
             )
             for host in snapshot.hosts

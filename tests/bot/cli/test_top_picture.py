@@ -115,6 +115,12 @@ def test_the_bar_is_divided_as_the_memory() -> None:
     assert "█" * 20 + "▒" * 10 + "░" * 5 + "·" * 5 in drawn(TopState(now=with_host(memory=memory)))
 
 
+def test_what_is_not_measured_any_more_says_so() -> None:
+    """A full card would look empty."""
+    told = drawn(TopState(now=with_host(unmeasured_since=RECORDS.now.at - 60)))
+    assert "not measured since" in told.replace("\n", " ")
+
+
 def test_a_share_of_a_few_minutes_says_so() -> None:
     """Two minutes of work after a start would be read as a busy hour."""
     assert "busy 86% of 2 min" in with_hours(busy=0.86, recorded_s=120.0)

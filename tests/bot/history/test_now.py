@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+from bot.gateway.jobs.views import machine_list
 from bot.history.now import OperatorNow, now_of
 from bot.history.written import to_json
 from queueing.core.paused import Paused
@@ -170,11 +171,14 @@ def test_a_host_at_rest_is_told_from_one_that_an_admin_paused() -> None:
     hosts = (
         replace(HOST, rest=quiet),
         replace(HOST, name="gpu-2", rest=quiet, paused=True),
-        replace(HOST, name="gpu-3", awake_until=NOW + 60),
+        replace(HOST, name="gpu-3", awake_until=NOW + 60, unmeasured_since=NOW - 60),
     )
     now = now_of(replace(SNAPSHOT, hosts=hosts), NOW, {}, {})
     assert [host.rest for host in now.hosts] == [quiet, None, None]
     assert [host.awake_until for host in now.hosts] == [None, None, NOW + 60]
+    assert [host.unmeasured_since for host in now.hosts] == [None, None, NOW - 60]
+    shown = machine_list(replace(SNAPSHOT, hosts=hosts)).data
+    assert [bool(host.unmeasured_since) for host in shown] == [False, False, True]
 
 
 def test_a_host_whose_owner_wants_it_says_so() -> None:

@@ -14,6 +14,7 @@ from bot.people.users import Person
 from queueing.core.errors import StoreError, Unavailable
 from queueing.core.ports import ServerInfo
 from queueing.core.posts import PostHolder
+from queueing.planning.memory_budget import Budget
 from tests.fakes.backend import FakeBackend
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import ADMIN, Bot, bot
@@ -239,6 +240,17 @@ def test_status_tells_what_is_up_and_what_runs() -> None:
     (text,) = in_bot(scenario)
     assert text.startswith("gpu-1 · 16 of 23 GB in use\n  🟢 comfy")
     assert "flux in memory, 1 running" in text
+
+
+def test_status_tells_what_is_not_measured_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """People would take an old figure of other programs for the truth."""
+
+    async def scenario(running: Bot) -> None:
+        await say(running, "/status", "fake:1")
+
+    monkeypatch.setattr(Budget, "unmeasured_since", lambda *_: 60.0)
+    (text,) = in_bot(scenario)
+    assert "of 23 GB in use · other programs' memory not measured since" in text
 
 
 def test_a_server_that_was_not_asked_yet_is_not_called_down(

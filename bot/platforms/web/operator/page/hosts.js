@@ -22,6 +22,7 @@ export class HostCard {
       () => acts.perform("drain", { values: { host: this.name }, said: { host: this.name } }));
     this.rest = make("div", { className: "reason" });
     this.awake = make("p", { className: "reason" });
+    this.unmeasured = make("p", { className: "reason" });
     this.bar = make("div", { className: "bar-of-memory", role: "img" });
     this.copies = make("ul", { className: "rows", "aria-label": tell("copies") });
     this.running = make("ul", { className: "rows", "aria-label": tell("runningJobs") });
@@ -30,7 +31,7 @@ export class HostCard {
     this.node = make("article", { className: "panel host", "aria-labelledby": id },
       make("header", {}, make("h3", { id }, host.name), this.mode, this.used,
         make("span", { className: "act-row" }, this.pause, this.drain)),
-      this.rest, this.awake, this.bar, this.copies, this.running, this.nothing, this.servers);
+      this.rest, this.awake, this.unmeasured, this.bar, this.copies, this.running, this.nothing, this.servers);
   }
 
   togglePause() {
@@ -43,6 +44,9 @@ export class HostCard {
     this.node.dataset.mode = host.mode;
     write(this.mode, tell(host.mode));
     this.drawRest(host);
+    const { unmeasured_since: since } = host;
+    this.unmeasured.hidden = !since;
+    writeParts(this.unmeasured, [since], ([at]) => (at ? [tell("unmeasured"), moment({ at })] : []));
     const words = tell(works(host) ? "pause" : "resume");
     write(this.pause, words);
     this.pause.setAttribute("aria-label", `${words}: ${host.name}`);

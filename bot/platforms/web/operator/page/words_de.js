@@ -26,6 +26,7 @@ export const GERMAN = {
   asleep: "schläft",
   waking: "wird geweckt",
   awake: "arbeitet auf Wunsch eines Admins, bis ",
+  unmeasured: "Speicher anderer Programme nicht gemessen seit ",
   pause: "Anhalten",
   resume: "Fortsetzen",
   drain: "Leeren",

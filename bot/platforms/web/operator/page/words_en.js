@@ -26,6 +26,7 @@ export const ENGLISH = {
   asleep: "asleep",
   waking: "waking up",
   awake: "at work because an admin wants it, until ",
+  unmeasured: "other programs' memory not measured since ",
   pause: "Pause",
   resume: "Resume",
   drain: "Drain",

@@ -112,9 +112,10 @@ async def test_a_host_at_rest_says_why_and_can_be_put_to_work(room: Room) -> Non
     await page.click("[aria-label='Resume: gpu-1']")
     call = await room.handler.taken()
     assert (call.command, call.options) == ("resume", {"host": "gpu-1"})
-    awake = replace(first, awake_until=records.now.at + 3600)
+    awake = replace(first, awake_until=records.now.at + 3600, unmeasured_since=records.now.at)
     records.now = replace(records.now, hosts=(awake, *others))
     await page.wait_text("at work because an admin wants it", ".host")
+    await page.wait_text("not measured since", ".host")
 
 
 async def test_a_machine_that_sleeps_is_no_fault(room: Room) -> None:
