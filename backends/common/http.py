@@ -5,7 +5,6 @@ read, and keeps addresses and credentials out of all texts. It never repeats a P
 server's API.
 """
 
-import json
 import re
 from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -34,6 +33,7 @@ from queueing.core.bounded_json import parsed
 from queueing.core.concurrency import timeout
 from queueing.core.errors import BadModel, Unavailable, UnreadableAnswer
 from queueing.core.requests import File
+from queueing.core.strict_json import written
 
 CONNECT_S = 5.0
 ANSWER_S = 30.0  # for control calls; longer means that the server hangs
@@ -176,7 +176,7 @@ class Http:
         call = ServerCall(method="GET", url=self._url(path))
         url = call.url.with_scheme("wss" if call.url.scheme == "https" else "ws")
         with _as_unavailable(call):
-            async with talking(self._headers, url, json.dumps(first), silence_s=silence_s) as texts:
+            async with talking(self._headers, url, written(first), silence_s=silence_s) as texts:
                 yield texts
 
     async def gone(self) -> None:
@@ -214,7 +214,7 @@ class Http:
         headers: Mapping[str, str] | None = None,
     ) -> ServerCall:
         # Raw UTF-8 cannot hold lone surrogates; escaped JSON carries any text.
-        data = json.dumps(body).encode()
+        data = written(body).encode()
         own: dict[str, str] = {
             hdrs.CONTENT_TYPE: "application/json",
             hdrs.CONTENT_LENGTH: str(len(data)),

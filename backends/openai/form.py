@@ -6,14 +6,15 @@ a server does in its own way. A chunk in this form has one choice with a `delta`
 for the end, which servers give too early, twice or not at all: `ending` has it.
 """
 
-import json
 from collections.abc import Iterator, Mapping
+from math import inf
 from typing import Any
 
 from pydantic import JsonValue
 
 from backends.openai.tool_calls import ToolCalls
 from queueing.core.errors import UnreadableAnswer
+from queueing.core.strict_json import written
 
 Object = dict[str, Any]
 REASONS: Mapping[str, str] = {
@@ -42,6 +43,8 @@ _THOUGHT_NAMES = ("reasoning_content", "reasoning", "thinking")
 _LISTS = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
 _BESIDE = {"usage": dict, "timings": dict, "system_fingerprint": str}
 REPLACEMENT = "\ufffd"
+UNLIKELY = -9999.0
+"""OpenAI's log probability where there is no finite one; servers send -Infinity or null."""
 
 
 class AnswerForm:
@@ -198,8 +201,11 @@ def scrubbed(text: str) -> str:
 
 
 def compact(value: JsonValue) -> str:
-    """Return JSON on one line that holds no half of a character."""
-    return scrubbed(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    """Return JSON on one line that holds no half of a character. Raises `UnreadableAnswer`."""
+    try:
+        return scrubbed(written(value, raw=True))
+    except RecursionError:
+        raise UnreadableAnswer("the server sent an answer that is nested too deeply") from None
 
 
 def _calls_in(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -218,7 +224,24 @@ def _likely(told: Any) -> Object | None:
     if not isinstance(told, Mapping):
         return None
     if isinstance(listed := told.get("content"), list):
-        tokens = [each for each in listed if isinstance(each, dict)]
+        tokens = [*map(_token, _objects(listed))]
         return {"content": tokens} if tokens else None
     lists = {name: told[name] for name in _LISTS if isinstance(told.get(name), list)}
+    if numbers := lists.get("token_logprobs"):  # null for the first token of a repeated prompt
+        lists["token_logprobs"] = [None if n is None else _finite(n) for n in numbers]
     return lists or None
+
+
+def _token(told: Object) -> Object:
+    """Return a token, and those it was chosen from, with numbers as log probabilities."""
+    others = told.get("top_logprobs")
+    more = {"top_logprobs": [*map(_token, _objects(others))]} if others else {}
+    return {**told, "logprob": _finite(told.get("logprob")), **more}
+
+
+def _objects(listed: Any) -> list[Object]:
+    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+
+
+def _finite(told: Any) -> float:
+    return told if isinstance(told, int | float) and -inf < told < inf else UNLIKELY

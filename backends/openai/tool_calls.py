@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from queueing.core.strict_json import written
+
 Object = dict[str, Any]
 CALLS_MOST = 128
 """Tool calls in one answer; the API takes no more back."""
@@ -133,7 +135,7 @@ def _more(call: ToolCallMade, text: str) -> Object:
 def _arguments(value: Any) -> str:
     """Return the arguments of a call as text; some servers send an object."""
     if isinstance(value, Mapping | list):
-        return json.dumps(value, ensure_ascii=False)
+        return written(value, raw=True, spaced=True)
     return _text(value)
 
 

@@ -5,7 +5,6 @@ does not stream delays its headers while its status can still change, and then s
 """
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
@@ -38,6 +37,7 @@ from queueing.core.concurrency import TaskGroup
 from queueing.core.errors import StoreError
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Output
+from queueing.core.strict_json import written
 
 COMMENT_EVERY_S = 5.0
 """The shortest time between two comments while a call waits; clients time out later."""
@@ -281,7 +281,7 @@ async def apart(output: Output, make: Callable[[], bytes]) -> bytes:
 
 
 def _in_json(body: JsonValue | bytes) -> bytes:
-    return body if isinstance(body, bytes) else json.dumps(body).encode()
+    return body if isinstance(body, bytes) else written(body).encode()
 
 
 def headers_of(job: Job) -> dict[str, str]:

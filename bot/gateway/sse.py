@@ -4,9 +4,9 @@ A data line must be JSON, and a comment is one ASCII line followed by an empty l
 names only where OpenAI's own do, because a name breaks clients that do not know it (`llm`).
 """
 
-import json
-
 from pydantic import JsonValue
+
+from queueing.core.strict_json import written
 
 HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -16,10 +16,6 @@ HEADERS = {
 PING = b": usher\n\n"
 """A comment that only shows that the connection is alive."""
 DONE = b"data: [DONE]\n\n"
-
-
-_RAW = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-_ASCII = json.JSONEncoder(separators=(",", ":"))
 
 
 def data(value: JsonValue) -> bytes:
@@ -34,12 +30,12 @@ def named(name: str, value: JsonValue) -> bytes:
 
 def comment(value: JsonValue) -> bytes:
     """Return a comment for clients that look for it; all others skip it."""
-    return b": usher " + _ASCII.encode(value).encode("ascii") + b"\n\n"
+    return b": usher " + written(value).encode() + b"\n\n"
 
 
 def compact(value: JsonValue) -> bytes:
     """Return JSON on one line; a lone surrogate is written as an escape."""
     try:
-        return _RAW.encode(value).encode()
+        return written(value, raw=True).encode()
     except UnicodeEncodeError:
-        return _ASCII.encode(value).encode()
+        return written(value).encode()

@@ -1,8 +1,9 @@
 """What servers send in their own way arrives in OpenAI's form: whole, streamed and as a response."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -14,7 +15,9 @@ from backends.openai.gathered import PassedOnReader
 from backends.openai.llamacpp import LlamaCppPython
 from backends.openai.stream import ANSWER_LIMIT, KEPT_LIMIT, AnswerReader, StreamError
 from backends.openai.tool_calls import CALLS_MOST
+from bot.gateway.answering import _in_json
 from bot.gateway.openai.chunks import ChatStream, Heading
+from bot.gateway.openai.completion_chunks import CompletionHeading, CompletionStream, legacy
 from bot.gateway.openai.response_events import ResponseStream
 from bot.gateway.openai.response_frame import ResponseFrame
 from bot.gateway.openai.response_output import OutputItems
@@ -24,6 +27,7 @@ from queueing.core.catalog import Timeouts
 from queueing.core.errors import UnreadableAnswer
 from queueing.core.jobs import stand_in
 from queueing.core.requests import Output
+from tests.bot.gateway.whole_api import strictly
 
 CALLS = (("f", '{"x": 1}'), ("g", '{"y": 2}'))
 
@@ -233,6 +237,30 @@ def of_response(response: dict[str, Any]) -> Heard:
     )
 
 
+def in_all_forms(lines: Sequence[str]) -> Iterator[str]:
+    """Return the JSON of an answer in every form that the API has."""
+    chunks, output = answered(lines)
+    run = Run(stand_in(1, "m", 0.0))
+    run.chunks += chunks
+    heading = Heading(id="chatcmpl-1", model="m", created=1)
+    prompted = CompletionHeading(id="cmpl-1", model="m", created=1)
+    asked = Responses.model_validate({"model": "m", "input": "Hi"})
+    frame = ResponseFrame(number=1, created=1, asked=asked)
+    for whole in (heading.whole, prompted.whole, frame.whole):
+        yield _in_json(whole(output)).decode()
+    yield from chunks
+    yield output.answer
+    for writer in (
+        ChatStream(heading=heading, usage=True),
+        CompletionStream(heading=prompted, usage=True),
+        ResponseStream(frame=frame, items=OutputItems(1)),
+    ):
+        events = (writer.news(run) + writer.closing(output)).decode()
+        for line in events.splitlines():
+            if line.startswith("data: {"):
+                yield line.removeprefix("data: ")
+
+
 @pytest.mark.parametrize("name", ODDITIES)
 def test_every_form_of_an_answer_is_openais(name: str) -> None:
     """A program would get calls run together, no thoughts, or an answer it cannot parse."""
@@ -253,6 +281,50 @@ def test_every_form_of_an_answer_is_openais(name: str) -> None:
     sent = events.news(run) + events.closing(output)
     last = sent.decode().rstrip().rpartition("data: ")[2]
     assert of_response(json.loads(last)["response"]) == meant
+
+
+ODD_NUMBERS = ("-Infinity", "NaN", "1e999", "-1e999", '"-inf"', "null")
+
+
+@pytest.mark.parametrize("number", ODD_NUMBERS)
+@pytest.mark.parametrize("completion", [False, True])
+def test_numbers_that_json_does_not_have_reach_no_program(number: str, *, completion: bool) -> None:
+    """Any reader but Python's refuses the whole answer."""
+    token = '{"token": "A", "logprob": #, "top_logprobs": [{"token": "A", "logprob": #}]}'
+    likely, said = f'{{"content": [{token}]}}', '"delta": {"content": "A"}'
+    if completion:
+        likely = '{"tokens": ["A"], "token_logprobs": [#], "top_logprobs": [{"A": #}]}'
+        said = '"text": "A"'
+    forms = [
+        f'{{"choices": [{{{said}, "logprobs": {likely}}}], "timings": {{"x": #}}}}',
+        '{"choices": [{"delta": {"tool_calls": [{"function": {"name": "f", "arguments": {"x": #}}}]}}]}',
+        '{"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": {"total_tokens": #}}',
+    ]
+    events = [form.replace("#", number) for form in forms]
+    lines = [line for event in events for line in (f"data: {event}", "")]
+    sent = [*in_all_forms(lines)]
+    read = [strictly(each) for each in sent]
+    assert len(read) >= len(events)
+    assert "9999" in "".join(sent) or (completion and number in {"NaN", "null", "1e999"})
+
+
+def test_no_depth_of_an_answer_is_a_bug() -> None:
+    """What can just be read can be too deep to be written: the attempt would end in a traceback."""
+    for depth in range(900, 1010):
+        deep = "[" * depth + "]" * depth
+        event = f'data: {{"choices": [{{"text": "x"}}], "timings": {{"x": {deep}}}}}'
+        with suppress(UnreadableAnswer):
+            answered([event, DONE])
+
+
+def test_many_log_probabilities_are_written_in_the_time_their_number_allows() -> None:
+    """The bot would stand still for minutes."""
+    told = {"content": [{"token": "x", "logprob": -1.0}] * 100_000}
+    began = time.process_time()
+    made = legacy(told)
+    assert made is not None
+    assert made["text_offset"][-1] == 99_999
+    assert time.process_time() - began < 3.0
 
 
 @pytest.mark.parametrize("name", ODDITIES)

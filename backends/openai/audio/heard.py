@@ -4,7 +4,6 @@ Numbers come as numbers, as texts (vLLM's duration) and in nanoseconds (old vers
 models write words for silence, which are left out where the server tells how likely it is.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pydantic import JsonValue
 from backends.openai.errors import classify
 from backends.openai.stream import without_thoughts
 from queueing.core.errors import UnreadableAnswer
+from queueing.core.strict_json import written
 
 SILENCE = 0.6  # from here on a segment is no speech if the model is also unsure of its words
 SURE_SILENCE = 0.8  # from here on it is none whatever the model says
@@ -51,7 +51,7 @@ class Heard:
             "text": self.text,
             "segments": list(self.segments),
         }
-        return json.dumps({name: value for name, value in whole.items() if value is not None})
+        return written({name: value for name, value in whole.items() if value is not None})
 
 
 def heard(answer: JsonValue) -> Heard:

@@ -47,7 +47,9 @@ class Heading:
         choice = chunk["choices"][0]
         delta = under_both_names(choice["delta"])
         more = {name: chunk[name] for name in _BESIDE if name in chunk}
-        made = _choice(delta, choice.get("finish_reason"), choice.get("logprobs"))
+        likely = choice.get("logprobs")
+        likely = {"refusal": None, **likely} if likely else None
+        made = _choice(delta, choice.get("finish_reason"), likely)
         return self.chunk([made], **more)
 
     def whole(self, output: Output) -> Object:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from bot.gateway import sse
@@ -139,7 +140,7 @@ def legacy(told: Any) -> Object | None:
         "tokens": texts,
         "token_logprobs": [each.get("logprob", 0.0) for each in tokens],
         "top_logprobs": [_others(each) for each in tokens],
-        "text_offset": [sum(map(len, texts[:at])) for at in range(len(texts))],
+        "text_offset": [0, *accumulate(map(len, texts[:-1]))],
     }
 
 

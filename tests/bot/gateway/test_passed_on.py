@@ -317,6 +317,27 @@ async def test_a_call_that_no_tool_is_left_for_is_refused(tmp_path: Path) -> Non
             assert "no function to call" in error["error"]["message"]
 
 
+async def test_no_route_answers_in_numbers_that_json_does_not_have(tmp_path: Path) -> None:
+    """No client but Python's could read the answer; `whole_api` reads as strictly as they do."""
+    said = piece(content="Hello") | {"timings": {"x": float("nan")}}
+    token = {"token": "Hello", "logprob": float("-inf"), "bytes": None, "top_logprobs": []}
+    said["choices"][0]["logprobs"] = {"content": [token]}
+    script = (said, piece("stop"))
+    async with scripted(tmp_path, *[script] * 6) as (api, server):
+        for path, asked in (
+            ("/chat/completions", ASKED | {"metadata": {}, "seed": 1, "x": float("nan")}),
+            ("/completions", {"model": "llama", "prompt": "Hi"}),
+            ("/responses", RESPONSE),
+        ):
+            answer = await api.post(path, asked)
+            assert "-9999.0" in str(answer) or path == "/responses"
+            await api.stream(path, asked)
+        for job in (await api.get("/jobs"))["data"]:
+            await api.get(f"/jobs/{job['id']}")
+            await api.events(f"/jobs/{job['id']}/events")
+    assert len(server.posted) == 6
+
+
 # ---------------------------------------------------------------- refusals
 
 

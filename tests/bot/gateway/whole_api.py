@@ -78,7 +78,7 @@ class Api:
         self, path: str, body: Any, *, status: int = 200, headers: Mapping[str, str] | None = None
     ) -> Any:
         async with self.session.post(f"{self.url}{path}", json=body, headers=headers) as answer:
-            read = await answer.json(content_type=None)
+            read = await answer.json(content_type=None, loads=strictly)
             assert answer.status == status, read
             check("POST", path, status, read)
             return read
@@ -86,7 +86,7 @@ class Api:
     async def get(self, path: str, *, status: int = 200) -> Any:
         async with self.session.get(f"{self.url}{path}") as answer:
             assert answer.status == status
-            read = await answer.json()
+            read = await answer.json(loads=strictly)
             check("GET", path, status, read)
             return read
 
@@ -95,7 +95,7 @@ class Api:
         async with self.session.get(f"{self.url}{path}") as answer:
             assert answer.status == 200
             lines = (await answer.text()).split("\n")
-        return [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
+        return [strictly(line[6:]) for line in lines if line.startswith("data: ")]
 
     async def stream(self, path: str, body: Mapping[str, Any]) -> tuple[list[Any], list[str]]:
         """Return the JSON of a stream's data lines, and its comments; the end as "[DONE]"."""
@@ -108,10 +108,19 @@ class Api:
                     comments.append(line)
                 elif line.startswith("data: "):
                     data = line.removeprefix("data: ")
-                    events.append(data if data == "[DONE]" else json.loads(data))
+                    events.append(data if data == "[DONE]" else strictly(data))
         for event in events:
             check_streamed(path, event)
         return events, comments
+
+
+def strictly(text: str) -> Any:
+    """Return the value of a JSON text, as readers understand it that are stricter than Python's."""
+
+    def refuse(name: str) -> None:
+        raise ValueError(f"{name} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
 
 
 def check(method: str, path: str, status: int, body: Any) -> None:
