@@ -20,6 +20,7 @@ from backends.openai.gathered import InfillReader, PassedOnReader
 from backends.openai.infill import INFILL
 from backends.openai.loop_share import LoopShare
 from backends.openai.stream import EVENT_LIMIT, AnswerReader, StreamError
+from queueing.core.bounded_json import LARGE, one_at_a_time
 from queueing.core.catalog import Timeouts
 from queueing.core.errors import (
     BackendError,
@@ -69,7 +70,9 @@ async def stream_answer(http: Http, flavour: Flavour, question: Question, report
         log.warning("%s: passed over a part of an answer: %s", question.model_id, reader.odd)
     _require_whole(reader)
     if isinstance(reader, PassedOnReader):
-        return Output(text=reader.text, answer=reader.answer())
+        large = reader.kept > LARGE
+        answer = await one_at_a_time(reader.answer) if large else reader.answer()
+        return Output(text=reader.text, answer=answer)
     return Output(text=_text(reader))
 
 

@@ -74,6 +74,11 @@ class PassedOnReader(AnswerReader):
         chunks, self._chunks = tuple(self._chunks), []
         return chunks
 
+    @property
+    def kept(self) -> int:
+        """How many characters all chunks have together."""
+        return self._lengths.get("kept", 0)
+
     def answer(self) -> str:
         """Return the whole answer as JSON."""
         return self.gathered.answer(self.form, self.finished or "stop")

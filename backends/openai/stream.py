@@ -18,7 +18,8 @@ from queueing.core.errors import UnreadableAnswer
 
 ANSWER_LIMIT = 400_000
 """Characters of a text, of thoughts, or of tool calls; a model that repeats itself is stopped here."""
-LIKELY_LIMIT = 8_000_000  # characters of the events that hold log probabilities
+LIKELY_LIMIT = 4_000_000
+"""Characters of the events that hold log probabilities: 3,000 tokens with 20 alternatives each."""
 KEPT_LIMIT = 32_000_000  # characters of all chunks that are kept for a program
 EVENT_LIMIT = 1_000_000  # characters of an event, or of an answer that is not an event stream
 THINK, THOUGHT = "<think>", "</think>"

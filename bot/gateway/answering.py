@@ -33,6 +33,8 @@ from bot.gateway.writers import Render, Writer
 from bot.queue.jobs import OutputReader
 from bot.queue.submitting import JobSubmitter
 from bot.serving.files import Turns
+from queueing.core.bounded_json import LARGE as LARGE_TEXT
+from queueing.core.bounded_json import one_at_a_time
 from queueing.core.concurrency import TaskGroup
 from queueing.core.errors import StoreError
 from queueing.core.jobs import Job, JobState
@@ -275,7 +277,9 @@ async def in_json(render: Render, output: Output) -> bytes:
 
 
 async def apart(output: Output, make: Callable[[], bytes]) -> bytes:
-    """Make an answer in a thread if large files go into it, which would hold up all others."""
+    """Make an answer in a thread if large files or texts go into it, which would hold up others."""
+    if len(output.answer) > LARGE_TEXT:
+        return await one_at_a_time(make)
     large = sum(len(file.data) for file in output.files) > LARGE
     return await asyncio.to_thread(make) if large else make()
 

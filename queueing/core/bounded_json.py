@@ -68,7 +68,12 @@ async def parsed(parse: Callable[[bytes], T], text: bytes) -> T:
     """Return what `parse` makes of a text; large ones are parsed one at a time, in a thread."""
     if len(text) <= LARGE:
         return parse(text)
-    return await asyncio.get_running_loop().run_in_executor(_parser, parse, text)
+    return await one_at_a_time(lambda: parse(text))
+
+
+async def one_at_a_time(work: Callable[[], T]) -> T:
+    """Return the result of work with a large text, done in the thread that parses them."""
+    return await asyncio.get_running_loop().run_in_executor(_parser, work)
 
 
 def _stop_early(schema: Any) -> None:

@@ -1,6 +1,7 @@
 """What servers send in their own way arrives in OpenAI's form: whole, streamed and as a response."""
 
 import json
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -473,6 +474,22 @@ async def test_what_was_passed_over_is_logged_once(
     ]
     if passed_on:  # the reason for the end is reported as well, last and once
         assert ['"finish_reason"' in each for each in chunks] == [False, False, True]
+
+
+async def test_a_large_answer_is_written_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log probabilities of one answer would hold up everyone else's for a second."""
+    main, write = threading.main_thread(), PassedOnReader.answer
+    beside: list[bool] = []
+
+    def noted(reader: PassedOnReader) -> str:
+        beside.append(threading.current_thread() is not main)
+        return write(reader)
+
+    monkeypatch.setattr(PassedOnReader, "answer", noted)
+    for said in ("A cat.", "A cat." * 50_000):
+        output, _ = await asked([piece("stop", content=said), DONE], Generic(), passed_on=True)
+        assert output.text == said
+    assert beside == [False, True]
 
 
 @pytest.mark.parametrize("passed_on", [False, True])

@@ -25,6 +25,7 @@ from bot.queue.jobs import JobReader
 from bot.queue.status import QueueStatus
 from bot.queue.submitting import JobSubmitter
 from bot.serving.files import Sendable
+from queueing.core.bounded_json import LARGE, one_at_a_time
 from queueing.core.jobs import FINAL, Job, JobState
 from queueing.core.storage import ResultFiles
 
@@ -151,7 +152,10 @@ class JobRoutes:
     async def _view(self, job: Job) -> JobView:
         if job.state.final:
             done = job.state is JobState.COMPLETED
-            return job_view(job, result=await self.results.result(job.id) if done else None)
+            result = await self.results.result(job.id) if done else None
+            if result is not None and len(result.answer) > LARGE:
+                return await one_at_a_time(lambda: job_view(job, result=result))
+            return job_view(job, result=result)
         standings = await self.status.standings([job])
         with self.runs.watch(job) as (run, _):
             return job_view(job, standing=standings.get(job.id), progress=run.fraction)

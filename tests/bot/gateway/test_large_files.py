@@ -47,6 +47,15 @@ async def test_large_answers_are_written_beside_the_loop() -> None:
     assert len(LARGE) > answering.LARGE
 
 
+async def test_large_texts_are_written_beside_the_loop() -> None:
+    """The log probabilities of one answer would hold up everyone else's for a second."""
+    for size, beside in ((300_000, True), (100, False)):
+        render = Noted(lambda output: {"text": output.answer})
+        body = await in_json(render, Output(text="", answer="x" * size))
+        assert render.beside == [beside]
+        assert len(body) > size
+
+
 async def test_large_files_are_decoded_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """A picture of 20 MB in a request would hold up everyone else for a tenth of a second."""
     for data, beside in ((LARGE, True), (b"small", False)):
