@@ -130,14 +130,16 @@ def _is_compressed(response: aiohttp.ClientResponse) -> bool:
 
 
 class AnswerLines:
-    """The lines of an answer without line ends, in batches as they arrive.
+    """The lines of an answer in batches as they arrive, without their ends: CR, LF, or both.
 
     No generator: one that is left early is closed by the loop, in a task of its own.
     """
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
-        self._rest = b""
+        self._rest: list[bytes] = []  # of the line that has begun; joined once
+        self._length = 0
+        self._after_cr = False
 
     def __aiter__(self) -> Self:
         return self
@@ -145,21 +147,34 @@ class AnswerLines:
     async def __anext__(self) -> Sequence[str]:
         _require_plain(self._response)
         while chunk := await self._response.content.read(PIECE):
-            # `str.splitlines` would also split at U+2028 and the like, which JSON may hold raw.
-            *lines, self._rest = (self._rest + chunk).split(b"\n")
-            if lines:
-                return [_line(line) for line in lines]
-            if len(self._rest) > LINE_LIMIT:
+            first, *others = self._split(chunk)
+            self._rest.append(first)
+            self._length += len(first)
+            if self._length > LINE_LIMIT:
                 raise UnreadableAnswer(f"the server sent a line of more than {LINE_LIMIT} bytes")
-        last, self._rest = self._rest, b""
+            if others:
+                lines, self._rest = [b"".join(self._rest), *others[:-1]], others[-1:]
+                self._length = len(others[-1])
+                return [_line(line) for line in lines]
+        last, self._rest = b"".join(self._rest), []
         if not last:
             raise StopAsyncIteration
         return [_line(last)]
 
+    def _split(self, chunk: bytes) -> list[bytes]:
+        """Split at the ends of lines; one may be in two halves, CR and LF.
+
+        `str.splitlines` would also split at U+2028 and the like, which JSON may hold raw.
+        """
+        if self._after_cr:
+            chunk = chunk.removeprefix(b"\n")
+        self._after_cr = chunk.endswith(b"\r")
+        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+
 
 def _line(line: bytes) -> str:
     require_values(line)
-    return line.removesuffix(b"\r").decode(errors="replace")
+    return line.decode(errors="replace")
 
 
 def _excerpt(data: bytes | str) -> str:

@@ -15,11 +15,12 @@ from pydantic import JsonValue
 from backends.common.http import Http
 from backends.common.http_answers import HttpFailed, HttpRefused
 from backends.openai.errors import NO_MODEL, classify, classify_answer
+from backends.openai.events import EVENT_LIMIT
 from backends.openai.flavour import Flavour, ModelNames, Served, plain
 from backends.openai.gathered import InfillReader, PassedOnReader
 from backends.openai.infill import INFILL
 from backends.openai.loop_share import LoopShare
-from backends.openai.stream import EVENT_LIMIT, AnswerReader, StreamError
+from backends.openai.stream import AnswerReader, StreamError
 from queueing.core.bounded_json import LARGE, one_at_a_time
 from queueing.core.catalog import Timeouts
 from queueing.core.errors import (
@@ -153,7 +154,7 @@ async def require_same(
     served = await look_up()
     if ModelNames([served]).find(answers):  # the same model under another name
         return
-    cause = f"asked {model_id}, but {answers} answered"
+    cause = f"asked {model_id}, but {answers[:200]} answered"
     raise NotLoaded(cause) if served.loaded is False else BadModel(cause, problem=NO_MODEL)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 FIELDS = frozenset({"data", "event", "id", "retry"})
 READ = frozenset({"", "message", "error"})
 """The names of events that are read; others only keep a connection open."""
+EVENT_LIMIT = 1_000_000  # characters of an event, or of an answer that is not an event stream
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,10 +28,14 @@ class PlainLine:
 
 
 class EventReader:
-    """Takes lines one by one and returns the event that a line ends, if it ends one."""
+    """Takes lines one by one and returns the event that a line ends, if it ends one.
+
+    Of an event that is too long, no more is kept than shows it.
+    """
 
     def __init__(self) -> None:
         self._lines: list[str] = []
+        self._length = 0
         self._name = ""
         self._first = True
 
@@ -55,7 +60,7 @@ class EventReader:
     def end(self) -> ServerEvent | None:
         """Return the event that has begun; None if there is none, or nothing to read in it."""
         lines, name = tuple(self._lines), self._name
-        self._lines, self._name = [], ""
+        self._lines, self._length, self._name = [], 0, ""
         if name not in READ or not any(line.strip() for line in lines):
             return None
         return ServerEvent(lines=lines, error=name == "error")
@@ -64,7 +69,9 @@ class EventReader:
         """Add a line of data; servers that leave out the empty line begin the next event with it."""
         begins = value.startswith("{") or is_done(value)
         ended = self.end() if begins and self._lines and self._lines[-1].endswith("}") else None
-        self._lines.append(value)
+        if self._length <= EVENT_LIMIT:
+            self._lines.append(value)
+            self._length += len(value) + 1
         return ended
 
 

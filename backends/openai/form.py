@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from backends.openai.tool_calls import ToolCalls
+from backends.openai.tool_calls import ToolCalls, place_of
 from queueing.core.errors import UnreadableAnswer
 from queueing.core.strict_json import written
 
@@ -42,6 +42,7 @@ THOUGHTS = frozenset({"thinking", "reasoning", "reasoning_text"})
 _THOUGHT_NAMES = ("reasoning_content", "reasoning", "thinking")
 _LISTS = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
 _BESIDE = {"usage": dict, "timings": dict, "system_fingerprint": str}
+UNKNOWN_MOST = 10
 REPLACEMENT = "\ufffd"
 UNLIKELY = -9999.0
 """OpenAI's log probability where there is no finite one; servers send -Infinity or null."""
@@ -166,7 +167,11 @@ class AnswerForm:
             elif named == "refusal":
                 yield from self._plain(part.get("refusal"), "refusal")
             else:
-                self.unknown.add(str(named or type(part).__name__)[:40])
+                self._pass_over(str(named or type(part).__name__)[:40])
+
+    def _pass_over(self, kind: str) -> None:
+        if len(self.unknown) < UNKNOWN_MOST:
+            self.unknown.add(kind)
 
     def _plain(self, text: Any, kind: str) -> Iterator[tuple[str, str]]:
         if isinstance(text, str):
@@ -180,7 +185,7 @@ class AnswerForm:
         arguments = function.get("arguments")
         if not isinstance(arguments, str) or (arguments.isascii() and not self._halves):
             return piece
-        kind = f"call {piece.get('index')} {piece.get('id')}"
+        kind = "call {} {}".format(*place_of(piece))
         return {**piece, "function": {**function, "arguments": self._joined(kind, arguments)}}
 
     def _joined(self, kind: str, text: str) -> str:
@@ -224,7 +229,7 @@ def _likely(told: Any) -> Object | None:
     if not isinstance(told, Mapping):
         return None
     if isinstance(listed := told.get("content"), list):
-        tokens = [*map(_token, _objects(listed))]
+        tokens = [*map(_token, _tokens(listed))]
         return {"content": tokens} if tokens else None
     lists = {name: told[name] for name in _LISTS if isinstance(told.get(name), list)}
     if numbers := lists.get("token_logprobs"):  # null for the first token of a repeated prompt
@@ -235,12 +240,14 @@ def _likely(told: Any) -> Object | None:
 def _token(told: Object) -> Object:
     """Return a token, and those it was chosen from, with numbers as log probabilities."""
     others = told.get("top_logprobs")
-    more = {"top_logprobs": [*map(_token, _objects(others))]} if others else {}
+    more = {"top_logprobs": [*map(_token, _tokens(others))]} if others else {}
     return {**told, "logprob": _finite(told.get("logprob")), **more}
 
 
-def _objects(listed: Any) -> list[Object]:
-    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+def _tokens(listed: Any) -> list[Object]:
+    """Return the tokens of a list: objects that have a text."""
+    each_of = listed if isinstance(listed, list) else ()
+    return [each for each in each_of if isinstance(each, dict) and "token" in each]
 
 
 def _finite(told: Any) -> float:

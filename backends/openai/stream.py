@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from backends.common.replies import ServerReply
-from backends.openai.events import EventReader, PlainLine, ServerEvent, is_done
+from backends.openai.events import EVENT_LIMIT, EventReader, PlainLine, ServerEvent, is_done
 from backends.openai.form import AnswerForm, Object
 from queueing.core.errors import UnreadableAnswer
 
@@ -21,7 +21,6 @@ ANSWER_LIMIT = 400_000
 LIKELY_LIMIT = 4_000_000
 """Characters of the events that hold log probabilities: 3,000 tokens with 20 alternatives each."""
 KEPT_LIMIT = 32_000_000  # characters of all chunks that are kept for a program
-EVENT_LIMIT = 1_000_000  # characters of an event, or of an answer that is not an event stream
 THINK, THOUGHT = "<think>", "</think>"
 
 

@@ -89,7 +89,7 @@ class ToolCalls:
         self, at: int, piece: Mapping[str, Any], name: str, text: str, alone: bool
     ) -> ToolCallMade | None:
         """Return the call that a piece belongs to; None for one call too many."""
-        index, call_id = _number(piece.get("index")), _text(piece.get("id"))[:NAME_LIMIT]
+        index, call_id = place_of(piece)
         if call_id and (known := self._by_id.get((index, call_id))) is not None:
             return known
         place = at if index is None else index
@@ -107,6 +107,11 @@ class ToolCalls:
                 call.id = call_id  # a duplicate is replaced by a generated id
             self._by_id[index, call_id] = self._by_id[None, call_id] = call
         return call
+
+
+def place_of(piece: Mapping[str, Any]) -> tuple[int | None, str]:
+    """Return the index and the id of a piece, as far as it has them."""
+    return _number(piece.get("index")), _text(piece.get("id"))[:NAME_LIMIT]
 
 
 def _is_another(call: ToolCallMade, call_id: str, name: str, text: str) -> bool:

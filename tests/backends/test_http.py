@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import aiohttp
 import pytest
@@ -21,7 +21,7 @@ from aiohttp.test_utils import TestServer
 from pydantic import JsonValue
 
 from backends.common.http import Http
-from backends.common.http_answers import HttpFailed, HttpRefused
+from backends.common.http_answers import AnswerLines, HttpFailed, HttpRefused
 from backends.common.http_calls import FormPart
 from backends.common.unreachable import why_unreachable
 from backends.images import replies as image_replies
@@ -273,7 +273,7 @@ async def test_silence_in_a_transfer_is_unavailable(serve: Serve) -> None:
     over.set()
 
 
-async def test_lines_split_at_line_feeds_only(serve: Serve) -> None:
+async def test_lines_split_at_no_other_sign(serve: Serve) -> None:
     """A text with a raw U+2028 would break its event in two."""
     sent = 'data: "a\u2028b\x85c"\r\n\n' + "x" * 300_000 + "\nlast"
 
@@ -288,6 +288,18 @@ async def test_lines_split_at_line_feeds_only(serve: Serve) -> None:
     async with (await serve(stream)).stream_lines("/chat", {}, read_s=5) as lines:
         got = [line async for block in lines for line in block]
     assert got == ['data: "a\u2028b\x85c"', "", "x" * 300_000, "last"]
+
+
+async def test_lines_end_in_every_way_that_events_may(subtests: pytest.Subtests) -> None:
+    """An answer of a server that ends its lines by CR would be one line, and unreadable."""
+    sent = b"data: a\rdata: b\r\n\r\n\rdata: c\n\ndata: d\r"
+    meant = ["data: a", "data: b", "", "", "data: c", "", "data: d"]
+    for size in range(1, len(sent) + 1):
+        with subtests.test(size=size):
+            pieces = [sent[at : at + size] for at in range(0, len(sent), size)]
+            response = Mock(headers={})
+            response.content.read = AsyncMock(side_effect=[*pieces, b"", b""])
+            assert [line async for block in AnswerLines(response) for line in block] == meant
 
 
 async def test_a_stream_cut_in_the_middle_is_unavailable(serve: Serve) -> None:
