@@ -5,7 +5,7 @@ Knows no HTTP. A page repeats what was not confirmed to it; the same key is then
 
 import asyncio
 import logging
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -37,12 +37,13 @@ _log = logging.getLogger(__name__)
 DONE_KEPT = 200  # calls per person; a page repeats only its newest ones
 CALLS_PER_S = 2.0
 CALLS_BURST = 20
+LINES_PER_S = 1 / 60  # in the log, of each kind, about what one person sends
 UPLOADS_KEPT_BYTES = 256 * 1024 * 1024  # of all people together, before some are dropped
 
 
 @dataclass(slots=True)
 class _Caller:
-    """What is remembered of a person: calls already made, their rate, and their uploads.
+    """What is remembered of a person: calls already made, their rate, and what was logged.
 
     The lock keeps one person's calls in the order they were sent and makes a repeated one wait for
     the first.
@@ -51,6 +52,9 @@ class _Caller:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     bucket: Bucket = field(default_factory=lambda: Bucket(per_s=CALLS_PER_S, burst=CALLS_BURST))
     done: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    lines: defaultdict[str, Bucket] = field(
+        default_factory=lambda: defaultdict(lambda: Bucket(per_s=LINES_PER_S, burst=1))
+    )
 
     def remember(self, key: str) -> None:
         self.done[key] = None
@@ -88,6 +92,10 @@ class Calls:
     def allowed(self, person: WebPerson) -> bool:
         """Count one more call or upload of a person; False when they come too fast."""
         return self._caller(person).bucket.take(asyncio.get_running_loop().time())
+
+    def may_log(self, person: WebPerson, kind: str) -> bool:
+        """Count one more line in the log about what a person sent; False when there are too many."""
+        return self._caller(person).lines[kind].take(asyncio.get_running_loop().time())
 
     async def language_of(self, person: WebPerson) -> str | None:
         """Return the language a person chose, None if they chose none."""
@@ -210,7 +218,8 @@ class Calls:
         except Fenced:
             raise  # the page repeats it where it is served now
         except StoreError:
-            _log.exception("web chat: a line of %s could not be stored", person.id)
+            if self.may_log(person, "not stored"):
+                _log.exception("web chat: a line of %s could not be stored", person.id)
             return NotTaken(key=say.key, reason="not-stored")
         self._received.note(person.id, size)
         for key in uploads:  # only now: until then the page may try again

@@ -128,7 +128,8 @@ class OpenPage(ABC, Generic[Message]):
             return
         except ValidationError as error:
             count = error.error_count()
-            _log.info("web: %s sent an invalid frame: %d errors", self.person.id, count)
+            if self._calls.may_log(self.person, "invalid"):
+                _log.info("web: %s sent an invalid frame: %d errors", self.person.id, count)
             self._reply(NotTaken(key=None, reason="invalid"))
             return
         try:
@@ -137,7 +138,8 @@ class OpenPage(ABC, Generic[Message]):
             if isinstance(error, Fenced) or not self._seat.held():
                 await self.close()  # unanswered, the page repeats it where it is served now
                 return
-            _log.exception("web: a frame of %s could not be carried out", self.person.id)
+            if self._calls.may_log(self.person, "failed"):
+                _log.exception("web: a frame of %s could not be carried out", self.person.id)
             reason = "not-stored" if isinstance(error, StoreError) else "invalid"
             self._reply(NotTaken(key=getattr(message, "key", None), reason=reason))
 

@@ -25,6 +25,7 @@ from bot.platforms.web.guard import origin_allowed
 from bot.platforms.web.open_page import FRAMES_BURST, MAX_VALUES, NOT_KNOWN, TOO_MANY_TABS
 from bot.platforms.web.platform import Web
 from bot.platforms.web.server import MAX_TABS
+from bot.platforms.web.tab import Tab as OpenTab
 from bot.platforms.web.wire import MAX_FILES, MAX_UPLOAD
 from bot.serving.bucket import Bucket
 from bot.serving.hosts import host_allowed
@@ -397,6 +398,31 @@ async def test_a_frame_of_too_many_values_closes_the_page(handler: ScriptedHandl
         await page.send(type="say", key="k", text="x", uploads=[[]] * MAX_VALUES)
         assert await _close_code(page) == aiohttp.WSCloseCode.POLICY_VIOLATION
     assert handler.keys == []
+
+
+async def test_what_a_page_sends_fills_no_log(
+    handler: ScriptedHandler, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Thirty lines a second, or as many tracebacks, would hide what an operator must see."""
+
+    async def fails(_tab: OpenTab, _message: object) -> None:
+        raise ZeroDivisionError
+
+    caplog.set_level(logging.INFO, "bot.platforms.web")
+    async with running(Web(port=0), handler) as web:
+        monkeypatch.setattr(OpenTab, "_carry_out", fails)
+        for _ in range(2):  # closing a page and opening another one does not help
+            async with tab(web, greet=False) as page:
+                for _ in range(5):
+                    await page.socket.send_str("{")
+                    await page.send(type="earlier", before=1)
+                for _ in range(10):
+                    assert (await page.next("refused"))["reason"] == "invalid"
+    lines = [each.getMessage() for each in caplog.records if "frame" in each.getMessage()]
+    assert lines == [
+        "web: local sent an invalid frame: 1 errors",
+        "web: a frame of local could not be carried out",
+    ]
 
 
 async def test_one_person_cannot_open_pages_without_end(handler: ScriptedHandler) -> None:
