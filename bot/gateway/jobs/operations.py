@@ -22,6 +22,15 @@ from bot.gateway.jobs.parameters import (
 )
 from bot.gateway.jobs.records import JobList, JobRequest, JobView, MachineList, QueueView
 from bot.gateway.jobs.side_records import DeletedUpload, HookSecret, UploadList, UploadView
+from bot.gateway.openai.answers import (
+    ChatCompletion,
+    ChatCompletionChunk,
+    DrawnPictures,
+    Embeddings,
+    ResponseAnswer,
+    TextCompletion,
+    Transcript,
+)
 from bot.gateway.openai.chat import ChatCompletions
 from bot.gateway.openai.completions import Completions
 from bot.gateway.openai.embeddings import EmbeddingCall
@@ -42,10 +51,10 @@ _SUBMITTING = (400, 403, 404, 408, 409, 413, 415, 422, 429)
 _WAITING = (*_SUBMITTING, 410, 502, 504)
 
 
-def _waits_in_line(**about: Any) -> Operation:
+def _waits_in_line(answer: Any, **about: Any) -> Operation:
     """Return a path of OpenAI's whose answer is that of a job, whole or as a stream."""
     return Operation(
-        answers={JSON: None, EVENTS: None},
+        answers={JSON: answer, EVENTS: None},
         parameters=(KEY,),
         headers=_ACCEPTED,
         refusals=_WAITING,
@@ -66,7 +75,7 @@ _RECORDING: Mapping[str, Mapping[str, Any]] = {
 def _written_down(**about: Any) -> Operation:
     """Return a path that takes a recording and answers with what is said in it."""
     return Operation(
-        answers={JSON: None, TEXT: None, EVENTS: None},
+        answers={JSON: Transcript, TEXT: None, EVENTS: None},
         parameters=(KEY,),
         headers=_ACCEPTED,
         refusals=_WAITING,
@@ -83,33 +92,43 @@ OPERATIONS: Mapping[str, Operation] = {
         summary="Return a model", answers={JSON: ModelRow}, parameters=(MODEL,), refusals=(404,)
     ),
     "POST /v1/chat/completions": _waits_in_line(
+        ChatCompletion,
+        items=ChatCompletionChunk,
         summary="Answer a conversation",
         request=ChatCompletions,
     ),
     "POST /v1/responses": _waits_in_line(
+        ResponseAnswer,
         summary="Answer a conversation, in OpenAI's newer form; nothing is stored",
         request=Responses,
     ),
     "POST /v1/completions": _waits_in_line(
+        TextCompletion,
+        items=TextCompletion,
         summary="Continue a prompt, or fill a gap in it",
         request=Completions,
     ),
     "POST /v1/fim/completions": _waits_in_line(
+        ChatCompletion,
+        items=ChatCompletionChunk,
         summary="Fill a gap in a prompt, answered like a chat completion",
         request=Completions,
     ),
     "POST /v1/embeddings": Operation(
         summary="Turn texts, tokens or pictures into vectors",
         request=EmbeddingCall,
+        answers={JSON: Embeddings},
         parameters=(KEY,),
         headers=_ACCEPTED,
         refusals=_WAITING,
     ),
     "POST /v1/images/generations": _waits_in_line(
+        DrawnPictures,
         summary="Draw pictures",
         request=ImageGeneration,
     ),
     "POST /v1/images/edits": _waits_in_line(
+        DrawnPictures,
         summary="Change pictures or combine them; also as a form, as OpenAI's API has it",
         request=ImageEditInJson,
         form={

@@ -94,6 +94,19 @@ async def test_the_document_is_valid(tmp_path: Path) -> None:
             assert inside == {step[1:-1] for step in path.split("/") if step.startswith("{")}
 
 
+async def test_every_answer_in_json_has_a_form(tmp_path: Path) -> None:
+    """A client made from the document would hand its user a value without any fields.
+
+    Whether they are the real fields, `tests.bot.gateway.whole_api` asks of each answer.
+    """
+    async with running(tmp_path) as api:
+        document = await api.get("/openapi.json")
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            answer = operation["responses"].get("200", {}).get("content", {})
+            assert answer.get("application/json") != {}, (method, path)
+
+
 async def test_what_is_not_there_promises_nothing(tmp_path: Path) -> None:
     """A program would be made for calls that always fail."""
     async with running(tmp_path) as api:

@@ -2,15 +2,21 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
 
 from bot.config import load as configuration
 from bot.gateway.fetching.fetcher import Fetcher
+from bot.gateway.jobs.document import document
+from bot.gateway.jobs.operation import JSON
+from bot.gateway.jobs.operations import OPERATIONS
 from bot.runtime.app import App, BotParts
 from bot.runtime.setup import BotSetup
 from queueing.core.jobs import Job
@@ -124,8 +130,10 @@ def strictly(text: str) -> Any:
 
 
 def check(method: str, path: str, status: int, body: Any) -> None:
-    """Compare an answer with OpenAI's own document, if that has the path."""
+    """Compare an answer with Usher's document, and with OpenAI's own if that has the path."""
     described = openai_spec.document()["paths"]
+    if status == 200 and f"{method} /v1{path}" in OPERATIONS:
+        require_described(f"{method} /v1{path}", body)
     template = "/models/{model}" if path.startswith("/models/") else path
     if status == 200 and path == "/embeddings" and isinstance(body["data"][0]["embedding"], str):
         return  # the document does not know base64, which OpenAI answers and its packages ask for
@@ -135,8 +143,31 @@ def check(method: str, path: str, status: int, body: Any) -> None:
         openai_spec.check_schema("ErrorResponse", body)
 
 
+def require_described(route: str, body: Any, *, is_event: bool = False) -> None:
+    """Compare a success with what Usher's document says of a route."""
+    errors = [f"{error.json_path}: {error.message}" for error in _ours(route, is_event)(body)]
+    assert not errors, (route, errors)
+
+
+@cache
+def _ours(route: str, is_event: bool) -> Callable[[Any], Iterable[ValidationError]]:
+    method, path = route.split(" ")
+    whole = _document()
+    answered = whole["paths"][path][method.lower()]["responses"]["200"]
+    schema = answered["x-event-schema"] if is_event else answered["content"][JSON].get("schema", {})
+    validator = Draft202012Validator({**schema, "components": whole["components"]})
+    return validator.iter_errors
+
+
+@cache
+def _document() -> Any:
+    return document(OPERATIONS)
+
+
 def check_streamed(path: str, event: Any) -> None:
-    """Compare an event of a stream with OpenAI's own document."""
+    """Compare an event of a stream with Usher's document, and with OpenAI's own if it has one."""
+    if event != "[DONE]" and "error" not in event and OPERATIONS[f"POST /v1{path}"].items:
+        require_described(f"POST /v1{path}", event, is_event=True)
     if event == "[DONE]" or path in {"/completions", "/fim/completions"}:
         return  # the document does not describe the chunks of completions
     if "error" in event and "type" not in event:

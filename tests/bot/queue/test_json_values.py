@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from bot.queue import admin, deliveries, erasure, events, jobs, models, status, submitting
 from bot.queue.failures import Failure, error_of, failure_of
 from bot.queue.json_values import event_from_json, event_to_json, from_json, to_json
+from bot.queue.service import QueueService
 from queueing.core import errors
 from queueing.core.catalog import Catalog, HostSpec, ModelSpec, Offer
 from queueing.core.errors import QueueError, Unavailable
@@ -35,10 +35,8 @@ from queueing.core.requests import (
 )
 
 PARTS = [
-    protocol
-    for module in (admin, deliveries, erasure, events, jobs, models, status, submitting)
-    for _, protocol in inspect.getmembers(module, inspect.isclass)
-    if protocol.__module__ == module.__name__
+    get_type_hints(part.fget)["return"]
+    for _, part in inspect.getmembers(QueueService, lambda each: isinstance(each, property))
 ]
 SUBSCRIBE = "subscribe"  # takes a listener; what a listener is told is tried as an event
 
@@ -164,7 +162,7 @@ def crossing() -> dict[str, Any]:
     """Return the types of all arguments and results, named by where they stand first."""
     found: dict[Any, str] = {}
     for protocol in PARTS:
-        for name, member in vars(protocol).items():
+        for name, member in inspect.getmembers(protocol):
             call = member.fget if isinstance(member, property) else member
             if name.startswith("_") or name == SUBSCRIBE or not inspect.isfunction(call):
                 continue
