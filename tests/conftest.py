@@ -21,6 +21,7 @@ from backends.demo import art as demo_art
 from backends.media import films
 from backends.media.helper import process as helper
 from bot.runtime import logs
+from bot.serving import sparing
 from queueing.engine import scheduler
 from tests.fakes.media_helper import CANVAS, EAGER
 from tests.samples import QUICK_PROFILE, THOROUGH_PROFILE
@@ -189,6 +190,12 @@ def log_as_before() -> Iterator[None]:
 def rare_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at a queue where nothing happens once a minute: days of its looks take seconds."""
     monkeypatch.setattr(scheduler, "TICK_S", 60.0)
+
+
+@pytest.fixture(autouse=True)
+def lines_are_new() -> None:
+    """Forget which lines the log had within the last minute."""
+    sparing.forget()
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,7 @@ from bot.cluster.wire import BODY_LIMIT, Wire, WireBroken
 from bot.queue.failures import Failure, failure_of
 from bot.queue.json_values import event_to_json, to_json
 from bot.queue.service import QueueService
+from bot.serving.sparing import sparing
 from queueing.core.catalog import Offer
 from queueing.core.concurrency import TaskGroup, timeout, together
 from queueing.core.errors import Fenced, QueueError, StoreError
@@ -26,7 +27,8 @@ from queueing.core.events import (
 )
 from queueing.core.standings import QueueSnapshot
 
-log = logging.getLogger(__name__)
+log = sparing(logging.getLogger(__name__))
+_CLOSED = "a connection to the queue was closed"
 
 GREETING_S = 5.0
 COPIES_EVERY_S = 0.25
@@ -59,7 +61,6 @@ class QueueServer:
         self._news = asyncio.Event()
         self._offer: Offer | None = None
         self._snapshot = b""
-        self._refused = ""
         self._progress = ProgressPushes(self._push)
         queue.events.subscribe(self._on_event)
 
@@ -81,13 +82,13 @@ class QueueServer:
             wire.known()
             await self._serve(_Guest(wire, self._require_held))
         except TimeoutError:
-            self._refuse("it did not introduce itself")
+            log.warning("%s: it did not introduce itself", _CLOSED)
         except NotTrusted as error:
-            self._refuse(str(error))
+            log.warning("%s: %s", _CLOSED, error)
         except WireBroken as error:
             log.info("the connection of another process has ended: %s", error)
         except (ValueError, LookupError) as error:
-            self._refuse(f"what it sent is not understood ({error})")
+            log.warning("%s: what it sent is not understood (%s)", _CLOSED, error)
         except Exception:
             log.exception("serving another process was stopped by a bug")
         finally:
@@ -96,11 +97,6 @@ class QueueServer:
     def _require_held(self) -> None:
         if self._fenced or not self._held():
             raise WireBroken(LOST)
-
-    def _refuse(self, why: str) -> None:
-        if why != self._refused:  # a process that cannot get in tries again and again
-            log.warning("a connection to the queue was closed: %s", why)
-        self._refused = why
 
     async def _serve(self, guest: "_Guest") -> None:
         self._require_held()

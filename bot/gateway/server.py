@@ -17,9 +17,10 @@ from bot.gateway.not_offered import not_offered
 from bot.gateway.result_turns import until_sent
 from bot.serving.listener import NAME
 from bot.serving.originals import is_signed_link
+from bot.serving.sparing import sparing
 from queueing.core.errors import StoreError
 
-log = logging.getLogger(__name__)
+log = sparing(logging.getLogger(__name__))
 
 Route = Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
 

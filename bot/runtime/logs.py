@@ -16,6 +16,8 @@ from types import TracebackType
 from typing import Any, Literal, TextIO
 from urllib.parse import quote, quote_plus
 
+from bot.serving.sparing import sparing
+
 HIDDEN = "[hidden]"
 
 _SHAPES = re.compile(
@@ -43,7 +45,7 @@ CHATTY = (
 )
 _SHORTEST = 4  # a shorter secret would black out half of every line
 
-_log = logging.getLogger(__name__)
+_log = sparing(logging.getLogger(__name__))
 
 
 class Redactor:

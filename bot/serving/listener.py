@@ -18,6 +18,7 @@ from aiohttp.typedefs import Handler
 
 from bot.serving.address import Clients, home
 from bot.serving.open_files import open_files
+from bot.serving.sparing import sparing
 from bot.serving.visits import ConnectionLimits, Visit, beyond_a_person, in_the_way, is_full
 
 MAX_CONNECTIONS = 500  # of the 1024 files a process may usually open
@@ -30,7 +31,7 @@ _BACKLOG = 128  # connections the system keeps until they are accepted
 _NO_HANDLES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE_S = 1.0  # after the system ran out of handles
 
-_log = logging.getLogger(__name__)
+_log = sparing(logging.getLogger(__name__))
 
 NAME: web.RequestKey[Callable[[str], None]] = web.RequestKey("name")
 """Under it a request carries a function that says whose it is, for a caller known later than `who`."""
@@ -277,9 +278,9 @@ async def _listen(host: str | None, port: int) -> list[socket.socket]:
 def _quiet_logger() -> logging.Logger:
     """Return a log of the server's own faults, without a traceback for what visitors send."""
     log = _log.getChild("http")
-    if not log.filters:
+    if _is_ours not in log.filters:
         log.addFilter(_is_ours)
-    return log
+    return sparing(log)
 
 
 def _is_ours(record: logging.LogRecord) -> bool:

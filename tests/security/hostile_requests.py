@@ -8,7 +8,7 @@ import socket
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -23,6 +23,12 @@ JSON = "application/json"
 FORM = "multipart/form-data; boundary=cut"
 PART = b'--cut\r\nContent-Disposition: form-data; name="file"; filename="a.png"\r\n\r\n'
 HEAD_S = 4.0
+UPGRADE = {
+    "Upgrade": "websocket",
+    "Connection": "Upgrade",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,7 +106,11 @@ def wide(size: int) -> bytes:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attack:
-    """A request: `body` is sent `times`, and `then` says how it goes on."""
+    """A request: `body` is sent `repeat` times, and `then` says how it goes on.
+
+    Only the first `sent` bytes of all are sent, if given. Who leaves does so `after_s` later, and
+    first reads some of what is answered if it `reads`.
+    """
 
     kind: str
     body: bytes = b""
@@ -109,6 +119,10 @@ class Attack:
     repeat: int = 1
     connections: int = 1
     then: str = "read"
+    sent: int | None = None
+    upgrade: bool = False
+    reads: bool = False
+    after_s: float = 0.0
 
 
 def attacks(sizes: Sizes) -> Sequence[tuple[str, Attack]]:
@@ -133,6 +147,23 @@ def attacks(sizes: Sizes) -> Sequence[tuple[str, Attack]]:
         ("cut", Attack(kind=JSON, body=many[:5000], length=10_000, connections=5, then="cut")),
         ("cut at once", Attack(kind=JSON, body=values, connections=5, then="cut")),
     )
+
+
+def hang_ups() -> Sequence[Attack]:
+    """Return visits that end at each point of a request and of its answer, in both ways."""
+    asked = {"model": "llama", "prompt": "x", "input": "x", "kind": "chat", "stream": True}
+    body = json.dumps({**asked, "messages": [{"role": "user", "content": "x"}]}).encode()
+    found = []
+    for then in ("cut", "leave"):
+        whole = Attack(kind=JSON, body=body, then=then)
+        found += [replace(whole, sent=sent) for sent in (20, 200)]
+        found += [replace(whole, after_s=ms / 1000) for ms in (0, 1, 4, 16)]
+        found += [replace(whole, reads=True, after_s=ms / 1000) for ms in (0, 5)]
+        socket_ = Attack(kind=JSON, then=then, upgrade=True)
+        frame = replace(socket_, body=b"\x81\x85abcdhello", length=0)
+        found += [replace(socket_, after_s=ms / 1000) for ms in (0, 2)]
+        found += [replace(socket_, reads=True), frame, replace(frame, reads=True)]
+    return found
 
 
 def packed_file(size: int) -> bytes:
@@ -167,10 +198,12 @@ class Attacker:
             await loop.sock_connect(opened, ("127.0.0.1", self.api if place.is_api else self.page))
             with suppress(TimeoutError):
                 async with asyncio.timeout(HEAD_S):
-                    await loop.sock_sendall(opened, self._head(place, attack))
-                    for _ in range(attack.repeat):
-                        for piece in batched_bytes(attack.body):
-                            await loop.sock_sendall(opened, piece)
+                    await self._send(opened, place, attack)
+            if attack.reads:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(0.1):
+                        await loop.sock_recv(opened, 1000)
+            await asyncio.sleep(attack.after_s)
             if attack.then == "read":
                 async with asyncio.timeout(HEAD_S):
                     head = await loop.sock_recv(opened, 1000)
@@ -187,6 +220,18 @@ class Attacker:
                 opened.close()
         return None
 
+    async def _send(self, opened: socket.socket, place: Place, attack: Attack) -> None:
+        loop = asyncio.get_running_loop()
+        if attack.sent is not None:
+            await loop.sock_sendall(
+                opened, (self._head(place, attack) + attack.body)[: attack.sent]
+            )
+            return
+        await loop.sock_sendall(opened, self._head(place, attack))
+        for _ in range(attack.repeat):
+            for piece in batched_bytes(attack.body):
+                await loop.sock_sendall(opened, piece)
+
     def _head(self, place: Place, attack: Attack) -> bytes:
         path = re.sub(r"\{(\w+)\}", lambda found: self.named.get(found[1], "1"), place.path)
         port = self.api if place.is_api else self.page
@@ -196,6 +241,7 @@ class Attacker:
             "Content-Type": attack.kind,
             "Content-Length": str(length),
             **({"Content-Encoding": attack.coding} if attack.coding else {}),
+            **(UPGRADE if attack.upgrade else {}),
             **(self.headers if place.is_api else {"Origin": f"http://127.0.0.1:{port}"}),
         }
         lines = [f"{place.method} {path} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items())]

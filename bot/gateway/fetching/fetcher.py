@@ -14,6 +14,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from bot.gateway.fetching.targets import NotFetched, is_public, target_of
+from bot.serving.sparing import sparing
 from queueing.core.concurrency import timeout
 from queueing.core.daemon_threads import in_daemon_thread
 from queueing.core.undisturbed import undisturbed
@@ -32,7 +33,7 @@ Lookup = Callable[[str], Sequence[str]]
 Allows = Callable[[str], bool]
 """Returns whether an IP address may be connected to."""
 
-_log = logging.getLogger(__name__)
+_log = sparing(logging.getLogger(__name__))
 
 
 def addresses_of(name: str) -> Sequence[str]:

@@ -22,12 +22,13 @@ from bot.people.web_people import WebPerson
 from bot.platforms.web.calls import Calls
 from bot.platforms.web.wire import Language, NotTaken
 from bot.serving.bucket import Bucket
+from bot.serving.sparing import sparing
 from queueing.core.bounded_json import TooManyValues, require_few_values
 from queueing.core.concurrency import TaskGroup
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.requests import Record
 
-_log = logging.getLogger(__name__)
+_log = sparing(logging.getLogger(__name__))
 
 FRAMES_PER_S = 30.0
 FRAMES_BURST = 150

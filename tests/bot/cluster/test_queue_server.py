@@ -90,8 +90,7 @@ def test_a_stranger_is_one_line_in_the_log(
                 wire = made.stranger()
                 await wire.send(greeting)
                 await hung_up(wire)
-            assert len(set(caplog.messages)) == 1
-            assert len(caplog.messages) == (20 if len(greeting) == 1000 else 1)
+            assert len(caplog.messages) == 1
 
     with caplog.at_level(logging.INFO, "bot.cluster"):
         play(tmp_path, scenario)
