@@ -26,7 +26,15 @@ from bot.gateway.client_wishes import (
 from bot.gateway.errors import ApiError
 from bot.gateway.jobs.views import job_view
 from bot.gateway.json_answers import json_response
-from bot.gateway.outcomes import cancelled_before, gone, lost, problem_of, stopping, too_late
+from bot.gateway.outcomes import (
+    cancelled_before,
+    cannot_start,
+    gone,
+    lost,
+    problem_of,
+    stopping,
+    too_late,
+)
 from bot.gateway.result_turns import take_turn
 from bot.gateway.runs import LOOK_EVERY_S, Run, Runs
 from bot.gateway.writers import Render, Writer
@@ -133,6 +141,8 @@ class Answering:
                 return None
             if run.left:
                 return writer.failing(stopping(run.job))
+            if run.stuck is not None:
+                return await self._stuck(run, writer)
             new_place = run.waits and run.standing is not None and not placed
             if new_place or now - commented_at >= COMMENT_EVERY_S:
                 commented_at, placed = now, placed or new_place
@@ -149,6 +159,14 @@ class Answering:
             return stopping(job)
         await self._submitter.cancel(job.id)
         return lost()
+
+    async def _stuck(self, run: Run, writer: Writer) -> bytes | None:
+        """End a stream whose job never starts; return None if the job ended just now."""
+        try:
+            await self._require_startable(run)
+        except ApiError as error:
+            return writer.failing(error)
+        return None
 
     async def _end(self, request: web.Request, job: Job, writer: Writer) -> bytes:
         try:
@@ -170,7 +188,7 @@ class Answering:
         hold_s = min(self.patience.hold_s, headers_within_s(request))
         async with self.while_listening(request, job):
             with self.runs.watch(job) as (run, news):
-                if await run.until_final(news, min(ends, began + hold_s)):
+                if await self.until_final(run, news, min(ends, began + hold_s)):
                     return web.Response(
                         body=await in_json(render, await self.output_of(run.job)),
                         content_type="application/json",
@@ -195,10 +213,10 @@ class Answering:
         await response.prepare(request)
         space_every_s = min(SPACE_EVERY_S, clients_patience_s(request) / 2)
         clock = asyncio.get_running_loop().time
-        while not (run.job.state.final or run.left) and clock() < ends:
-            await response.write(b" ")
-            await run.until_final(news, min(ends, clock() + space_every_s))
         try:
+            while not (run.job.state.final or run.left) and clock() < ends:
+                await response.write(b" ")
+                await self.until_final(run, news, min(ends, clock() + space_every_s))
             if not run.job.state.final:
                 raise unfinished(run)
             body = await in_json(render, await self.output_of(run.job))
@@ -212,6 +230,25 @@ class Answering:
         await response.write(body)
         await response.write_eof()
         return response
+
+    async def until_final(self, run: Run, news: asyncio.Event, ends: float) -> bool:
+        """Wait for the end of a job until a time of the loop's clock; return whether it came.
+
+        Raises `ApiError` for a job that never starts as things stand, and cancels it.
+        """
+        if await run.until_final(news, ends, or_stuck=True):
+            return True
+        await self._require_startable(run)
+        return run.job.state.final
+
+    async def _require_startable(self, run: Run) -> None:
+        reason = run.stuck
+        if reason is None or run.left:
+            return
+        job = await self._submitter.cancel(run.job.id)
+        if job is None or job.state is JobState.CANCELLED:
+            raise cannot_start(reason)
+        run.change(job)
 
     async def output_of(self, job: Job) -> Output:
         """Return what a job that has ended produced. Raises `ApiError`.
@@ -268,7 +305,10 @@ def require_result(job: Job) -> None:
 
 def unfinished(run: Run) -> ApiError:
     """Return the error for a call whose job goes on without it."""
-    return stopping(run.job) if run.left else too_late(run.job)
+    if run.left:
+        return stopping(run.job)
+    standing = run.standing if run.waits else None
+    return too_late(run.job, None if standing is None else standing.reason)
 
 
 async def in_json(render: Render, output: Output) -> bytes:

@@ -43,7 +43,7 @@ class FileAnswers:
         hold_s = min(self.answering.patience.hold_s, headers_within_s(request))
         async with self.answering.while_listening(request, job):
             with self.answering.runs.watch(job) as (run, news):
-                if await run.until_final(news, min(ends, began + hold_s)):
+                if await self.answering.until_final(run, news, min(ends, began + hold_s)):
                     file = await make(await self.answering.output_of(run.job))
                     return web.Response(
                         body=file.data,
@@ -66,7 +66,7 @@ class FileAnswers:
         response = web.StreamResponse(headers={"Content-Type": mime, **headers_of(run.job)})
         await response.prepare(request)
         try:
-            if not await run.until_final(news, ends):
+            if not await self.answering.until_final(run, news, ends):
                 raise unfinished(run)
             file = await make(await self.answering.output_of(run.job))
             await self.answering.attendance.answer(request)

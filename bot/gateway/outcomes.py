@@ -9,6 +9,7 @@ from http import HTTPStatus
 from bot.chat.texts import plain, say, word
 from bot.chat.texts.problems import told
 from bot.chat.texts.refusals import Told, sentence
+from bot.gateway import waiting
 from bot.gateway.errors import ApiError
 from bot.requests.refusals import (
     Banned,
@@ -23,6 +24,7 @@ from bot.requests.refusals import (
 from queueing.core.errors import NoServer, NotAccepting, NotCapable, UnknownModel
 from queueing.core.jobs import Job, JobState
 from queueing.core.problems import Problem, What
+from queueing.core.world import Reason
 
 LANGUAGE = "en"
 _CLIENTS = frozenset(
@@ -154,12 +156,26 @@ def cancelled_before(job: Job) -> ApiError:
     )
 
 
-def too_late(job: Job) -> ApiError:
-    """Return the error for a call that has reached its time limit; its job continues."""
+def too_late(job: Job, reason: Reason | None = None) -> ApiError:
+    """Return the error for a call that has reached its time limit; its job continues.
+
+    `reason` says why it waits.
+    """
+    state = "waiting or running" if reason is None else f"waiting ({waiting.sentence(reason)})"
     return ApiError(
         status=HTTPStatus.GATEWAY_TIMEOUT,
-        message=f"The job is still waiting or running; its result will be at /v1/jobs/{job.id}.",
+        message=f"The job is still {state}; its result will be at /v1/jobs/{job.id}.",
         code="timeout",
+        repeat=False,
+    )
+
+
+def cannot_start(reason: Reason) -> ApiError:
+    """Return the error for a call whose job was cancelled, because it would wait in vain."""
+    return ApiError(
+        status=HTTPStatus.SERVICE_UNAVAILABLE,
+        message=f"This request cannot start as things stand: {waiting.sentence(reason)}.",
+        code="cannot_start",
         repeat=False,
     )
 

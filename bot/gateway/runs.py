@@ -25,6 +25,7 @@ from queueing.core.events import (
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import File, Progress
 from queueing.core.standings import Standing
+from queueing.core.world import Blocked, Reason
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,9 @@ CHUNKS_AT_ONCE = 100
 """Chunks of an answer that are written in one turn: a flood must not hold up other answers."""
 LOOK_EVERY_S = 2.0
 """How often the places of waiting jobs are read, all in one query."""
+STUCK_LOOKS = 3
+"""After how many looks in a row a reason counts as lasting: a measurement may still end it."""
+_NEVER_ENDS = frozenset({Blocked.KEPT, Blocked.PINNED})
 
 
 class Run:
@@ -42,7 +46,8 @@ class Run:
     then only the end tells the answer, whole. `restarts` counts the attempts that ended
     after their first piece: an answer that was partly read cannot start over. `gaps` counts those
     of them that may go on elsewhere, because only the news of them were missed. `left` is set when
-    this process stops, and the job is left to the next.
+    this process stops, and the job is left to the next. `stuck` is the reason why a job cannot start
+    until an operator or an admin changes something.
     """
 
     def __init__(self, job: Job) -> None:
@@ -54,6 +59,7 @@ class Run:
         self.fraction: float | None = None
         self.standing: Standing | None = None
         self.left = False
+        self._stuck_looks = 0
         self._from_the_start = False  # known before its newest attempt began, and nothing missed
         self._watches: set[asyncio.Event] = set()
 
@@ -61,6 +67,12 @@ class Run:
     def waits(self) -> bool:
         """Whether the job has not started."""
         return self.job.state is JobState.PENDING
+
+    @property
+    def stuck(self) -> Reason | None:
+        """Why the job never starts as things stand, None if it may."""
+        lasting = self.waits and self._stuck_looks >= STUCK_LOOKS
+        return self.standing.reason if lasting and self.standing is not None else None
 
     def chunks_after(self, sent: int) -> list[str]:
         """Return the next chunks after the first `sent`, as many as are written in one turn."""
@@ -82,10 +94,12 @@ class Run:
         finally:
             self._watches.discard(event)
 
-    async def until_final(self, news: asyncio.Event, ends: float) -> bool:
+    async def until_final(
+        self, news: asyncio.Event, ends: float, *, or_stuck: bool = False
+    ) -> bool:
         """Wait for the end, at most until a time of the loop's clock; return whether it came."""
         while not self.job.state.final:
-            if self.left:
+            if self.left or (or_stuck and self.stuck is not None):
                 return False
             left_s = ends - asyncio.get_running_loop().time()
             if left_s <= 0:
@@ -125,6 +139,9 @@ class Run:
     def stand(self, standing: Standing) -> None:
         """Record the job's place in line."""
         self.standing = standing
+        reason = standing.reason
+        is_stuck = reason is not None and reason.why in _NEVER_ENDS
+        self._stuck_looks = self._stuck_looks + 1 if is_stuck else 0
         self._tell()
 
     def leave(self) -> None:
