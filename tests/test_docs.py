@@ -14,6 +14,7 @@ from backends.registry import KINDS, connect
 from bot.chat.api.table import Command
 from bot.chat.commands.registry import COMMANDS
 from bot.cli import arguments
+from bot.cluster import frames
 from bot.config.load import Config, parse, settings_at
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import BadModel
@@ -225,6 +226,12 @@ def test_every_test_named_in_a_document_exists() -> None:
         for document in DOCUMENTS
     }
     assert {name: tests - made for name, tests in named.items() if tests - made} == {}
+
+
+def test_the_version_of_the_protocol_between_processes_is_documented() -> None:
+    """An operator could not tell which versions serve together during an upgrade."""
+    said = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+    assert f"the protocol between processes, which is {frames.WIRE} here" in " ".join(said.split())
 
 
 def test_documents_named_in_the_example_exist() -> None:

@@ -14,7 +14,7 @@ type is known before it is read:
 
 from dataclasses import dataclass
 
-WIRE = 2
+WIRE = 3
 """The version of the frames: processes with different ones do not talk to each other."""
 
 

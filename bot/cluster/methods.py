@@ -14,6 +14,7 @@ from bot.queue.json_values import from_json, to_json
 from bot.queue.models import ModelReader
 from bot.queue.status import QueueStatus
 from bot.queue.submitting import JobSubmitter
+from queueing.core.storage import JobFiles
 
 PARTS: Mapping[str, type] = {
     "submitter": JobSubmitter,
@@ -25,7 +26,7 @@ PARTS: Mapping[str, type] = {
     "preloads": ModelPreloads,
     "erasure": JobEraser,
 }
-"""The parts of `QueueService` whose calls travel; `events` are pushed."""
+"""The parts of `QueueService` whose calls travel; `events` are pushed, `JobFiles` read where asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +53,8 @@ class Method:
 
 @cache
 def method(part: str, name: str) -> Method:
-    """Return a call by the names of its part and itself. Raises `LookupError` for an unknown one."""
-    declared = getattr(PARTS[part], name, None)
+    """Return a call by the names of its part and itself. Raises `LookupError` if none travels."""
+    declared = None if hasattr(JobFiles, name) else getattr(PARTS[part], name, None)
     if name.startswith("_") or not inspect.iscoroutinefunction(declared):
         raise LookupError(f"{part}.{name}")
     whole = inspect.signature(declared)

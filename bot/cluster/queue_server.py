@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 
 from bot.cluster import frames
 from bot.cluster.greeting import NotTrusted, greet_guest
@@ -35,11 +35,8 @@ COPIES_EVERY_S = 0.25
 """The shortest time between two copies of what is asked without waiting."""
 LOOK_EVERY_S = 0.2
 """How soon after a push a copy is compared again: not all that changes in it is an event."""
-FILES_AT_ONCE = 4
-"""How many calls of one process are answered with files at a time: each holds them in memory."""
 LOST = "this process no longer holds the queue"
 _CHANGES_COPIES = frozenset({"admin", "preloads"})
-_RETURNS_FILES = frozenset({"inputs", "output"})
 
 
 class QueueServer:
@@ -125,9 +122,8 @@ class QueueServer:
     async def _answer(self, guest: "_Guest", frame: frames.Frame) -> None:
         try:
             await guest.outbox.room()
-            async with guest.files if frame.words[-1] in _RETURNS_FILES else nullcontext():
-                self._require_held()
-                result = await self._carry_out(frame)
+            self._require_held()
+            result = await self._carry_out(frame)
             answer = frames.written("result", frame.number, body=result)
         except QueueError as error:
             if isinstance(error, Fenced):
@@ -197,4 +193,3 @@ class _Guest:
         self.wire = wire
         self.outbox = Outbox(wire, check)
         self.calls: dict[int, asyncio.Task[None]] = {}
-        self.files = asyncio.Semaphore(FILES_AT_ONCE)

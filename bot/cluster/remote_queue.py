@@ -16,19 +16,25 @@ from bot.queue.submitting import JobSubmitter
 from queueing.core.catalog import Offer
 from queueing.core.errors import Fenced
 from queueing.core.events import Listener
+from queueing.core.jobs import Job
+from queueing.core.requests import File, Output
 from queueing.core.standings import QueueSnapshot
+from queueing.core.storage import JobFiles
 
 
 class RemoteQueue:
     """Every awaited call goes to the holder; what is asked without waiting is its newest copy.
 
+    Files of jobs are read from this process's own database, so that they never travel twice.
     A duty asks only while its own post is `held`; afterwards calls raise `Fenced`, as its database
     does, so that nothing a former holder of a chat's post heard becomes a job.
     """
 
-    def __init__(self, link: QueueLink, *, held: Callable[[], bool] = lambda: True) -> None:
+    def __init__(
+        self, link: QueueLink, files: JobFiles, *, held: Callable[[], bool] = lambda: True
+    ) -> None:
         self.submitter = cast("JobSubmitter", _RemotePart(link, "submitter", held))
-        self.jobs = cast("JobReader", _RemotePart(link, "jobs", held))
+        self.jobs = cast("JobReader", _RemoteJobs(link, files, held))
         self.deliveries = cast("Deliveries", _RemotePart(link, "deliveries", held))
         self.models = cast("ModelReader", _RemoteModels(link, "models", held))
         self.status = cast("QueueStatus", _RemoteStatus(link, "status", held))
@@ -74,12 +80,29 @@ class _RemotePart:
             raise AttributeError(name) from None
 
         async def call(*args: object, **named: object) -> object:
-            if not self._held():
-                raise Fenced("this process's post is over")
+            self._require_held()
             return await self._link.call(called, args, named)
 
         setattr(self, name, call)
         return call
+
+    def _require_held(self) -> None:
+        if not self._held():
+            raise Fenced("this process's post is over")
+
+
+class _RemoteJobs(_RemotePart):
+    def __init__(self, link: QueueLink, files: JobFiles, held: Callable[[], bool]) -> None:
+        super().__init__(link, "jobs", held)
+        self._files = files
+
+    async def inputs(self, job: Job) -> tuple[File, ...] | None:
+        self._require_held()
+        return await self._files.inputs(job)
+
+    async def output(self, job: Job) -> Output | None:
+        self._require_held()
+        return await self._files.output(job)
 
 
 class _RemoteModels(_RemotePart):

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-FRAME_LIMIT = 512_000_000  # bytes: a call carries the files of one request or one result
+FRAME_LIMIT = 512_000_000  # bytes: a call carries the files of one request
 
 BODY_LIMIT = FRAME_LIMIT - 1000  # the head of a frame is some tens of bytes
 

@@ -1,9 +1,9 @@
 """Values of the seam as JSON: what both ends of a connection write and read.
 
 Every argument and result of the protocols in this folder can be written, by the type that the
-protocol names. Bytes are base64: a call carries the files of one request or of one result at most,
-which the chats keep below some tens of megabytes, and a preview is small. An event is written with
-the name of its class.
+protocol names. Bytes are base64: a call carries the files of one request at most, which the chats
+keep below some tens of megabytes, and a preview is small. An event is written with the name of its
+class.
 """
 
 from functools import cache

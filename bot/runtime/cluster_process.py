@@ -36,6 +36,7 @@ from bot.runtime.setup import BotSetup
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
 from queueing.core.posts import PostReader
+from queueing.store import StoredFiles
 
 log = logging.getLogger(__name__)
 
@@ -152,7 +153,8 @@ class ClusterProcess:
         await self._reached()
         async with AsyncExitStack() as stack:
             database = await setup.open_database(stack, tenure=lease.tenure)
-            queue = RemoteQueue(self._link, held=lambda: lease.held)
+            files = StoredFiles(database)
+            queue = RemoteQueue(self._link, files, held=lambda: lease.held)
             stack.callback(queue.leave)
             made = await setup.groundwork(database, queue, self._meters)
             given = replace(made, posts=self._shown)
@@ -199,7 +201,8 @@ class ClusterProcess:
         setup = self._setup
         async with AsyncExitStack() as stack:
             database = await setup.open_database(stack, shared=True)
-            given = await setup.groundwork(database, RemoteQueue(self._link), self._meters)
+            queue = RemoteQueue(self._link, StoredFiles(database))
+            given = await setup.groundwork(database, queue, self._meters)
             stack.enter_context(setup.desk.offering(assembly.operator_records(given)))
             gateway = gateway_of(setup, given, assembly.admission(given))
             if gateway is not None:

@@ -143,7 +143,21 @@ class JobChanges(Protocol):
         """
 
 
-class JobRecords(Protocol):
+class JobFiles(Protocol):
+    """Reads what jobs were accepted with and what they produced.
+
+    Both may be large: every process reads them from the database that it has open, whoever holds
+    the queue.
+    """
+
+    async def inputs(self, job: Job) -> tuple[File, ...] | None:
+        """Return the files the job was accepted with; None after retention removed them."""
+
+    async def output(self, job: Job) -> Output | None:
+        """Return what a completed job produced; None after retention removed it."""
+
+
+class JobRecords(JobFiles, Protocol):
     """Reads jobs by number, key or owner."""
 
     database_id: UUID  # made once per database; attempts derive their keys from it
@@ -175,12 +189,6 @@ class JobRecords(Protocol):
         for a job, and bulk, are left out unless `made_for_jobs`.
         With `states`, only jobs in one of them are returned.
         """
-
-    async def inputs(self, job: Job) -> tuple[File, ...] | None:
-        """Return the files the job was accepted with; None after retention removed them."""
-
-    async def output(self, job: Job) -> Output | None:
-        """Return what a completed job produced; None after retention removed it."""
 
 
 class Jobs(JobChanges, JobRecords, Protocol):

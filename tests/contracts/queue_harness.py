@@ -1,24 +1,18 @@
 """The queues that are tried, each in front of fake servers; another one joins with one more line."""
 
-import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import dataclass
 from typing import Any
 
-from bot.cluster.greeting import greet_holder
-from bot.cluster.memory_wire import MemoryWire
-from bot.cluster.queue_link import QueueLink
-from bot.cluster.queue_server import QueueServer
-from bot.cluster.remote_queue import RemoteQueue
-from bot.cluster.wire import Wire
 from bot.queue.service import QueueService
 from queueing.core.catalog import ModelSpec
 from queueing.core.events import Event
 from queueing.core.requests import Capability
 from queueing.service.jobqueue import JobQueue
 from tests.fakes.far_queue import FarQueue
+from tests.fakes.linked_queue import linked
 from tests.simulation.installation import Installation, host, image_model
 
 Service = Callable[[JobQueue], AbstractAsyncContextManager[QueueService]]
@@ -39,23 +33,8 @@ async def through_json(queue: JobQueue) -> AsyncIterator[QueueService]:
 @asynccontextmanager
 async def over_a_wire(queue: JobQueue) -> AsyncIterator[QueueService]:
     """Provide the queue as another process sees it."""
-    server = QueueServer(queue, secret=b"secret")
-    async with asyncio.TaskGroup() as tasks:
-
-        async def dial() -> Wire:
-            near, far = MemoryWire.pair()
-            tasks.create_task(server.serve(far))
-            await greet_holder(near, b"secret")
-            return near
-
-        link = QueueLink(dial)
-        running = [tasks.create_task(server.run()), tasks.create_task(link.run())]
-        await link.connected()
-        try:
-            yield RemoteQueue(link)
-        finally:
-            for task in running:
-                task.cancel()
+    async with linked(queue, queue.jobs) as service:
+        yield service
 
 
 SERVICES: dict[str, Service] = {

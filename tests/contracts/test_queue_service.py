@@ -21,7 +21,7 @@ from queueing.core.errors import (
 from queueing.core.events import Erased, Event, Forgotten, JobChanged, LinesMoved, Progressed
 from queueing.core.jobs import Job, JobEvent, JobState, NewJob
 from queueing.core.problems import Problem, What
-from queueing.core.requests import Chat, ChatMessage, File, TextToImage
+from queueing.core.requests import Chat, ChatMessage, File, Output, TextToImage
 from queueing.core.storage import Admission
 from tests.contracts.queue_harness import SERVICES, Queues, queues
 from tests.fakes.clock import START
@@ -137,6 +137,26 @@ async def test_all_of_a_request_arrives(there: Queues) -> None:
         output = await service.jobs.output(await ended(service, picture))
         assert output is not None
         assert output.text == "result of cat"
+
+
+@in_virtual_time
+async def test_files_arrive_however_large_they_are_until_they_are_gone(there: Queues) -> None:
+    """A film would be lost between two processes, or a deleted one still be had."""
+    film = File(name="film.mp4", mime="video/mp4", data=bytes(range(256)) * 20_000)
+    made = Output(text="a cat", files=(PICTURE, film))
+    for server in there.installation.servers.values():
+        server.outputs = lambda _work: made
+    async with there.opened() as (service, _):
+        asked = replace(new(), delay_s=3600.0)
+        held = await service.submitter.submit(asked, limits=NO_LIMITS)
+        again = TextToImage(prompt="a cat")
+        job = await service.submitter.replace_request(held.id, again, files=(film, PICTURE))
+        assert job is not None
+        assert await service.jobs.inputs(job) == (film, PICTURE)
+        done = await ended(service, job)
+        assert await service.jobs.output(done) == made
+        assert await service.erasure.forget("ada", frozenset({job.id})) == 1
+        assert await service.jobs.output(done) is None
 
 
 @in_virtual_time

@@ -1,7 +1,7 @@
 """A queue at the far end of a connection: all that goes to it and comes back has been JSON on the way."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 from bot.cluster.methods import method
 from bot.queue.admin import ModelPreloads, QueueAdmin
@@ -27,7 +27,7 @@ class FarQueue:
 
     def __init__(self, near: QueueService) -> None:
         self.submitter: JobSubmitter = _far(near, "submitter")
-        self.jobs: JobReader = _far(near, "jobs")
+        self.jobs: JobReader = cast("JobReader", _Jobs(near.jobs))
         self.deliveries: Deliveries = _far(near, "deliveries")
         self.models: ModelReader = _far(near, "models")
         self.status: QueueStatus = _far(near, "status")
@@ -81,6 +81,15 @@ class _Part:
             to_json(self._near.snapshot(), QueueSnapshot), QueueSnapshot
         )
         return pushed
+
+
+class _Jobs(_Part):
+    """The jobs; their files are read where the far end is."""
+
+    def __init__(self, near: JobReader) -> None:
+        super().__init__(near, "jobs")
+        self.inputs = near.inputs
+        self.output = near.output
 
 
 def _far(near: QueueService, part: str) -> Any:

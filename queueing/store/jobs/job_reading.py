@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from queueing.core.jobs import Job, JobState
-from queueing.core.requests import File, Output
 from queueing.core.storage import GpuTime, QuarterUse
 from queueing.store.database import ChangeKind, Connection, Database
 from queueing.store.jobs import queries
-from queueing.store.jobs.rows import files_from, job_from, jobs_of, output_from
+from queueing.store.jobs.results import StoredFiles
+from queueing.store.jobs.rows import job_from, jobs_of
 
 
 def _acknowledge(connection: Connection, job_ids: Sequence[int]) -> Sequence[None]:
@@ -18,12 +18,12 @@ def _acknowledge(connection: Connection, job_ids: Sequence[int]) -> Sequence[Non
 _ACKNOWLEDGING: ChangeKind[int, None] = ChangeKind(run=_acknowledge)  # there is one for each job
 
 
-class StoredJobs:
+class StoredJobs(StoredFiles):
     """`JobRecords`, `CardUse`, `DatedJobs`, `Undelivered` and `InterruptedJobs` in a database."""
 
     def __init__(self, database: Database) -> None:
+        super().__init__(database)
         self.database_id = database.id
-        self._database = database
 
     async def get(self, job_id: int) -> Job | None:
         """Return a job, or None."""
@@ -97,21 +97,6 @@ class StoredJobs:
             return first + jobs_of(connection, waiting, (after, limit))
 
         return await self._database.read(query)
-
-    async def inputs(self, job: Job) -> tuple[File, ...] | None:
-        """Return the files the job was accepted with; None after retention removed them."""
-        files = await self._database.read(
-            lambda connection: files_from(connection.execute(queries.INPUTS, (job.id,)).fetchall())
-        )
-        return None if any(file.mime == queries.REMOVED for file in files) else files
-
-    async def output(self, job: Job) -> Output | None:
-        """Return what a completed job produced; None after retention removed it."""
-        return await self._database.read(
-            lambda connection: output_from(
-                connection.execute(queries.OUTPUTS, (job.id,)).fetchall()
-            )
-        )
 
     async def gpu_time(self, owner: str, since: float) -> GpuTime:
         """Return what an owner's jobs took of the cards since a moment, and what is held."""

@@ -204,8 +204,12 @@ def history_in(states: int) -> str:
 
 REMOVED = "removed"
 """The kind of a file whose bytes retention removed."""
-INPUTS = "SELECT name, mime, data FROM inputs WHERE job_id = ? ORDER BY number"
-OUTPUTS = "SELECT number, name, mime, data FROM outputs WHERE job_id = ? ORDER BY number"
+_PARTS = (  # the bytes only of those that are not large
+    "SELECT number, name, mime, length(data), CASE WHEN length(data) <= ? THEN data END"
+    " FROM {} WHERE job_id = ? ORDER BY number"
+)
+INPUTS = _PARTS.format("inputs")
+OUTPUTS = _PARTS.format("outputs")
 RESULT_HEAD = (  # number 0 is the text
     "SELECT jobs.owner, outputs.name, outputs.mime, length(outputs.data) FROM outputs"
     " JOIN jobs ON jobs.id = outputs.job_id"

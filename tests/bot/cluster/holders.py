@@ -13,6 +13,7 @@ from bot.cluster.remote_queue import RemoteQueue
 from bot.cluster.wire import Wire, WireBroken
 from queueing.core.events import Event
 from queueing.service.jobqueue import JobQueue
+from tests.fakes.no_files import NoFiles
 from tests.simulation.installation import Installation
 
 SECRET = b"the secret of this epoch"
@@ -31,7 +32,7 @@ class Cluster:
 
     def __post_init__(self) -> None:
         self.link = QueueLink(self.dial)
-        self.queue = RemoteQueue(self.link)
+        self.queue = RemoteQueue(self.link, NoFiles())
         self.queue.events.subscribe(self.told.append)
 
     async def dial(self) -> Wire:

@@ -15,6 +15,7 @@ from bot.cluster.remote_queue import RemoteQueue
 from bot.cluster.wire import Wire, WireBroken
 from queueing.core.events import Event
 from queueing.core.posts import Tenure
+from tests.fakes.no_files import NoFiles
 from tests.fakes.posts import FakePosts, PostTable
 from tests.simulation.installation import Installation
 
@@ -54,7 +55,7 @@ class NetworkProcess:
             self.posts, self.entrance, partial(network.call, name), look_every_s=LEASE_S / 3
         )
         self.link = QueueLink(self.finder.dial, self.finder.moved)
-        self.queue = RemoteQueue(self.link)
+        self.queue = RemoteQueue(self.link, NoFiles())
         self.told: list[Event] = []
         self.link.subscribe(self.told.append)
         self.wires: list[MemoryWire] = []

@@ -13,6 +13,7 @@ from bot.cluster.remote_queue import RemoteQueue
 from bot.cluster.websocket import calling
 from bot.cluster.wire import WireBroken
 from queueing.core.errors import StoreError
+from tests.fakes.no_files import NoFiles
 from tests.fakes.posts import FakePosts, PostTable
 from tests.simulation.installation import Installation, host, image_model
 
@@ -91,6 +92,6 @@ async def test_the_queue_is_served_while_it_is_held(tmp_path: Path) -> None:
             async with made.queue() as queue:
                 server = QueueServer(queue, secret=tenure.secret)
                 async with entrance.admitting(server):
-                    assert await RemoteQueue(link).jobs.history("web:1", limit=1) == []
+                    assert await RemoteQueue(link, NoFiles()).jobs.history("web:1", limit=1) == []
             await ada.free(tenure)
         running.cancel()

@@ -17,6 +17,7 @@ from queueing.core.events import Event, EventsMissed, JobChanged
 from queueing.core.jobs import Job, JobState
 from queueing.core.storage import Admission
 from tests.bot.cluster.holders import Cluster, cluster
+from tests.fakes.no_files import NoFiles
 from tests.simulation.installation import Installation, host, image_model, until
 from tests.simulation.loop import run
 
@@ -313,7 +314,7 @@ def test_a_user_of_the_queue_who_leaves_hears_no_more(tmp_path: Path) -> None:
     """A chat that has moved would be drawn by two presenters."""
 
     async def scenario(made: Cluster) -> None:
-        other, told = RemoteQueue(made.link), list[Event]()
+        other, told = RemoteQueue(made.link, NoFiles()), list[Event]()
         async with made.holder():
             await made.link.connected()
             other.events.subscribe(told.append)

@@ -17,6 +17,7 @@ from bot.cluster.remote_queue import RemoteQueue
 from bot.cluster.websocket import calling
 from queueing.core.events import Event, EventsMissed
 from queueing.core.storage import Admission
+from tests.fakes.no_files import NoFiles
 from tests.simulation.installation import Installation, host, image_model
 
 pytest.importorskip("psycopg")
@@ -62,7 +63,7 @@ async def peer(
         keeping = tasks.create_task(keeper.serve(QUEUE, duty, address=entrance.address))
         linking = tasks.create_task(link.run())
         try:
-            yield Peer(RemoteQueue(link), told, keeping)
+            yield Peer(RemoteQueue(link, NoFiles()), told, keeping)
         finally:
             keeping.cancel()
             await asyncio.wait({keeping})

@@ -1,6 +1,7 @@
 """The API in two processes on one database: each job has one caller, and each webhook one call."""
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,7 +18,7 @@ from bot.runtime.app import App, gateway_of
 from bot.runtime.background import beside, keep_served
 from bot.runtime.setup import BotSetup
 from queueing.core.jobs import JobState
-from queueing.store import Database
+from queueing.store import Database, StoredFiles
 from tests.bot.gateway.test_repeats import (
     AGAIN,
     BRISK,
@@ -32,6 +33,7 @@ from tests.bot.gateway.test_repeats import (
 from tests.bot.gateway.test_webhooks import Receiver, calling, listening
 from tests.bot.gateway.whole_api import CONFIG, GRACE_S, WAIT_S, Api
 from tests.contracts.two_processes import gone
+from tests.fakes.linked_queue import SMALL, linked
 
 pytest.importorskip("psycopg")
 
@@ -78,7 +80,8 @@ async def two_apis(url: str, text: str = CONFIG) -> AsyncIterator[TwoApis]:
             return Api(replace(parts, gateway=gateway), session, stack)
 
         async def start(database: Database) -> Api:
-            given = await setup.groundwork(database, parts.queue)
+            queue = await stack.enter_async_context(linked(parts.queue, StoredFiles(database)))
+            given = await setup.groundwork(database, queue)
             gateway = gateway_of(setup, given, assembly.admission(given))
             assert gateway is not None
             await stack.enter_async_context(beside(keep_served(gateway)))
@@ -117,6 +120,7 @@ async def test_a_retry_at_another_process_takes_over_the_job(
         first, second = which(apis)
         await hang_up(first, CHAT, CAT, until_running)
         (job,) = await first.open_jobs()
+        await _noted(apis.database, job.id, "left")
         assert await job_of(second, CHAT, CAT, AGAIN) == str(job.id)
         assert len(await all_jobs(first)) == 1
 
@@ -165,18 +169,33 @@ async def test_a_caller_who_hangs_up_does_not_end_a_job_that_is_read_elsewhere(
         await until_running(first)
         (job,) = await first.open_jobs()
         beside_it = asyncio.create_task(second.post(CHAT, CAT, headers=key))
-        await _attended(apis.database, job.id)
+        await _noted(apis.database, job.id, "here")
         begun.cancel()
         await asyncio.gather(begun, return_exceptions=True)
         assert (await beside_it)["id"] == f"chatcmpl-{job.id}"
 
 
-async def _attended(database: Database, job_id: int) -> None:
-    """Wait until a second process says that it has a caller for a job."""
-    here = "SELECT count(*) FROM attendance WHERE job_id = ? AND state = 'here'"
+async def _noted(database: Database, job_id: int, state: str) -> None:
+    """Wait until a process says how it attends to a job."""
+    noted = "SELECT count(*) FROM attendance WHERE job_id = ? AND state = ?"
+    values = (job_id, state)
     async with asyncio.timeout(WAIT_S):
-        while not await database.read(lambda each: each.execute(here, (job_id,)).fetchone()[0]):
+        while not await database.read(lambda each: each.execute(noted, values).fetchone()[0]):
             pass  # the server has been asked meanwhile
+
+
+async def test_pictures_are_had_from_another_process_than_the_one_that_drew_them(
+    postgres_url: str,
+) -> None:
+    """A large result would be lost on the way between processes, or be read by nobody else."""
+    asked = {"model": "flux", "prompt": "a cat", "size": "1024x1024"}
+    async with two_apis(postgres_url) as apis:
+        whole = await apis.other.post("/images/generations", asked)
+        *_, streamed = (await apis.other.stream("/images/generations", asked))[0]
+        for answer in (whole["data"][0], streamed):
+            assert len(base64.b64decode(answer["b64_json"])) > SMALL
+        (job, _) = await all_jobs(apis.other)
+        assert await apis.other.get(f"/jobs/{job.id}")
 
 
 async def test_a_process_that_starts_leaves_the_jobs_of_others_alone(postgres_url: str) -> None:

@@ -1,0 +1,69 @@
+"""A queue as another process sees it, whatever holds it, over a wire that is watched."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from bot.cluster.greeting import greet_holder
+from bot.cluster.memory_wire import MemoryWire
+from bot.cluster.queue_link import QueueLink
+from bot.cluster.queue_server import QueueServer
+from bot.cluster.remote_queue import RemoteQueue
+from bot.cluster.wire import FRAME_LIMIT, Wire
+from bot.queue.service import QueueService
+from queueing.core.storage import JobFiles
+
+SMALL = 100_000
+"""Bytes of a frame that carries no file."""
+_SECRET = b"secret"
+
+
+@dataclass(frozen=True)
+class _Watched:
+    """The holder's end of a wire; notes what goes out."""
+
+    wire: Wire
+    frames: list[bytes] = field(default_factory=list)
+
+    async def send(self, frame: bytes) -> None:
+        self.frames.append(frame)
+        await self.wire.send(frame)
+
+    async def receive(self, most: int = FRAME_LIMIT) -> bytes:
+        return await self.wire.receive(most)
+
+    def known(self) -> None:
+        self.wire.known()
+
+    async def close(self) -> None:
+        await self.wire.close()
+
+
+@asynccontextmanager
+async def linked(queue: QueueService, files: JobFiles) -> AsyncIterator[RemoteQueue]:
+    """Provide it; at the end, no file of a job may have gone over the wire to the process.
+
+    `files` is what the process reads from its own database.
+    """
+    server = QueueServer(queue, secret=_SECRET)
+    watched: list[_Watched] = []
+    async with asyncio.TaskGroup() as tasks:
+
+        async def dial() -> Wire:
+            near, far = MemoryWire.pair()
+            watched.append(_Watched(far))
+            tasks.create_task(server.serve(watched[-1]))
+            await greet_holder(near, _SECRET)
+            return near
+
+        link = QueueLink(dial)
+        running = [tasks.create_task(server.run()), tasks.create_task(link.run())]
+        await link.connected()
+        try:
+            yield RemoteQueue(link, files)
+        finally:
+            for task in running:
+                task.cancel()
+    sent = [frame for each in watched for frame in each.frames]
+    assert not [frame[:100] for frame in sent if len(frame) > SMALL]
