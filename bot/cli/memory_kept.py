@@ -21,15 +21,15 @@ def warnings(catalog: Catalog, backend: str) -> Iterator[str]:
 def of_unknown_size(catalog: Catalog, backend: str) -> Iterator[str]:
     """Yield for each model of a server that cannot unload that its size should be set.
 
-    Until something shows what it takes, it is taken to fill the card, and others wait for that.
+    Until something shows how much it takes, it counts as filling the card, and the others wait.
     """
     for host in (catalog.hosts[name] for name in catalog.hosts_of[backend]):
         for model in catalog.served_by(backend):
             others = list(_beside(catalog, host, backend, model))
             if model.vram_mb is None and others:
                 yield (
-                    f"{backend} cannot be told to unload, and how large {model.name} is is not known: "
-                    f"set its `vram`, or {_listed(others)} may wait for room on {host.name} in vain."
+                    f"{backend} cannot be told to unload, and the size of {model.name} is unknown: set its "
+                    f"`vram`, or {_listed(others)} may wait in vain for room on {host.name}."
                 )
 
 
@@ -55,7 +55,7 @@ def _beside(
 
 
 def _part_mb(catalog: Catalog, host: HostSpec, model: ModelSpec, backend: str) -> float:
-    """Return what a model takes on a host, 0 where it is not there or not known before its first load."""
+    """Return what a model takes on a host, 0 if it is not there or its size is not known yet."""
     return (model.vram_mb or 0) * catalog.parts_of(model, backend).get(host.name, 0.0)
 
 

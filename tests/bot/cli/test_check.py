@@ -479,8 +479,11 @@ chats: {{web: {{port: 0}}}}
         findings = await check.try_everything(configured(tmp_path, text), try_s=PATIENT_S)
     notes = [finding.text for finding in findings if "told to unload" in finding.text]
     asked = [note for note in notes if "set its `vram`" in note]
-    assert bool(asked) is (kind != "lmstudio")
-    assert all("gamma" in note for note in asked)
+    unknown = (
+        "texts cannot be told to unload, and the size of gamma is unknown: set its `vram`,"
+        " or flux, small, alpha and beta may wait in vain for room on home."
+    )
+    assert asked == ([] if kind == "lmstudio" else [unknown])
     notes = [note for note in notes if note not in asked]
     assert len(notes) >= len(told)
     assert all(each in " ".join(notes) for each in told)
