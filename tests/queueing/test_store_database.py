@@ -83,7 +83,7 @@ async def test_the_file_is_durable_and_fast_by_its_settings(database: SqliteData
         names = ("journal_mode", "synchronous", "foreign_keys", "query_only", "wal_autocheckpoint")
         return [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
 
-    assert await database.write(settings) == ["wal", 2, 1, 0, 1000]
+    assert await database.write(settings) == ["wal", 2, 1, 0, 4000]
     assert (await database.read(settings))[3:] == [1, 0]
 
 

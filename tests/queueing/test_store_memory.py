@@ -39,14 +39,21 @@ def test_a_large_file_is_not_held_once_it_is_stored(tmp_path: Path) -> None:
     assert int(done.stdout) < 40
 
 
-def test_a_row_that_is_undone_leaves_nothing_but_the_files(tmp_path: Path) -> None:
-    """A file would be stored twice, once empty, where its row has no key of its own."""
+def test_large_files_are_stored_as_they_are(tmp_path: Path) -> None:
+    """They are written into rows that exist already, also where those had another file before."""
     connection = SqliteConnection(tmp_path / "files.sqlite", isolation_level=None)
-    connection.execute("CREATE TABLE files (id INTEGER PRIMARY KEY, data BLOB)")
+    connection.execute("CREATE TABLE files (id INTEGER PRIMARY KEY, name TEXT UNIQUE, data BLOB)")
+    put = (
+        "INSERT INTO files (name, data) VALUES (?, ?)"
+        " ON CONFLICT (name) DO UPDATE SET data = excluded.data"
+    )
+    files = {"a": b"a", "b": b"b" * 100_000, "c": b"", "d": b"d" * 200_000}
+    again = {"a": b"x" * 90_000, "b": b"y", "d": b"z" * 300_000}
     connection.execute("BEGIN")
-    connection.insert_files("INSERT INTO files (data) VALUES (?)", [(b"a",), (b"x" * 100_000,)])
-    connection.insert_files("INSERT INTO files (data) VALUES (?)", [])
+    for rows in (files, {}, again):
+        connection.insert_files(put, list(rows.items()))
     connection.execute("COMMIT")
-    found = connection.execute("SELECT id, length(data) FROM files").fetchall()
+    found = connection.execute("SELECT name, data FROM files").fetchall()
     connection.close()
-    assert found == [(1, 1), (2, 100_000)]
+    assert dict(found) == files | again
+    assert len(found) == len(files)

@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from queueing.store.database import Changes, EngineStatements, Value
@@ -46,20 +45,21 @@ class SqliteConnection(sqlite3.Connection):
         return STATEMENTS
 
     def insert_files(self, sql: str, rows: Sequence[Sequence[Value]], /) -> None:
-        """Insert rows whose values may be large; none of them stays in memory.
+        """Insert rows whose last value, `data`, may be large; it does not stay in memory.
 
-        Python keeps each statement prepared, and SQLite the values it was last run with: so it is
-        run once more, with the same row but for its large values, and undone.
+        Python keeps each statement prepared, and SQLite the values it was last run with and two
+        copies of them: so a large one is written into a row that has only its length.
         """
-        self.executemany(sql, rows)
-        last = rows[-1] if rows else ()
-        small = [b"" if isinstance(value, bytes) else value for value in last]
-        if any(isinstance(value, bytes) and len(value) > _LARGE for value in last):
-            self.execute("SAVEPOINT kept")
-            with suppress(sqlite3.IntegrityError):  # the row is there
-                self.execute(sql, small)
-            self.execute("ROLLBACK TO kept")
-            self.execute("RELEASE kept")
+        table = sql.split()[2]  # INSERT INTO … (…)
+        first, value, rest = sql.rpartition("?)")
+        empty = f"{first}zeroblob({value}){rest} RETURNING rowid"
+        for *others, data in rows:
+            if len(data) <= _LARGE:
+                self.execute(sql, (*others, data))
+                continue
+            ((row,),) = self.execute(empty, (*others, len(data))).fetchall()
+            with self.blobopen(table, "data", row) as blob:
+                blob.write(data)
 
     def selectmany(
         self, sql: str, parameters: Iterable[Sequence[Value]], /

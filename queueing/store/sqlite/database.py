@@ -35,6 +35,7 @@ WRITER_PRAGMAS = (
     "PRAGMA foreign_keys = ON",
     "PRAGMA secure_delete = ON",  # deleted data is overwritten: people may ask to be forgotten
     "PRAGMA cache_size = -49152",  # kept for good once large files were written
+    "PRAGMA wal_autocheckpoint = 4000",  # 16 MB: else each large result would wait for one
     "PRAGMA journal_size_limit = 67108864",
 )
 _READER = (
