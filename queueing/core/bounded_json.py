@@ -20,7 +20,7 @@ VALUES_MOST = 50_000
 LARGE = 256 * 1024  # bytes; smaller texts are parsed where they are
 _PIECE = 64 * 1024
 _COUNTED = b"[{,"
-_OTHERS = bytes(set(range(256)) - set(_COUNTED + b'"'))
+_OTHERS = bytes(set(range(256)) - set(_COUNTED))
 _STOPPING = ("dict", "list", "tuple", "set", "frozenset")
 _parser = ThreadPoolExecutor(max_workers=1, thread_name_prefix="json")
 
@@ -48,12 +48,14 @@ class ValueCount:
             self._add(piece[at : at + _PIECE])
 
     def _add(self, piece: bytes) -> None:
-        plain = (self._rest + piece).replace(rb"\\", b"").replace(rb"\"", b"")
+        plain = self._rest + piece
+        if b"\\" in plain:
+            plain = plain.replace(rb"\\", b"").replace(rb"\"", b"")
         self._rest = b"\\" if plain.endswith(b"\\") else b""  # the quote may be in the next piece
-        first, *others = plain.translate(None, _OTHERS).split(b'"')
-        outside = others[not self._in_text :: 2]
-        self._count += sum(map(len, outside)) + (0 if self._in_text else len(first))
-        self._in_text ^= len(others) % 2 == 1
+        parts = plain.split(b'"')
+        outside = b"".join(parts[self._in_text :: 2])
+        self._count += len(outside.translate(None, _OTHERS))
+        self._in_text ^= len(parts) % 2 == 0
         if self._count > self._most:
             raise TooManyValues(self._most)
 
