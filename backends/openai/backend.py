@@ -106,6 +106,7 @@ class OpenAI(NamedModels):
         self, spec: BackendSpec, token: SecretStr | None, flavours: Sequence[Flavour]
     ) -> None:
         self._name = spec.name
+        self._at_once: dict[str, int] = {}
         self._http = Http(base_of(spec.url), headers=authorization(spec.name, token))
         self._server = TextServer(self._http, spec.name, flavours, stranger=self.stranger)
 
@@ -303,6 +304,7 @@ class OpenAI(NamedModels):
             timeouts=model.timeouts,
             look_up=partial(self._server.find, model),
             kept=model.preload,
+            at_once=self._at_once,
         )
 
     async def _question(

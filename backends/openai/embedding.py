@@ -4,7 +4,6 @@ An answer is never passed on as it came: it must have one vector for each input,
 of finite numbers, and of the length that was asked for.
 """
 
-import asyncio
 from array import array
 from binascii import a2b_base64
 from collections.abc import Sequence
@@ -17,10 +16,12 @@ from typing import Any, TypeAlias
 from pydantic import JsonValue
 
 from backends.common.http import Http
+from backends.common.http_answers import JSON_LIMIT, parse_json
 from backends.openai.answer import classified, require_same, silence_s
 from backends.openai.embedding_body import Batch, body_of
 from backends.openai.errors import NO_DIMENSIONS, classify
 from backends.openai.flavour import EmbeddingForm, Flavour, PictureForm
+from queueing.core.bounded_json import parsed
 from queueing.core.errors import BackendError, Rejected, UnreadableAnswer
 from queueing.core.ports import Report
 from queueing.core.requests import EmbedInput, File, Output, PictureInput, Progress
@@ -31,7 +32,12 @@ SIZE_AT_ONCE = 100_000  # characters or tokens
 SOON_S = 1.0  # that a larger piece may take, so that progress is seen and a cancelled batch ends
 ANSWER_SIZE = 8_000_000  # bytes of base64 in one answer
 _FLOAT = 4  # bytes
-Row: TypeAlias = "str | Vector"
+_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_KNOWN = bytes(each if each in _LETTERS else ord("!") for each in range(256))
+# Three numbers are 16 letters of base64; of one that is not finite, the letter at one of these places
+# is one of these, since all bits of its exponent are set.
+_EXPONENTS = ((4, b"f/"), (10, b"89+/"), (15, b"/"))
+Row: TypeAlias = "bytes | Vector"
 """A vector: its base64 text, checked, or its numbers."""
 
 
@@ -42,7 +48,7 @@ async def embed(http: Http, flavour: Flavour, batch: Batch, report: Report) -> O
     """
     form, request = flavour.embedding, batch.request
     rows: list[Row] = []
-    tokens, most, grows = 0, INPUTS_AT_ONCE, True
+    tokens, most, grows = 0, batch.at_once.get(batch.model_id, INPUTS_AT_ONCE), True
     while len(rows) < len(request.inputs):
         piece = next_piece(request.inputs, len(rows), form, most)
         began = perf_counter()
@@ -52,12 +58,14 @@ async def embed(http: Http, flavour: Flavour, batch: Batch, report: Report) -> O
             if len(piece) <= INPUTS_AT_ONCE:
                 raise
             most, grows = INPUTS_AT_ONCE, False  # it may only be too much at once
+            batch.at_once.pop(batch.model_id, None)
             continue
         rows += told.rows
         tokens += told.tokens
         _require_length([*rows[:1], *told.rows], request.dimensions)
-        if grows:
+        if grows and len(piece) >= INPUTS_AT_ONCE:
             most = _most(told.rows, perf_counter() - began)
+            batch.at_once[batch.model_id] = most
         report(Progress(fraction=len(rows) / len(request.inputs)))
     return Output(files=(_file(rows),), answer=f'{{"prompt_tokens": {tokens}}}')
 
@@ -68,11 +76,10 @@ async def _asked(
     form = flavour.embedding
     body = await body_of(http, form, batch, piece)
     with classified():
-        answer = await http.post_json(form.path, body, timeout_s=silence_s(batch.timeouts))
-        if len(piece) > INPUTS_AT_ONCE:  # megabytes would hold up all others
-            told = await asyncio.to_thread(_read, answer, form, len(piece))
-        else:
-            told = _read(answer, form, len(piece))
+        answer = await http.post_for_bytes(
+            form.path, body, timeout_s=silence_s(batch.timeouts), limit=JSON_LIMIT
+        )
+        told = await parsed(lambda data: _read(parse_json(data), form, len(piece)), answer)
         if told.model is not None:
             await require_same(flavour, batch.model_id, batch.look_up, told.model)
     return told
@@ -100,7 +107,7 @@ def _most(rows: Sequence[Row], took_s: float) -> int:
 
     Numbers in words are never asked for in larger pieces: they are long to read.
     """
-    if not isinstance(rows[0], str):
+    if not isinstance(rows[0], bytes):
         return INPUTS_AT_ONCE
     soon = int(len(rows) * SOON_S / max(took_s, 0.001))
     return max(INPUTS_AT_ONCE, min(soon, ANSWER_SIZE // len(rows[0])))
@@ -108,10 +115,10 @@ def _most(rows: Sequence[Row], took_s: float) -> int:
 
 def _file(rows: Sequence[Row]) -> File:
     """Return the vectors as they came; where texts and numbers did, as numbers."""
-    texts = [row for row in rows if isinstance(row, str)]
+    texts = [row for row in rows if isinstance(row, bytes)]
     if len(texts) == len(rows):
         return texts_file(texts)
-    return vectors_file(unpacked(a2b_base64(r)) if isinstance(r, str) else r for r in rows)
+    return vectors_file(unpacked(a2b_base64(r)) if isinstance(r, bytes) else r for r in rows)
 
 
 # ---------------------------------------------------------------- answers
@@ -161,9 +168,9 @@ def _checked(row: JsonValue) -> Row:
     """Return a vector as it came, if it is one; servers that know no base64 send its numbers."""
     given: Any = row  # anything but a list of numbers raises
     try:
-        if isinstance(row, str):  # decoded only to look at its numbers
-            data = a2b_base64(row, strict_mode=True)
-            whole, finite = len(data) > 0 and len(data) % _FLOAT == 0, _is_finite(data)
+        if isinstance(row, str):
+            given = row.encode("ascii")
+            whole, finite = _is_base64(given), _is_finite(given)
         else:
             given = array("f", given)
             whole, finite = len(given) > 0, isfinite(sum(given))
@@ -175,10 +182,21 @@ def _checked(row: JsonValue) -> Row:
     return checked
 
 
-def _is_finite(data: bytes) -> bool:
-    """Return whether all numbers are finite; adding them takes long, and is rarely needed."""
-    high = data[3::4]  # sign and most of the exponent
-    return not (b"\x7f" in high or b"\xff" in high) or isfinite(sum(unpacked(data)))
+def _is_base64(row: bytes) -> bool:
+    """Return whether a text is the base64 of whole floats; decoding it would take twice as long."""
+    letters = row.rstrip(b"=")
+    size = len(letters) * 6 // 8
+    whole = len(row) % 4 == 0 and len(row) - len(letters) <= 2 and size % _FLOAT == 0
+    return whole and size > 0 and b"!" not in letters.translate(_KNOWN)
+
+
+def _is_finite(row: bytes) -> bool:
+    """Return whether all numbers are finite; they are only decoded where one may not be."""
+    for at, letters in _EXPONENTS:
+        part = row[at::16]
+        if any(letter in part for letter in letters):
+            return isfinite(sum(unpacked(a2b_base64(row))))
+    return True
 
 
 def _require_length(rows: Sequence[Row], dimensions: int | None) -> None:
@@ -191,8 +209,8 @@ def _require_length(rows: Sequence[Row], dimensions: int | None) -> None:
 
 
 def _length(row: Row) -> int:
-    if isinstance(row, str):
-        return (len(row) // 4 * 3 - row.count("=", -2)) // _FLOAT
+    if isinstance(row, bytes):
+        return (len(row) // 4 * 3 - row.count(b"=", -2)) // _FLOAT
     return len(row)
 
 

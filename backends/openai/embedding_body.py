@@ -1,7 +1,7 @@
 """Builds the body of a call for vectors: texts and tokens as they are, pictures as servers take them."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
@@ -34,6 +34,7 @@ class Batch:
     timeouts: Timeouts
     look_up: Callable[[], Awaitable[Served]]
     kept: bool = False  # in memory for as long as an admin wants
+    at_once: dict[str, int] = field(default_factory=dict)  # inputs that a model answers soon
 
 
 async def body_of(

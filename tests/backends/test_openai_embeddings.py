@@ -10,6 +10,7 @@ import pytest
 
 from backends.demo.backend import Demo
 from backends.openai.backend import OpenAI
+from backends.openai.embedding import _checked
 from queueing.core.catalog import EMBEDDING_S, BackendSpec, ModelSpec
 from queueing.core.errors import (
     BadModel,
@@ -97,22 +98,57 @@ async def test_base64_is_kept_as_it_came(kind: str) -> None:
         assert file.data == b"".join(sent)
 
 
+@pytest.mark.parametrize("at", range(24))
+def test_a_number_that_is_not_finite_is_found_wherever_it_is(at: int) -> None:
+    """The base64 is not decoded; only some of its letters tell of such a number."""
+    for bits, finite in ((0x7F800000, 0), (0xFFC00001, 0), (0x7F7FFFFF, 1), (0xBF800000, 1)):
+        values = [0x3E99999A] * 24
+        values[at] = bits
+        for length in (24, 23, 22):
+            row = base64.b64encode(struct.pack(f"<{length}I", *values[:length])).decode()
+            if finite or at >= length:
+                assert _checked(row) == row.encode()
+            else:
+                with pytest.raises(UnreadableAnswer, match="not finite"):
+                    _checked(row)
+
+
+def test_only_the_base64_of_whole_floats_is_passed_on() -> None:
+    whole = base64.b64encode(struct.pack("<4f", 0.25, 0.5, -0.5, 3.0)).decode()
+    assert _checked(whole) == whole.encode()
+    wrong = ["", "=", "====", whole[:-2], whole[:-4], f"{whole}AAAA", f"{whole[:-1]}A", "AAA="]
+    places = range(0, len(whole), 5)
+    wrong += [f"{whole[:at]}{sign}{whole[at + 1 :]}" for at in places for sign in "-_= \n!é\0"]
+    for row in wrong:
+        with pytest.raises(UnreadableAnswer):
+            _checked(row)
+
+
 @pytest.mark.parametrize("fault", [Fault.BUSY, Fault.FEWER, Fault.ERROR_200])
 async def test_a_piece_that_is_too_large_is_asked_for_in_small_ones(
     fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some servers take 32 inputs at once and refuse more, each in its own words."""
+    """Some servers take 32 inputs at once and refuse more, each in its own words.
+
+    How many a model has answered soon is known to its next batch.
+    """
     monkeypatch.setattr("backends.openai.embedding.SOON_S", 1000.0)
     texts = [f"text {n}" for n in range(100)]
     async with serving("vllm", models()) as server, connected(server) as backend:
-        for faults in ([], [Fault.NONE, fault]):
+        for faults, asked in (
+            ([Fault.NONE, fault], [32, 68, 32, 32, 4]),
+            ([], [32, 68]),
+            ([], [100]),
+            ([fault], [100, 32, 32, 32, 4]),
+            ([], [32, 68]),
+        ):
             server.faults.extend(faults)
             before = len(server.posted("/v1/embeddings"))
             output = await embedded(backend, *texts)
             assert vectors(output, 100) == [vector_of(text) for text in texts]
             sent = server.posted("/v1/embeddings")[before:]
-            sizes = [len(each["input"]) for each in sent]
-            assert sizes == ([32, 68, 32, 32, 4] if faults else [32, 68])
+            assert [len(each["input"]) for each in sent] == asked
+            await embedded(backend, "one")  # says nothing about many
 
 
 async def test_a_slow_server_is_asked_for_little_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, WithJsonSchema
@@ -204,14 +203,14 @@ class Vectors:
         }
         if "note" in told:
             rest["usher"] = {"note": told["note"]}
-        body = BytesIO()  # one buffer: joining would copy all of them again
+        parts: list[Part] = []
         between = b'{"object":"list","data":['
         for index, value in enumerate(self._values(output)):
-            body.write(b'%b{"object":"embedding","index":%d,"embedding":' % (between, index))
-            body.writelines(value)
+            parts.append(b'%b{"object":"embedding","index":%d,"embedding":' % (between, index))
+            parts += value
             between = b"},"
-        body.write(b"}],%b" % to_json(rest)[1:])
-        return body.getvalue()
+        parts.append(b"}],%b" % to_json(rest)[1:])
+        return b"".join(parts)
 
     def _values(self, output: Output) -> Iterator[Sequence[Part]]:
         """Yield the JSON of each vector in parts."""

@@ -89,7 +89,7 @@ def test_an_answer_is_the_same_however_its_vectors_are_stored() -> None:
     """A server sends base64 or numbers, and callers ask for either."""
     vectors = [array("f", [0.5, -2.0, 3.25]), array("f", [1.0, 0.0, -0.125])]
     texts = [base64.b64encode(vector.tobytes()).decode() for vector in vectors]
-    for file in (vectors_file(vectors), texts_file(texts)):
+    for file in (vectors_file(vectors), texts_file(text.encode() for text in texts)):
         output = Output(files=(file,), answer='{"prompt_tokens": 7, "note": "a note"}')
         for packed in (False, True):
             found = json.loads(Vectors(model="words", count=2, packed=packed).whole(output))
