@@ -5,6 +5,7 @@ type is known before it is read:
 
     call 7 submitter submit      the arguments of a call, in the order of its signature
     cancel 7                     the caller has given up
+    reads api telegram 12        of which platforms' jobs, and which others, it reads what they write
     result 7                     what the call returned
     failure 7                    the error it raised
     event JobChanged             an event

@@ -9,9 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from bot.cluster import frames
 from bot.cluster.progress_news import News, ProgressNews
-from bot.queue.json_values import to_json
 from queueing.core.events import Progressed
 from queueing.core.requests import Progress
 
@@ -20,9 +18,9 @@ EVERY_S = 0.02
 
 
 class ProgressPushes:
-    """Collects the progress of all jobs; `push` is given the frames."""
+    """Collects the progress of all jobs; `push` is given the news of each frame."""
 
-    def __init__(self, push: Callable[[bytes], None]) -> None:
+    def __init__(self, push: Callable[[Sequence[News]], None]) -> None:
         self._push = push
         self._waiting: dict[int, list[Progress]] = {}
         self._news = ProgressNews()
@@ -64,11 +62,12 @@ class ProgressPushes:
         self.begin_anew()
 
     def _send(self, reports: dict[int, list[Progress]]) -> None:
-        news = tuple(
-            self._news.of(Progressed(job_id=job_id, progress=merged(each)))
-            for job_id, each in reports.items()
+        self._push(
+            [
+                self._news.of(Progressed(job_id=job_id, progress=merged(each)))
+                for job_id, each in reports.items()
+            ]
         )
-        self._push(frames.written("progress", body=to_json(news, tuple[News, ...])))
 
 
 def merged(reports: Sequence[Progress]) -> Progress:

@@ -8,7 +8,8 @@ key, the others by their meaning).
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from bot.cluster import frames
@@ -45,11 +46,16 @@ async def never() -> None:
 
 
 class QueueLink:
-    """One connection to the queue, made again whenever it breaks."""
+    """One connection to the queue, made again whenever it breaks.
 
-    def __init__(self, dial: Dial, moved: Moved = never) -> None:
+    What running jobs write and draw is told of those platforms, and numbers of jobs, that this
+    process `reads`.
+    """
+
+    def __init__(self, dial: Dial, moved: Moved = never, *, reads: Collection[str] = ()) -> None:
         self._dial = dial
         self._moved = moved
+        self._reads = list(reads)
         self._line: _Line | None = None
         self._connected, self._broken = asyncio.Event(), asyncio.Event()
         self._listeners: list[Listener] = []
@@ -76,6 +82,17 @@ class QueueLink:
     def unsubscribe(self, listener: Listener) -> None:
         """Call the listener no more."""
         self._listeners.remove(listener)
+
+    @contextmanager
+    def reading(self, name: str) -> Iterator[None]:
+        """Read what the jobs of one more platform, or one more job, write until the block ends."""
+        self._reads.append(name)
+        self._tell_reads()
+        try:
+            yield
+        finally:
+            self._reads.remove(name)
+            self._tell_reads()
 
     async def connected(self) -> None:
         """Wait until a process that holds the queue is connected."""
@@ -166,6 +183,7 @@ class QueueLink:
     def _open(self, line: "_Line") -> None:
         self._line = line
         line.opened = True
+        self._tell_reads()
         self._broken.clear()
         self._connected.set()
         if self._was_connected:
@@ -178,6 +196,10 @@ class QueueLink:
             self._line = None
             self._connected.clear()
             self._broken.set()
+
+    def _tell_reads(self) -> None:
+        if self._line is not None:
+            self._line.outbox.put(frames.written("reads", *self._reads))
 
     def _take(self, line: "_Line", frame: frames.Frame) -> None:
         match frame.kind:

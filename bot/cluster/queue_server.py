@@ -2,14 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from bot.cluster import frames
 from bot.cluster.greeting import NotTrusted, greet_guest
 from bot.cluster.methods import method
 from bot.cluster.outbox import Outbox
+from bot.cluster.progress_news import News
 from bot.cluster.progress_pushes import ProgressPushes
+from bot.cluster.readers import JobPlatforms, written_progress
 from bot.cluster.wire import BODY_LIMIT, Wire, WireBroken
 from bot.queue.failures import Failure, failure_of
 from bot.queue.json_values import event_to_json, to_json
@@ -58,7 +60,8 @@ class QueueServer:
         self._news = asyncio.Event()
         self._offer: Offer | None = None
         self._snapshot = b""
-        self._progress = ProgressPushes(self._push)
+        self._progress = ProgressPushes(self._push_progress)
+        self._platforms = JobPlatforms()
         queue.events.subscribe(self._on_event)
 
     async def run(self) -> None:
@@ -118,6 +121,9 @@ class QueueServer:
                     guest.calls[frame.number] = answers.create_task(self._answer(guest, frame))
                 elif frame.kind == "cancel" and (call := guest.calls.get(frame.number)):
                     call.cancel()
+                elif frame.kind == "reads":
+                    self._progress.begin_anew()
+                    guest.reads = frozenset(frame.words[1:])
 
     async def _answer(self, guest: "_Guest", frame: frames.Frame) -> None:
         try:
@@ -160,6 +166,8 @@ class QueueServer:
     # ------------------------------------------------------------ what is pushed
 
     def _on_event(self, event: Event) -> None:
+        if isinstance(event, JobChanged):
+            self._platforms.note(event.job)
         if not self._guests or isinstance(event, LoadEnded | CopyLeft):
             return  # measured here; other processes hear what concerns them from `LinesMoved`
         if isinstance(event, Progressed):
@@ -181,15 +189,25 @@ class QueueServer:
             self._snapshot = snapshot
             self._push(frames.written("snapshot", body=snapshot))
 
+    def _push_progress(self, news: Sequence[News]) -> None:
+        written: dict[frozenset[int], bytes | None] = {}  # by the jobs whose words are left out
+        for guest in self._guests:
+            unread = self._platforms.unread(news, guest.reads)
+            if unread not in written:
+                written[unread] = written_progress(news, unread)
+            if (frame := written[unread]) is not None:
+                guest.outbox.push(frame)
+
     def _push(self, frame: bytes) -> None:
         for guest in self._guests:
             guest.outbox.push(frame)
 
 
 class _Guest:
-    """Another process: its running calls, and what waits to be sent to it."""
+    """Another process: its running calls, what it reads, and what waits to be sent to it."""
 
     def __init__(self, wire: Wire, check: Callable[[], None]) -> None:
         self.wire = wire
         self.outbox = Outbox(wire, check)
         self.calls: dict[int, asyncio.Task[None]] = {}
+        self.reads: frozenset[str] | None = None  # it has not said yet

@@ -1,6 +1,7 @@
 """The queue as a process sees it that does not hold it: implements `QueueService` over a link."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from typing import cast
 
 from bot.cluster.methods import method
@@ -59,6 +60,9 @@ class _RemoteEvents:
     def subscribe(self, listener: Listener) -> None:
         self._listeners.append(listener)
         self._link.subscribe(listener)
+
+    def reading(self, job_id: int) -> AbstractContextManager[None]:
+        return self._link.reading(str(job_id))
 
     def end(self) -> None:
         while self._listeners:

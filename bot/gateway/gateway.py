@@ -106,7 +106,7 @@ class Gateway:
         self._sender = FileSender()
         self._clock = clock
         self._clients = Clients(settings.proxies)
-        self._runs = Runs(queue.status, queue.jobs)
+        self._runs = Runs(queue.status, queue.jobs, queue.events.reading)
         queue.events.subscribe(self._runs.on_event)
         self._attendance = Attendance(shared)
         self._answering = Answering(

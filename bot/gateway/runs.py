@@ -6,8 +6,8 @@ from the beginning. Events are recorded from acceptance on, before the caller kn
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 from bot.chat.api.origin import Origin, origin_in
 from bot.queue.jobs import JobReader
@@ -157,9 +157,15 @@ class Run:
 class Runs:
     """All current runs. `on_event` listens to the queue."""
 
-    def __init__(self, standings: Standings, jobs: JobReader) -> None:
+    def __init__(
+        self,
+        standings: Standings,
+        jobs: JobReader,
+        reading: Callable[[int], AbstractContextManager[None]] = lambda _: nullcontext(),
+    ) -> None:
         self._standings = standings
         self._jobs = jobs
+        self._reading = reading
         self.stopping = False
         self._closed = False
         self._runs: dict[int, Run] = {}
@@ -197,10 +203,14 @@ class Runs:
         if job.id not in self._runs and not job.state.final:
             self._doubt(job.id)
         run = self._of(job)
-        with run.watch() as news:
+        with self._reads(job), run.watch() as news:
             if run.waits:
                 self._waiting.set()
             yield run, news
+
+    def _reads(self, job: Job) -> AbstractContextManager[None]:
+        """Have a chat's job told as programs' jobs are."""
+        return nullcontext() if is_api_job(job) else self._reading(job.id)
 
     def is_watched(self, job: Job) -> bool:
         """Return whether a caller is waiting for a job."""

@@ -156,6 +156,7 @@ class ClusterProcess:
             files = StoredFiles(database)
             queue = RemoteQueue(self._link, files, held=lambda: lease.held)
             stack.callback(queue.leave)
+            stack.enter_context(self._link.reading(name))
             made = await setup.groundwork(database, queue, self._meters)
             given = replace(made, posts=self._shown)
             stack.enter_context(setup.desk.offering(assembly.operator_records(given)))

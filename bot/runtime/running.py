@@ -4,7 +4,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 
@@ -17,6 +17,7 @@ from bot.cluster.queue_finder import QueueFinder
 from bot.cluster.queue_link import QueueLink
 from bot.cluster.websocket import calling
 from bot.config.config import Config
+from bot.gateway.runs import PLATFORM
 from bot.runtime import control, heartbeat, reloading
 from bot.runtime.app import App
 from bot.runtime.background import beside
@@ -98,13 +99,18 @@ async def _run_beside_others(setup: BotSetup, version: str, options: ProcessOpti
     await join(config, agreement)
     async with AsyncExitStack() as stack:
         meters = await stack.enter_async_context(metering(config.metrics, version))
-        process = await _joined(setup, agreement, stack, meters)
+        reads = (PLATFORM,) if options.serves_api and config.api is not None else ()
+        process = await _joined(setup, agreement, stack, meters, reads)
         log.info("usher %s stands by for %s", version, ", ".join(names) or "no post")
         await process.run(names, serves_api=options.serves_api)
 
 
 async def _joined(
-    setup: BotSetup, agreement: Agreement, stack: AsyncExitStack, meters: Meters | None
+    setup: BotSetup,
+    agreement: Agreement,
+    stack: AsyncExitStack,
+    meters: Meters | None,
+    reads: Collection[str],
 ) -> ClusterProcess:
     """Open what the duties of this process share. Raises `StoreError`."""
     looks, config, process = _Looks(), setup.config, process_name()
@@ -129,7 +135,7 @@ async def _joined(
     )
     call = await stack.enter_async_context(calling(heartbeat_s=heartbeat_s))
     finder = QueueFinder(posts, entrance, call, look_every_s=heartbeat_s)
-    link = QueueLink(finder.dial, finder.moved)
+    link = QueueLink(finder.dial, finder.moved, reads=reads)
     await stack.enter_async_context(
         beside(heartbeat.beat(config.sign_of_life, looks.look), link.run(), stay_small())
     )

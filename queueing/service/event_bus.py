@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
@@ -24,6 +25,10 @@ class EventBus:
     def subscribe(self, listener: Listener) -> None:
         """Call the listener after every committed change and on progress."""
         self._listeners.append(listener)
+
+    def reading(self, _job_id: int) -> AbstractContextManager[None]:
+        """Do nothing: everything is told here."""
+        return nullcontext()
 
     def watch_fleet(self, watcher: Callable[[], None]) -> None:
         """Call the watcher after every change of the fleet."""

@@ -1,6 +1,7 @@
 """A queue at the far end of a connection: all that goes to it and comes back has been JSON on the way."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from typing import Any, cast
 
 from bot.cluster.methods import method
@@ -42,6 +43,9 @@ class FarEvents:
 
     def __init__(self, near: QueueService) -> None:
         self._near = near
+
+    def reading(self, job_id: int) -> AbstractContextManager[None]:
+        return self._near.events.reading(job_id)
 
     def subscribe(self, listener: Listener) -> None:
         def arrived(event: Event) -> None:

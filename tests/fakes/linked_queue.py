@@ -1,7 +1,7 @@
 """A queue as another process sees it, whatever holds it, over a wire that is watched."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -41,10 +41,12 @@ class _Watched:
 
 
 @asynccontextmanager
-async def linked(queue: QueueService, files: JobFiles) -> AsyncIterator[RemoteQueue]:
+async def linked(
+    queue: QueueService, files: JobFiles, *, reads: Collection[str] = ()
+) -> AsyncIterator[RemoteQueue]:
     """Provide it; at the end, no file of a job may have gone over the wire to the process.
 
-    `files` is what the process reads from its own database.
+    `files` is what the process reads from its own database, `reads` are the platforms it serves.
     """
     server = QueueServer(queue, secret=_SECRET)
     watched: list[_Watched] = []
@@ -57,7 +59,7 @@ async def linked(queue: QueueService, files: JobFiles) -> AsyncIterator[RemoteQu
             await greet_holder(near, _SECRET)
             return near
 
-        link = QueueLink(dial)
+        link = QueueLink(dial, reads=reads)
         running = [tasks.create_task(server.run()), tasks.create_task(link.run())]
         await link.connected()
         try:

@@ -167,6 +167,15 @@ class Processes:
                                 return int((await answer.json())["id"])
                 await asyncio.sleep(0.05)
 
+    async def first_words(self, usher: Usher) -> None:
+        """Ask a process for a streamed answer, and wait until the first of it has come."""
+        question = {"role": "user", "content": "a question"}
+        body = {"model": "llama", "messages": [question], "stream": True}
+        url = f"http://127.0.0.1:{usher.port}/v1/chat/completions"
+        patience = aiohttp.ClientTimeout(total=PATIENCE_S)
+        async with self.session.post(url, json=body, timeout=patience) as answer:
+            await answer.content.readuntil(b'"content":')
+
     async def all_done(self, jobs: Sequence[int]) -> None:
         """Wait until every job has ended well; each is read from a process that answers."""
         async with asyncio.timeout(PATIENCE_S):
@@ -198,13 +207,18 @@ async def processes(
     server: PostgresServer,
     *options: Sequence[str],
     more: str = "",
+    service_s: float = 0.05,
 ) -> AsyncIterator[Processes]:
-    """Start one process for each list of further options; kill those that are left at the end."""
+    """Start one process for each list of further options; kill those that are left at the end.
+
+    An answer takes `service_s` to be written.
+    """
     database, loop = server.database(), asyncio.get_running_loop()
     ushers = []
     for number, each in enumerate(options):
         port = port_of(loop)
         config = CONFIG.format(database=server.url(database), port=port) + more
+        config = config.replace("service_s: 0.05", f"service_s: {service_s}")
         ushers.append(Usher(folder / f"process-{number}", config, port, each))
     async with AsyncExitStack() as stack:
         timeout = aiohttp.ClientTimeout(total=TRY_S)

@@ -93,6 +93,21 @@ def _answers(fake: FakeTelegram) -> int:
     return sum("stand-in" in message.shown for message in fake.person(7).chat.from_bot)
 
 
+async def test_answers_are_shown_while_another_process_has_them_written(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    """People and programs would read nothing until an answer has ended."""
+    async with FakeTelegram() as fake:
+        chats = ON_TELEGRAM.format(token=fake.token, url=fake.url)
+        queue, front = ("--posts", "queue"), ("--posts", "telegram")
+        async with processes(tmp_path, postgres, queue, front, more=chats, service_s=10.0) as made:
+            fake.person(7).says("/ask llama a question")
+            await fake.wait_for(lambda: _answers(fake) > 0, timeout_s=PATIENCE_S)
+            assert made.sql("SELECT state FROM jobs WHERE id = 1") == [("processing",)]
+            await made.first_words(made.ushers[1])
+            assert made.sql("SELECT state FROM jobs WHERE id = 2") == [("processing",)]
+
+
 async def test_a_page_whose_address_is_taken_ends_no_other_duty(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bot.cluster import frames
 from bot.cluster.progress_news import News, ProgressNews
 from bot.cluster.progress_pushes import EVERY_S, ProgressPushes, merged
+from bot.cluster.readers import written_progress
 from bot.queue.json_values import from_json, to_json
 from queueing.core.events import Progressed
 from queueing.core.requests import File, Progress
@@ -43,6 +44,15 @@ def told(pushed: list[bytes]) -> list[Progressed]:
     return [news.report(told) for each in read for told in from_json(each.body, tuple[News, ...])]
 
 
+def pushes(pushed: list[bytes]) -> ProgressPushes:
+    def push(news: Sequence[News]) -> None:
+        frame = written_progress(news)
+        assert frame is not None
+        pushed.append(frame)
+
+    return ProgressPushes(push)
+
+
 def token(job_id: int, number: int) -> Progressed:
     return Progressed(job_id=job_id, progress=Progress(chunks=(str(number),)))
 
@@ -63,7 +73,7 @@ def test_many_tokens_are_few_frames_and_none_is_lost() -> None:
 
     async def scenario() -> None:
         pushed: list[bytes] = []
-        progress = ProgressPushes(pushed.append)
+        progress = pushes(pushed)
         for number in range(1000):
             for job_id in (1, 2):
                 progress.add(token(job_id, number))
@@ -82,7 +92,7 @@ def test_the_first_token_does_not_wait() -> None:
 
     async def scenario() -> None:
         pushed: list[bytes] = []
-        progress = ProgressPushes(pushed.append)
+        progress = pushes(pushed)
         loop = asyncio.get_running_loop()
         for _ in range(3):
             began = loop.time()
@@ -102,7 +112,7 @@ def test_what_a_job_reported_before_it_changed_is_told_before() -> None:
 
     async def scenario() -> None:
         pushed: list[bytes] = []
-        progress = ProgressPushes(pushed.append)
+        progress = pushes(pushed)
         progress.add(token(1, 0))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -148,7 +158,7 @@ def test_an_answer_costs_about_its_own_length() -> None:
         )
         for report in reports:
             pushed: list[bytes] = []
-            progress = ProgressPushes(pushed.append)
+            progress = pushes(pushed)
             for at in range(len(words)):
                 progress.add(Progressed(job_id=1, progress=report(at)))
                 await asyncio.sleep(EVERY_S * 2)

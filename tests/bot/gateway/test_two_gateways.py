@@ -13,12 +13,15 @@ import pytest
 
 from bot.config import load as configuration
 from bot.gateway.gateway import Gateway
+from bot.gateway.runs import PLATFORM
 from bot.runtime import assembly
 from bot.runtime.app import App, gateway_of
 from bot.runtime.background import beside, keep_served
 from bot.runtime.setup import BotSetup
-from queueing.core.jobs import JobState
+from queueing.core.jobs import JobState, NewJob
+from queueing.core.requests import TextToImage
 from queueing.store import Database, StoredFiles
+from tests.bot.cluster.test_readers import origin
 from tests.bot.gateway.test_repeats import (
     AGAIN,
     BRISK,
@@ -32,6 +35,7 @@ from tests.bot.gateway.test_repeats import (
 )
 from tests.bot.gateway.test_webhooks import Receiver, calling, listening
 from tests.bot.gateway.whole_api import CONFIG, GRACE_S, WAIT_S, Api
+from tests.contracts.store_harness import NO_LIMITS
 from tests.contracts.two_processes import gone
 from tests.fakes.linked_queue import SMALL, linked
 
@@ -80,7 +84,8 @@ async def two_apis(url: str, text: str = CONFIG) -> AsyncIterator[TwoApis]:
             return Api(replace(parts, gateway=gateway), session, stack)
 
         async def start(database: Database) -> Api:
-            queue = await stack.enter_async_context(linked(parts.queue, StoredFiles(database)))
+            files = StoredFiles(database)
+            queue = await stack.enter_async_context(linked(parts.queue, files, reads=(PLATFORM,)))
             given = await setup.groundwork(database, queue)
             gateway = gateway_of(setup, given, assembly.admission(given))
             assert gateway is not None
@@ -196,6 +201,23 @@ async def test_pictures_are_had_from_another_process_than_the_one_that_drew_them
             assert len(base64.b64decode(answer["b64_json"])) > SMALL
         (job, _) = await all_jobs(apis.other)
         assert await apis.other.get(f"/jobs/{job.id}")
+
+
+async def test_a_chats_job_is_followed_at_a_process_that_does_not_hold_the_chat(
+    postgres_url: str,
+) -> None:
+    """A program would be shown how far a picture is, and never what it looks like."""
+    async with two_apis(postgres_url, BRISK) as apis:
+        asked = NewJob(
+            model="flux",
+            request=TextToImage(prompt="a cat"),
+            owner="api:local",
+            key="telegram:1",
+            reply_to=origin("telegram"),
+        )
+        job = await apis.one.parts.queue.submitter.submit(asked, limits=NO_LIMITS)
+        events = await apis.other.events(f"/jobs/{job.id}/events")
+        assert {"progress", "preview", "done"} <= {each["type"] for each in events}
 
 
 async def test_a_process_that_starts_leaves_the_jobs_of_others_alone(postgres_url: str) -> None:
