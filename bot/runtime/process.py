@@ -28,7 +28,7 @@ _MANY_FILES = 8192
 
 # Settings of glibc's allocator, from its malloc.h.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
-_LARGE = 256 * 1024  # bytes; such a block returns to the system the moment it is freed
+_LARGE = 32 * 1024 * 1024  # bytes; such a block returns to the system the moment it is freed
 _ARENAS = 2
 _TRIM_EVERY_S = 30.0
 
@@ -80,7 +80,9 @@ def give_memory_back() -> None:
 
     glibc raises its threshold for a large block to the largest one freed so far and keeps an arena
     for each thread, so a busy hour with files of 25 MB would be held for good. Setting these
-    numbers also fixes them.
+    numbers also fixes them. Blocks below the threshold return with `stay_small`: if those of some
+    megabytes returned at once, a large result would wait for fresh pages at each of its copies,
+    half of the time that it takes.
     """
     mallopt = _of_glibc("mallopt")
     if mallopt is None:
