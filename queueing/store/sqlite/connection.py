@@ -54,7 +54,7 @@ class SqliteConnection(sqlite3.Connection):
         first, value, rest = sql.rpartition("?)")
         empty = f"{first}zeroblob({value}){rest} RETURNING rowid"
         for *others, data in rows:
-            if len(data) <= _LARGE:
+            if not isinstance(data, bytes) or len(data) <= _LARGE:
                 self.execute(sql, (*others, data))
                 continue
             ((row,),) = self.execute(empty, (*others, len(data))).fetchall()
