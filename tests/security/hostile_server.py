@@ -67,6 +67,7 @@ ANSWERS: Mapping[str, tuple[bytes, bytes]] = {
     "number": _whole(b"9" * 100_000),
     "error": _whole(_WORDS, status=b"500 Internal Server Error"),
     "long refusal": _whole(b"a" * 60_000, status=b"400 Bad Request"),
+    "no memory": _whole(b'{"error": "CUDA error: out of memory"}', status=b"500 X"),
     "told error": _whole(
         b'{"error": {"message": "%s\\n\\u001b[31m%s"}}' % (REASON.encode(), b"x" * 30_000),
         status=b"500 X",
