@@ -25,12 +25,14 @@ QueueError
 """
 
 from collections.abc import Sequence
+from math import ceil
 
 from pydantic import JsonValue
 
 from queueing.core.problems import Problem, What, problem
 
 CAUSE_LIMIT = 1000
+DAY_S = 86_400.0  # nobody is told of a longer wait
 
 
 class QueueError(Exception):
@@ -208,4 +210,6 @@ def problem_of(error: Exception) -> Problem:
         return error.problem
     if isinstance(error, UnknownModel):
         return problem(What.GONE, name=error.name)
+    if isinstance(error, Busy) and error.after_s:
+        return problem(What.BUSY, seconds=ceil(min(error.after_s, DAY_S)))
     return problem(next((what for kind, what in _KINDS if isinstance(error, kind)), What.BUG))

@@ -1,7 +1,6 @@
 """The fate of a job after a failed attempt; pure."""
 
 from dataclasses import dataclass
-from math import ceil
 
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import (
@@ -90,7 +89,7 @@ def _after_busy(job: Job, error: Busy, spec: ModelSpec, now: float) -> Retry | F
     told_s, released = error.after_s or 0.0, job.sendings - job.attempt
     useless = told_s > LONGEST_BUSY_S and len(spec.backends) == 1
     if useless or released + 1 >= BUSY_MOST:
-        return Fail(problem=problem(What.BUSY, **({"seconds": ceil(told_s)} if told_s else {})))
+        return Fail(problem=problem_of(error))
     wait_s = min(max(pause_s(released + 1), told_s), LONGEST_BUSY_S)
     return Retry(not_before=now + wait_s, charged=False, suspect=job.suspect)
 

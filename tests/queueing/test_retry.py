@@ -115,7 +115,7 @@ def test_a_busy_server_is_asked_again_when_it_says_and_costs_no_attempt() -> Non
     for after_s, wait_s in ((None, pause_s(1)), (0.1, pause_s(1)), (50.0, 50.0), (1e9, 60.0)):
         outcome = after_failure(last, Busy("429", after_s=after_s), two, NOW)
         assert outcome == Retry(not_before=NOW + wait_s, charged=False)
-    for after_s, values in ((None, {}), (7.2, {"seconds": 8})):
+    for after_s, values in ((None, {}), (7.2, {"seconds": 8}), (1e300, {"seconds": 86_400})):
         busy = Busy("429", after_s=after_s)
         ended = after_failure(replace(last, sendings=8), busy, two, NOW)
         assert ended == Fail(problem=problem(What.BUSY, **values))
