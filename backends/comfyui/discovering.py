@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 _BESIDE = sorted({each.folder for family in FAMILIES for each in family.companions})
 _TOLD = 20  # sentences for `usher check`
+_LOGGED = 200  # of them, in the log at once
 _ASKED = 200  # files whose metadata is read at most
 _AT_ONCE = 4  # requests to one server
 
@@ -51,13 +52,13 @@ class Discovery:
 
     async def _files(self, server: ComfyUIServer) -> ServerFiles:
         folders = [*FOLDERS, *_BESIDE]
-        names = dict(
-            zip(folders, await asyncio.gather(*map(server.model_files, folders)), strict=True)
-        )
+        names = {folder: await server.model_files(folder) for folder in folders}
         unclear = [
             (folder, name) for folder in FOLDERS for name in undecided(folder, names[folder])
         ]
-        await asyncio.gather(*(self._read_metadata(server, *file) for file in unclear[:_ASKED]))
+        asked = unclear[:_ASKED]
+        self._metadata = {file: self._metadata[file] for file in asked if file in self._metadata}
+        await asyncio.gather(*(self._read_metadata(server, *file) for file in asked))
         sizes = {folder: await server.model_sizes(folder) for folder in dict(unclear)}
         return ServerFiles(
             names=names,
@@ -77,9 +78,8 @@ class Discovery:
 
     def _tell(self, found: Sequence[Found]) -> None:
         told = [str(each) for each in sorted(found, key=lambda each: each.offered)]
-        for note in told:
-            if note not in self._logged:
-                log.info("%s: %s", self._backend, note)
+        for note in [each for each in told if each not in self._logged][:_LOGGED]:
+            log.info("%s: %s", self._backend, note)
         self._logged = frozenset(told)
         more = len(told) - _TOLD
         self.notes = (*told[:_TOLD], *([f"… and {more} more."] if more > 0 else []))

@@ -30,7 +30,7 @@ from backends.comfyui.discovery.listed import read_metadata, read_names, read_si
 from backends.comfyui.workflow.graph import Graph, as_json
 from backends.common.error_rules import judged
 from backends.common.http import Http, Params
-from backends.common.http_answers import HttpRefused
+from backends.common.http_answers import WORDS_LIMIT, HttpRefused
 from queueing.core.errors import (
     ResultGone,
     Unavailable,
@@ -39,6 +39,8 @@ from queueing.core.errors import (
 from queueing.core.requests import File
 
 FILE_LIMIT = 256 * 1024 * 1024
+WORKFLOWS_LIMIT = 32 * 1024 * 1024  # of hundreds of prompts
+LIST_LIMIT = 4 * 1024 * 1024  # of a folder's files
 FORGETS_S = 1.0  # between two looks at whether it still knows a prompt
 NEWEST = (1, 8, 64, 512)  # how many prompts of the history to read, growing as needed
 PREVIEWS = "latent2rgb"  # costs the card nothing; the server's own default is no preview
@@ -62,18 +64,20 @@ class ComfyUIServer:
     async def model_files(self, folder: str) -> tuple[str, ...]:
         """Return the names of a folder's model files; none if the server has no such folder."""
         with suppress(HttpRefused):
-            return read_names(await self._http.get_json(f"/models/{folder}"))
+            return read_names(await self._http.get_json(f"/models/{folder}", limit=LIST_LIMIT))
         return ()
 
     async def model_sizes(self, folder: str) -> Mapping[str, int]:
         """Return the bytes of a folder's model files by name; empty where it does not tell."""
         with suppress(HttpRefused):
-            return read_sizes(await self._http.get_json(f"/experiment/models/{folder}"))
+            return read_sizes(
+                await self._http.get_json(f"/experiment/models/{folder}", limit=LIST_LIMIT)
+            )
         return {}
 
     async def metadata(self, folder: str, name: str) -> Mapping[str, str]:
         """Return what a model file says of itself; empty if it says nothing, or too much."""
-        with suppress(HttpRefused):
+        with suppress(HttpRefused, UnreadableAnswer):
             path = f"/view_metadata/{folder}"
             return read_metadata(await self._http.get_json(path, params={"filename": name}))
         return {}
@@ -191,7 +195,8 @@ class ComfyUIServer:
 
     async def _get(self, path: str, params: Params | None = None) -> JsonValue:
         try:
-            return await self._http.get_json(path, params=params)
+            limit = WORKFLOWS_LIMIT if path in {"/queue", "/history"} else WORDS_LIMIT
+            return await self._http.get_json(path, params=params, limit=limit)
         except HttpRefused as refused:  # these calls cannot be wrong, so this is no ComfyUI
             raise Unavailable(str(refused)) from refused
 

@@ -5,10 +5,11 @@ read, and keeps addresses and credentials out of all texts. It never repeats a P
 server's API.
 """
 
+import asyncio
 import re
 from base64 import b64encode
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from io import BytesIO
 
 import aiohttp
@@ -21,6 +22,7 @@ from backends.common import presence
 from backends.common.http_answers import (
     ERROR_LIMIT,
     JSON_LIMIT,
+    WORDS_LIMIT,
     AnswerLines,
     parse_json,
     read_body,
@@ -65,6 +67,7 @@ class Http:
         self.prefix = address.path.rstrip("/")  # of every path on the server
         self.base = str(address.with_user(None).with_query(None).with_fragment(None)).rstrip("/")
         self._opened: aiohttp.ClientSession | None = None
+        self._large = asyncio.Lock()
 
     async def get_json(
         self,
@@ -72,11 +75,11 @@ class Http:
         *,
         params: Params | None = None,
         timeout_s: float = ANSWER_S,
-        limit: int = JSON_LIMIT,
+        limit: int = WORDS_LIMIT,
     ) -> JsonValue:
         """GET and return JSON; the whole answer must arrive within `timeout_s`."""
         call = ServerCall(method="GET", url=self._url(path, params))
-        return await parsed(parse_json, await self._whole(call, timeout_s, limit))
+        return await self._json(call, timeout_s, limit)
 
     async def post_json(
         self,
@@ -90,8 +93,7 @@ class Http:
 
         An empty answer returns None: ComfyUI answers that way to /free, /queue and /interrupt.
         """
-        answer = await self._whole(self._post(path, body), timeout_s, limit)
-        return await parsed(parse_json, answer) if answer else None
+        return await self._json(self._post(path, body), timeout_s, limit, empty=True)
 
     async def post_multipart(
         self,
@@ -107,7 +109,7 @@ class Http:
         # Read piece by piece: all at once, a large file would hold up everything else.
         form.add_field(field, BytesIO(file.data), filename=file.name, content_type=file.mime)
         call = ServerCall(method="POST", url=self._url(path), data=form)
-        return await parsed(parse_json, await self._whole(call, timeout_s, JSON_LIMIT))
+        return await self._json(call, timeout_s, JSON_LIMIT)
 
     async def post_form(
         self,
@@ -124,7 +126,7 @@ class Http:
                 part.name, BytesIO(part.data), filename=part.file, content_type=part.mime
             )
         call = ServerCall(method="POST", url=self._url(path), data=form)
-        return await parsed(parse_json, await self._whole(call, timeout_s, JSON_LIMIT))
+        return await self._json(call, timeout_s, JSON_LIMIT)
 
     async def post_for_bytes(
         self, path: str, body: JsonValue, *, timeout_s: float | None, limit: int
@@ -226,11 +228,29 @@ class Http:
             headers={**own, **(headers or {})},
         )
 
-    async def _whole(self, call: ServerCall, timeout_s: float | None, limit: int) -> bytes:
+    async def _json(
+        self, call: ServerCall, timeout_s: float | None, limit: int, *, empty: bool = False
+    ) -> JsonValue:
+        """Return JSON; of large answers, one at a time is held. `empty` ones may be None."""
+        async with AsyncExitStack() as until_parsed:
+
+            async def turn() -> None:
+                await until_parsed.enter_async_context(self._large)
+
+            body = await self._whole(call, timeout_s, limit, turn)
+            return None if empty and not body else await parsed(parse_json, body)
+
+    async def _whole(
+        self,
+        call: ServerCall,
+        timeout_s: float | None,
+        limit: int,
+        turn: Callable[[], Awaitable[None]] | None = None,
+    ) -> bytes:
         """Return the whole body; a server that drips bytes runs into the timeout, too."""
         try:
             async with timeout(timeout_s), self._open(call, None) as response:
-                return await read_body(response, limit)
+                return await read_body(response, limit, turn=turn)
         except TimeoutError:
             raise Unavailable(f"{call}: no answer in {timeout_s:g} s") from None
 

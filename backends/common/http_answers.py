@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -16,8 +16,10 @@ from pydantic_core import from_json
 from queueing.core.bounded_json import TooManyValues, require_few_values
 from queueing.core.errors import Rejected, Unavailable, UnreadableAnswer
 
-JSON_LIMIT = 64 * 1024 * 1024  # a full /object_info with many custom nodes is about 10 MB
-VALUES_MOST = 1_000_000  # of one answer; such an /object_info has half as many
+JSON_LIMIT = 64 * 1024 * 1024  # of an answer that may hold pictures
+WORDS_LIMIT = 8 * 1024 * 1024  # of JSON that says something about a server
+LARGE = 1024 * 1024  # from here on, a server's answers are read and parsed one at a time
+VALUES_MOST = 1_000_000  # of one answer
 LINE_LIMIT = 8 * 1024 * 1024
 PIECE = 16 * 1024  # of an answer that is read by lines, so that a flood comes in small turns
 ERROR_LIMIT = 64 * 1024  # of an error's body; enough for any text worth reading
@@ -102,8 +104,17 @@ def _seconds(told: str) -> float | None:
     return None
 
 
-async def read_body(response: aiohttp.ClientResponse, limit: int, *, cut: bool = False) -> bytes:
-    """Read a body; more than `limit` bytes raise an error, or are left unread with `cut`."""
+async def read_body(
+    response: aiohttp.ClientResponse,
+    limit: int,
+    *,
+    cut: bool = False,
+    turn: Callable[[], Awaitable[None]] | None = None,
+) -> bytes:
+    """Read a body; more than `limit` bytes raise an error, or are left unread with `cut`.
+
+    A large one waits for its `turn` before the rest is read.
+    """
     chunks, size = [], 0  # joined once: growing one buffer would copy a picture many times
     if cut and _is_compressed(response):
         return b""
@@ -111,6 +122,9 @@ async def read_body(response: aiohttp.ClientResponse, limit: int, *, cut: bool =
     while chunk := await response.content.readany():
         chunks.append(chunk)
         size += len(chunk)
+        if turn is not None and size > LARGE:
+            await turn()
+            turn = None
         if size > limit:
             if cut:
                 return b"".join(chunks)[:limit]

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from yarl import URL
 
 from backends.common.http import Http
-from backends.common.http_answers import JSON_LIMIT, HttpFailed, HttpRefused
+from backends.common.http_answers import WORDS_LIMIT, HttpFailed, HttpRefused
 from backends.common.recognition import TokenRefused
 from backends.common.replies import Answer, ServerReply, read_whole, validated
 from backends.images.errors import classify
@@ -72,7 +72,7 @@ async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
     there is no answer, or when a token is required.
     """
     try:
-        text, _ = await http.get_bytes(path, limit=JSON_LIMIT)
+        text, _ = await http.get_bytes(path, limit=WORDS_LIMIT)
     except (HttpRefused, HttpFailed) as error:
         if error.status in {401, 403}:
             raise TokenRefused(

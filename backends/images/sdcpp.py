@@ -18,6 +18,7 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from backends.common.http import Http
+from backends.common.http_answers import JSON_LIMIT
 from backends.common.replies import ServerReply
 from backends.images.errors import classify
 from backends.images.flavour import MIRRORED, GenericPictures, ListedPainter
@@ -182,7 +183,7 @@ async def _ended(http: Http, path: str, report: Report) -> SdJob:
     """Return a job once it has made its pictures; report its place in the server's queue."""
     pause_s, ahead = LOOK_S, 0
     while True:
-        answer = await http.get_json(path)
+        answer = await http.get_json(path, limit=JSON_LIMIT)
         status = answer.get("status") if isinstance(answer, dict) else None
         if status in {"failed", "cancelled"}:
             raise classify(200, answer)

@@ -7,7 +7,7 @@ whatever its status. Each flavour defines its own records; `Listed` is what all 
 from pydantic import JsonValue
 
 from backends.common.http import Http
-from backends.common.http_answers import ERROR_LIMIT, JSON_LIMIT, HttpFailed, HttpRefused
+from backends.common.http_answers import ERROR_LIMIT, WORDS_LIMIT, HttpFailed, HttpRefused
 from backends.common.recognition import TokenRefused
 from backends.common.replies import Answer, ServerReply, read_whole, validated
 from backends.openai.errors import classify, wants_token
@@ -69,7 +69,7 @@ async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
     Raises `Unavailable` when there is none, `HttpFailed` when it is busy, `TokenRefused` when a token is required.
     """
     try:
-        text, _ = await http.get_bytes(path, limit=JSON_LIMIT)
+        text, _ = await http.get_bytes(path, limit=WORDS_LIMIT)
     except (HttpRefused, HttpFailed) as error:
         _refuse_other(error.status, error.body)
         if error.status in BUSY:

@@ -8,6 +8,14 @@ import pytest
 from backends.comfyui.backend import ComfyUI
 from backends.comfyui.discovering import discovered
 from backends.comfyui.discovery.families import CHECKPOINTS, FAMILIES, MODELS
+from backends.comfyui.discovery.listed import (
+    FILES_MOST,
+    NAME_MOST,
+    READ,
+    read_metadata,
+    read_names,
+    read_sizes,
+)
 from backends.comfyui.discovery.recognise import (
     Found,
     ServerFiles,
@@ -16,6 +24,7 @@ from backends.comfyui.discovery.recognise import (
     stem,
 )
 from backends.comfyui.models import read_templates
+from backends.comfyui.server import ComfyUIServer
 from backends.comfyui.workflow.memory import Marks
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import UnreadableAnswer
@@ -399,6 +408,38 @@ async def test_a_server_without_these_lists_offers_nothing(
     fake.faults.garbage = "/models"
     with pytest.raises(UnreadableAnswer):
         await comfy.discover()
+
+
+def test_no_list_of_a_server_is_kept_without_bound() -> None:
+    """A server could fill the memory with names, and with what its files say of themselves."""
+    many = [f"{number}.safetensors" for number in range(FILES_MOST)]
+    assert len(read_names([*many])) == FILES_MOST
+    with pytest.raises(UnreadableAnswer):
+        read_names(["x"] * (FILES_MOST + 1))
+    with pytest.raises(UnreadableAnswer):
+        read_sizes([{"name": "x"}] * (FILES_MOST + 1))
+    assert read_names(["a", "b" * (NAME_MOST + 1)]) == ("a",)
+    told = {READ[0]: "sdxl", READ[1]: "x" * 1000, "a": "b", **dict.fromkeys(many, "x")}
+    assert read_metadata({**told}) == {READ[0]: "sdxl"}
+
+
+async def test_folders_are_asked_one_after_the_other(comfy: ComfyUI) -> None:
+    """The largest lists of all folders at once would fill the memory."""
+    asked, most = 0, 0
+    listing = ComfyUIServer.model_files
+
+    async def noted(server: ComfyUIServer, folder: str) -> tuple[str, ...]:
+        nonlocal asked, most
+        asked, most = asked + 1, max(most, asked + 1)
+        try:
+            return await listing(server, folder)
+        finally:
+            asked -= 1
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ComfyUIServer, "model_files", noted)
+        await comfy.discover([])
+    assert (asked, most) == (0, 1)
 
 
 def test_discovered_models_have_names_that_can_be_typed() -> None:

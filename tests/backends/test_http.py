@@ -21,7 +21,7 @@ from aiohttp.test_utils import TestServer
 from pydantic import JsonValue
 
 from backends.common.http import Http
-from backends.common.http_answers import AnswerLines, HttpFailed, HttpRefused
+from backends.common.http_answers import LARGE, AnswerLines, HttpFailed, HttpRefused
 from backends.common.http_calls import FormPart
 from backends.common.unreachable import why_unreachable
 from backends.images import replies as image_replies
@@ -184,6 +184,31 @@ async def test_a_body_beyond_the_limit_is_not_read(serve: Serve) -> None:
         await http.get_bytes("/view", limit=100_000)
     with pytest.raises(UnreadableAnswer, match="larger"):
         await http.get_json("/big", limit=100_000)
+
+
+async def test_of_large_answers_one_at_a_time_is_held(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server whose lists are long could fill the memory with all of them at once."""
+    body, held, most = "", 0, 0
+
+    async def large(_request: web.Request) -> web.Response:
+        return web.Response(text=body, content_type="application/json")
+
+    async def slowly(parse: Callable[[bytes], JsonValue], text: bytes) -> JsonValue:
+        nonlocal held, most
+        held, most = held + 1, max(most, held + 1)
+        await asyncio.sleep(0.05)
+        held -= 1
+        return parse(text)
+
+    monkeypatch.setattr("backends.common.http.parsed", slowly)
+    http = await serve(large)
+    for size in (LARGE + 1, 10):
+        body, most = f'"{"x" * size}"', 0
+        asking = (http.get_json("/"), http.get_json("/"), http.post_json("/"))
+        assert {len(str(each)) for each in await asyncio.gather(*asking)} == {size}
+        assert (most == 1) == (size > LARGE)
 
 
 async def test_an_answer_of_too_many_values_is_not_parsed(serve: Serve) -> None:

@@ -3,14 +3,18 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from queueing.core.bounded_json import BoundedRecord, StopsEarly
 from queueing.core.errors import UnreadableAnswer
 
 T = TypeVar("T")
 
-_LONGEST = 200  # characters of a value that is read; files hold whole workflows as well
+FILES_MOST = 20_000  # of a folder
+NAME_MOST = 4_096  # characters, with its folders
+READ = ("modelspec.architecture", "ss_base_model_version")
+"""The names of the texts that are read of a file's metadata."""
+_LONGEST = 200  # characters of such a text
 
 
 class _Listed(BoundedRecord):
@@ -18,15 +22,15 @@ class _Listed(BoundedRecord):
     size: int = 0
 
 
-_NAMES = TypeAdapter(Annotated[list[str], StopsEarly])
-_SIZES = TypeAdapter(Annotated[list[_Listed], StopsEarly])
+_NAMES = TypeAdapter(Annotated[list[str], Field(max_length=FILES_MOST), StopsEarly])
+_SIZES = TypeAdapter(Annotated[list[_Listed], Field(max_length=FILES_MOST), StopsEarly])
 _METADATA = TypeAdapter(Annotated[dict[str, Any], StopsEarly])
 
 
 def read_names(body: JsonValue) -> tuple[str, ...]:
-    """Return the names of a folder's files, each once."""
+    """Return the names of a folder's files, each once, without those that no disk can hold."""
     names: list[str] = _read(_NAMES, body)
-    return tuple(dict.fromkeys(names))
+    return tuple(dict.fromkeys(name for name in names if len(name) <= NAME_MOST))
 
 
 def read_sizes(body: JsonValue) -> Mapping[str, int]:
@@ -35,12 +39,12 @@ def read_sizes(body: JsonValue) -> Mapping[str, int]:
 
 
 def read_metadata(body: JsonValue) -> Mapping[str, str]:
-    """Return the short texts that a model file says of itself."""
+    """Return what a model file says that it is; files hold much more, such as workflows."""
     told = _read(_METADATA, body)
     return {
         key: value
-        for key, value in told.items()
-        if isinstance(value, str) and len(value) <= _LONGEST
+        for key in READ
+        if isinstance(value := told.get(key), str) and len(value) <= _LONGEST
     }
 
 

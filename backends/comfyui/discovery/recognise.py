@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from backends.comfyui.discovery.families import CHECKPOINTS, FAMILIES, MODELS, Family, Value
+from backends.comfyui.discovery.listed import READ
 
 FOLDERS = (CHECKPOINTS, MODELS)
 """The folders whose files are models of their own."""
@@ -24,7 +25,6 @@ _BY_METADATA: tuple[tuple[str, str], ...] = (
     (r"^flux[.-]?1-schnell", "Flux.1 schnell"),
     (r"^flux[.-]?1(-dev)?$", "Flux.1 dev"),
 )
-_KEYS = ("modelspec.architecture", "ss_base_model_version")
 _BY_SIZE: tuple[tuple[float, float, str], ...] = (
     (1.95e9, 2.25e9, "Stable Diffusion 1.5"),  # half precision
     (4.2e9, 4.4e9, "Stable Diffusion 1.5"),
@@ -103,7 +103,7 @@ def family_of(
     """Return a file's family and what tells it, None if nothing does."""
     if named := _by_name(folder, name):
         return named, "its name"
-    for key in _KEYS:
+    for key in READ:
         told = (metadata or {}).get(key, "").casefold()
         if family := _by_metadata(folder, told):
             return family, f"its metadata: {told}"
