@@ -365,12 +365,13 @@ class ComfyUI:
 
     async def _limits(self, workflow: Workflow, word: str) -> NumberRange:
         """Return the limits the server sets for a placeholder, read once per load."""
-        places = list(inputs_of(workflow.nodes, word))
-        for place in places:
+        found = []
+        for place in inputs_of(workflow.nodes, word):
             if place not in self._allowed:
                 offered = await self._server.node_type(place[0])
                 self._allowed[place] = limits_in(input_of(offered, *place)) or NumberRange()
-        return common(self._allowed[place] for place in places)
+            found.append(self._allowed[place])  # at once: another model's load forgets all of them
+        return common(found)
 
     def _templates(self, model: ModelSpec) -> Templates:
         """Return the model's templates, read once."""

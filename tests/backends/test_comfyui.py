@@ -1,13 +1,19 @@
 """ComfyUI over real sockets: what is asked for is drawn, and nothing else."""
 
 import io
+import json
 from dataclasses import replace
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from PIL import Image
+from pydantic import JsonValue
 
 from backends.comfyui.backend import ComfyUI
+from backends.comfyui.models import read_templates
+from backends.comfyui.server import ComfyUIServer
+from backends.comfyui.workflow.limits import inputs_of
 from queueing.core.catalog import BackendSpec
 from queueing.core.errors import Rejected
 from queueing.core.requests import (
@@ -21,6 +27,7 @@ from queueing.core.requests import (
     Work,
 )
 from tests.backends.drawing import SDXL, SMALL, connect, drawn, ignore, work
+from tests.backends.graphs import song
 from tests.fakes.comfyui import FakeComfyUI
 from tests.told import words
 
@@ -164,3 +171,21 @@ async def test_loras_are_listed_and_found_by_their_names(fake: FakeComfyUI, comf
         await drawn(
             comfy, attempt=work(SMALL.model_copy(update={"lora": (LoraWeight(name="oil"),)}))
         )
+
+
+async def test_a_load_while_limits_are_read_is_no_bug(
+    comfy: ComfyUI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An attempt would fail by a `KeyError`: a load forgets what is known of all nodes."""
+    read = ComfyUIServer.node_type
+
+    async def forgotten(server: ComfyUIServer, class_type: str) -> JsonValue:
+        comfy._allowed.clear()
+        return await read(server, class_type)
+
+    monkeypatch.setattr(ComfyUIServer, "node_type", forgotten)
+    options: dict[str, JsonValue] = {"workflow": str(tmp_path / "song.json")}
+    (tmp_path / "song.json").write_text(json.dumps(song()))
+    workflow = read_templates(replace(SDXL, capabilities=frozenset(), options=options)).all[0]
+    assert len(list(inputs_of(workflow.nodes, "seed"))) > 1
+    assert await comfy._limits(workflow, "seed")
