@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
 
 import aiohttp
 import pytest
@@ -56,6 +58,11 @@ ANSWERS: Mapping[str, tuple[bytes, bytes]] = {
     "endless text": _endless(b'"' + b"x" * len(_PIECE), head=_EVENTS),
     "endless lines": _endless(b"\n" * len(_PIECE), head=_EVENTS),
     "endless events": _endless(_events(b'{"choices": []}') * 5000, head=_EVENTS),
+    "endless comments": _endless(b": ping\n\n" * 20_000, head=_EVENTS),
+    "endless data": _endless(b"data: x\r" * 20_000, head=_EVENTS),
+    "endless thoughts": _endless(
+        _events(b'{"choices": [{"delta": {"reasoning": "x"}}]}') * 5000, head=_EVENTS
+    ),
     "wide event": _whole(_events(b'{"choices": [' + b"{}," * (WIDE // 3) + b"{}]}"), head=_EVENTS),
     "endless chunks": (
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -107,10 +114,7 @@ class _Handler(socketserver.BaseRequestHandler):
 
 
 class HostileServer(socketserver.ThreadingTCPServer):
-    """Listens in threads, so that its own work is not measured as the bot's.
-
-    Once `after` requests have been made through `turned_on`, it receives all further ones.
-    """
+    """Listens in threads, so that its own work is not measured as the bot's."""
 
     allow_reuse_address = True
     request_queue_size = 100
@@ -119,22 +123,28 @@ class HostileServer(socketserver.ThreadingTCPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answer = "empty"
         self.over = threading.Event()
-        self.after: int | None = None
-        self.count = 0
 
-    def turn(self, answer: str, after: int | None) -> None:
-        """From now on let `after` requests through, and answer the others like this."""
-        self.answer, self.after, self.count = answer, after, 0
+
+@dataclass(slots=True)
+class Asked:
+    """The requests of one call: those that come `after` so many go to the hostile server."""
+
+    after: int
+    count: int = 0
 
     @property
     def reached(self) -> bool:
-        """Whether it got a request since it was turned."""
-        return self.after is not None and self.count > self.after
+        """Whether the hostile server got a request."""
+        return self.count > self.after
+
+
+ASKED: ContextVar[Asked | None] = ContextVar("asked", default=None)
+"""What a call and its tasks count; without it, requests go where they belong."""
 
 
 @contextmanager
 def hostile_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileServer]:
-    """Provide a server that takes the place of every other one from some request on."""
+    """Provide a server that takes the place of every other one for calls that set `ASKED`."""
     server = HostileServer()
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     request = aiohttp.ClientSession._request
@@ -142,8 +152,10 @@ def hostile_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileServer]:
     async def redirected(
         session: aiohttp.ClientSession, method: str, url: object, **given: object
     ) -> aiohttp.ClientResponse:
-        server.count += 1
-        if server.reached:
+        asked = ASKED.get()
+        if asked is not None:
+            asked.count += 1
+        if asked is not None and asked.reached:
             url = URL(str(url)).with_port(server.server_address[1])
         return await request(session, method, url, **given)  # type: ignore[arg-type]
 
