@@ -83,10 +83,20 @@ def test_a_container_may_change_nothing_but_its_volumes() -> None:
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
         assert service["pids_limit"], name
-        assert "mem_limit" in service or name != "usher"
         assert service["tmpfs"], name
         assert not WIDENING & service.keys(), name
         assert bool(service.get("cap_add")) is (name == "postgres"), name
+
+
+def test_usher_has_a_bound_on_memory_wherever_it_is_started() -> None:
+    """A file that a library reads without end would take the machine with it."""
+    assert SERVICES["usher"]["mem_limit"] == "4g"
+    units = list((ROOT / "bot/cli/init/units").glob("*.service"))
+    assert len(units) == 2
+    for unit in units:
+        text = unit.read_text()
+        assert "MemoryMax=4G" in text, unit
+        assert "Restart=" in text, unit
 
 
 def test_a_container_is_watched_and_started_again() -> None:
