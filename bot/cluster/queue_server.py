@@ -25,6 +25,7 @@ from queueing.core.events import (
     Event,
     JobChanged,
     LoadEnded,
+    Produced,
     Progressed,
 )
 from queueing.core.standings import QueueSnapshot
@@ -168,8 +169,8 @@ class QueueServer:
     def _on_event(self, event: Event) -> None:
         if isinstance(event, JobChanged):
             self._platforms.note(event.job)
-        if not self._guests or isinstance(event, LoadEnded | CopyLeft):
-            return  # measured here; other processes hear what concerns them from `LinesMoved`
+        if not self._guests or isinstance(event, LoadEnded | CopyLeft | Produced):
+            return  # of use here alone: others hear of loads by `LinesMoved`, and read results
         if isinstance(event, Progressed):
             self._progress.add(event)
             return

@@ -17,6 +17,7 @@ from pydantic import JsonValue
 from bot.gateway import sse
 from bot.gateway.alarm import Alarm
 from bot.gateway.attendance import Attendance
+from bot.gateway.bodies_sent import body_of
 from bot.gateway.client_wishes import (
     clients_patience_s,
     comes_again_s,
@@ -108,7 +109,7 @@ class Answering:
             with self.runs.watch(job) as (run, news), closing(Alarm(news)) as alarm:
                 end = await self._follow(response, run, news, writer, alarm)
                 if end is None:
-                    end = await self._end(request, run.job, writer)
+                    end = await self._end(request, run, writer)
             await response.write_eof(end)
         return response
 
@@ -168,9 +169,9 @@ class Answering:
             return writer.failing(error)
         return None
 
-    async def _end(self, request: web.Request, job: Job, writer: Writer) -> bytes:
+    async def _end(self, request: web.Request, run: Run, writer: Writer) -> bytes:
         try:
-            output = await self.output_of(job)
+            output = await self.output_of(run)
             await self.attendance.answer(request)
         except ApiError as error:
             return writer.failing(error)
@@ -190,7 +191,7 @@ class Answering:
             with self.runs.watch(job) as (run, news):
                 if await self.until_final(run, news, min(ends, began + hold_s)):
                     return web.Response(
-                        body=await in_json(render, await self.output_of(run.job)),
+                        body=body_of(await in_json(render, await self.output_of(run))),
                         content_type="application/json",
                         charset="utf-8",
                         headers=headers_of(run.job),
@@ -219,7 +220,7 @@ class Answering:
                 await self.until_final(run, news, min(ends, clock() + space_every_s))
             if not run.job.state.final:
                 raise unfinished(run)
-            body = await in_json(render, await self.output_of(run.job))
+            body = await in_json(render, await self.output_of(run))
             await self.attendance.answer(request)
         except ApiError as error:
             if comes_again_s(request) and request.transport is not None:
@@ -250,15 +251,20 @@ class Answering:
             raise cannot_start(reason)
         run.change(job)
 
-    async def output_of(self, job: Job) -> Output:
+    async def output_of(self, run: Run) -> Output:
         """Return what a job that has ended produced. Raises `ApiError`.
 
-        Waits while the person's calls hold many results that have not been read.
+        Waits while the person's calls hold many results that have not been read, and meanwhile has
+        none in memory. Small ones, such as a single vector, need not wait.
         """
+        job = run.job
         if job.state is not JobState.COMPLETED:
             raise problem_of(job)
-        await take_turn(self._turns, job)
-        output = await self._outputs.output(job)
+        output = run.take_output()
+        if output is None or _is_large(output):
+            output = output if self._turns.are_free(job.owner) else None
+            await take_turn(self._turns, job)
+        output = output or await self._outputs.output(job)
         if output is None:
             raise gone(job)
         return output
@@ -320,8 +326,11 @@ async def apart(output: Output, make: Callable[[], bytes]) -> bytes:
     """Make an answer in a thread if large files or texts go into it, which would hold up others."""
     if len(output.answer) > LARGE_TEXT:
         return await one_at_a_time(make)
-    large = sum(len(file.data) for file in output.files) > LARGE
-    return await asyncio.to_thread(make) if large else make()
+    return await asyncio.to_thread(make) if _is_large(output) else make()
+
+
+def _is_large(output: Output) -> bool:
+    return sum(len(file.data) for file in output.files) > LARGE
 
 
 def _in_json(body: JsonValue | bytes) -> bytes:

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from bot.gateway.answering import Answering, accepted, headers_of, require_result, unfinished
+from bot.gateway.answering import (
+    Answering,
+    accepted,
+    headers_of,
+    require_result,
+    unfinished,
+)
+from bot.gateway.bodies_sent import body_of
 from bot.gateway.client_wishes import headers_within_s, leaves
 from bot.gateway.errors import ApiError
 from bot.gateway.runs import Run
@@ -44,9 +51,9 @@ class FileAnswers:
         async with self.answering.while_listening(request, job):
             with self.answering.runs.watch(job) as (run, news):
                 if await self.answering.until_final(run, news, min(ends, began + hold_s)):
-                    file = await make(await self.answering.output_of(run.job))
+                    file = await make(await self.answering.output_of(run))
                     return web.Response(
-                        body=file.data,
+                        body=body_of(file.data),
                         headers={"Content-Type": file.mime, **headers_of(run.job)},
                     )
                 if run.left or asyncio.get_running_loop().time() >= ends:
@@ -68,7 +75,7 @@ class FileAnswers:
         try:
             if not await self.answering.until_final(run, news, ends):
                 raise unfinished(run)
-            file = await make(await self.answering.output_of(run.job))
+            file = await make(await self.answering.output_of(run))
             await self.answering.attendance.answer(request)
         except ApiError:
             self.answering.attendance.cut(request)

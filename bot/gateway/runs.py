@@ -19,11 +19,12 @@ from queueing.core.events import (
     Event,
     EventsMissed,
     JobChanged,
+    Produced,
     Progressed,
     Stopping,
 )
 from queueing.core.jobs import Job, JobState
-from queueing.core.requests import File, Progress
+from queueing.core.requests import File, Output, Progress
 from queueing.core.standings import Standing
 from queueing.core.world import Blocked, Reason
 
@@ -47,7 +48,8 @@ class Run:
     after their first piece: an answer that was partly read cannot start over. `gaps` counts those
     of them that may go on elsewhere, because only the news of them were missed. `left` is set when
     this process stops, and the job is left to the next. `stuck` is the reason why a job cannot start
-    until an operator or an admin changes something.
+    until an operator or an admin changes something. `output` is what the job has produced, for the
+    first caller who takes it: the others read what is stored.
     """
 
     def __init__(self, job: Job) -> None:
@@ -60,6 +62,7 @@ class Run:
         self.standing: Standing | None = None
         self.left = False
         self._stuck_looks = 0
+        self.output: Output | None = None
         self._from_the_start = False  # known before its newest attempt began, and nothing missed
         self._watches: set[asyncio.Event] = set()
 
@@ -119,6 +122,13 @@ class Run:
         self.job = job
         self._tell()
 
+    def hear(self, event: Progressed | Produced) -> None:
+        """Take what an attempt reports, or what the job has produced if a caller will take that."""
+        if isinstance(event, Progressed):
+            self.progress(event.progress)
+        elif self.watched:
+            self.output = event.output
+
     def progress(self, progress: Progress) -> None:
         """Record what a running attempt reports."""
         if self._from_the_start:
@@ -127,6 +137,11 @@ class Run:
         if progress.fraction is not None:
             self.fraction = progress.fraction
         self._tell()
+
+    def take_output(self) -> Output | None:
+        """Return what is kept of what the job has produced, once."""
+        output, self.output = self.output, None
+        return output
 
     def gap(self) -> None:
         """Record that progress was missed: what was written of the answer has a hole."""
@@ -176,9 +191,9 @@ class Runs:
     def on_event(self, event: Event) -> None:
         """Record an event of the queue; never blocks."""
         match event:
-            case Progressed(job_id=job_id, progress=progress):
-                if run := self._runs.get(job_id):
-                    run.progress(progress)
+            case Progressed() | Produced():
+                if run := self._runs.get(event.job_id):
+                    run.hear(event)
             case JobChanged(job=job):
                 if (run := self._runs.get(job.id)) or (run := self._begun(job)):
                     run.change(job)

@@ -76,7 +76,7 @@ class Turns:
         """Hold one of `whose` turns; waits for it. Answers 429 if none becomes free."""
         try:
             async with timeout(WAIT_S), self._ended:
-                await self._ended.wait_for(lambda: self._free(whose))
+                await self._ended.wait_for(lambda: self.are_free(whose))
                 self._running[whose] += 1
         except TimeoutError:
             raise web.HTTPTooManyRequests(headers={"Retry-After": "10"}) from None
@@ -87,7 +87,8 @@ class Turns:
             async with self._ended:
                 self._ended.notify_all()
 
-    def _free(self, whose: str) -> bool:
+    def are_free(self, whose: str) -> bool:
+        """Return whether `whose` next turn would come at once."""
         return self._running[whose] < self._each and self._running.total() < self._overall
 
 

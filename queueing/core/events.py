@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from queueing.core.jobs import Job, JobEvent
 from queueing.core.quick import quick
-from queueing.core.requests import Progress
+from queueing.core.requests import Output, Progress
 from queueing.core.world import Leaving
 
 
@@ -24,6 +24,18 @@ class JobChanged:
 
 
 make_change = quick(JobChanged)  # one is made for each event
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Produced:
+    """What a job has produced is stored; that the job is completed is the next event.
+
+    Who waits for it in the queue's own process need not read it from the database. No other process
+    is told.
+    """
+
+    job_id: int
+    output: Output
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,6 +126,7 @@ class CopyLeft:
 
 Event = (
     JobChanged
+    | Produced
     | Progressed
     | LinesMoved
     | Forgotten

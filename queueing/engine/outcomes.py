@@ -3,8 +3,10 @@
 import asyncio
 import itertools
 import logging
+from functools import partial
 
 from queueing.core.errors import StaleJob, StoreError
+from queueing.core.events import JobChanged, Produced
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.ports import Clock
 from queueing.core.problems import Problem
@@ -54,7 +56,7 @@ class Outcomes:
                     suspect=suspect,
                     gpu_s=gpu_s,
                 )
-                await self._effects.after(change, self._effects.publish)
+                await self._effects.after(change, partial(self._follow, output))
             except StaleJob:
                 log.info("job %d: another change was faster than its %s", job.id, event.value)
                 return
@@ -63,6 +65,11 @@ class Outcomes:
                 await asyncio.sleep(min(pause_s(failures), LONGEST_STORE_PAUSE_S))
             else:
                 return
+
+    def _follow(self, output: Output | None, change: JobChanged) -> None:
+        if output is not None:
+            self._effects.publish(Produced(job_id=change.job.id, output=output))
+        self._effects.publish(change)
 
     async def give_back(self, job: Job, event: JobEvent, *, problem: Problem | None = None) -> None:
         """Return or end a job that was interrupted, unless its end is stored already.

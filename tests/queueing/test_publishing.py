@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from queueing.core.errors import StaleJob
-from queueing.core.events import JobChanged, LinesMoved
+from queueing.core.events import JobChanged, LinesMoved, Produced
 from queueing.core.jobs import Job, JobEvent
 from queueing.service.event_bus import EventBus
 from queueing.service.jobqueue import JobQueue
 from queueing.store import JobStore, open_database
-from tests.simulation.installation import Installation, image_model, one_card, until
+from tests.simulation.installation import Installation, ended, image_model, one_card, until
 from tests.simulation.loop import in_virtual_time
 
 CHANGES = frozenset({"add", "apply", "move_first", "replace_request"})
@@ -40,6 +40,29 @@ class HeldStore:
             return result
 
         return call
+
+
+@in_virtual_time
+async def test_what_a_job_produced_is_told_once_it_is_stored() -> None:
+    """A caller would have a result that no restart knows, or be told of the end before."""
+    installation = one_card(image_model("flux"))
+    store = HeldStore(JobStore(await open_database(installation.url, inline=True)))
+    store.open.set()
+    async with installation.queue(store) as queue:
+        job = await installation.ask(queue, "flux", "cat")
+        await until(lambda: JobEvent.START in installation.history(job.id))
+        store.open.clear()
+        store.made.clear()
+        await until(lambda: store.made)
+        assert not any(isinstance(event, Produced) for event in installation.events)
+        store.open.set()
+        await ended(queue, job)
+        output = await queue.jobs.output(job)
+    assert output is not None
+    told = [e for e in installation.events if isinstance(e, Produced | JobChanged)]
+    assert told[-2] == Produced(job_id=job.id, output=output)
+    assert isinstance(told[-1], JobChanged)
+    assert told[-1].event is JobEvent.COMPLETE
 
 
 Calls = Callable[[Installation, JobQueue, Job], Awaitable[Any]]
