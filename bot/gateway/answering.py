@@ -56,7 +56,7 @@ CHUNK_EVERY_S = 100.0
 """LangChain's async streams give up after 120 s without a chunk, even if comments arrive."""
 SPACE_EVERY_S = 15.0
 LARGE = 500_000
-"""Bytes of files from which on it is worth a thread to write them as JSON."""
+"""Bytes of files and texts from which on it is worth a thread to write them as JSON."""
 log = logging.getLogger(__name__)
 
 
@@ -330,7 +330,8 @@ async def apart(output: Output, make: Callable[[], bytes]) -> bytes:
 
 
 def _is_large(output: Output) -> bool:
-    return sum(len(file.data) for file in output.files) > LARGE
+    files = sum(len(file.data) for file in output.files)
+    return files + len(output.text) + len(output.answer) > LARGE
 
 
 def _in_json(body: JsonValue | bytes) -> bytes:
