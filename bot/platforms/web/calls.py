@@ -5,7 +5,7 @@ Knows no HTTP. A page repeats what was not confirmed to it; the same key is then
 
 import asyncio
 import logging
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -28,22 +28,22 @@ from bot.people.web_people import WebPerson
 from bot.platforms.web.content import shown_file, split_command
 from bot.platforms.web.wire import MAX_FILES, NotTaken, PressFrame, Say, Submit, TakenFrame
 from bot.serving.bucket import Bucket
+from bot.serving.sparing import sparing
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.ports import Clock
 from queueing.core.requests import File
 
-_log = logging.getLogger(__name__)
+_log = sparing(logging.getLogger(__name__))
 
 DONE_KEPT = 200  # calls per person; a page repeats only its newest ones
 CALLS_PER_S = 2.0
 CALLS_BURST = 20
-LINES_PER_S = 1 / 60  # in the log, of each kind, about what one person sends
 UPLOADS_KEPT_BYTES = 256 * 1024 * 1024  # of all people together, before some are dropped
 
 
 @dataclass(slots=True)
 class _Caller:
-    """What is remembered of a person: calls already made, their rate, and what was logged.
+    """What is remembered of a person: calls already made, their rate, and their uploads.
 
     The lock keeps one person's calls in the order they were sent and makes a repeated one wait for
     the first.
@@ -52,9 +52,6 @@ class _Caller:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     bucket: Bucket = field(default_factory=lambda: Bucket(per_s=CALLS_PER_S, burst=CALLS_BURST))
     done: OrderedDict[str, None] = field(default_factory=OrderedDict)
-    lines: defaultdict[str, Bucket] = field(
-        default_factory=lambda: defaultdict(lambda: Bucket(per_s=LINES_PER_S, burst=1))
-    )
 
     def remember(self, key: str) -> None:
         self.done[key] = None
@@ -92,10 +89,6 @@ class Calls:
     def allowed(self, person: WebPerson) -> bool:
         """Count one more call or upload of a person; False when they come too fast."""
         return self._caller(person).bucket.take(asyncio.get_running_loop().time())
-
-    def may_log(self, person: WebPerson, kind: str) -> bool:
-        """Count one more line in the log about what a person sent; False when there are too many."""
-        return self._caller(person).lines[kind].take(asyncio.get_running_loop().time())
 
     async def language_of(self, person: WebPerson) -> str | None:
         """Return the language a person chose, None if they chose none."""
@@ -218,8 +211,7 @@ class Calls:
         except Fenced:
             raise  # the page repeats it where it is served now
         except StoreError:
-            if self.may_log(person, "not stored"):
-                _log.exception("web chat: a line of %s could not be stored", person.id)
+            _log.exception("web chat: a line of %s could not be stored", person.id)
             return NotTaken(key=say.key, reason="not-stored")
         self._received.note(person.id, size)
         for key in uploads:  # only now: until then the page may try again

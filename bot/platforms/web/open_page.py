@@ -129,8 +129,7 @@ class OpenPage(ABC, Generic[Message]):
             return
         except ValidationError as error:
             count = error.error_count()
-            if self._calls.may_log(self.person, "invalid"):
-                _log.info("web: %s sent an invalid frame: %d errors", self.person.id, count)
+            _log.info("web: %s sent an invalid frame: %d errors", self.person.id, count)
             self._reply(NotTaken(key=None, reason="invalid"))
             return
         try:
@@ -139,8 +138,7 @@ class OpenPage(ABC, Generic[Message]):
             if isinstance(error, Fenced) or not self._seat.held():
                 await self.close()  # unanswered, the page repeats it where it is served now
                 return
-            if self._calls.may_log(self.person, "failed"):
-                _log.exception("web: a frame of %s could not be carried out", self.person.id)
+            _log.exception("web: a frame of %s could not be carried out", self.person.id)
             reason = "not-stored" if isinstance(error, StoreError) else "invalid"
             self._reply(NotTaken(key=getattr(message, "key", None), reason=reason))
 
