@@ -7,7 +7,6 @@ from typing import cast
 from bot.cluster.methods import method
 from bot.cluster.queue_link import QueueLink
 from bot.queue.admin import ModelPreloads, QueueAdmin
-from bot.queue.deliveries import Deliveries
 from bot.queue.erasure import JobEraser
 from bot.queue.events import QueueEvents
 from bot.queue.jobs import JobReader
@@ -20,7 +19,7 @@ from queueing.core.events import Listener
 from queueing.core.jobs import Job
 from queueing.core.requests import File, Output
 from queueing.core.standings import QueueSnapshot
-from queueing.core.storage import JobFiles
+from queueing.core.storage import Deliveries, JobFiles
 
 
 class RemoteQueue:

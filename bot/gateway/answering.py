@@ -39,7 +39,6 @@ from bot.gateway.outcomes import (
 from bot.gateway.result_turns import take_turn
 from bot.gateway.runs import LOOK_EVERY_S, Run, Runs
 from bot.gateway.writers import Render, Writer
-from bot.queue.jobs import OutputReader
 from bot.queue.submitting import JobSubmitter
 from bot.serving.files import Turns
 from queueing.core.bounded_json import LARGE as LARGE_TEXT
@@ -48,6 +47,7 @@ from queueing.core.concurrency import TaskGroup
 from queueing.core.errors import StoreError
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Output
+from queueing.core.storage import OutputReader
 from queueing.core.strict_json import written
 
 COMMENT_EVERY_S = 5.0

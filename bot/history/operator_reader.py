@@ -5,7 +5,6 @@ import math
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from bot.history.hours import HourSpan, OperatorHours
 from bot.history.now import OperatorNow, now_of
@@ -21,19 +20,13 @@ from bot.people.users import KnownPeople, Person
 from bot.queue.status import QueueStatus
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
+from queueing.core.storage import GpuTimes
 
 log = logging.getLogger(__name__)
 
 PEOPLE_MOST = 500
 ACTS_SHOWN = 50
 _NAMES_EVERY_S = 60.0
-
-
-class GpuTimes(Protocol):
-    """Knows what people took of the cards."""
-
-    async def gpu_used(self, since: float) -> Mapping[str, float]:
-        """Return how many seconds of the cards each owner's jobs took since a moment."""
 
 
 @dataclass(kw_only=True, slots=True)

@@ -10,7 +10,7 @@ from bot.requests.refusals import BeyondModel, Declined
 from queueing.core.catalog import ModelSpec
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import JobEvent
-from queueing.core.oversize import USUAL_SIDES, is_far_above
+from queueing.core.oversize import is_far_above, pixels, usual_pixels, work
 from queueing.core.problems import Problem, What
 from queueing.core.requests import Request, TextToImage, TextToVideo
 
@@ -34,8 +34,8 @@ class Bounds:
             return
         own = usual.get(job.model, {})
         if is_far_above(job.request, own):
-            work = _work(job.request, own)
-            self._failed[job.model] = min(work, self._failed.get(job.model, work))
+            least = work(job.request, own)
+            self._failed[job.model] = min(least, self._failed.get(job.model, least))
 
     def require(self, spec: ModelSpec, request: Request, usual: Numbers) -> None:
         """Raise `Declined` for a request beyond the model's bounds."""
@@ -46,9 +46,9 @@ class Bounds:
                     BeyondModel(model=spec.name, what=what, asked=asked, most=most[what])
                 )
         failed = self._failed.get(spec.name)
-        work = _work(request, usual)
-        if failed is not None and work >= failed:
-            raise Declined(BeyondModel(model=spec.name, what="memory", asked=work, most=failed))
+        asked = work(request, usual)
+        if failed is not None and asked >= failed:
+            raise Declined(BeyondModel(model=spec.name, what="memory", asked=asked, most=failed))
 
 
 def _extent(request: Request, usual: Numbers) -> dict[str, float]:
@@ -59,7 +59,7 @@ def _extent(request: Request, usual: Numbers) -> dict[str, float]:
         if (value := getattr(request, name, None)) is not None
     }
     if isinstance(request, TextToImage | TextToVideo) and (request.width or request.height):
-        named["pixels"] = _pixels(request, usual)
+        named["pixels"] = pixels(request, usual)
     if isinstance(request, TextToVideo) and (request.seconds or request.fps):
         frames = _frames(request.seconds or usual.get("seconds"), request.fps or usual.get("fps"))
         named |= {} if frames is None else {"frames": frames}
@@ -70,7 +70,7 @@ def _defaults(request: Request, usual: Numbers) -> dict[str, float]:
     """Return the bounds that follow from what the model does where a request says nothing."""
     found = {name: TIMES * usual[name] for name in ("steps", "seconds") if name in usual}
     if isinstance(request, TextToImage | TextToVideo):
-        found["pixels"] = TIMES * _usual_pixels(request, usual)
+        found["pixels"] = TIMES * usual_pixels(request, usual)
     if (frames := _frames(usual.get("seconds"), usual.get("fps"))) is not None:
         found["frames"] = TIMES * frames
     return found
@@ -78,27 +78,3 @@ def _defaults(request: Request, usual: Numbers) -> dict[str, float]:
 
 def _frames(seconds: float | None, fps: float | None) -> float | None:
     return None if seconds is None or fps is None else seconds * fps
-
-
-def _pixels(request: TextToImage | TextToVideo, usual: Numbers) -> float:
-    width, height = USUAL_SIDES[type(request)]
-    return (request.width or usual.get("width", width)) * (
-        request.height or usual.get("height", height)
-    )
-
-
-def _usual_pixels(request: Request, usual: Numbers) -> float:
-    width, height = USUAL_SIDES.get(type(request), (0, 0))
-    return usual.get("width", width) * usual.get("height", height)
-
-
-def _work(request: Request, usual: Numbers) -> float:
-    """Return the pixels that a request makes at once; 0 for one that draws nothing."""
-    match request:
-        case TextToImage():
-            return _pixels(request, usual) * request.count
-        case TextToVideo():
-            seconds = usual.get("seconds", 1)
-            return _pixels(request, usual) * (request.seconds or seconds) / seconds
-        case _:
-            return 0.0

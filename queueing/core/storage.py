@@ -143,8 +143,22 @@ class JobChanges(Protocol):
         """
 
 
-class JobFiles(Protocol):
-    """Reads what jobs were accepted with and what they produced.
+class OutputReader(Protocol):
+    """Reads what jobs produced."""
+
+    async def output(self, job: Job) -> Output | None:
+        """Return what a completed job produced; None after retention removed it."""
+
+
+class OpenJobReader(Protocol):
+    """Reads the jobs that have not ended."""
+
+    async def open_jobs(self, owner: str | None = None) -> list[Job]:
+        """Return the open jobs of an owner, or of all owners, oldest first."""
+
+
+class JobFiles(OutputReader, Protocol):
+    """Reads what jobs were accepted with, too.
 
     Both may be large: every process reads them from the database that it has open, whoever holds
     the queue.
@@ -153,23 +167,15 @@ class JobFiles(Protocol):
     async def inputs(self, job: Job) -> tuple[File, ...] | None:
         """Return the files the job was accepted with; None after retention removed them."""
 
-    async def output(self, job: Job) -> Output | None:
-        """Return what a completed job produced; None after retention removed it."""
 
-
-class JobRecords(JobFiles, Protocol):
+class AcceptedJobs(JobFiles, OpenJobReader, Protocol):
     """Reads jobs by number, key or owner."""
-
-    database_id: UUID  # made once per database; attempts derive their keys from it
 
     async def get(self, job_id: int) -> Job | None:
         """Return a job, or None."""
 
     async def find(self, key: str) -> Job | None:
         """Return the job accepted under an idempotency key, or None."""
-
-    async def open_jobs(self, owner: str | None = None) -> list[Job]:
-        """Return the open jobs of an owner, or of all owners, oldest first."""
 
     async def held_jobs(self) -> list[Job]:
         """Return the jobs that start only once they are given another request, oldest first."""
@@ -189,6 +195,12 @@ class JobRecords(JobFiles, Protocol):
         for a job, and bulk, are left out unless `made_for_jobs`.
         With `states`, only jobs in one of them are returned.
         """
+
+
+class JobRecords(AcceptedJobs, Protocol):
+    """The jobs of one database."""
+
+    database_id: UUID  # made once per database; attempts derive their keys from it
 
 
 class Jobs(JobChanges, JobRecords, Protocol):
@@ -212,21 +224,35 @@ class QuarterUse:
     seconds: float
 
 
-class CardUse(Protocol):
-    """Knows who took how much of the cards, for the last two days."""
-
-    async def gpu_time(self, owner: str, since: float) -> GpuTime:
-        """Return what an owner's jobs took of the cards since a moment, and what is held."""
+class GpuTimes(Protocol):
+    """Knows what people took of the cards, for the last two days."""
 
     async def gpu_used(self, since: float) -> Mapping[str, float]:
         """Return how many seconds of the cards each owner's jobs took since a moment."""
+
+
+class GpuReader(GpuTimes, Protocol):
+    """Knows what a person took of the cards as well, and what is held."""
+
+    async def gpu_time(self, owner: str, since: float) -> GpuTime:
+        """Return what an owner's jobs took of the cards since a moment, and what is held.
+
+        A job counts from its end; a failed one never does.
+        """
+
+
+class CardUse(GpuReader, Protocol):
+    """Knows who took how much of the cards when."""
 
     async def gpu_quarters(self, since: float) -> list[QuarterUse]:
         """Return what each owner's jobs took of the cards since a moment, the oldest first."""
 
 
-class Undelivered(Protocol):
-    """Names the jobs whose end people have not seen."""
+class Deliveries(Protocol):
+    """Lists the jobs whose end people have not seen, until it is acknowledged.
+
+    Events are hints: any that were missed, by a restart or a lost connection, are found here.
+    """
 
     async def unacknowledged(self, owner: str | None = None) -> list[Job]:
         """Return the jobs that are open, or ended and not yet acknowledged, oldest first.
@@ -242,7 +268,7 @@ class Undelivered(Protocol):
         """
 
     async def acknowledge(self, job: Job) -> None:
-        """Note that the person has seen the job's end. Idempotent."""
+        """Note that the person has the job's end: it is not listed again. Idempotent."""
 
 
 class InterruptedJobs(Protocol):
@@ -357,7 +383,7 @@ class Upkeep(Protocol):
 class Store(
     Jobs,
     CardUse,
-    Undelivered,
+    Deliveries,
     InterruptedJobs,
     DatedJobs,
     Lines,

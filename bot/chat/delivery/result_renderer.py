@@ -21,7 +21,6 @@ from bot.chat.texts.buttons import abilities_of
 from bot.chat.texts.kinds import UNKNOWN, Measures
 from bot.chat.texts.problems import told
 from bot.chat.texts.split import pages, utf16_length
-from bot.queue.jobs import OutputReader
 from bot.queue.models import OfferReader
 from bot.requests import recordings
 from bot.requests.images import dimensions
@@ -29,6 +28,7 @@ from bot.requests.kinds import gives_files, is_seen
 from queueing.core.jobs import Job, JobState
 from queueing.core.problems import Problem
 from queueing.core.requests import File, Output
+from queueing.core.storage import OutputReader
 
 _PAGES = 4  # longer answers come as a file as well
 

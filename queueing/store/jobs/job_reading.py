@@ -19,7 +19,7 @@ _ACKNOWLEDGING: ChangeKind[int, None] = ChangeKind(run=_acknowledge)  # there is
 
 
 class StoredJobs(StoredFiles):
-    """`JobRecords`, `CardUse`, `DatedJobs`, `Undelivered` and `InterruptedJobs` in a database."""
+    """`JobRecords`, `CardUse`, `DatedJobs`, `Deliveries` and `InterruptedJobs` in a database."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
