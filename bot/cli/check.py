@@ -97,17 +97,15 @@ async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
         findings = [finding for found in await asyncio.gather(*tries) for finding in found]
     whole = several_servers.joined(catalog, offered)
     shared = several_servers.rows(whole, offered)
-    sizes = [
-        told("", "", text)
-        for name, server in servers.items()
-        if not server.can_unload and any(f.name == name and f.works for f in findings)
-        for text in memory_kept.of_unknown_size(whole, name)
-    ]
+    works = {finding.name for finding in findings if finding.works}
+    keepers = [name for name, server in servers.items() if not server.can_unload and name in works]
+    kept = [text for name in keepers for text in memory_kept.of_unknown_size(whole, name)]
+    kept += memory_kept.together(whole, keepers)
     return [
         *findings,
         *unwatched(catalog),
         *shared,
-        *sizes,
+        *(told("", "", text) for text in kept),
         *_nothing_to_ask(whole, findings),
         *_films(catalog),
         *_missing_defaults(config.defaults, whole),

@@ -1,6 +1,6 @@
 """Memory that a server never gives back, and which models it is then missing for; pure."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import product
 
 from queueing.core.catalog import Catalog, HostSpec, ModelSpec
@@ -31,6 +31,49 @@ def of_unknown_size(catalog: Catalog, backend: str) -> Iterator[str]:
                     f"{backend} cannot be told to unload, and the size of {model.name} is unknown: set its "
                     f"`vram`, or {_listed(others)} may wait in vain for room on {host.name}."
                 )
+
+
+def together(catalog: Catalog, keepers: Collection[str]) -> Iterator[str]:
+    """Yield for each host which models have no room beside all that servers keep there together.
+
+    `keepers` are the servers that cannot unload. Models without room beside a single other one are
+    those of `warnings`.
+    """
+    for host in catalog.hosts.values():
+        here = [spec.name for spec in host.backends if spec.name in keepers]
+        out = [
+            each.name for each in catalog.models.values() if _is_crowded(catalog, host, here, each)
+        ]
+        if out:
+            yield (
+                f"{_listed(here)} cannot be told to unload: once their models are in memory, there "
+                f"may be no room on {host.name} for {_listed(out)} until a server ends."
+            )
+
+
+def _is_crowded(catalog: Catalog, host: HostSpec, keepers: Sequence[str], model: ModelSpec) -> bool:
+    """Return whether a model fits beside each model that stays on a host, but not beside all."""
+    on = {spec.name for spec in host.backends} & set(model.backends)
+    if not on:
+        return False
+    least_mb = min(_part_mb(catalog, host, model, name) for name in on)
+    kept_mb = [mb for name in keepers for mb in _staying_mb(catalog, host, name, model)]
+    if not least_mb or not kept_mb or least_mb + max(kept_mb) > host.usable_mb:
+        return False
+    return least_mb + sum(kept_mb) > host.usable_mb
+
+
+def _staying_mb(catalog: Catalog, host: HostSpec, backend: str, but: ModelSpec) -> Sequence[float]:
+    """Return what a server keeps on a host at most while another model waits."""
+    most = catalog.backends[backend].max_models
+    if most is not None and backend in but.backends:
+        return ()  # it makes way for others of its server
+    sizes = (
+        _part_mb(catalog, host, model, backend)
+        for model in catalog.served_by(backend)
+        if model is not but
+    )
+    return sorted(sizes, reverse=True)[:most]
 
 
 def _kept_out(

@@ -8,11 +8,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.cli import memory_kept
 from queueing.core.catalog import HostSpec, ModelSpec
 from queueing.core.errors import Refused
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
 from queueing.core.reasons import sentence
-from queueing.core.world import Blocked
+from queueing.core.world import Blocked, Reason
 from tests.samples import examples
 from tests.simulation.installation import Installation, ended, host, image_model
 from tests.simulation.loop import in_virtual_time
@@ -100,12 +101,39 @@ def installations(draw: st.DrawFn) -> Installation:
         server.tells_memory = draw(st.booleans())
     for spec in models:
         (name,) = spec.backends
-        if name in made.keepers and draw(st.booleans()):
+        fits = sizes[spec.name] <= made.cards["gpu"].free_mb
+        if name in made.keepers and fits and draw(st.booleans()):
             _has_already(made, name, spec.name, sizes[spec.name])
     return made
 
 
-@examples(100, quick=8)
+def _has_room(installation: Installation, model: str) -> bool:
+    """Return whether a model fits beside all that stays, and a server shows it."""
+    servers = installation.servers.values()
+    if not any(server.up and server.tells_memory for server in servers):
+        return False
+    (card,) = installation.cards.values()
+    stay = [server for server in servers if server.name in installation.keepers]
+    kept_mb = sum(server.sizes[each] for server in stay for each in server.memory - {model})
+    return servers_size(installation, model) + kept_mb <= card.budget_mb
+
+
+def servers_size(installation: Installation, model: str) -> int:
+    (name,) = installation.catalog.models[model].backends
+    return installation.servers[name].sizes[model]
+
+
+def _check_told(installation: Installation, reason: Reason) -> bool:
+    """Return whether `usher check` warns that a model may wait for what stays."""
+    catalog = installation.catalog
+    texts = list(memory_kept.together(catalog, installation.keepers))
+    for name in installation.keepers:
+        texts += memory_kept.warnings(catalog, name)
+        texts += memory_kept.of_unknown_size(catalog, name)
+    return any(reason.model in text for text in texts)
+
+
+@examples(200, quick=25)
 @given(installations(), st.lists(st.integers(0, 3), min_size=1, max_size=5))
 @in_virtual_time
 async def test_what_never_ends_names_what_must_change(
@@ -128,7 +156,10 @@ async def test_what_never_ends_names_what_must_change(
             if now.state.final:
                 continue
             standing = (await queue.status.standings([now]))[job.id]
-            assert standing.reason is not None
-            assert standing.reason.why in ACTED_ON, standing.reason
-            told = sentence(standing.reason, now=installation.clock.now())
-            assert ACTED_ON[standing.reason.why] in told
+            reason = standing.reason
+            assert reason is not None
+            assert reason.why in ACTED_ON, reason
+            assert ACTED_ON[reason.why] in sentence(reason, now=installation.clock.now())
+            if reason.why is Blocked.KEPT:
+                assert not _has_room(installation, reason.model), reason
+                assert _check_told(installation, reason), reason

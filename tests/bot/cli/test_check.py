@@ -19,16 +19,17 @@ from backends.media import documents, films
 from backends.media.helper import sandbox
 from backends.media.helper.sandbox import Barrier
 from bot.chat.records.stored_records import MIGRATIONS
-from bot.cli import check
+from bot.cli import check, memory_kept
 from bot.cli.findings import Finding, FindingTable, told
 from bot.config.load import Config, ConfigError, parse
 from bot.runtime import heartbeat
 from bot.runtime.console import show
-from queueing.core.catalog import HostSpec
+from queueing.core.catalog import Catalog, HostSpec
 from queueing.store import open_database
 from tests.fakes.comfyui import FakeComfyUI
 from tests.fakes.llm import serving
 from tests.fakes.terminal import FakeTty
+from tests.simulation.installation import host, image_model
 
 WORKFLOWS = Path(__file__).parents[3] / "backends" / "workflows"
 CONFIG = """\
@@ -488,6 +489,20 @@ chats: {{web: {{port: 0}}}}
     assert len(notes) >= len(told)
     assert all(each in " ".join(notes) for each in told)
     assert told or not notes
+
+
+def test_what_stays_together_is_told_as_well() -> None:
+    """Each of two text models leaves room for pictures, and both together leave none."""
+    models = [
+        image_model("flux", vram_mb=10_000),
+        image_model("alpha", "one", vram_mb=8000),
+        image_model("beta", "two", vram_mb=9000),
+    ]
+    catalog = Catalog(models, [host("home", "comfy", "one", "two")])
+    (told,) = memory_kept.together(catalog, ("one", "two"))
+    assert "no room on home for flux until" in told
+    assert not list(memory_kept.together(catalog, ("one",)))
+    assert not list(memory_kept.together(catalog, ()))
 
 
 async def test_a_card_larger_than_configured_is_told(tmp_path: Path) -> None:
