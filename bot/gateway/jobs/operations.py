@@ -25,11 +25,11 @@ from bot.gateway.jobs.side_records import DeletedUpload, HookSecret, UploadList,
 from bot.gateway.openai.answers import (
     ChatCompletion,
     ChatCompletionChunk,
-    DrawnPictures,
     Embeddings,
+    PicturesAnswer,
     ResponseAnswer,
     TextCompletion,
-    Transcript,
+    TranscriptAnswer,
 )
 from bot.gateway.openai.chat import ChatCompletions
 from bot.gateway.openai.completions import Completions
@@ -75,7 +75,7 @@ _RECORDING: Mapping[str, Mapping[str, Any]] = {
 def _written_down(**about: Any) -> Operation:
     """Return a path that takes a recording and answers with what is said in it."""
     return Operation(
-        answers={JSON: Transcript, TEXT: None, EVENTS: None},
+        answers={JSON: TranscriptAnswer, TEXT: None, EVENTS: None},
         parameters=(KEY,),
         headers=_ACCEPTED,
         refusals=_WAITING,
@@ -123,12 +123,12 @@ OPERATIONS: Mapping[str, Operation] = {
         refusals=_WAITING,
     ),
     "POST /v1/images/generations": _waits_in_line(
-        DrawnPictures,
+        PicturesAnswer,
         summary="Draw pictures",
         request=ImageGeneration,
     ),
     "POST /v1/images/edits": _waits_in_line(
-        DrawnPictures,
+        PicturesAnswer,
         summary="Change pictures or combine them; also as a form, as OpenAI's API has it",
         request=ImageEditInJson,
         form={

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 
-class Answer(BaseModel):
+class AnswerPart(BaseModel):
     """A part of an answer."""
 
     model_config = ConfigDict(frozen=True)
@@ -18,22 +18,22 @@ class Answer(BaseModel):
 # ---------------------------------------------------------------- shared by all
 
 
-class FunctionCall(Answer):
+class CalledFunction(AnswerPart):
     """The function to call, with its arguments as JSON."""
 
     name: str
     arguments: str
 
 
-class ToolCall(Answer):
+class CalledTool(AnswerPart):
     """A call of a function that the model asks for."""
 
     id: str
     type: Literal["function"]
-    function: FunctionCall
+    function: CalledFunction
 
 
-class LikelyToken(Answer):
+class LikelyToken(AnswerPart):
     """A token and the logarithm of its probability."""
 
     token: str
@@ -47,14 +47,14 @@ class TokenLogprob(LikelyToken):
     top_logprobs: tuple[LikelyToken, ...] = ()
 
 
-class Logprobs(Answer):
+class Logprobs(AnswerPart):
     """The probabilities of the answer's tokens."""
 
     content: tuple[TokenLogprob, ...] | None = None
     refusal: tuple[TokenLogprob, ...] | None = None
 
 
-class Usage(Answer):
+class TokenUsage(AnswerPart):
     """The tokens that were read and written; 0 where the server did not count them."""
 
     prompt_tokens: int
@@ -65,7 +65,7 @@ class Usage(Answer):
 # ---------------------------------------------------------------- chat completions
 
 
-class ChatAnswer(Answer):
+class ChatAnswer(AnswerPart):
     """What the model says. Its reasoning has two names, as clients read one or the other."""
 
     role: Literal["assistant"]
@@ -73,10 +73,10 @@ class ChatAnswer(Answer):
     refusal: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
-    tool_calls: tuple[ToolCall, ...] | None = None
+    tool_calls: tuple[CalledTool, ...] | None = None
 
 
-class ChatChoice(Answer):
+class ChatChoice(AnswerPart):
     """The only answer: a job produces one."""
 
     index: int
@@ -85,7 +85,7 @@ class ChatChoice(Answer):
     finish_reason: Literal["stop", "length", "tool_calls", "content_filter"]
 
 
-class ChatCompletion(Answer):
+class ChatCompletion(AnswerPart):
     """A whole answer. `metadata` name what of the request was left out."""
 
     id: str
@@ -93,19 +93,19 @@ class ChatCompletion(Answer):
     created: int
     model: str
     choices: tuple[ChatChoice, ...]
-    usage: Usage
+    usage: TokenUsage
     metadata: dict[str, str] | None = None
     system_fingerprint: str | None = None
 
 
-class FunctionCallPiece(Answer):
+class FunctionCallPiece(AnswerPart):
     """The next part of a call's name and arguments."""
 
     name: str | None = None
     arguments: str | None = None
 
 
-class ToolCallPiece(Answer):
+class ToolCallPiece(AnswerPart):
     """The next part of a call, which `index` names."""
 
     index: int
@@ -114,7 +114,7 @@ class ToolCallPiece(Answer):
     function: FunctionCallPiece | None = None
 
 
-class ChatDelta(Answer):
+class ChatDelta(AnswerPart):
     """The next part of an answer."""
 
     role: Literal["assistant"] | None = None
@@ -125,7 +125,7 @@ class ChatDelta(Answer):
     tool_calls: tuple[ToolCallPiece, ...] | None = None
 
 
-class ChatChunkChoice(Answer):
+class ChatChunkChoice(AnswerPart):
     """The next part of the only answer; `finish_reason` is null until the last."""
 
     index: int
@@ -134,7 +134,7 @@ class ChatChunkChoice(Answer):
     finish_reason: Literal["stop", "length", "tool_calls", "content_filter"] | None = None
 
 
-class ChatCompletionChunk(Answer):
+class ChatCompletionChunk(AnswerPart):
     """An event of a streamed answer. `choices` is empty while a job waits, and beside `usage`."""
 
     id: str
@@ -142,7 +142,7 @@ class ChatCompletionChunk(Answer):
     created: int
     model: str
     choices: tuple[ChatChunkChoice, ...]
-    usage: Usage | None = None
+    usage: TokenUsage | None = None
     metadata: dict[str, str] | None = None
     usher: dict[str, JsonValue] | None = None
 
@@ -150,7 +150,7 @@ class ChatCompletionChunk(Answer):
 # ---------------------------------------------------------------- completions
 
 
-class TextLogprobs(Answer):
+class TextLogprobs(AnswerPart):
     """The probabilities of a completion's tokens, as lists side by side."""
 
     tokens: tuple[str, ...]
@@ -159,7 +159,7 @@ class TextLogprobs(Answer):
     text_offset: tuple[int, ...] | None = None
 
 
-class TextChoice(Answer):
+class TextChoice(AnswerPart):
     """The only completion, or in a stream its next part."""
 
     text: str
@@ -168,7 +168,7 @@ class TextChoice(Answer):
     finish_reason: Literal["stop", "length", "tool_calls", "content_filter"] | None = None
 
 
-class TextCompletion(Answer):
+class TextCompletion(AnswerPart):
     """A whole completion; an event of a stream has the same form, and `usage` at its end."""
 
     id: str
@@ -176,14 +176,14 @@ class TextCompletion(Answer):
     created: int
     model: str
     choices: tuple[TextChoice, ...]
-    usage: Usage | None = None
+    usage: TokenUsage | None = None
     system_fingerprint: str | None = None
 
 
 # ---------------------------------------------------------------- embeddings
 
 
-class Embedding(Answer):
+class Embedding(AnswerPart):
     """A vector; text is base64 of its numbers, where that was asked for."""
 
     object: Literal["embedding"]
@@ -191,14 +191,14 @@ class Embedding(Answer):
     embedding: tuple[float, ...] | str
 
 
-class EmbeddingUsage(Answer):
+class EmbeddingUsage(AnswerPart):
     """The tokens that were read."""
 
     prompt_tokens: int
     total_tokens: int
 
 
-class Embeddings(Answer):
+class Embeddings(AnswerPart):
     """The vectors, in the order of the inputs."""
 
     object: Literal["list"]
@@ -210,21 +210,21 @@ class Embeddings(Answer):
 # ---------------------------------------------------------------- pictures and sounds
 
 
-class DrawnPicture(Answer):
+class PictureAnswer(AnswerPart):
     """A picture as base64, or its address."""
 
     b64_json: str | None = None
     url: str | None = None
 
 
-class DrawnPictures(Answer):
+class PicturesAnswer(AnswerPart):
     """The pictures of a job."""
 
     created: int
-    data: tuple[DrawnPicture, ...]
+    data: tuple[PictureAnswer, ...]
 
 
-class Segment(Answer):
+class SpokenSegment(AnswerPart):
     """What was said from `start` to `end`, in seconds."""
 
     id: int
@@ -233,20 +233,20 @@ class Segment(Answer):
     text: str
 
 
-class Transcript(Answer):
+class TranscriptAnswer(AnswerPart):
     """What was said; all but the text is there with `verbose_json` only."""
 
     text: str
     task: str | None = None
     language: str | None = None
     duration: float | None = None
-    segments: tuple[Segment, ...] | None = None
+    segments: tuple[SpokenSegment, ...] | None = None
 
 
 # ---------------------------------------------------------------- responses
 
 
-class ResponseText(Answer):
+class ResponseText(AnswerPart):
     """A part of an item: a text, reasoning, or a refusal."""
 
     type: Literal["output_text", "reasoning_text", "refusal"]
@@ -254,7 +254,7 @@ class ResponseText(Answer):
     refusal: str | None = None
 
 
-class ResponseItem(Answer):
+class ResponseOutputItem(AnswerPart):
     """A message, reasoning, or a function to call; the fields depend on the `type`."""
 
     id: str
@@ -267,7 +267,7 @@ class ResponseItem(Answer):
     arguments: str | None = None
 
 
-class ResponseUsage(Answer):
+class ResponseUsage(AnswerPart):
     """The tokens that were read and written."""
 
     input_tokens: int
@@ -275,7 +275,7 @@ class ResponseUsage(Answer):
     total_tokens: int
 
 
-class ResponseAnswer(Answer):
+class ResponseAnswer(AnswerPart):
     """A whole response. `metadata` name what of the request was left out."""
 
     id: str
@@ -283,7 +283,7 @@ class ResponseAnswer(Answer):
     created_at: int
     status: Literal["in_progress", "completed", "incomplete", "failed"]
     model: str
-    output: tuple[ResponseItem, ...]
+    output: tuple[ResponseOutputItem, ...]
     usage: ResponseUsage | None = None
     error: dict[str, JsonValue] | None = None
     incomplete_details: dict[str, JsonValue] | None = None
