@@ -38,7 +38,7 @@ PARTS = [
     get_type_hints(part.fget)["return"]
     for _, part in inspect.getmembers(QueueService, lambda each: isinstance(each, property))
 ]
-SUBSCRIBE = "subscribe"  # takes a listener; what a listener is told is tried as an event
+HERE = {"subscribe", "reading"}  # take a listener or a block; what is told is tried as an event
 
 WORDS = st.text(max_size=5)
 NUMBERS = st.floats(allow_nan=False)
@@ -164,7 +164,7 @@ def crossing() -> dict[str, Any]:
     for protocol in PARTS:
         for name, member in inspect.getmembers(protocol):
             call = member.fget if isinstance(member, property) else member
-            if name.startswith("_") or name == SUBSCRIBE or not inspect.isfunction(call):
+            if name.startswith("_") or name in HERE or not inspect.isfunction(call):
                 continue
             for argument, kind in get_type_hints(call).items():
                 found.setdefault(kind, f"{protocol.__name__}.{name}-{argument}")
