@@ -75,7 +75,13 @@ async def server_of(kind: str) -> AsyncIterator[Harness]:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileServer]:
-    """Provide a hostile server, and clients that wait only shortly wherever they wait at all."""
+    with hostile_server(monkeypatch) as hostile:
+        yield hostile
+
+
+@pytest.fixture
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have clients wait only shortly wherever they wait at all."""
 
     def shortly(method: Any, word: str) -> Any:
         kinds = inspect.signature(method)
@@ -93,8 +99,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileServer]:
     monkeypatch.setattr("backends.comfyui.attempts.ASK_LOST_S", 0.02)
     monkeypatch.setattr("backends.comfyui.watch.CONNECT_S", 0.05)
     monkeypatch.setattr("backends.comfyui.backend.FREE_S", SHORT_S)
-    with hostile_server(monkeypatch) as hostile:
-        yield hostile
 
 
 async def fault(call: Callable[[], Awaitable[Any]], asked: Asked) -> str:
@@ -155,6 +159,7 @@ async def test_what_a_server_says_reaches_the_log_in_a_line(
 
 
 @needs_linux
+@pytest.mark.usefixtures("_impatient")
 @pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"demo"}))
 async def test_no_answer_freezes_grows_or_is_a_bug(kind: str, server: HostileServer) -> None:
     """One answer would hold up everybody, or end the bot for memory."""
@@ -163,13 +168,15 @@ async def test_no_answer_freezes_grows_or_is_a_bug(kind: str, server: HostileSer
         asked = calls(harness)
         assert set(MOST_USED) < set(asked)
         for name in ANSWERS:
-            wrong = await faults(server, name, {word: asked[word] for word in MOST_USED}, after=0)
-            assert wrong is not None, name
+            wrong = None
+            while wrong is None:  # on a busy machine, time can be over before the first request
+                wrong = await faults(server, name, {word: asked[word] for word in MOST_USED}, 0)
             found |= wrong
     assert not found
 
 
 @needs_linux
+@pytest.mark.usefixtures("_impatient")
 @pytest.mark.thorough
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("flavour", [each for each in HARNESSES if not each.startswith("demo")])
