@@ -20,7 +20,7 @@ from tests.contracts.backend_harness import Harness
 from tests.contracts.test_backend import HARNESSES
 from tests.fakes.backend import Card, FakeBackend, FakeServer
 from tests.fakes.clock import VirtualClock
-from tests.security.hostile_server import HostileServer, hostile_server
+from tests.security.hostile_server import ASKED, Asked, HostileServer, hostile_server
 from tests.simulation.installation import NO_LIMITS, host, image_model
 
 FAULTS = ("error", "refusal", "error in a whole answer", "told error")
@@ -39,12 +39,12 @@ class Faulty:
         return getattr(self._backend, name)
 
     async def run(self, *given: Any) -> Any:
-        if self.in_run:
-            self._server.turn(self.in_run, after=0)
+        self._server.answer = self.in_run
+        before = ASKED.set(Asked(after=0) if self.in_run else None)
         try:
             return await self._backend.run(*given)
         finally:
-            self._server.turn("empty", after=None)
+            ASKED.reset(before)
 
 
 class Room:
@@ -106,8 +106,11 @@ def hostile(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileServer]:
 async def test_a_failure_costs_nobody_else_a_model(name: str, hostile: HostileServer) -> None:
     """One request with the right words would empty the card for everybody."""
     async with HARNESSES[name].opens() as harness:
+        asked = Asked(after=100)
+        before = ASKED.set(asked)
         await harness.backend.probe()
-        if harness.backend.can_unload and hostile.count:  # the demo asks no server
+        ASKED.reset(before)
+        if harness.backend.can_unload and asked.count:  # the demo asks no server
             room = Room(harness, hostile)
             async with room.opened():
                 await costs_nothing(room, "comfyui" not in name)
