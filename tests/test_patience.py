@@ -37,10 +37,13 @@ SLEEPS = {
     "processes/test_killed.py": "another process cannot signal",
     "security/test_forgetting.py": "another process cannot signal",
     "security/test_hostile_requests.py": "a client that sends slowly, beside one that measures",
+    "security/hostile_requests.py": "a client that leaves in the middle of what it does",
+    "security/test_hang_ups.py": "a server that tells nobody that a client has left",
     "security/hostile_server.py": "a server that drips for ever",
     "security/test_stopping.py": "another process shows nothing but its file",
 }
 PATIENCES = {
+    "security/hostile_requests.py": "a client that hardly reads, which is what is tested",
     "bot/gateway/test_sdk_retries.py": "a client that gives up early, which is what is tested",
     "security/test_hostile_servers.py": "servers that never answer, which is what is tested",
     "backends/conftest.py": "given up for servers that have gone, and nothing else waits for them",

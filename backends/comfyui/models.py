@@ -22,6 +22,7 @@ from queueing.core.errors import BadModel
 from queueing.core.near import meant_or_all
 from queueing.core.requests import Capability, Record, TextToImage, needed
 
+NAME_SHOWN = 255  # characters: no file has a longer name
 _SHIPPED = resources.files("backends") / "workflows"
 _MODELS = ("ckpt_name", "unet_name")  # inputs that name a model rather than a part of one
 _LISTED = 10  # file names in an error text
@@ -193,7 +194,8 @@ def _graph(where: str, name: str) -> Graph:
         missing = isinstance(error, FileNotFoundError)
         why = "is not there" if missing else f"cannot be read ({type(error).__name__})"
         hint = meant_or_all(name, _shipped(), all_are="shipped are")
-        raise BadModel(f"{where}: workflow {name} {why}; {hint}") from None
+        shown = name if len(name) <= NAME_SHOWN else f"{name[:NAME_SHOWN]}…"
+        raise BadModel(f"{where}: workflow {shown} {why}; {hint}") from None
     return parse_workflow(text, name=name)
 
 

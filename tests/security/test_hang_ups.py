@@ -124,6 +124,6 @@ async def test_the_real_process_logs_no_visitor_who_leaves(
         attacker = Attacker(api=bot.port, page=bot.page, headers={}, named=NAMES)
         for _ in range(5):
             await leave(attacker, places)
-        await until(lambda: bot.log_lines() == before, within_s=5.0)
+        await until(lambda: bot.log_lines() == before, within_s=60.0)
     finally:
         await bot.kill()

@@ -12,10 +12,10 @@ from pydantic import BaseModel, TypeAdapter
 import backends
 import bot.gateway
 from bot.gateway.jobs import event_records, records, side_records
-from bot.gateway.openai import model_rows
+from bot.gateway.openai import answers, model_rows
 from queueing.core.requests import Record
 
-ANSWERS = (model_rows, event_records, side_records)
+ANSWERS = (answers, model_rows, event_records, side_records)
 """What is only ever sent; a `Record` is the operator's or was stored."""
 
 

@@ -204,12 +204,10 @@ def history_in(states: int) -> str:
 
 REMOVED = "removed"
 """The kind of a file whose bytes retention removed."""
-_PARTS = (  # the bytes only of those that are not large
-    "SELECT number, name, mime, length(data), CASE WHEN length(data) <= ? THEN data END"
-    " FROM {} WHERE job_id = ? ORDER BY number"
-)
-INPUTS = _PARTS.format("inputs")
-OUTPUTS = _PARTS.format("outputs")
+_PARTS = "number, name, mime, length(data), CASE WHEN length(data) <= ? THEN data END"
+"""Of a file; the bytes only if it is not large."""
+INPUTS = f"SELECT {_PARTS} FROM inputs WHERE job_id = ? ORDER BY number"
+OUTPUTS = f"SELECT {_PARTS} FROM outputs WHERE job_id = ? ORDER BY number"
 RESULT_HEAD = (  # number 0 is the text
     "SELECT jobs.owner, outputs.name, outputs.mime, length(outputs.data) FROM outputs"
     " JOIN jobs ON jobs.id = outputs.job_id"
