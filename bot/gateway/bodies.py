@@ -107,9 +107,9 @@ def _too_large(limit: int) -> ApiError:
     )
 
 
-def too_many_values(most: int) -> ApiError:
-    """Return the refusal of JSON with too many values."""
-    return invalid(f"The JSON of this request must not hold more than {most:,} values.")
+def too_many_values(error: TooManyValues) -> ApiError:
+    """Return the refusal of JSON with too many values, or with a number that is too long."""
+    return invalid(f"The JSON of this request {error.refusal}.")
 
 
 async def json_body(
@@ -134,8 +134,8 @@ async def json_body(
         async for piece in Body(request, limit).pieces():
             count.add(piece)
             pieces.append(piece)
-    except TooManyValues:
-        raise too_many_values(values) from None
+    except TooManyValues as error:
+        raise too_many_values(error) from None
     return await parsed(parse, b"".join(pieces))
 
 

@@ -2,7 +2,8 @@
 
 A byte of JSON can become hundreds in memory: `[],` is a list, and one more error where no list is
 expected. So values are counted before anything parses them, and records stop at the first error of
-a list or a dict.
+a list or a dict. The time to parse a number grows with the square of its digits, and everything
+waits meanwhile: 60 MB of long ones would take a second, so these are refused as well.
 """
 
 import asyncio
@@ -18,9 +19,13 @@ T = TypeVar("T")
 VALUES_MOST = 50_000
 """Values of an ordinary text: thousands of messages, or hundreds of tools with their schemas."""
 LARGE = 256 * 1024  # bytes; smaller texts are parsed where they are
+NUMBER_MOST = 400
+"""Characters of a number; the smallest float takes 343, written out to its last certain digit."""
 _PIECE = 64 * 1024
 _COUNTED = b"[{,"
 _OTHERS = bytes(set(range(256)) - set(_COUNTED))
+_AS_DIGITS = bytes(ord("0") if byte in b"0123456789+-.eE" else ord(" ") for byte in range(256))
+_TOO_LONG = b"0" * (NUMBER_MOST + 1)
 _STOPPING = ("dict", "list", "tuple", "set", "frozenset")
 _parser = ThreadPoolExecutor(max_workers=1, thread_name_prefix="json")
 
@@ -30,7 +35,15 @@ class TooManyValues(ValueError):
 
     def __init__(self, most: int) -> None:
         super().__init__(f"more than {most} values")
-        self.most = most
+        self.refusal = f"must not hold more than {most:,} values"
+
+
+class LongNumber(TooManyValues):
+    """A text has a number of more characters than any reader takes."""
+
+    def __init__(self) -> None:
+        ValueError.__init__(self, f"a number of more than {NUMBER_MOST} characters")
+        self.refusal = f"must not hold numbers of more than {NUMBER_MOST} characters"
 
 
 class ValueCount:
@@ -41,9 +54,10 @@ class ValueCount:
         self._count = 0
         self._in_text = False
         self._rest = b""
+        self._digits = b""  # the beginning of a number that the next piece may continue
 
     def add(self, piece: bytes) -> None:
-        """Count further bytes. Raises `TooManyValues`."""
+        """Count further bytes. Raises `TooManyValues`, also for a number that is too long."""
         for at in range(0, len(piece), _PIECE):
             self._add(piece[at : at + _PIECE])
 
@@ -58,10 +72,21 @@ class ValueCount:
         self._in_text ^= len(parts) % 2 == 0
         if self._count > self._most:
             raise TooManyValues(self._most)
+        self._require_short(outside)
+
+    def _require_short(self, outside: bytes) -> None:
+        numbers = self._digits + outside.translate(_AS_DIGITS)
+        if _TOO_LONG in numbers:
+            raise LongNumber
+        self._digits = numbers[len(numbers.rstrip(b"0")) :]
 
 
 def require_few_values(text: bytes, most: int = VALUES_MOST) -> None:
-    """Count the values of a JSON text. Raises `TooManyValues`."""
+    """Count the values of a JSON text. Raises `TooManyValues`.
+
+    A text with fewer bytes than values are allowed is not looked at: no number in it can be so long
+    that it matters.
+    """
     if len(text) > most:
         ValueCount(most).add(text)
 

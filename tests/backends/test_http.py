@@ -232,6 +232,15 @@ async def test_an_answer_of_too_many_values_is_not_parsed(serve: Serve) -> None:
         tracemalloc.stop()
 
 
+async def test_an_answer_with_a_number_of_thousands_of_digits_is_not_parsed(serve: Serve) -> None:
+    async def answer(_request: web.Request) -> web.Response:
+        return web.json_response(text="[" + f"{'9' * 4_000}," * 300 + "1]")
+
+    http = await serve(answer)
+    with pytest.raises(UnreadableAnswer, match="a number of more than 400 characters"):
+        await http.get_json("/")
+
+
 def text_listing(http: Http) -> Awaitable[object]:
     return openai_replies.ask(http, "/", openai_replies.Listing)
 

@@ -11,7 +11,9 @@ from pydantic import ValidationError
 
 from queueing.core.bounded_json import (
     LARGE,
+    NUMBER_MOST,
     BoundedRecord,
+    LongNumber,
     TooManyValues,
     ValueCount,
     parsed,
@@ -69,6 +71,20 @@ def test_a_long_text_is_one_value() -> None:
     require_few_values(
         b'{"image": "' + b"QUJD" * 1_000_000 + b'", "prompt": "' + b"a, " * 1_000_000 + b'"}'
     )
+
+
+@pytest.mark.parametrize("size", [1, 7, 400, 100_000])
+@pytest.mark.parametrize("number", [b"9", b"-0.", b"1e-", b"1E+"])
+def test_a_number_of_thousands_of_digits_is_refused_before_it_is_parsed(
+    number: bytes, size: int
+) -> None:
+    """Of 60 MB of them, a second goes by in the parser, and everything waits."""
+    fits_in = number.ljust(NUMBER_MOST, b"7")
+    text = b'{"a": "' + b"7" * 5_000 + b'\\"", "b": [' + (fits_in + b",") * 20 + fits_in
+    fits(ValueCount(), [text[at : at + size] for at in range(0, len(text), size)])
+    longer = text + b"7]}"
+    with pytest.raises(LongNumber):
+        fits(ValueCount(), [longer[at : at + size] for at in range(0, len(longer), size)])
 
 
 class Inner(BoundedRecord):

@@ -59,7 +59,7 @@ def _asked(form: ClientForm) -> AnyJobRequest:
     try:
         require_few_values(text)
     except TooManyValues as error:
-        raise too_many_values(error.most) from None
+        raise too_many_values(error) from None
     return _parsed(text)
 
 
