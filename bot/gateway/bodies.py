@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from http import HTTPStatus
+from io import BytesIO
 from typing import TypeVar
 
 from aiohttp import web
 
-from bot.gateway.body_room import make_room
+from bot.gateway.body_room import make_room, make_room_for_record
 from bot.gateway.errors import ApiError, invalid
 from bot.serving.unpacking import ENCODINGS, Bomb, UnpackedBody, encoding_of
 from queueing.core.bounded_json import VALUES_MOST, TooManyValues, ValueCount, parsed
@@ -129,14 +130,15 @@ async def json_body(
             status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             message="The body must be JSON, with “Content-Type: application/json”.",
         )
-    pieces, count = [], ValueCount(values)
+    whole, count = BytesIO(), ValueCount(values)
     try:
         async for piece in Body(request, limit).pieces():
             count.add(piece)
-            pieces.append(piece)
+            whole.write(piece)
     except TooManyValues as error:
         raise too_many_values(error) from None
-    return await parsed(parse, b"".join(pieces))
+    await make_room_for_record(request, whole.tell())
+    return await parsed(parse, whole.getvalue())  # the buffer itself, no copy
 
 
 def _too_slow() -> ApiError:

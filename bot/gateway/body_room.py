@@ -19,6 +19,9 @@ from queueing.core.concurrency import timeout
 ROOM = 96 * 1024 * 1024  # bytes of all bodies; working on them takes a multiple
 A_PERSONS = 64 * 1024 * 1024  # bytes of one person's bodies
 SMALL = 64 * 1024  # bytes; such a body never waits
+COPIES = 3
+"""How often a text is in memory until it is stored: what was read, its record, the stored form."""
+COPIES_MOST = 24 * 1024 * 1024  # bytes counted for them; files are copied one at a time
 WAIT_S = 20.0
 
 
@@ -35,7 +38,7 @@ _BODY: web.RequestKey[HeldBody] = web.RequestKey("body")
 
 
 class BodyRoom:
-    """Counts the bytes of all bodies from the first until their requests are stored or refused."""
+    """Counts the bytes of all bodies, and of what is made of them, until they are stored or refused."""
 
     def __init__(self) -> None:
         self._large: dict[HeldBody, None] = {}  # oldest first
@@ -105,6 +108,12 @@ async def make_room(request: web.Request, size: int) -> None:
     """Count further bytes of a request's body. Raises `ApiError`, a 503."""
     if (body := request.get(_BODY)) is not None:
         await body.room.grow(body, size)
+
+
+async def make_room_for_record(request: web.Request, size: int) -> None:
+    """Count what is made of a text until it is stored. Raises `ApiError`, a 503."""
+    if size > SMALL:
+        await make_room(request, min(COPIES * size, COPIES_MOST))
 
 
 def release(request: web.Request) -> None:

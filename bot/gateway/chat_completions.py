@@ -48,9 +48,11 @@ class ChatRoute:
             created=int(time.time()),
             metadata=asked.left_out,
         )
-        if asked.streams:
-            form = place_form(caller, asked=bool(asked.usher_progress))
-            writer = ChatStream(heading=heading, usage=asked.wants_usage, form=form)
+        streams, usage = asked.streams, asked.wants_usage
+        form = place_form(caller, asked=bool(asked.usher_progress))
+        del asked, chat, files, find, taken  # large, and stored: the caller may wait for minutes
+        if streams:
+            writer = ChatStream(heading=heading, usage=usage, form=form)
             return await self.answering.stream(request, job, writer)
         return await self.answering.whole(request, job, heading.whole)
 

@@ -53,7 +53,9 @@ class ResponseRoute:
         chat, files = await _chat(asked, find)
         job = await self.submitting.submit(request, caller, asked.model, chat, files)
         log_left_out(job, asked.told)
+        asked = asked.model_copy(update={"input": ""})  # its answer repeats the rest
         frame = ResponseFrame(number=job.id, created=int(time.time()), asked=asked)
+        del chat, files, find, taken  # large, and stored: the caller may wait for minutes
         if asked.streams:
             form = place_form(caller, asked=bool(asked.usher_progress))
             writer = ResponseStream(frame=frame, items=OutputItems(job.id), form=form)

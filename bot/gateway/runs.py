@@ -24,7 +24,8 @@ from queueing.core.events import (
     Stopping,
 )
 from queueing.core.jobs import Job, JobState
-from queueing.core.requests import File, Output, Progress
+from queueing.core.quick import altering
+from queueing.core.requests import Chat, File, Output, Progress
 from queueing.core.standings import Standing
 from queueing.core.world import Blocked, Reason
 
@@ -38,6 +39,7 @@ LOOK_EVERY_S = 2.0
 STUCK_LOOKS = 3
 """After how many looks in a row a reason counts as lasting: a measurement may still end it."""
 _NEVER_ENDS = frozenset({Blocked.KEPT, Blocked.PINNED})
+_altered = altering(Job)
 
 
 class Run:
@@ -53,7 +55,7 @@ class Run:
     """
 
     def __init__(self, job: Job) -> None:
-        self.job = job
+        self.job = without_words(job)
         self.chunks: list[str] = []
         self.restarts = 0
         self.gaps = 0
@@ -119,7 +121,7 @@ class Run:
             self.restarts += bool(self.chunks)
             self.chunks, self.preview, self.fraction = [], None, None
         self._from_the_start |= job.state is JobState.PENDING
-        self.job = job
+        self.job = without_words(job)
         self._tell()
 
     def hear(self, event: Progressed | Produced) -> None:
@@ -313,6 +315,17 @@ class Runs:
         for run in waiting:
             if (standing := standings.get(run.job.id)) is not None:
                 run.stand(standing)
+
+
+def without_words(job: Job) -> Job:
+    """Return a job without what only its server reads of a conversation.
+
+    That is up to 8 MB, and would be in memory as long as a caller waits.
+    """
+    request = job.request
+    if not isinstance(request, Chat) or request.passed_on is None:
+        return job
+    return _altered(job, request=request.model_copy(update={"passed_on": None}))
 
 
 async def wait(news: asyncio.Event, within_s: float) -> None:

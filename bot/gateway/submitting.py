@@ -11,7 +11,7 @@ from bot.gateway.body_room import release
 from bot.gateway.callers import Caller
 from bot.gateway.outcomes import refused
 from bot.gateway.repeats import Repeats, digest_of
-from bot.gateway.runs import PLATFORM
+from bot.gateway.runs import PLATFORM, without_words
 from bot.gateway.whole_steps import seen_through
 from bot.requests.admission import AdmissionService
 from bot.requests.drawing import Drawing
@@ -57,7 +57,8 @@ class Submitting:
     ) -> Job:
         """Accept a request and return its job. Raises `ApiError`, and `StoreError`.
 
-        A repeated call gets the job that it made before. `hook` is called once the job has ended. A
+        A repeated call gets the job that it made before. The job has no words that only its server
+        reads: a caller who waits should hold nothing else of the request either. `hook` is called once the job has ended. A
         caller who hangs up meanwhile is cancelled only once the job is known.
         """
         digest = await _digest(request, model, wanted, files)
@@ -147,7 +148,7 @@ class Submitting:
         release(request)
         self.repeats.require_same(made, digest)
         await self.repeats.attendance.attend(request, made)
-        return made
+        return without_words(made)
 
     async def _asking(
         self,
