@@ -42,9 +42,11 @@ class CompletionRoute:
         heading = CompletionHeading(
             id=f"cmpl-{job.id}", model=asked.model, created=int(time.time()), echoed=asked.echoed
         )
-        if asked.streams:
-            form = place_form(caller, asked=bool(asked.usher_progress))
-            writer = CompletionStream(heading=heading, usage=asked.wants_usage, form=form)
+        streams, usage = asked.streams, asked.wants_usage
+        form = place_form(caller, asked=bool(asked.usher_progress))
+        del asked  # large, and stored: the caller may wait for minutes
+        if streams:
+            writer = CompletionStream(heading=heading, usage=usage, form=form)
             return await self.answering.stream(request, job, writer)
         return await self.answering.whole(request, job, heading.whole)
 
@@ -53,9 +55,11 @@ class CompletionRoute:
         asked = await read(Completions, request)
         job = await self._submit(request, caller, asked)
         heading = Heading(id=f"fim-{job.id}", model=asked.model, created=int(time.time()))
-        if asked.streams:
-            form = place_form(caller, asked=bool(asked.usher_progress))
-            writer = ChatStream(heading=heading, usage=asked.wants_usage, form=form)
+        streams, usage = asked.streams, asked.wants_usage
+        form = place_form(caller, asked=bool(asked.usher_progress))
+        del asked  # large, and stored: the caller may wait for minutes
+        if streams:
+            writer = ChatStream(heading=heading, usage=usage, form=form)
             return await self.answering.stream(request, job, writer)
         return await self.answering.whole(request, job, heading.whole)
 

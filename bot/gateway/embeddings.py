@@ -33,6 +33,7 @@ class EmbeddingRoute:
         job = await self.submitting.submit(request, caller, asked.model, wanted, files)
         packed = asked.encoding_format == "base64"
         vectors = Vectors(model=asked.model, count=len(inputs), packed=packed)
+        del asked, inputs, wanted, files, find, taken  # large, and stored: the caller may wait
         return await self.answering.whole(request, job, vectors.whole)
 
 

@@ -2,14 +2,18 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from bot.gateway import body_room
-from bot.gateway.body_room import A_PERSONS, ROOM, SMALL, BodyRoom, HeldBody
+from bot.gateway.answering import Answering
+from bot.gateway.body_room import A_PERSONS, COPIES, ROOM, SMALL, BodyRoom, HeldBody
 from bot.gateway.errors import ApiError
+from queueing.core.jobs import Job
 from tests.bot.gateway.whole_api import WAIT_S, Api, running
 
 MB = 1024 * 1024
@@ -68,6 +72,66 @@ async def test_small_bodies_never_wait_and_a_large_one_is_refused_in_the_end(
     room.release(late)
     room.release(late)
     await filled(room, "b", SMALL)
+
+
+async def test_what_is_made_of_a_large_text_takes_room_until_it_is_stored(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Ten texts of 7 MB at once took 300 MB, though their bodies fitted."""
+    released: list[int] = []
+    release = BodyRoom.release
+
+    def forgotten(room: BodyRoom, body: HeldBody) -> None:
+        released.append(body.size)
+        release(room, body)
+
+    monkeypatch.setattr(BodyRoom, "release", forgotten)
+    async with running(tmp_path) as api:
+        for words, copies in (("hi" * 90_000, COPIES), ("hi", 0)):
+            released.clear()
+            asked = {**CHAT, "messages": [{"role": "user", "content": words}]}
+            body = json.dumps(asked).encode()
+            headers = {"Content-Type": "application/json"}
+            url = f"{api.url}/chat/completions"
+            async with api.session.post(url, data=body, headers=headers) as answer:
+                assert answer.status == 200
+            assert released[0] == len(body) * (1 + copies)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("chat/completions", lambda words: {"messages": [{"role": "user", "content": words}]}),
+        ("completions", lambda words: {"prompt": words}),
+        ("fim/completions", lambda words: {"prompt": words}),
+        ("responses", lambda words: {"input": words}),
+    ],
+)
+async def test_a_caller_who_waits_holds_nothing_of_a_stored_request(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    path: str,
+    asked: Callable[[str], dict[str, object]],
+    streams: bool,
+) -> None:
+    """Hundreds wait for minutes, and each with a conversation would fill the machine."""
+    held: list[str] = []
+
+    async def waiting_now(
+        self: Answering, request: web.Request, job: Job, _: object
+    ) -> web.Response:
+        with self.runs.watch(job) as (run, _news):
+            held.append(repr((sys._getframe(1).f_locals, job, run.job)))
+        return web.Response()
+
+    monkeypatch.setattr(Answering, "stream" if streams else "whole", waiting_now)
+    async with running(tmp_path) as api:
+        body = {"model": "llama", "stream": streams, **asked("long " * 20_000)}
+        async with api.session.post(f"{api.url}/{path}", json=body) as answer:
+            assert answer.status == 200, await answer.text()
+    (found,) = held
+    assert len(found) < 20_000, found[:3_000]
 
 
 async def test_unfinished_requests_are_bounded_together(
