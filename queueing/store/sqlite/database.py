@@ -34,7 +34,7 @@ WRITER_PRAGMAS = (
     "PRAGMA temp_store = MEMORY",
     "PRAGMA foreign_keys = ON",
     "PRAGMA secure_delete = ON",  # deleted data is overwritten: people may ask to be forgotten
-    "PRAGMA cache_size = -49152",  # kept for good once large files were written
+    "PRAGMA cache_size = -24576",  # kept for good once large files were written; more is no faster
     "PRAGMA wal_autocheckpoint = 4000",  # 16 MB: else each large result would wait for one
     "PRAGMA journal_size_limit = 67108864",
 )
