@@ -30,7 +30,7 @@ _MANY_FILES = 8192
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _LARGE = 32 * 1024 * 1024  # bytes; such a block returns to the system the moment it is freed
 _ARENAS = 2
-_TRIM_EVERY_S = 30.0
+_TRIM_EVERY_S = 10.0
 
 # Objects made and not freed, between two looks at the new ones; such looks between two at those that
 # were new twice (some five milliseconds); such looks between two at everything.
@@ -96,7 +96,7 @@ def give_memory_back() -> None:
 
 
 async def stay_small() -> None:
-    """Return the pages that hold nothing any more to the system, twice a minute, until cancelled.
+    """Return the pages that hold nothing any more to the system, every ten seconds, until cancelled.
 
     The allocator returns what is free at the end of an arena; pages between blocks that are still
     in use stay, and after some large results they were a third of the process.
