@@ -100,7 +100,8 @@ async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
     works = {finding.name for finding in findings if finding.works}
     keepers = [name for name, server in servers.items() if not server.can_unload and name in works]
     kept = [text for name in keepers for text in memory_kept.of_unknown_size(whole, name)]
-    kept += memory_kept.together(whole, keepers)
+    kept += [*memory_kept.together(whole, keepers), *memory_kept.preloaded(whole)]
+    kept += _too_long(whole)
     return [
         *findings,
         *unwatched(catalog),
@@ -301,6 +302,22 @@ def _nothing_to_ask(whole: Catalog, findings: Sequence[Finding]) -> Iterator[Fin
     if not whole.models and all(finding.works is not False for finding in findings):
         text = "no server has a model that can be offered yet: nothing can be asked for"
         yield Finding(what="model", name="none", works=False, text=text)
+
+
+def _too_long(catalog: Catalog) -> Iterator[str]:
+    """Yield for each model which of its work would be broken off before its usual end."""
+    for model in catalog.models.values():
+        limits = model.timeouts
+        if model.load_s >= limits.load_s:
+            yield (
+                f"A load of {model.name} is broken off after timeouts.load_s ({limits.load_s:g} s), and "
+                f"its load_s says that it takes {model.load_s:g} s."
+            )
+        if limits.total_s is not None and model.service_s >= limits.total_s:
+            yield (
+                f"A request for {model.name} is broken off after timeouts.total_s "
+                f"({limits.total_s:g} s), and its service_s says that it takes {model.service_s:g} s."
+            )
 
 
 def _missing_defaults(defaults: DefaultsConfig, catalog: Catalog) -> Iterator[Finding]:

@@ -33,6 +33,46 @@ def of_unknown_size(catalog: Catalog, backend: str) -> Iterator[str]:
                 )
 
 
+def preloaded(catalog: Catalog) -> Iterator[str]:
+    """Yield for each host which models have no room beside those that it loads first and keeps.
+
+    A preloaded model lies on one of its servers, so one that has several hosts counts on none.
+    """
+    for host in catalog.hosts.values():
+        here = {spec.name for spec in host.backends}
+        kept = [
+            each
+            for each in catalog.models.values()
+            if each.preload and each.backends and here.issuperset(each.backends)
+        ]
+        out = [
+            each.name for each in catalog.models.values() if _lacks_room(catalog, host, kept, each)
+        ]
+        if out:
+            names = _listed([each.name for each in kept])
+            yield (
+                f"{names} {'stays' if len(kept) == 1 else 'stay'} in memory, as `preload` is set: "
+                f"there is no room beside on {host.name} for {_listed(out)}."
+            )
+
+
+def _lacks_room(
+    catalog: Catalog, host: HostSpec, kept: Sequence[ModelSpec], model: ModelSpec
+) -> bool:
+    """Return whether a model that has only this host does not fit beside the others kept there."""
+    on = {spec.name for spec in host.backends}
+    others = [each for each in kept if each is not model]
+    if not others or not model.backends or not on.issuperset(model.backends):
+        return False
+    least_mb = _least_mb(catalog, host, model)
+    others_mb = sum(_least_mb(catalog, host, each) for each in others)
+    return bool(least_mb) and least_mb + others_mb > host.usable_mb
+
+
+def _least_mb(catalog: Catalog, host: HostSpec, model: ModelSpec) -> float:
+    return min(_part_mb(catalog, host, model, name) for name in model.backends)
+
+
 def together(catalog: Catalog, keepers: Collection[str]) -> Iterator[str]:
     """Yield for each host which models have no room beside all that servers keep there together.
 

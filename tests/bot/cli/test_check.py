@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import sqlite3
 import sys
 from collections.abc import AsyncIterator
@@ -503,6 +504,54 @@ def test_what_stays_together_is_told_as_well() -> None:
     assert "no room on home for flux until" in told
     assert not list(memory_kept.together(catalog, ("one",)))
     assert not list(memory_kept.together(catalog, ()))
+
+
+@pytest.mark.parametrize(
+    ("vram", "keep", "others", "told"),
+    [
+        ("12GB", "keep: 7GB", "big: 6GB", "keep stays in memory, .* on home for big[.]"),
+        ("12GB", "keep: 6GB, more: 6GB", "", "keep and more stay .* for keep and more[.]"),
+        ("12GB", "keep: 9GB", "small: 2GB", "keep stays .* for small[.]"),
+        ("12GB", "keep: 4GB", "small: 5GB", ""),
+        ("12GB", "", "big: 6GB, more: 7GB", ""),
+    ],
+)
+async def test_what_has_no_room_beside_preloaded_models_is_told(
+    tmp_path: Path, vram: str, keep: str, others: str, told: str
+) -> None:
+    """Each of its requests would be refused, though everything works."""
+    models = [
+        f"  {name}: {{backends: [stand-in], vram: {mb}, preload: {str(each is keep).lower()}}}\n"
+        for each in (keep, others)
+        for name, mb in (pair.split(": ") for pair in each.split(", ") if pair)
+    ]
+    text = f"hosts: {{home: {{vram: {vram}, backends: {{stand-in: {{kind: demo}}}}}}}}\n"
+    text += "models:\n" + "".join(models) + "chats: {web: {port: 0}}\n"
+    findings = await check.try_everything(configured(tmp_path, text), try_s=PATIENT_S)
+    notes = [finding.text for finding in findings if "preload" in finding.text]
+    assert len(notes) == bool(told)
+    assert all(re.match(told, note) for note in notes), notes
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("load_s: 100, timeouts: {load_s: 10}", r"A load of m .* timeouts.load_s \(10 s\)"),
+        ("service_s: 50, timeouts: {total_s: 30}", r"A request for m .*total_s \(30 s\)"),
+        ("load_s: 9, timeouts: {load_s: 10}", ""),
+        ("service_s: 5000, timeouts: {total_s: none}", ""),
+    ],
+)
+async def test_a_limit_that_what_is_usual_would_reach_is_told(
+    tmp_path: Path, settings: str, told: str
+) -> None:
+    """Each load or request would be broken off, though everything works."""
+    text = "hosts: {home: {vram: 12GB, backends: {stand-in: {kind: demo}}}}\nmodels:\n"
+    text += f"  m: {{backends: [stand-in], vram: 1GB, {settings}}}\nchats: {{web: {{port: 0}}}}\n"
+    findings = await check.try_everything(configured(tmp_path, text), try_s=PATIENT_S)
+    notes = [finding.text for finding in findings if "broken off" in finding.text]
+    assert len(notes) == bool(told)
+    assert all(re.match(told, note) for note in notes), notes
 
 
 async def test_a_card_larger_than_configured_is_told(tmp_path: Path) -> None:
