@@ -41,6 +41,7 @@ from queueing.core.errors import (
     OutOfMemory,
     Rejected,
     ResultGone,
+    ShortOfMemory,
 )
 from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.core.problems import What, problem
@@ -395,4 +396,6 @@ def _unloaded(templates: Templates, ended: Ended) -> bool:
         return False
     workflow = templates.all[0]
     error = failure(ended.failure, workflow)
-    return isinstance(error, OutOfMemory) or is_loader(workflow, ended.failure.node_id)
+    return isinstance(error, OutOfMemory | ShortOfMemory) or is_loader(
+        workflow, ended.failure.node_id
+    )

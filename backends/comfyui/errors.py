@@ -14,7 +14,7 @@ from backends.comfyui.answers import Ended, NodeFailure
 from backends.comfyui.workflow.memory import loaded_by
 from backends.comfyui.workflow.template import Workflow, blame
 from backends.comfyui.workflow.words import FILES, FOLLOWS, WORDS, Asked
-from backends.common.error_rules import OUT_OF_MEMORY, judged, says
+from backends.common.error_rules import NO_MAIN_MEMORY, OUT_OF_MEMORY, judged, says
 from backends.common.http_answers import HttpFailed, HttpRefused, parse_json
 from queueing.core.bounded_json import BoundedRecord
 from queueing.core.errors import (
@@ -24,6 +24,7 @@ from queueing.core.errors import (
     ModelCrashed,
     OutOfMemory,
     Rejected,
+    ShortOfMemory,
     UnreadableAnswer,
 )
 from queueing.core.problems import Problem, What, problem
@@ -105,10 +106,11 @@ def failure(failed: NodeFailure, workflow: Workflow) -> BackendError:
     )
     message = failed.exception_message.strip().casefold()
     of_runtime = failed.exception_type.endswith(_OF_RUNTIME)
-    if failed.exception_type.endswith(("OutOfMemoryError", "MemoryError")):
+    no_room = of_runtime and says(message, OUT_OF_MEMORY)
+    if no_room or failed.exception_type.endswith("OutOfMemoryError"):
         return OutOfMemory(cause)
-    if of_runtime and says(message, OUT_OF_MEMORY):
-        return OutOfMemory(cause)
+    if failed.exception_type == "MemoryError" or (of_runtime and says(message, NO_MAIN_MEMORY)):
+        return ShortOfMemory(cause)
     if of_runtime and _SICK.match(message):
         return ModelCrashed(cause)
     if _PICTURES & _placeholders(workflow, failed.node_id):

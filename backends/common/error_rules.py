@@ -21,6 +21,7 @@ from queueing.core.errors import (
     NotLoaded,
     OutOfMemory,
     Rejected,
+    ShortOfMemory,
     Unavailable,
     UnknownFailure,
 )
@@ -42,28 +43,26 @@ _OF_LIBRARIES = (  # torch, ggml and their allocators; some go on with figures
     r"|(allocating [0-9.]+ mib on device [0-9]+: )?cudamalloc failed: out of memory"
     r"|(vk::[a-z:]+ )?erroroutofdevicememory"
     r"|(failed|unable) to allocate (\w+ |compute pp |kv cache )?buffers?"
-    r"|(\[enforce fail[^\]]*\] *(data)?[.]? *)?defaultcpuallocator: "
-    r"(not enough|can't allocate) memory(: you tried to allocate [0-9].*)?"
     r"|allocation on device"
     r"(\s+([0-9]+ would exceed allowed memory|this error means you ran out of memory).*)?"
 )
 OUT_OF_MEMORY = (
     f"{_PASSED_ON}({_OF_LIBRARIES})",
     "(torch[.])?(cuda[.])?outofmemoryerror",
-    f"model requires more system memory {_SIZE} than is available( {_SIZE})?",  # Ollama
     "model limit reached, try again later",  # llama.cpp's router: all it may keep are busy
 )
-"""A lack of memory during a request, as servers were seen to report it."""
-SHORT_OF_MEMORY = (
-    "insufficient system resources",
-    "out of memory",
-    "outofdevicememory",
-    "failed to allocate",
-    "unable to allocate",
-    "requires more system memory",
-    "model limit reached",
+"""A lack of memory of a card, as servers were seen to report it."""
+_OF_MAIN_MEMORY = (
+    r"(\[enforce fail[^\]]*\] *(data)?[.]? *)?defaultcpuallocator: "
+    r"(not enough|can't allocate) memory(: you tried to allocate [0-9].*)?"
+    f"|model requires more system memory {_SIZE} than is available( {_SIZE})?"  # Ollama
 )
-"""The same in words, which count where no caller's are: in the reason of a failed load."""
+NO_MAIN_MEMORY = (f"{_PASSED_ON}({_OF_MAIN_MEMORY})",)
+"""A lack of the machine's own memory: no model leaves a card for it."""
+_OF_LOADS = (  # with any status, as LM Studio was seen to say it
+    *OUT_OF_MEMORY,
+    "model loading (was stopped|aborted) due to insufficient system resources.*",
+)
 AWAY = frozenset({502, 503, 504})
 OF_CALLERS = (Rejected, BadModel, NotLoaded)
 NOBODYS = frozenset({OK, UNAUTHORIZED, FORBIDDEN, NO_TIME})  # these do not say whose fault it is
@@ -113,6 +112,12 @@ class ErrorRule:
         return issubclass(self.kind, Rejected) and any(word in said.own for word in self.words)
 
 
+ABOUT_MEMORY = (
+    ErrorRule(kind=OutOfMemory, sentences=OUT_OF_MEMORY),
+    ErrorRule(kind=ShortOfMemory, sentences=NO_MAIN_MEMORY),
+)
+
+
 def judged(
     rules: Sequence[ErrorRule], status: int, body: JsonValue, *, after_s: float | None = None
 ) -> BackendError:
@@ -155,15 +160,18 @@ def words_of(body: JsonValue) -> str:
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Believe a server that says why a load failed: no caller's words are in it.
+    """Believe a server's own sentence about why a load failed, whatever its status.
 
     One that is starting, or behind a gateway that cannot reach it, is away.
     """
     try:
         yield
     except (Rejected, UnknownFailure) as error:
-        if any(word in str(error).casefold() for word in SHORT_OF_MEMORY):
+        sentence = "" if error.answer is None else _Said.of(error.answer).sentence
+        if says(sentence, _OF_LOADS):
             raise OutOfMemory(str(error)) from error
+        if says(sentence, NO_MAIN_MEMORY):
+            raise ShortOfMemory(str(error)) from error
         if isinstance(error.__cause__, HttpFailed) and error.__cause__.status in AWAY:
             raise Unavailable(str(error)) from error
         raise

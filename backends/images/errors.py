@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from pydantic import JsonValue
 
-from backends.common.error_rules import OUT_OF_MEMORY, ErrorRule, judged
+from backends.common.error_rules import ABOUT_MEMORY, ErrorRule, judged
 from backends.common.http_answers import HttpFailed, HttpRefused
 from queueing.core.errors import (
     BackendError,
@@ -16,7 +16,6 @@ from queueing.core.errors import (
     Busy,
     Interrupted,
     NotLoaded,
-    OutOfMemory,
     Rejected,
 )
 from queueing.core.problems import What, problem
@@ -26,7 +25,7 @@ NO_MODEL = problem(What.NO_MODEL)
 
 # The first that matches decides.
 RULES: Sequence[ErrorRule] = (
-    ErrorRule(kind=OutOfMemory, sentences=OUT_OF_MEMORY),
+    *ABOUT_MEMORY,
     ErrorRule(kind=Busy, sentences=("job queue is full[.]?",)),
     ErrorRule(
         kind=Interrupted,

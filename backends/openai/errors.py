@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from backends.common.error_rules import OUT_OF_MEMORY, REFUSED, ErrorRule, judged, words_of
+from backends.common.error_rules import ABOUT_MEMORY, REFUSED, ErrorRule, judged, words_of
 from backends.common.http_answers import HttpFailed, HttpRefused
 from queueing.core.errors import (
     BackendError,
@@ -16,7 +16,6 @@ from queueing.core.errors import (
     Busy,
     ModelCrashed,
     NotLoaded,
-    OutOfMemory,
     Rejected,
 )
 from queueing.core.problems import What, problem
@@ -122,7 +121,7 @@ RULES: Sequence[ErrorRule] = (
     ErrorRule(kind=Rejected, told=LONG_SOUND, words=LONG_SOUNDS),
     ErrorRule(kind=Rejected, told=BAD_SOUND, words=BAD_SOUNDS),
     ErrorRule(kind=Rejected, told=NO_VOICE, words=VOICES),
-    ErrorRule(kind=OutOfMemory, sentences=OUT_OF_MEMORY),
+    *ABOUT_MEMORY,
     ErrorRule(kind=Rejected, told=TOO_LONG, words=CONTEXT),
     # Not `NotLoaded`: a request that crashes an engine must be charged.
     ErrorRule(

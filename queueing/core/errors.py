@@ -16,7 +16,8 @@ QueueError
    ├─ UnreadableAnswer it answered what nobody can read; retry, the server stays in use
    │  └─ ResultGone    its result is gone for good; make it again at once
    ├─ UnknownFailure   it failed for no known reason; retry, the server stays in use
-   │  └─ ModelCrashed  the model's process there ended; retry alone, the server stays in use
+   │  ├─ ModelCrashed  the model's process there ended; retry alone, the server stays in use
+   │  └─ ShortOfMemory it lacks memory, but no card is known to be full; retry
    ├─ Unavailable      it does not answer; retry, and mark the backend down for a while
    ├─ Interrupted      a person stopped the attempt there; retry, the server is well
    ├─ OutOfMemory      retry after an eviction
@@ -164,6 +165,13 @@ class ModelCrashed(UnknownFailure):
     """The process of the model ended on a server that answers: one of its requests may be why."""
 
 
+class ShortOfMemory(UnknownFailure):
+    """It lacks memory, and it would not help that other models leave the card.
+
+    It lacks main memory, or says so of a card with room for what it loads.
+    """
+
+
 class Unavailable(BackendError):
     """The server does not answer, or the way to it failed.
 
@@ -192,6 +200,7 @@ class BadModel(BackendError):
 _KINDS: tuple[tuple[type[Exception], What], ...] = (
     (TimeoutError, What.LATE),
     (OutOfMemory, What.MEMORY),
+    (ShortOfMemory, What.MEMORY),
     (Unavailable, What.AWAY),
     (Busy, What.BUSY),
     (UnreadableAnswer, What.UNREADABLE),

@@ -14,6 +14,7 @@ from queueing.core.errors import (
     ModelCrashed,
     OutOfMemory,
     Refused,
+    ShortOfMemory,
     StoreError,
     Unavailable,
     UnknownFailure,
@@ -27,7 +28,7 @@ from queueing.engine.durations import Times
 from queueing.engine.effects import Effects
 from queueing.engine.fleet import Fleet
 from queueing.engine.outcomes import Outcomes
-from queueing.engine.sizing import Sizing
+from queueing.engine.sizing import FullCard, Sizing
 from queueing.planning.retry import given_up
 
 log = logging.getLogger(__name__)
@@ -155,6 +156,8 @@ class Loader:
         try:
             await self._attempt(spec, backend)
         except OutOfMemory as error:
+            if not isinstance(error, FullCard) and not await self._sizing.is_full(spec, backend):
+                raise ShortOfMemory(str(error)) from error
             log.warning("loading %s on %s: %s; emptying the card", spec.name, backend, error)
             for host in self._fleet.catalog.parts_of(spec, backend):
                 await self.relieve(host)
@@ -186,7 +189,9 @@ class Loader:
             self._fleet.health.down(backend, str(error))
         unknown = isinstance(error, UnknownFailure | UnreadableAnswer)
         # A process that ends as it loads its model is the model's fault, until somebody mends it.
-        lasting = isinstance(error, ModelCrashed) or (unknown and costly)
+        # For one short of memory the room is made by now: it is tried again at nobody's cost.
+        short = isinstance(error, ShortOfMemory)
+        lasting = isinstance(error, ModelCrashed) or (unknown and costly and not short)
         if lasting or (isinstance(error, BackendError) and not error.retryable):
             self._fleet.load_failures.unable(spec.name, backend, str(error))
         failures = self._fleet.load_failures.failed(spec.name, unknown=unknown)

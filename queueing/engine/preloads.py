@@ -9,6 +9,7 @@ from queueing.core.errors import (
     BadModel,
     OutOfMemory,
     Refused,
+    ShortOfMemory,
     Unavailable,
 )
 from queueing.core.problems import What, problem
@@ -158,7 +159,7 @@ def _failure(spec: ModelSpec, backend: str, cards: str, error: Exception) -> Bac
         case TimeoutError():
             late = problem(What.LOAD_LATE, backend=backend, seconds=f"{spec.timeouts.load_s:g}")
             return Unavailable(f"{backend} did not load it in time", problem=late)
-        case OutOfMemory():
+        case OutOfMemory() | ShortOfMemory():
             return OutOfMemory(cause, problem=problem(What.FULL, host=cards))
         case Unavailable():
             return Unavailable(cause, problem=problem(What.LOAD_STOPPED, backend=backend))

@@ -16,7 +16,12 @@ from queueing.engine.other_programs import OtherPrograms
 
 ROOM_S = 30.0  # how long freed memory may take to appear: drivers report it late
 ROOM_POLL_S = 0.5
+LITTLE = 4  # a card is full for a model of unknown size if less than one part in so many is free
 STIRRED_MB = 256  # by so much a desktop may change while a model is loaded
+
+
+class FullCard(OutOfMemory):
+    """The memory that a load needs was measured, and does not become free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +43,41 @@ class Sizing:
     async def room(self, spec: ModelSpec, backend: str) -> Before | None:
         """Wait until there is room on every host and return what is; None if one is not measured.
 
-        Raises `OutOfMemory` if it does not become free.
+        Raises `FullCard` if it does not become free.
         """
-        shares = dict(self._fleet.memory.shares(spec, backend))
-        hosts = self._fleet.catalog.parts_of(spec, backend)
+        needs = self._needs(spec, backend)
         free: dict[str, int] = {}
-        for host in hosts:
-            needed_mb = shares.get(host, self._fleet.memory.vram_mb(spec))
+        for host, needed_mb in needs.items():
             free_mb = await self._room(host, min(needed_mb, self._fleet.memory.usable_mb(host)))
             if free_mb is not None:
                 free[host] = free_mb
-        if len(free) < len(hosts):
+        if len(free) < len(needs):
             return None
         return Before(free, {host: await self._others.held_mb(host) for host in free})
+
+    async def is_full(self, spec: ModelSpec, backend: str) -> bool:
+        """Return whether a card had too little room for a load that failed, counted or measured.
+
+        What the load itself took is waited for.
+        """
+        memory = self._fleet.memory
+        part = LITTLE if memory.known_vram_mb(spec) is None else 1
+        for host, needed_mb in self._needs(spec, backend).items():
+            least_mb = min(needed_mb, self._fleet.catalog.hosts[host].usable_mb) // part
+            others_mb = memory.mb_on(host) - needed_mb
+            if memory.usable_mb(host) - others_mb < least_mb:
+                return True
+            try:
+                await self._room(host, least_mb)
+            except FullCard:
+                return True
+        return False
+
+    def _needs(self, spec: ModelSpec, backend: str) -> dict[str, int]:
+        """Return what a model takes on each of its hosts."""
+        shares = dict(self._fleet.memory.shares(spec, backend))
+        hosts = self._fleet.catalog.parts_of(spec, backend)
+        return {host: shares.get(host, self._fleet.memory.vram_mb(spec)) for host in hosts}
 
     async def learn(self, spec: ModelSpec, backend: str, before: Before | None) -> None:
         """Correct the model's size to what its load took, if nothing else moved meanwhile.
@@ -85,6 +112,6 @@ class Sizing:
         give_up_at = loop.time() + ROOM_S
         while (free_mb := await self._health.free_mb(host)) is not None and free_mb < need_mb:
             if loop.time() >= give_up_at:
-                raise OutOfMemory(f"{need_mb} MB needed on {host}, {free_mb} MB free")
+                raise FullCard(f"{need_mb} MB needed on {host}, {free_mb} MB free")
             await asyncio.sleep(ROOM_POLL_S)
         return free_mb

@@ -10,6 +10,7 @@ from queueing.core.errors import (
     NotLoaded,
     OutOfMemory,
     ResultGone,
+    ShortOfMemory,
     Unavailable,
     problem_of,
 )
@@ -75,7 +76,8 @@ def after_failure(
     if not _another_attempt_may_help(error):
         return Fail(problem=problem_of(error))
     # 3. Another attempt may help, as long as one is left.
-    most = OVERSIZE_MOST if far and isinstance(error, OutOfMemory) else spec.max_attempts
+    oversize = far and isinstance(error, OutOfMemory | ShortOfMemory)
+    most = OVERSIZE_MOST if oversize else spec.max_attempts
     if job.attempt >= min(most, spec.max_attempts):
         return Fail(problem=given_up(error, job.attempt))
     return Retry(

@@ -17,6 +17,7 @@ from queueing.core.errors import (
     ModelCrashed,
     OutOfMemory,
     Rejected,
+    ShortOfMemory,
     Unavailable,
     UnreadableAnswer,
 )
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.parametrize("old", [False, True], ids=["0.33", "0.3.64"
     ("failure", "error"),
     [
         (("KSampler", "torch.OutOfMemoryError", "CUDA out of memory"), OutOfMemory),
-        (("KSampler", "MemoryError", ""), OutOfMemory),
+        (("KSampler", "MemoryError", ""), ShortOfMemory),
         (("KSampler", "RuntimeError", "CUDA error: illegal memory access"), ModelCrashed),
         (("KSampler", "RuntimeError", "shapes in /srv/comfy/x.py"), Rejected),
         (("CheckpointLoaderSimple", "FileNotFoundError", "/srv/comfy/models/x"), BadModel),

@@ -36,6 +36,7 @@ from queueing.core.errors import (
     ModelCrashed,
     OutOfMemory,
     Rejected,
+    ShortOfMemory,
     UnknownFailure,
     UnreadableAnswer,
 )
@@ -213,8 +214,8 @@ def test_failures_of_a_node_call_for_the_right_reaction(subtests: pytest.Subtest
     """A sick server would go on failing jobs, or a bad job be tried for ever."""
     cases: list[tuple[str, str, type[Exception]]] = [
         ("torch.cuda.OutOfMemoryError", "", OutOfMemory),
-        ("MemoryError", "", OutOfMemory),
-        ("RuntimeError", "DefaultCPUAllocator: not enough memory", OutOfMemory),
+        ("MemoryError", "", ShortOfMemory),
+        ("RuntimeError", "DefaultCPUAllocator: not enough memory", ShortOfMemory),
         ("RuntimeError", "CUDA error: an illegal memory access was encountered", ModelCrashed),
         ("ValueError", "/srv/comfy/x.py is bad", Rejected),
         ("ValueError", "bad prompt: CUDA out of memory", Rejected),

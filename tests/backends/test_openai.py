@@ -15,6 +15,7 @@ from queueing.core.errors import (
     NotLoaded,
     OutOfMemory,
     Rejected,
+    ShortOfMemory,
     Unavailable,
 )
 from queueing.core.requests import (
@@ -123,7 +124,8 @@ async def test_a_load_that_finds_no_memory_says_so(kind: str) -> None:
     async with serving(kind) as server, connected(server) as backend:
         server.load_faults.append(LoadFault.OOM)
         # The router says only that its process ended.
-        with pytest.raises(ModelCrashed if kind == "llamacpp-router" else OutOfMemory):
+        error = {"llamacpp-router": ModelCrashed, "ollama": ShortOfMemory}.get(kind, OutOfMemory)
+        with pytest.raises(error):
             await backend.load(model())
         assert await backend.loaded([model()]) == frozenset()
         await backend.load(model())

@@ -22,6 +22,7 @@ from queueing.core.errors import (
     NotLoaded,
     OutOfMemory,
     Rejected,
+    ShortOfMemory,
     Unavailable,
     UnknownFailure,
 )
@@ -109,7 +110,7 @@ ANSWERS = (
     (
         500,
         {"error": "model requires more system memory (12 GiB) than is available"},
-        OutOfMemory,
+        ShortOfMemory,
     ),
     (500, {"error": {"message": "CUDA error: out of memory"}}, OutOfMemory),
     (200, {"error": {"message": "CUDA error: out of memory", "code": 500}}, OutOfMemory),
@@ -233,19 +234,34 @@ def test_memory_is_short_where_a_server_says_so_in_its_own_sentence(
 ) -> None:
     """A full card would not be emptied."""
     for said in (*NO_MEMORY, *(f"{said}{FIGURES[said]}" for said in FIGURES)):
+        main = "system memory" in said or "CPU" in said  # for which no model leaves a card
+        kind = ShortOfMemory if main else OutOfMemory
         with subtests.test(said):
-            assert type(classify(500, {"error": {"message": said, "code": 500}})) is OutOfMemory
-            assert type(classify(200, {"error": said})) is OutOfMemory
-            assert type(classify(503, {"detail": said})) is OutOfMemory
+            assert type(classify(500, {"error": {"message": said, "code": 500}})) is kind
+            assert type(classify(200, {"error": said})) is kind
+            assert type(classify(503, {"detail": said})) is kind
 
 
-def test_a_failed_load_tells_of_memory_by_its_words_alone(subtests: pytest.Subtests) -> None:
+NO_RAM = "model requires more system memory (9.1 GiB) than is available (3.2 GiB)"
+NOT_OF_MEMORY = (
+    "invalid flag --ngl out of memory",
+    "template error: user said: CUDA out of memory; cannot allocate",
+    "unknown argument: failed to allocate",
+    f"the file's description says: {NO_RAM}",
+    f"he said: {GUARDRAIL}",
+)
+
+
+def test_a_failed_load_tells_of_memory_in_its_own_sentence(subtests: pytest.Subtests) -> None:
     """A full card would not be emptied, or one would be for a file that is broken."""
     refused = HttpRefused("", status=400, body="")
     away = HttpFailed("", status=503, body="")
     cases: tuple[tuple[BackendError, Exception, type[BackendError]], ...] = (
-        (Rejected(GUARDRAIL), refused, OutOfMemory),
-        (UnknownFailure(GUARDRAIL), refused, OutOfMemory),
+        *((openai.classify(status, GUARDRAIL), refused, OutOfMemory) for status in (400, 500)),
+        (openai.classify(400, "CUDA error: out of memory"), refused, OutOfMemory),
+        *((openai.classify(500, said), refused, UnknownFailure) for said in NOT_OF_MEMORY),
+        *((openai.classify(400, said), refused, Rejected) for said in NOT_OF_MEMORY),
+        *((openai.classify(status, NO_RAM), refused, ShortOfMemory) for status in (400, 500)),
         (ModelCrashed("its process ended with exit code 1"), refused, ModelCrashed),
         (UnknownFailure("Loading model"), away, Unavailable),
         (UnknownFailure("status 500"), HttpFailed("", status=500, body=""), UnknownFailure),

@@ -3,13 +3,14 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from queueing.core.catalog import Catalog
+from queueing.core.catalog import Catalog, ModelSpec
+from queueing.core.errors import BackendError
 from queueing.core.events import JobChanged
 from queueing.core.jobs import JobState, NewJob
 from queueing.core.ports import Backend
@@ -28,21 +29,36 @@ HUGE = TextToImage(prompt="a wall", width=8192, height=8192)
 
 
 class Faulty:
-    """A backend whose runs are answered by a hostile server."""
+    """A backend whose runs, or loads, are answered by a hostile server."""
 
     def __init__(self, backend: Backend, server: HostileServer) -> None:
         self._backend = backend
         self._server = server
         self.in_run = ""
+        self.in_load = ""
+        self.failed_loads = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._backend, name)
 
     async def run(self, *given: Any) -> Any:
-        self._server.answer = self.in_run
-        before = ASKED.set(Asked(after=0) if self.in_run else None)
-        try:
+        with self._answered(self.in_run):
             return await self._backend.run(*given)
+
+    async def load(self, model: ModelSpec) -> None:
+        with self._answered(self.in_load):
+            try:
+                await self._backend.load(model)
+            except BackendError:
+                self.failed_loads += 1
+                raise
+
+    @contextmanager
+    def _answered(self, fault: str) -> Iterator[None]:
+        self._server.answer = fault
+        before = ASKED.set(Asked(after=0) if fault else None)
+        try:
+            yield
         finally:
             ASKED.reset(before)
 
@@ -114,6 +130,24 @@ async def test_a_failure_costs_nobody_else_a_model(name: str, hostile: HostileSe
             room = Room(harness, hostile)
             async with room.opened():
                 await costs_nothing(room, "comfyui" not in name)
+
+
+@pytest.mark.parametrize("name", [n for n in HARNESSES if not n.startswith(("comfyui-", "demo"))])
+async def test_a_failed_load_on_a_card_with_room_costs_nobody_else_a_model(
+    name: str, hostile: HostileServer
+) -> None:
+    """A server that quotes somebody as it fails to load would empty the card for everybody."""
+    async with HARNESSES[name].opens() as harness:
+        if not harness.backend.can_unload:
+            return
+        for fault in ("error", "no memory", "no main memory"):
+            await harness.backend.unload(harness.model)
+            room = Room(harness, hostile)
+            room.own.in_load = fault
+            async with room.opened():
+                await room.asks(room.spec.name, room.harness.quick)
+                assert room.own.failed_loads == 1, "otherwise this test proves nothing"
+                assert not room.other.unloads, fault
 
 
 async def costs_nothing(room: Room, says_so: bool) -> None:

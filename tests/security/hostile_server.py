@@ -22,7 +22,8 @@ _EVENTS = b"Content-Type: text/event-stream\r\n"
 
 
 def _whole(body: bytes, *, head: bytes = _JSON, status: bytes = b"200 OK") -> tuple[bytes, bytes]:
-    return b"HTTP/1.1 %s\r\n%sContent-Length: %d\r\n\r\n%s" % (status, head, len(body), body), b""
+    begin = b"HTTP/1.1 %s\r\n%sConnection: close\r\nContent-Length: %d\r\n\r\n"
+    return begin % (status, head, len(body)) + body, b""
 
 
 def _endless(piece: bytes, *, head: bytes = _JSON) -> tuple[bytes, bytes]:
@@ -75,6 +76,10 @@ ANSWERS: Mapping[str, tuple[bytes, bytes]] = {
     "error": _whole(_WORDS, status=b"500 Internal Server Error"),
     "long refusal": _whole(b"a" * 60_000, status=b"400 Bad Request"),
     "no memory": _whole(b'{"error": "CUDA error: out of memory"}', status=b"500 X"),
+    "no main memory": _whole(
+        b'{"error": "model requires more system memory (9.1 GiB) than is available (3.2 GiB)"}',
+        status=b"500 X",
+    ),
     "told error": _whole(
         b'{"error": {"message": "%s\\n\\u001b[31m%s"}}' % (REASON.encode(), b"x" * 30_000),
         status=b"500 X",
