@@ -108,10 +108,11 @@ def _kept(reason: Reason) -> Words:
 def _offline(reason: Reason) -> Words:
     if reason.host is None:
         return (f"no machine has {reason.model}",)
-    nowhere = f", and no other machine has {reason.model}"
+    nowhere = f", and no other {'server' if reason.backend else 'machine'} has {reason.model}"
+    away = f"{reason.backend} on {reason.host}" if reason.backend else reason.host
     if not reason.since:
-        return (f"{reason.host} is offline{nowhere}",)
-    return (f"{reason.host} has been offline since ", reason.since, nowhere)
+        return (f"{away} is offline{nowhere}",)
+    return (f"{away} has been offline since ", reason.since, nowhere)
 
 
 def _load_pause(reason: Reason) -> Words:

@@ -60,6 +60,7 @@ class Blocked(StrEnum):
 class Reason:
     """Why the waiting jobs of a model wait. `host` and `other` name a host and another model.
 
+    `backend` names a server that is away while its host is not.
     Of a load over several cards, `host` names all of them (`divided.together`).
     `ahead` counts the requests for `other` that start first, at least; `turn_at` is when the first
     waiting job, or the job whose reason it is, is expected to start, None if that is open.
@@ -68,6 +69,7 @@ class Reason:
     why: Blocked
     model: str
     host: str | None = None
+    backend: str | None = None
     other: str | None = None
     ahead: int | None = None
     since: float | None = None

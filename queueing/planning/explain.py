@@ -160,9 +160,18 @@ def _why_not_usable(board: Board, model: ModelState) -> Reason:
             why=Blocked.OFFLINE,
             model=name,
             host=None if last is None else _place(last),
+            backend=None if last is None or not _works_besides(board, last) else last.view.name,
             since=None if last is None else last.view.since,
         )
     return _why_resting(board, name, up)
+
+
+def _works_besides(board: Board, away: BackendState) -> bool:
+    """Return whether another server of its hosts answers, so that they are not offline."""
+    return any(
+        other.view.up and any(host in away.hosts for host in other.hosts)
+        for other in board.backends.values()
+    )
 
 
 def _place(backend: BackendState) -> str:

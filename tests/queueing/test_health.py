@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from bot.chat.texts import reasons_de
 from queueing.core.catalog import Timeouts
 from queueing.core.jobs import JobEvent, JobState
+from queueing.core.reasons import words
 from queueing.core.world import Blocked
 from tests.fakes.backend import FakeBackend, FakeProbe
 from tests.simulation.installation import Installation, ended, host, image_model, one_card, until
@@ -37,6 +39,24 @@ async def test_a_server_that_is_away_is_shown_and_comes_back_by_itself() -> None
         server.up = True
         done = await ended(queue, job, within_s=60)
         assert (done.state, done.attempt) == (JobState.COMPLETED, 1)
+
+
+@in_virtual_time
+async def test_a_server_that_is_away_beside_one_that_works_is_told_by_its_own_name() -> None:
+    """People would read that a machine is offline that answers others."""
+    models = [image_model("flux"), image_model("sdxl", "other")]
+    installation = Installation.of(models, [host("gpu", "comfy", "other")])
+    installation.servers["comfy"].up = False
+    async with installation.queue() as queue:
+        job = await installation.ask(queue, "flux", "a")
+        await asyncio.sleep(30)
+        reason = (await queue.status.standings([job]))[job.id].reason
+        assert reason is not None
+        assert (reason.why, reason.host, reason.backend) == (Blocked.OFFLINE, "gpu", "comfy")
+        for say in (words, reasons_de.words):
+            said = "".join(str(piece) for piece in say(reason))
+            assert said.startswith("comfy ")
+            assert "Server" in said or "server has" in said
 
 
 @in_virtual_time

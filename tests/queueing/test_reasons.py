@@ -63,6 +63,8 @@ def test_the_log_names_moments_in_the_zone_of_the_machine(monkeypatch: pytest.Mo
         offline = Reason(why=Blocked.OFFLINE, model="flux", host="gpu-2", since=1_790_000_000.0)
         expected = "gpu-2 has been offline since 19:43:20+0530, and no other machine has flux"
         assert sentence(offline, now=NOW) == expected
+        beside = sentence(replace(offline, backend="ollama"), now=NOW)
+        assert beside == f"ollama on {expected.replace('machine', 'server')}"
         dated = expected.replace("19:43", "2026-09-21 19:43")
         assert sentence(offline, now=NOW + 20 * 3600) == dated
     finally:

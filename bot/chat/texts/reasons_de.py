@@ -50,8 +50,10 @@ def _stopped(reason: Reason, model: str, on: str) -> Words:  # noqa: C901, PLR09
             return (f"kein Rechner hat {model}",)
         case Blocked.OFFLINE:
             since: Words = (" seit ", reason.since) if reason.since else ()
-            nowhere = f"nicht erreichbar, und kein anderer Rechner hat {model}"
-            return (f"{reason.host} ist", *since, f" {nowhere}")
+            other = "Server" if reason.backend else "Rechner"
+            nowhere = f"nicht erreichbar, und kein anderer {other} hat {model}"
+            away = f"{reason.backend} auf {reason.host}" if reason.backend else reason.host
+            return (f"{away} ist", *since, f" {nowhere}")
         case Blocked.LOAD_PAUSE:
             return (f"{model} ließ sich nicht laden, nächster Versuch", *_at(reason))
         case Blocked.RETRY_PAUSE:
