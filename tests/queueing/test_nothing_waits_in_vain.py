@@ -73,6 +73,21 @@ def _has_already(installation: Installation, server: str, model: str, mb: int) -
     there.card.take(server, model, mb)
 
 
+@in_virtual_time
+async def test_what_finds_no_room_beside_a_preloaded_model_is_told_before() -> None:
+    """Each of its requests would wait for an admin whom nobody has told."""
+    models = [image_model("keep", vram_mb=14000, preload=True), image_model("big", vram_mb=12000)]
+    installation = Installation.of(models, [host("gpu", "comfy")])
+    async with installation.queue() as queue:
+        await asyncio.sleep(60)
+        job = await installation.ask(queue, "big", "a")
+        await asyncio.sleep(60)
+        reason = (await queue.status.standings([job]))[job.id].reason
+        assert reason is not None
+        assert (reason.why, reason.other) == (Blocked.PINNED, "keep")
+        assert _check_told(installation, reason)
+
+
 SERVERS = ("a", "b", "c")
 Drawn = tuple[Sequence[ModelSpec], HostSpec, Installation]
 
@@ -88,7 +103,8 @@ def installations(draw: st.DrawFn) -> Installation:
         image_model(
             name,
             draw(st.sampled_from(servers)),
-            vram_mb=draw(st.sampled_from([None, mb])),
+            vram_mb=(known_mb := draw(st.sampled_from([None, mb]))),
+            preload=known_mb is not None and draw(st.booleans()),
         )
         for name, mb in sizes.items()
     ]
@@ -126,7 +142,10 @@ def servers_size(installation: Installation, model: str) -> int:
 def _check_told(installation: Installation, reason: Reason) -> bool:
     """Return whether `usher check` warns that a model may wait for what stays."""
     catalog = installation.catalog
-    texts = list(memory_kept.together(catalog, installation.keepers))
+    texts = [
+        *memory_kept.together(catalog, installation.keepers),
+        *memory_kept.preloaded(catalog),
+    ]
     for name in installation.keepers:
         texts += memory_kept.warnings(catalog, name)
         texts += memory_kept.of_unknown_size(catalog, name)
@@ -160,6 +179,8 @@ async def test_what_never_ends_names_what_must_change(
             assert reason is not None
             assert reason.why in ACTED_ON, reason
             assert ACTED_ON[reason.why] in sentence(reason, now=installation.clock.now())
+            if reason.why is Blocked.PINNED and not installation.keepers:
+                assert _check_told(installation, reason), reason
             if reason.why is Blocked.KEPT:
                 assert not _has_room(installation, reason.model), reason
                 assert _check_told(installation, reason), reason
