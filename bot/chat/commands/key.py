@@ -17,9 +17,19 @@ from bot.requests.drawing import require_text
 
 _NAME_MOST = 40
 _ID_MOST = 40
-_LASTS = re.compile(r"(\d{1,4})([hdw])", re.IGNORECASE | re.ASCII)
 DAY_S = 86_400.0
-_UNITS_S = {"h": 3_600.0, "d": DAY_S, "w": 7 * DAY_S}
+DAYS_MOST = 3_650
+_UNITS_S = {"m": 60.0, "min": 60.0, "h": 3_600.0, "d": DAY_S, "w": 7 * DAY_S}
+_LASTS = re.compile(rf"([1-9]\d{{0,6}})({'|'.join(_UNITS_S)})", re.IGNORECASE | re.ASCII)
+_UNITS = (
+    "ms|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|wks?|weeks?|mon?|mos|months?"
+    "|y|yrs?|years?|sek|sekunden?|minuten|std|stunden?|tage?n?|wochen?|monate?n?|j|jahre?n?"
+)
+_LIKE_A_TIME = re.compile(
+    rf"(?<!\S)[-+]?p?t?(?:\d[\d.,_]*|[.,]\d+)\s*(?:{_UNITS})(?:\d[\d.,]*(?:{_UNITS})?)*(?!\S)",
+    re.IGNORECASE,
+)
+"""A time in words that are left as a name: a key must not last for good because it was misread."""
 OPEN_WEBUI = "openwebui"
 
 COMMAND = Command(
@@ -35,7 +45,9 @@ COMMAND = Command(
             choices=("new", "list", "revoke"),
         ),
         Param(name="name", kind=ParamKind.TEXT, help="param.key_name", positional=True),
-        Param(name="days", kind=ParamKind.DECIMAL, help="param.key_days", least=0.01, most=3_650),
+        Param(
+            name="days", kind=ParamKind.DECIMAL, help="param.key_days", least=0.01, most=DAYS_MOST
+        ),
         Param(name="service", kind=ParamKind.FLAG, help="param.service"),
         Param(name="people", kind=ParamKind.FLAG, help="param.people"),
         Param(name="style", kind=ParamKind.CHOICE, help="param.key_style", choices=(OPEN_WEBUI,)),
@@ -60,6 +72,8 @@ async def handle(context: Context, call: Call) -> Answer:
 async def _new(context: Context, call: Call, keys: ApiKeys) -> Answer:
     name, lasts_s = _named(call.text("name") or "")
     if (days := call.decimal("days")) is not None:
+        if lasts_s is not None:
+            raise CallRefused("refused.key_lasts", given=call.text("name") or "")
         lasts_s = days * DAY_S
     now = context.clock.now()
     service = bool(call.args.get("service")) or bool(call.args.get("people"))
@@ -93,12 +107,17 @@ def _told(call: Call, key: ApiKey, secret: str) -> Body:
 
 def _named(words: str) -> tuple[str, float | None]:
     """Return a key's name, and how many seconds it lasts if the last word says so (`30d`)."""
-    name, _, last = f" {words.strip()}".rpartition(" ")
-    if (lasts := _LASTS.fullmatch(last)) is None:
-        name, seconds = words, None
-    else:
+    name = " ".join(words.split())
+    before, _, last = f" {name}".rpartition(" ")
+    seconds = None
+    if lasts := _LASTS.fullmatch(last):
         seconds = int(lasts[1]) * _UNITS_S[lasts[2].lower()]
-    return " ".join(require_text(name, _NAME_MOST).split()) if name.strip() else "", seconds
+        name = before.strip()
+    if seconds is not None and seconds > DAYS_MOST * DAY_S:
+        raise CallRefused("refused.key_lasts", given=last)
+    if misread := _LIKE_A_TIME.search(name):
+        raise CallRefused("refused.key_lasts", given=misread[0])
+    return require_text(name, _NAME_MOST) if name else "", seconds
 
 
 def _end(call: Call, key: ApiKey) -> Body:

@@ -5,6 +5,10 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
+from bot.chat.commands.context import CallRefused
+from bot.chat.commands.key import _named
 from bot.people.api_keys import looks_like_key
 from bot.platforms.web.platform import Web
 from tests.bot.gateway.whole_api import CONFIG, Api, running
@@ -96,17 +100,17 @@ async def test_a_key_expires_when_it_was_said_to(tmp_path: Path) -> None:
     """A key lent for a day would open the door for good."""
     async with running(tmp_path, CLOSED) as api:
         page = await page_of(api)
-        for more in ("lap top 30d", "30D", "x --days 30", "y 2w"):
+        for more in ("lap top 30d", "30D", "x --days 30", "y 2w", "q 30MIN", "r 6m"):
             await new_key(page, more)
         key = await new_key(page, "z 12h")
         await api.post("/chat/completions", CAT, headers=bearer(key))
         listed = await page.say("/key list")
-        assert listed.count("expires") == 5
+        assert listed.count("expires") == 7
         assert "lap top ·" in listed
-        assert "expires" not in (await page.say("/key new 30 days")).replace("30 days", "")
         with closing(sqlite3.connect(tmp_path / "usher.sqlite")) as database:
             lasts = "SELECT (expires_at - created_at) / 3600 FROM api_keys WHERE name = ?"
-            for name, hours in (("lap top", 720), ("", 720), ("x", 720), ("y", 336), ("z", 12)):
+            named = {"lap top": 720, "": 720, "x": 720, "y": 336, "z": 12, "q": 0.5, "r": 0.1}
+            for name, hours in named.items():
                 assert round(database.execute(lasts, (name,)).fetchone()[0], 3) == hours
             database.execute("UPDATE api_keys SET expires_at = created_at WHERE name = 'z'")
             database.commit()
@@ -115,6 +119,40 @@ async def test_a_key_expires_when_it_was_said_to(tmp_path: Path) -> None:
         await new_key(page)
         answer = await api.post("/chat/completions", CAT, headers=bearer(key), status=401)
         assert "unknown" in answer["error"]["message"]
+
+
+MISREAD = [
+    *("10s", "-1d", "+1d", "99999999d", "99999d", "9999w", "1.5h", "1,5h", ".5d", "0d", "0min"),
+    *("00d", "1h30m", "P30D", "PT5M", "1mo", "1y", "2years", "1jahr", "3tage", "\u0663d"),
+    *("30 days", "2 weeks", "1h 2h", "1d laptop", "30min x", "5 min 1h"),
+]
+
+
+@pytest.mark.parametrize("time", MISREAD)
+def test_a_time_that_cannot_be_read_is_no_name(time: str) -> None:
+    """A key would last for good though its person asked for a day."""
+    for words in (time, f"lap top {time}", time.upper()):
+        with pytest.raises(CallRefused) as refused:
+            _named(words)
+        assert refused.value.key == "refused.key_lasts"
+
+
+@pytest.mark.parametrize(
+    "name", ["n8n", "gpt 4", "llama 7b", "2nd laptop", "3d-printer", "5", "a 4k"]
+)
+def test_a_number_in_a_name_is_no_time(name: str) -> None:
+    """Ordinary names would be refused."""
+    assert _named(name) == (name, None)
+
+
+async def test_a_key_with_a_time_that_cannot_be_read_is_not_made(tmp_path: Path) -> None:
+    """It would be made all the same, and its person told nothing."""
+    async with running(tmp_path, CLOSED) as api:
+        page = await page_of(api)
+        for command in ("/key new k 10s", "/key new --service k 1.5h", "/key new k 30d --days 5"):
+            said = await page.say(command)
+            assert "30min, 12h, 30d or 2w" in said, said
+        assert "no keys" in await page.say("/key list")
 
 
 async def test_a_service_has_limits_of_its_own(tmp_path: Path) -> None:
