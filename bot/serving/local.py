@@ -16,15 +16,29 @@ from bot.serving.hosts import host_allowed
 CLIENT_HEADERS = (
     "Forwarded",
     "X-Forwarded-For",
+    "X-Original-Forwarded-For",
     "X-Real-IP",
     "CF-Connecting-IP",
+    "CF-Connecting-IPv6",
     "True-Client-IP",
+    "Client-IP",
     "X-Client-IP",
+    "X-Cluster-Client-IP",
     "Fly-Client-IP",
-    "X-Forwarded-Host",
-    "Via",
+    "Fastly-Client-IP",
+    "X-Azure-ClientIP",
+    "X-Azure-SocketIP",
+    "X-Envoy-External-Address",
 )
-"""The headers in which proxies and tunnels name the client, the host asked for, or themselves."""
+"""The headers in which proxies and tunnels name the client."""
+PLACE_HEADERS = (*CLIENT_HEADERS, "X-Forwarded-Host", "X-Original-Host", "Via")
+"""Those, and the headers that name the host asked for or a proxy."""
+_FORWARDED = re.compile(
+    r"via$|x?-?forwarded|x-original-|x-real-|cf-|cdn-loop$|front-end-https$|x-azure-|x-amz"
+    r"|x-envoy-|x-cloud-trace|.*client-?ip",
+    re.IGNORECASE,
+)
+"""A header that a proxy or tunnel adds, whatever it holds."""
 _PORT = re.compile(r":\d{1,5}$")
 
 
@@ -48,20 +62,25 @@ def why_not_local(headers: CIMultiDictProxy[str], names: Collection[str] = ()) -
     """Return in a sentence why a request is not this machine's own; None if it is.
 
     `names` are further host names of this machine. Anybody can write these headers, so they never
-    make a request local; an address in them that is not this machine's own rules it out.
+    make a request local; an address in them that is not this machine's own rules it out, and so
+    does a forwarded request that names no client.
     """
-    if not host_allowed(headers.get("Host", ""), loopback=True, names=names):
-        return "The request asks for a host name that is not this machine's own."
-    for header in CLIENT_HEADERS:
+    for host in headers.getall("Host", [""]):
+        if not host_allowed(host, loopback=True, names=names):
+            return "The request asks for a host name that is not this machine's own."
+    for header in PLACE_HEADERS:
         for value in headers.getall(header, []):
             if not all(map(_is_local, _places(header, value))):
                 return f"The request was forwarded for another machine, by its header {header}."
+    added = next(filter(_FORWARDED.match, headers), None)
+    if added is not None and not any(header in headers for header in CLIENT_HEADERS):
+        return f"The request was forwarded, by its header {added[:40]}, and names no client."
     return None
 
 
 def _places(header: str, value: str) -> Iterator[str]:
     """Yield the hosts that a value names; what cannot be read as one stays as it is."""
-    for hop in filter(None, map(str.strip, value.split(","))):
+    for hop in map(str.strip, value.split(",")):
         match header:
             case "Forwarded":
                 yield from _of_forwarded(hop)
@@ -72,12 +91,16 @@ def _places(header: str, value: str) -> Iterator[str]:
 
 
 def _of_forwarded(hop: str) -> Iterator[str]:
-    """Yield the client, the proxy and the host of one hop; a hop without a client names nobody."""
-    pairs = dict(pair.strip().partition("=")[::2] for pair in hop.casefold().split(";"))
-    yield from (
-        _without_port(pairs.get(name, missing).strip('" '))
-        for name, missing in (("for", ""), ("host", "localhost"), ("by", "localhost"))
-    )
+    """Yield the client, the proxy and the host of one hop; a hop without a client names nobody.
+
+    One that names something twice or says more than these stays as it is: proxies may differ in
+    which of the two they mean.
+    """
+    pairs = [pair.partition("=")[::2] for pair in hop.casefold().split(";")]
+    named = {name.strip(): value.strip().strip('"') for name, value in pairs}
+    if len(named) < len(pairs) or not {"for"} <= named.keys() <= {"for", "by", "host", "proto"}:
+        yield hop
+    yield from (_without_port(value) for name, value in named.items() if name != "proto")
 
 
 def _without_port(place: str) -> str:

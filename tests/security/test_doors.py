@@ -14,6 +14,7 @@ from bot.config.load import ConfigError, parse
 from bot.runtime.app import App
 from bot.runtime.setup import BotSetup
 from bot.serving.listener import Listener
+from bot.serving.local import CLIENT_HEADERS, PLACE_HEADERS
 from tests.bot.config.configs import SMALL
 from tests.fakes import nginx
 
@@ -32,9 +33,17 @@ OURS = (
     "X-Forwarded-For: ::1, 127.0.0.1:4711\r\nX-Real-IP: 127.0.0.1",
     'Forwarded: for="[::1]:4711";host=localhost:8080;proto=http',
     "X-Real-IP: ::ffff:127.0.0.1",
-    "Via: 1.1 localhost:3000 (dev server)",
-    "X-Forwarded-Host: localhost:3000",
+    "Via: 1.1 localhost:3000 (dev server)\r\nX-Forwarded-For: 127.0.0.1",
+    "X-Forwarded-Host: localhost:3000\r\nX-Forwarded-Proto: http\r\nX-Forwarded-For: ::1",
+    "Forwarded: for=127.0.0.1;by=127.0.0.1, for=localhost\r\nForwarded: for=127.0.0.2",
 )
+ADDED = (
+    *("X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Scheme", "X-Forwarded-Ssl"),
+    *("X-Forwarded-Server", "X-Forwarded-Prefix", "X-Original-URI", "Front-End-Https"),
+    *("Cf-Ray", "Cf-Visitor", "CDN-Loop", "X-Azure-FDID", "X-Amz-Cf-Id", "X-Amzn-Trace-Id"),
+    *("X-Forwarded", "Forwarded-For", "X-Cloud-Trace-Context", "X-Vendor-Client-IP"),
+)
+"""What proxies and tunnels add that names no client."""
 ELSEWHERE = (
     "X-Forwarded-For: 203.0.113.77",
     "X-Forwarded-For: 127.0.0.1, 203.0.113.77",
@@ -51,6 +60,29 @@ ELSEWHERE = (
     "Via: 1.1 Caddy",
     "X-Forwarded-Host: usher.example",
     "X-Forwarded-For: 127.0.0.1.example.org",
+    "Forwarded: for=9.9.9.9;for=127.0.0.1",
+    "Forwarded: for=127.0.0.1;for=9.9.9.9",
+    "Forwarded: for =9.9.9.9;for=127.0.0.1",
+    "Forwarded: for=127.0.0.1;host=usher.example;host=localhost",
+    "Forwarded: for=127.0.0.1\r\nForwarded: for=9.9.9.9",
+    "Forwarded: for=9.9.9.9\r\nForwarded: for=127.0.0.1",
+    'Forwarded: for="127.0.0.1;for=9.9.9.9"',
+    'Forwarded: for="127.0.0.1, 9.9.9.9"',
+    "Forwarded: for=127.0.0.1;x=9.9.9.9",
+    "Forwarded: for=",
+    'Forwarded: for="";host=localhost',
+    "Forwarded:",
+    "Forwarded: ,for=127.0.0.1",
+    "X-Forwarded-For:",
+    "X-Forwarded-For: 127.0.0.1,",
+    "X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-For:",
+    "X-Real-IP:",
+    "Via: 1.1 localhost:3000",
+    "X-Forwarded-Host: localhost",
+    "X-Original-Host: usher.example",
+    *(f"{name}: 9.9.9.9" for name in CLIENT_HEADERS),
+    *(f"{name}: 9.9.9.9\r\nX-Forwarded-For: 127.0.0.1" for name in PLACE_HEADERS),
+    *(f"{name}: https" for name in ADDED),
 )
 
 
