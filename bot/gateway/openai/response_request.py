@@ -4,9 +4,16 @@ Servers differ in their own Responses API, and most have none; all have chat com
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, JsonValue, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    JsonValue,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from bot.gateway.bodies import BODY_LIMIT
 from bot.gateway.openai.chat import TOKENS_LIMIT
@@ -130,8 +137,21 @@ class Responses(Sampling):
             raise ValueError(f"prompt names a template, but {STORED}, as the input")
         if self.background:
             raise ValueError("background is not supported: submit such work to /v1/jobs")
-        require_tool(self._choice(), len(self._allowed()))
         return self
+
+    @field_validator("tool_choice")
+    @classmethod
+    def _possible(cls, choice: Any, info: ValidationInfo) -> Any:
+        if "tools" not in info.data:  # they are the mistake
+            return choice
+        offered = {tool.name for tool in info.data["tools"] or () if tool.type == "function"}
+        if not isinstance(choice, ResponseToolChoice):
+            require_tool(choice, None, offered)
+        elif choice.type == "function":
+            require_tool(None, choice.name, offered)
+        else:
+            require_tool(choice.mode, None, offered & {tool.name for tool in choice.tools or ()})
+        return choice
 
     @property
     def streams(self) -> bool:

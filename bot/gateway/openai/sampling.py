@@ -8,7 +8,7 @@ would load, unload or resize a model behind the planner's back, or run code the 
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, JsonValue, field_validator, model_validator
+from pydantic import Field, JsonValue, ValidationInfo, field_validator, model_validator
 
 from bot.gateway.openai.records import ClientRecord
 from bot.gateway.openai.unserved import kind_alone, left_out, require_tool
@@ -146,10 +146,14 @@ class Tooling(ClientRecord):
     logprobs: bool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
 
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
-        require_tool(self.tool_choice, len(self.offered))
-        return self
+    @field_validator("tool_choice")
+    @classmethod
+    def _possible(cls, choice: Any, info: ValidationInfo) -> Any:
+        if "tools" in info.data:  # otherwise they are the mistake
+            named = choice.function.name if isinstance(choice, ToolChoice) else None
+            tools = info.data["tools"] or ()
+            require_tool(choice, named, {tool.function.name for tool in tools if tool.function})
+        return choice
 
     @property
     def offered(self) -> tuple[Tool, ...]:

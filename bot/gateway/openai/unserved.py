@@ -4,12 +4,13 @@ A field that decides what the answer is must not be dropped in silence. A tool i
 the model: one of a kind that no local server has is left out, and the answer says so.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from pydantic import AfterValidator, JsonValue
 
 KINDS_TOLD = 500  # characters; OpenAI's limit of a value in `metadata` is 512
+NAME_TOLD = 80  # characters
 LEFT_OUT = "usher_left_out_tools"
 
 
@@ -36,7 +37,13 @@ def left_out(kinds: Iterable[str]) -> dict[str, str]:
     return {LEFT_OUT: told[:KINDS_TOLD]} if told else {}
 
 
-def require_tool(choice: object, offered: int) -> None:
-    """Refuse to require a call where no function is left to call. Raises `ValueError`."""
+def require_tool(choice: object, named: str | None, offered: Collection[str | None]) -> None:
+    """Refuse to require a call that no function is left for. Raises `ValueError`.
+
+    `offered` are the names of the functions that a server gets; `named` is the one that the choice
+    names.
+    """
     if choice == "required" and not offered:
-        raise ValueError("tool_choice is “required”, but there is no function to call")
+        raise ValueError("is “required”, but there is no function to call")
+    if named is not None and named not in offered:
+        raise ValueError(f"names the function “{named[:NAME_TOLD]}”, which is not among the tools")

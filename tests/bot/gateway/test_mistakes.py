@@ -111,6 +111,24 @@ TOLD: tuple[tuple[dict[str, Any], str, str], ...] = (
         "tool_choice.type",
         "tool_choice.type: must be “function”.",
     ),
+    *(
+        (
+            {**tools, "tool_choice": {"type": "function", "function": {"name": "z"}}},
+            "tool_choice",
+            "tool_choice: names the function “z”, which is not among the tools.",
+        )
+        for tools in (
+            {},
+            {"tools": None},
+            {"tools": [{"type": "function", "function": {"name": "a"}}]},
+            {"tools": [{"type": "custom", "custom": {"name": "z"}}]},
+        )
+    ),
+    (
+        {"tools": [{"type": "web_search"}], "tool_choice": "required"},
+        "tool_choice",
+        "tool_choice: is “required”, but there is no function to call.",
+    ),
     ({"stop": ["a", 5]}, "stop.1", "stop.1: must be a text."),
     ({"temperature": "hot"}, "temperature", "temperature: must be a number."),
 )

@@ -126,6 +126,9 @@ async def test_pictures_and_text_files_are_read(tmp_path: Path) -> None:
     assert shown["content"][0]["type"] == "image_url"
 
 
+SEARCH = {"tools": [{"type": "web_search"}]}
+CHOSEN = {"type": "function", "name": "z"}
+ALLOWED = {"type": "allowed_tools", "mode": "required", "tools": [CHOSEN]}
 BAD: tuple[tuple[Any, int, str | None, str], ...] = (
     ({"model": "llama"}, 400, "input", "required"),
     ({**CAT, "input": []}, 400, "input", ""),
@@ -137,7 +140,11 @@ BAD: tuple[tuple[Any, int, str | None, str], ...] = (
     ({**CAT, "prompt": {"id": "pmpt_1"}}, 400, None, "stored"),
     ({**CAT, "background": True}, 400, None, "/v1/jobs"),
     ({**CAT, "temperature": 9}, 400, "temperature", ""),
-    ({**CAT, "tools": [{"type": "web_search"}], "tool_choice": "required"}, 400, None, "function"),
+    ({**CAT, **SEARCH, "tool_choice": "required"}, 400, "tool_choice", "function"),
+    ({**CAT, "tool_choice": CHOSEN}, 400, "tool_choice", "“z”, which is not among the tools"),
+    ({**CAT, **SEARCH, "tool_choice": CHOSEN}, 400, "tool_choice", "not among the tools"),
+    ({**CAT, "tools": [TOOL], "tool_choice": CHOSEN}, 400, "tool_choice", "not among the tools"),
+    ({**CAT, "tools": [TOOL], "tool_choice": ALLOWED}, 400, "tool_choice", "no function to call"),
     ({**CAT, "tools": [{"type": []}]}, 400, "tools.0.type", "text"),
     ({**CAT, "input": [{"type": []}]}, 400, "input.0", "must be"),
     ({**CAT, "tools": [{"type": "function"}]}, 400, "tools.0", "name is required"),
