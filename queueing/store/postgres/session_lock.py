@@ -32,6 +32,8 @@ POOLED = (
     "a pooler (pgbouncer, or a managed service's) hands one session to several clients: name the"
     " server's own address, or set its pool_mode to session"
 )
+LINGERS_TRIES = 10
+"""At the start: a server may notice some moments late that a session has been closed."""
 
 
 class SessionLock:
@@ -70,7 +72,8 @@ class SessionLock:
         if not self._shared:
             self._end_lost_session(plain)
         try_lock = "pg_try_advisory_lock_shared" if self._shared else "pg_try_advisory_lock"
-        if not _is_true(plain, f"SELECT {try_lock}({_LOCK})"):
+        tries = LINGERS_TRIES if self._before is None else 1
+        if not _is_soon_true(plain, f"SELECT {try_lock}({_LOCK})", tries):
             if self._before is None:
                 raise StoreError(TAKEN)
             if plain.execute(_LOST, self._before).fetchone():
@@ -119,6 +122,16 @@ def refuse_pooler(one: Plain, other: Plain) -> None:
 def _pid(plain: Plain) -> object:
     row = plain.execute("SELECT pg_backend_pid()").fetchone()
     return None if row is None else row[0]
+
+
+def _is_soon_true(plain: Plain, query: str, tries: int) -> bool:
+    """Return whether a query says yes, asked that often every tenth of a second."""
+    for again in range(tries):
+        if again:
+            plain.execute("SELECT pg_sleep(0.1)")
+        if _is_true(plain, query):
+            return True
+    return False
 
 
 def _is_true(plain: Plain, query: str) -> bool:
