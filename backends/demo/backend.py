@@ -167,7 +167,7 @@ class Demo:
             if model.name in self._loaded:
                 return
             self._loads += 1
-            await asyncio.sleep(model.load_s if options.load_s is None else options.load_s)
+            await asyncio.sleep(model.usual_load_s if options.load_s is None else options.load_s)
             if _chance(f"{model.name} {self._loads}") < options.oom_rate:
                 raise OutOfMemory(f"the demo pretends that {model.name} does not fit")
             self._loaded.add(model.name)
@@ -224,7 +224,7 @@ class Demo:
         options = self._options(model)
         if options.step_s is not None:
             return options.step_s
-        return (model.service_s if options.service_s is None else options.service_s) / steps
+        return (model.usual_service_s if options.service_s is None else options.service_s) / steps
 
 
 async def _media(

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from statistics import geometric_mean
+from statistics import geometric_mean, median
 
 from benchmarks.schedule.replay import RULES, replay
 from benchmarks.schedule.trace import BadTrace, JobOutcome, Outcome, Trace, TraceJob, read
@@ -30,6 +30,8 @@ COLUMNS = {  # of the table: title, width, digits
     "makespan_s": ("span", 8, 0),
     "loads": ("loads", 7, 0),
     "estimates_kept": ("kept", 6, 2),
+    "covered": ("cover", 6, 2),
+    "width_over_wait": ("width", 6, 2),
     "decision_us_mean": ("us", 6, 0),
     "forecast_ms_per_job": ("fc ms", 7, 2),
     "processor_s": ("cpu s", 8, 1),
@@ -42,12 +44,16 @@ def summary(trace: Trace, outcome: Outcome) -> dict[str, float]:
     waits = [job.started_s - trace.jobs[job.index].at for job in done if job.started_s is not None]
     completed = [job for job in done if job.state == "completed"]
     kept = [is_kept(trace.jobs[job.index], job) for job in completed]
+    covered = [is_covered(job) for job in completed]
+    widths = [width_over_wait(trace.jobs[job.index], job) for job in completed if job.range_s]
     return {
         "mean_wait_s": sum(waits) / max(1, len(waits)),
         "worst_wait_s": max(waits, default=0.0),
         "makespan_s": max((job.finished_s or 0.0 for job in done), default=0.0),
         "loads": float(len(outcome.loads)),
         "estimates_kept": sum(kept) / max(1, len(kept)),
+        "covered": sum(covered) / max(1, len(covered)),
+        "width_over_wait": median(widths) if widths else 0.0,
         "decision_us_mean": outcome.decision_us_mean,
         "forecast_ms_per_job": outcome.forecast_ms_per_job,
     }
@@ -58,6 +64,20 @@ def is_kept(asked: TraceJob, job: JobOutcome) -> bool:
     if job.estimate_s is None or job.finished_s is None:
         return False
     return abs(job.estimate_s - job.finished_s) <= max(5.0, 0.2 * (job.finished_s - asked.at))
+
+
+def is_covered(job: JobOutcome) -> bool:
+    """Return whether a job finished within the range told at its acceptance."""
+    if job.range_s is None or job.finished_s is None:
+        return False
+    earliest_s, latest_s = job.range_s
+    return earliest_s <= job.finished_s <= latest_s
+
+
+def width_over_wait(asked: TraceJob, job: JobOutcome) -> float:
+    """Return how wide that range was, as a multiple of the wait for the result."""
+    earliest_s, latest_s = job.range_s or (0.0, 0.0)
+    return (latest_s - earliest_s) / max(1.0, (job.finished_s or 0.0) - asked.at)
 
 
 def _print_summaries(paths: Sequence[Path], rules: Sequence[str]) -> None:

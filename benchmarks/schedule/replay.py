@@ -13,6 +13,7 @@ from benchmarks.schedule.trace import JobOutcome, Outcome, Trace, TraceJob
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobState, NewJob
 from queueing.core.requests import TextToImage
+from queueing.core.standings import Estimate, Standing
 from queueing.core.storage import Admission
 from queueing.core.world import Plan, Residency, Rules, Start, World
 from queueing.engine import scheduler
@@ -86,7 +87,7 @@ class Replay:
         self._promises = promises
         self._rules = RULES[rules]
         self._ledger = Ledger(trace)
-        self._estimates: dict[int, float | None] = {}
+        self._estimates: dict[int, Estimate | None] = {}
         self._states: dict[int, JobState] = {}
         self._promising_s = 0.0
         self._ids: dict[int, int] = {}
@@ -166,9 +167,7 @@ class Replay:
             standings = await queue.status.standings(asked)
             self._promising_s += time.process_time() - began
             for job in asked:
-                done_at = standings[job.id].done_at
-                estimate = job.finished_at if done_at is None else done_at
-                self._estimates[index_of(job.request)] = estimate
+                self._estimates[index_of(job.request)] = _estimate(job, standings[job.id])
             asked = [
                 await queue.jobs.get(job.id) or job
                 for job in asked
@@ -203,7 +202,7 @@ class Replay:
 
     def _job(self, index: int) -> JobOutcome:
         state = self._states[index]
-        run = self._ledger.runs.get(index)
+        run, estimate = self._ledger.runs.get(index), self._estimates.get(index)
         if run is not None and state is JobState.CANCELLED and run.finished_s == run.started_s:
             run = None  # cancelled in the moment of its turn
         return JobOutcome(
@@ -213,9 +212,16 @@ class Replay:
             ready_s=None if run is None else run.ready_s,
             started_s=None if run is None else run.started_s,
             finished_s=None if run is None else run.finished_s,
-            estimate_s=self._estimates.get(index),
+            estimate_s=None if estimate is None else estimate.at,
+            range_s=None if estimate is None else (estimate.earliest, estimate.latest),
             state=state.value,
         )
+
+
+def _estimate(job: Job, standing: Standing) -> Estimate | None:
+    if standing.ends is not None or job.finished_at is None:
+        return standing.ends
+    return Estimate(at=job.finished_at, earliest=job.finished_at, latest=job.finished_at)
 
 
 def _new(index: int, job: TraceJob) -> NewJob:

@@ -157,6 +157,7 @@ class JobOutcome(Record):
     """What happened to one job, in seconds since the trace's start.
 
     One that was cancelled while it ran has the times of a run; `finished_s` is that of the cancel.
+    `estimate_s` is when it was expected to finish at its acceptance, `range_s` between which moments.
     """
 
     index: int
@@ -166,6 +167,7 @@ class JobOutcome(Record):
     started_s: float | None
     finished_s: float | None
     estimate_s: float | None
+    range_s: tuple[float, float] | None
     state: str
 
 

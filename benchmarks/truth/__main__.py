@@ -1,57 +1,59 @@
-"""Compares what people read with what `/queue` says that second and with what really happens.
+"""Compares what people read with what `/queue` says that moment and with what really happens.
 
-`python -m benchmarks.truth [--json] [--seed N | --seeds N-M,...] [--minutes M] [--crowd X]` lets a crowd
-use the whole bot in virtual time: six models that compete for GPUs, three lanes, images and loads that
-fail, a server that goes away; private chats, the page, and groups so busy that their limits matter.
+`python -m benchmarks.truth [--json] [--seed N | --seeds N-M,...] [--minutes M] [--crowd X] [--world W]`
+lets a crowd use the whole bot in virtual time: models that compete for GPUs, three lanes, images and
+loads that fail, a server that goes away; private chats, the page, and groups so busy that their
+limits matter. Every message is read twice a second. `--world first-runs` measures only the first
+estimates of models that never ran.
 """
 
 import argparse
 import asyncio
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from random import Random
+from statistics import fmean
 
 from benchmarks.truth.claims import Truth
-from benchmarks.truth.crowd import NO_LIMITS, Crowd, Server, installation_of, mishaps
-from benchmarks.truth.promises import pooled, seeds_of
+from benchmarks.truth.crowd import (
+    NO_LIMITS,
+    WORLDS,
+    Crowd,
+    Server,
+    World,
+    installation_of,
+    mishaps,
+)
+from benchmarks.truth.first_runs import first_runs
+from benchmarks.truth.promises import Run, figures, seeds_of
 from benchmarks.truth.watch import LOOK_S, Watch
-from bot.platforms.discord.platform import Discord
-from queueing.core.events import Event, JobChanged
-from queueing.core.jobs import Job
-from tests.fakes.chat import FakeChat
 from tests.simulation import loop as virtual
 from tests.simulation.bot_installation import bot
 
 WARM_UP_S = 60.0
+FIRST_RUNS = "first-runs"
 
 
-async def measure(seed: int, minutes: float, size: float = 1.0) -> tuple[dict[str, object], Watch]:
-    """Let the crowd live for so many minutes and return the figures."""
+async def measure(seed: int, minutes: float, size: float, world: World) -> tuple[Run, Watch]:
+    """Let the crowd live for so many minutes and return what was seen."""
     random = Random(seed)
-    installation, crowd = installation_of(random), Crowd(random, size)
+    installation = installation_of(random, world)
+    crowd = Crowd(random, world.models, size)
     servers = {name: s for name, s in installation.servers.items() if isinstance(s, Server)}
-    watcher = FakeChat(
-        "watcher", limits=Discord.limits
-    )  # its answers count against nobody's limits
-    async with bot(installation, *crowd.chats, watcher, limits=NO_LIMITS) as running:
-        watch = Watch(running, watcher, Truth(servers))
-        accepted: asyncio.Queue[Job] = asyncio.Queue()
-
-        def on_event(event: Event) -> None:
-            if isinstance(event, JobChanged) and event.event is None:
-                accepted.put_nowait(event.job)
-
-        running.queue.events.subscribe(on_event)
+    run = Run(seed=seed)
+    async with bot(installation, *crowd.chats, limits=NO_LIMITS) as running:
+        watch = Watch(running, Truth(servers), run)
+        running.queue.promises.follow()
+        running.queue.events.subscribe(watch.on_event)
         for chat in crowd.chats:
             chat.on_show = partial(watch.show, chat)
         await crowd.settle(running)
         async with asyncio.TaskGroup() as tasks:
             life = [
                 tasks.create_task(crowd.live(running)),
-                tasks.create_task(mishaps(installation, random)),
-                tasks.create_task(_promises(accepted, watch)),
+                tasks.create_task(mishaps(installation, random, world.away_every_s)),
             ]
             await asyncio.sleep(WARM_UP_S)
             ends_at = asyncio.get_running_loop().time() + minutes * 60.0
@@ -60,24 +62,38 @@ async def measure(seed: int, minutes: float, size: float = 1.0) -> tuple[dict[st
                 await watch.look()
             for task in life:
                 task.cancel()
-        start = running.clock.now() - asyncio.get_running_loop().time()
-        figures = watch.figures(start)
-    figures["answers_429"] = sum(chat.refused for chat in crowd.chats)
-    return figures, watch
+        watch.close(running.clock.now() - asyncio.get_running_loop().time())
+    run.counts["answers_429"] = sum(chat.refused for chat in crowd.chats)
+    return run, watch
 
 
-async def _promises(accepted: "asyncio.Queue[Job]", watch: Watch) -> None:
-    while True:
-        await watch.accepted(await accepted.get())
+def _crowds(seeds: Sequence[int], options: argparse.Namespace) -> Mapping[str, object]:
+    runs = []
+    for seed in seeds:
+        world = WORLDS[options.world]
+        run, watch = virtual.run(measure(seed, options.minutes, options.crowd, world))
+        runs.append(run)
+        if options.cases:
+            _print_cases(seed, watch)
+    return figures(runs)
 
 
-def _run(seed: int, options: argparse.Namespace) -> dict[str, object]:
-    figures, watch = virtual.run(measure(seed, options.minutes, options.crowd))
+def _print_cases(seed: int, watch: Watch) -> None:
+    for name in ("differs", "passed", "untrue"):
+        for case in getattr(watch, name).cases:
+            print(seed, name, case)
+    for span in sorted(watch.spans, key=lambda each: each.looks):
+        print(seed, span)
+
+
+def _first_runs(seeds: Sequence[int], options: argparse.Namespace) -> Mapping[str, object]:
+    runs = first_runs(seeds)
     if options.cases:
-        for name in ("differs", "passed", "untrue"):
-            for case in getattr(watch, name).cases:
-                print(seed, name, case)
-    return figures | {"seed": seed}
+        print(*runs, sep="\n")
+    return {
+        "first_run_coverage": round(fmean(run.kept for run in runs), 3),
+        "first_runs": len(runs),
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -88,15 +104,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=seeds_of, metavar="N-M,...", help="several, pooled")
     parser.add_argument("--minutes", type=float, default=20.0, help="of virtual time")
     parser.add_argument("--crowd", type=float, default=1.0, help="how many times the 92 people")
-    parser.add_argument("--cases", action="store_true", help="print what did not agree")
+    parser.add_argument("--world", choices=(*WORLDS, FIRST_RUNS), default="usual")
+    parser.add_argument("--cases", action="store_true", help="print what was not true")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.CRITICAL)
-    runs = [_run(seed, options) for seed in options.seeds or [options.seed]]
-    figures = pooled(runs) if options.seeds else runs[0]
+    seeds = options.seeds or [options.seed]
+    found = {} if options.world == FIRST_RUNS else _crowds(seeds, options)
+    found = {**found, **_first_runs(seeds, options)}
     if options.json:
-        print(json.dumps(figures))
+        print(json.dumps(found))
         return
-    for name, value in figures.items():
+    for name, value in found.items():
         print(f"{name:<24}{value!s:>40}")
 
 

@@ -2,11 +2,10 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from benchmarks.truth.crowd import HOSTS, Server
-from benchmarks.truth.promises import Promise, broken
 
 _CLAIMS: Mapping[str, re.Pattern[str]] = {
     "loading": re.compile(r"(?m)^(?:📦 )?loading (?P<model>\S+) on (?P<host>[\w-]+)"),
@@ -84,10 +83,6 @@ class Truth:
         """Return when a server finished a request, in the loop's time."""
         ends = [s.done_at[wish] for s in self._servers.values() if wish in s.done_at]
         return min(ends, default=None)
-
-    def broken(self, promises: Sequence[Promise]) -> dict[str, dict[str, int]]:
-        """Return the causes of broken promises, by lane."""
-        return broken(promises, self._servers)
 
     def came_true(self, claim: Claim, at: float) -> bool:
         """Return whether what a claim named came before the job's own model.

@@ -1,99 +1,139 @@
-"""The estimates of the trial of truth: which were kept, and what broke the others."""
+"""The first ranges that people were shown for the ends of their jobs, and the figures of crowds."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from math import comb, fsum
-from statistics import fmean
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, median
 
-from benchmarks.truth.crowd import MODELS, Server
+from benchmarks.truth.crowd import ROOMS
 
-ENOUGH = 0.80  # of each lane's promises are to be kept
-KEPT_S, KEPT_SHARE = 5.0, 0.2
+WANTED = (0.75, 0.92)  # the share of each lane's jobs that end within their first range
+MANY = 100  # jobs of a lane in one crowd, from which on its share says something
 
-_TAKEN_UP_S = 45.0  # a server that went away so long ago may still be away
-_ADDED = ("looks", "contradictions", "past_moments", "untrue_reasons", "answers_429")
-_FAULTS = ("contradictions", "past_moments", "untrue_reasons")
-
-
-class Broken(StrEnum):
-    """The cause of a broken promise; the first that applies."""
-
-    EARLY = "early"  # it was done before its time
-    FAULT = "fault"  # an image or a load failed, or a server went away, where it could run
-    OVERTAKEN = "overtaken"  # later requests began before it on its server
-    OTHER = "other"  # the estimate was wrong
+_Groups = dict[str, list["Promise"]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Promise:
-    """The estimate for one request, and when it ended; moments in the loop's time.
+    """The first range for a job and when it ended; moments in UNIX seconds.
 
-    `spread_s` is how far off the estimate said it might be.
+    `read` is that range as it stands in a message, in whole minutes. `measured` says whether the
+    model's times were known.
     """
 
     lane: str
-    model: str
-    prompt: str
     at: float
-    promised: float
+    earliest: float
+    latest: float
     ended: float
-    spread_s: float = 0.0
-
-    @property
-    def off_s(self) -> float:
-        """How far the estimate was off."""
-        return abs(self.promised - self.ended)
+    read: tuple[float, float] = (0.0, 0.0)
+    measured: bool = True
 
     @property
     def kept(self) -> bool:
-        """Whether the estimate was right within 20 % of the wait, or 5 s."""
-        return self.off_s <= max(KEPT_S, KEPT_SHARE * (self.ended - self.at))
+        """Whether the job ended within the range."""
+        return self.earliest <= self.ended <= self.latest
+
+    @property
+    def kept_as_read(self) -> bool:
+        """Whether it ended within the whole minutes that were shown."""
+        return self.read[0] <= self.ended <= self.read[1]
+
+    def __str__(self) -> str:
+        """Return a line for people."""
+        told = f"{self.earliest - self.at:.0f}-{self.latest - self.at:.0f} s"
+        return f"{self.lane}: told {told}, took {self.ended - self.at:.0f} s"
+
+    @property
+    def width(self) -> float:
+        """The width of the range as a share of the wait."""
+        return (self.latest - self.earliest) / max(1.0, self.ended - self.at)
 
 
-def by_lane(promises: Iterable[Promise], holds: Callable[[Promise], bool]) -> dict[str, float]:
-    """Return the share of each lane's promises of which something holds."""
-    found: dict[str, list[bool]] = {}
+@dataclass(kw_only=True)
+class Run:
+    """What one crowd has seen: `reads` counts messages by room, `untrue` also by what and why."""
+
+    seed: int
+    counts: dict[str, int] = field(default_factory=dict)
+    promises: list[Promise] = field(default_factory=list)
+    reads: Counter[tuple[str, str]] = field(default_factory=Counter)
+    untrue: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+
+    @property
+    def faulty(self) -> bool:
+        """Whether anything was wrong that could have been corrected."""
+        return any(
+            self.counts[each] for each in ("contradictions", "past_moments", "untrue_reasons")
+        )
+
+
+def figures(runs: Sequence[Run]) -> dict[str, object]:
+    """Return the figures of all crowds together."""
+    promises = [promise for run in runs for promise in run.promises]
+    lanes, measured = by_lane(promises), [each for each in promises if each.measured]
+    return {
+        "crowds": len(runs),
+        **{name: sum(run.counts[name] for run in runs) for name in runs[0].counts},
+        "faulty_seeds": [run.seed for run in runs if run.faulty],
+        "jobs_by_lane": {lane: len(each) for lane, each in lanes.items()},
+        "coverage_by_lane": _each(lanes, lambda own: fmean(each.kept for each in own)),
+        "coverage_as_read": _each(lanes, lambda own: fmean(each.kept_as_read for each in own)),
+        "ended_before_by_lane": _each(lanes, lambda own: fmean(p.ended < p.earliest for p in own)),
+        "lanes_outside": [line for run in runs for line in _outside(run)],
+        "width_over_wait_p50": round(median(each.width for each in measured), 3) if measured else 0,
+        "width_by_lane": _each(by_lane(measured), lambda own: median(each.width for each in own)),
+        "place_true_share": true_share(runs, "place"),
+        "moment_true_share": true_share(runs, "moment"),
+        "untrue_share_by_cause": _causes(runs),
+    }
+
+
+def by_lane(promises: Iterable[Promise]) -> _Groups:
+    """Return the promises of each lane."""
+    found: defaultdict[str, list[Promise]] = defaultdict(list)
     for promise in promises:
-        found.setdefault(promise.lane, []).append(holds(promise))
-    return {lane: round(fmean(each), 2) for lane, each in sorted(found.items())}
+        found[promise.lane].append(promise)
+    return dict(sorted(found.items()))
 
 
-def broken(promises: Sequence[Promise], servers: Mapping[str, Server]) -> dict[str, dict[str, int]]:
-    """Return the number of each lane's promises, and of broken ones by cause."""
-    accepted_at = {promise.prompt: promise.at for promise in promises}
-    found: dict[str, Counter[str]] = {}
-    for promise in promises:
-        counts = found.setdefault(promise.lane, Counter())
-        counts["promises"] += 1
-        if not promise.kept:
-            counts[_cause(promise, servers, accepted_at)] += 1
-    return {lane: dict(counts) for lane, counts in sorted(found.items())}
+def _each(lanes: _Groups, share: Callable[[list[Promise]], float]) -> dict[str, float]:
+    return {lane: round(share(own), 3) for lane, own in lanes.items()}
 
 
-def _cause(
-    promise: Promise, servers: Mapping[str, Server], accepted_at: Mapping[str, float]
-) -> Broken:
-    if promise.ended < promise.promised:
-        return Broken.EARLY
-    able = [servers[name] for name in MODELS[promise.model][0].split()]
-    since = promise.at - _TAKEN_UP_S
-    if any(since <= moment <= promise.ended for server in able for moment in server.faults):
-        return Broken.FAULT
-    if any(_overtaken(promise, server, accepted_at) for server in able):
-        return Broken.OVERTAKEN
-    return Broken.OTHER
+def _outside(run: Run) -> Iterable[str]:
+    """Yield each lane of a crowd with enough jobs whose share is not the one wanted."""
+    for lane, own in by_lane(run.promises).items():
+        share = fmean(each.kept for each in own)
+        if len(own) >= MANY and not WANTED[0] <= share <= WANTED[1]:
+            yield f"{run.seed}/{lane}: {share:.3f} of {len(own)}"
 
 
-def _overtaken(promise: Promise, server: Server, accepted_at: Mapping[str, float]) -> bool:
-    """Return whether a later request began first on the server that served this one."""
-    starts = [moment for moment, _, prompt in server.starts if prompt == promise.prompt]
-    return bool(starts) and any(
-        promise.at < accepted_at.get(prompt, 0.0) and moment < starts[-1]
-        for moment, _, prompt in server.starts
-    )
+def true_share(runs: Iterable[Run], what: str) -> dict[str, float | None]:
+    """Return the share of the reads of each kind of room in which a place or moment was true.
+
+    It is None where no message stood while its job waited.
+    """
+    reads: Counter[str] = Counter()
+    untrue: Counter[str] = Counter()
+    for run in runs:
+        reads.update({room: n for (kind, room), n in run.reads.items() if kind == what})
+        for (kind, room, _), number in run.untrue.items():
+            untrue[room] += number if kind == what else 0
+    return {
+        room: round(1 - untrue[room] / reads[room], 4) if reads[room] else None
+        for room in ("private", *ROOMS.values())
+    }
+
+
+def _causes(runs: Sequence[Run]) -> dict[str, float]:
+    """Return the share of reads in which a cause made something untrue, the largest first."""
+    reads = sum((run.reads for run in runs), Counter[tuple[str, str]]())
+    untrue = sum((run.untrue for run in runs), Counter[tuple[str, str, str]]())
+    return {
+        f"{room} {what} {why}": round(number / reads[what, room], 4)
+        for (what, room, why), number in untrue.most_common()
+    }
 
 
 def seeds_of(text: str) -> list[int]:
@@ -103,58 +143,3 @@ def seeds_of(text: str) -> list[int]:
         first, _, last = part.partition("-")
         seeds.extend(range(int(first), int(last or first) + 1))
     return seeds
-
-
-def pooled(runs: Sequence[Mapping[str, Any]]) -> dict[str, object]:
-    """Return the figures of all crowds.
-
-    `below_by_lane` has the number of crowds that kept fewer than four in five promises of a lane, and
-    the number to expect by luck if each promise were kept with the same probability.
-    """
-    by_lane: dict[str, list[tuple[int, int]]] = {}
-    for run in runs:
-        for lane, counts in run["broken_by_lane"].items():
-            number = counts["promises"]
-            kept = 2 * number - sum(counts.values())
-            by_lane.setdefault(lane, []).append((kept, number))
-    shares = {lane: _share(crowds) for lane, crowds in sorted(by_lane.items())}
-    return {
-        "crowds": len(runs),
-        **{name: sum(run[name] for run in runs) for name in _ADDED},
-        "faulty_seeds": [run["seed"] for run in runs if any(run[name] for name in _FAULTS)],
-        "flips_per_job": round(fmean(run["flips_per_job"] for run in runs), 2),
-        "promises_by_lane": {lane: sum(n for _, n in by_lane[lane]) for lane in shares},
-        "kept_by_lane": {lane: round(share, 3) for lane, share in shares.items()},
-        "within_spread_by_lane": {
-            lane: round(_mean(runs, lane, "within_spread_by_lane"), 2) for lane in shares
-        },
-        "below_by_lane": {
-            lane: {
-                "seen": sum(kept < ENOUGH * number for kept, number in by_lane[lane]),
-                "by_luck": round(sum(_chance(number, share) for _, number in by_lane[lane]), 1),
-            }
-            for lane, share in shares.items()
-        },
-    }
-
-
-def _share(crowds: Sequence[tuple[int, int]]) -> float:
-    return sum(kept for kept, _ in crowds) / sum(number for _, number in crowds)
-
-
-def _mean(runs: Sequence[Mapping[str, Any]], lane: str, name: str) -> float:
-    """Return the mean of a share over all promises of a lane."""
-    numbers: list[int] = [run["broken_by_lane"].get(lane, {}).get("promises", 0) for run in runs]
-    shares = [float(run[name].get(lane, 0.0)) for run in runs]
-    return fsum(share * number for share, number in zip(shares, numbers, strict=True)) / sum(
-        numbers
-    )
-
-
-def _chance(number: int, share: float) -> float:
-    """Return how likely it is that too few of so many promises are kept."""
-    return sum(
-        comb(number, kept) * share**kept * (1 - share) ** (number - kept)
-        for kept in range(number + 1)
-        if kept < ENOUGH * number
-    )

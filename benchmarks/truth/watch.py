@@ -1,29 +1,26 @@
-"""Looks at every open message once a second, next to `/queue` and the servers."""
+"""Looks at every open message twice a second, next to what `/queue` tells and to the servers."""
 
 import asyncio
 import re
-from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import pairwise
-from statistics import quantiles
+from dataclasses import dataclass
 
 from benchmarks.truth.claims import Claim, Truth, claims
-from benchmarks.truth.promises import KEPT_SHARE, Promise, by_lane
-from bot.chat.api.content import Body, Content, Moment
-from bot.chat.texts import plain
+from benchmarks.truth.crowd import ROOMS
+from benchmarks.truth.promises import Promise, Run
+from benchmarks.truth.reading import Fault, is_read, moment_fault, place_fault, said_in
+from bot.chat.api.content import Body, Content, Moment, Period
+from bot.chat.texts import plain, status
+from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job
 from queueing.core.standings import Standing
-from tests.fakes.chat import FakeChat
 from tests.fakes.strict_chats import StrictChat
 from tests.simulation.bot_installation import Bot
 
-LOOK_S = 1.0
+LOOK_S = 0.5
 DIFFERS_S, PASSED_S, UNTRUE_S = 5.0, 3.0, 5.0
 FIRST = 10
-LONG_S = 60.0
 
-_JOB = re.compile(r"(?m)^(\d+) · (.*(?:\n(?!\d+ · ).*)*)")
 _PLACE = re.compile(r"#(\d+) in line")
 _STEPS = re.compile(r" · step \d+/\d+ \S+| · \d+ % \S+")
 _BEGINS = re.compile("[⏳📦🎨✍]")
@@ -35,31 +32,25 @@ class Shown:
 
     chat: StrictChat
     room: str
-    job: Job
     content: Content
     since: float
     first_at: float
-    times: list[tuple[float, float]] = field(default_factory=list)  # when shown, and what
 
     @property
-    def body(self) -> str:
-        """What it says about place, reason and time."""
-        text = flat(self.content.body)
-        found = _BEGINS.search(text)
-        return _STEPS.sub("", text[found.start() :] if found else text)
-
-    @property
-    def moments(self) -> list[Moment]:
-        """The moments it names."""
-        return [part for part in self.content.body if isinstance(part, Moment)]
+    def moments(self) -> list[float]:
+        """The moments it names, and the end of its range."""
+        body = self.content.body
+        moments = [part.at for part in body if isinstance(part, Moment)]
+        return moments + [part.ends_at for part in body if isinstance(part, Period)]
 
 
 def flat(body: Body) -> str:
-    """Return a body as text with exact moments."""
-    return "".join(
-        f"<{part.at:.0f}±{part.spread_s:g}>" if isinstance(part, Moment) else plain((part,))
-        for part in body
+    """Return what a body says about place, reason and time, with exact moments."""
+    text = "".join(
+        f"<{part.at:.0f}>" if isinstance(part, Moment) else plain((part,)) for part in body
     )
+    found = _BEGINS.search(text)
+    return _STEPS.sub("", text[found.start() :] if found else text).rstrip()
 
 
 @dataclass(slots=True)
@@ -69,7 +60,6 @@ class _Age:
     since: float
     seen_at: float
     allowed_s: float = 0.0
-    first_allowed: float | None = None
     counted: bool = False
 
 
@@ -80,50 +70,68 @@ class Ages:
         self._most_s = most_s
         self._open: dict[object, _Age] = {}
         self.cases: list[object] = []
-        self.waits: list[float] = []
 
     def note(
         self, key: object, now: float, *, wrong: bool, free: bool, since: float, seen: object = ""
     ) -> None:
         """Record what a look has found; `free` says whether the chat's budget allows an edit."""
         if not wrong:
-            if (age := self._open.pop(key, None)) is not None and age.first_allowed is None:
-                self.waits.append(now - age.since)
+            self._open.pop(key, None)
             return
         age = self._open.setdefault(key, _Age(since, since))
-        if free:
-            if age.first_allowed is None:
-                age.first_allowed = now
-                self.waits.append(now - age.since)
-            age.allowed_s += now - age.seen_at
+        age.allowed_s += (now - age.seen_at) * free
         age.seen_at = now
         if age.allowed_s > self._most_s and not age.counted:
             age.counted = True
             self.cases.append((key, round(age.since, 1), seen))
 
 
-class Watch:
-    """Reads what the chats show, asks `/queue`, and counts contradictions."""
+@dataclass(kw_only=True)
+class Untrue:
+    """For how long a message said something untrue, and for how much of it an edit was allowed."""
 
-    def __init__(self, running: Bot, watcher: FakeChat, truth: Truth) -> None:
+    room: str
+    what: str
+    why: Fault
+    job_id: int
+    shown_at: float
+    shown: str
+    said: str
+    looks: int = 0
+    allowed: int = 0
+
+    def __str__(self) -> str:
+        """Return a line for people."""
+        lasted = f"{self.looks * LOOK_S:g} s, {self.allowed * LOOK_S:g} s of it free for an edit"
+        name = f"{self.room} {self.what} {self.why}, job {self.job_id}"
+        return f"{name}: {lasted}, shown {self.shown_at:.0f}\n  {self.shown!r}\n  {self.said!r}"
+
+
+class Watch:
+    """Reads what the chats show, asks what `/queue` would tell, and counts what is untrue."""
+
+    def __init__(self, running: Bot, truth: Truth, run: Run) -> None:
         self._running = running
-        self._watcher = watcher
         self._truth = truth
+        self._run = run
         self._jobs: dict[int, Job] = {}
-        self._accepted: dict[int, tuple[float, Standing]] = {}
+        self._read: dict[int, tuple[float, float]] = {}  # the first range in a message
+        self._measured: dict[int, bool] = {}
         self._claims: dict[tuple[int, Claim], list[tuple[float, bool, bool | None]]] = {}
-        self._flips: list[int] = []
         self.open: dict[int, Shown] = {}
         self._said: dict[int, str] = {}  # by `/queue`, at the last look
         self.looks = 0
         self.differs, self.passed, self.untrue = Ages(DIFFERS_S), Ages(PASSED_S), Ages(UNTRUE_S)
+        self._spans: dict[tuple[int, str], Untrue] = {}
+        self.spans: list[Untrue] = []
 
-    async def accepted(self, job: Job) -> None:
-        """Record the estimate for a job."""
-        self._jobs[job.id] = job
-        self._truth.accepted.setdefault(_prompt(job), asyncio.get_running_loop().time())
-        standing = (await self._running.queue.status.standings([job]))[job.id]
-        self._accepted[job.id] = (self._now(), standing)
+    def on_event(self, event: Event) -> None:
+        """Follow the jobs."""
+        if isinstance(event, JobChanged):
+            if event.event is None:
+                now = asyncio.get_running_loop().time()
+                self._truth.accepted.setdefault(_prompt(event.job), now)
+            self._jobs[event.job.id] = event.job
 
     def show(self, chat: StrictChat, room: str, content: Content) -> None:
         """Take a content that has just become visible."""
@@ -131,43 +139,77 @@ class Watch:
             return
         button, now = content.buttons[0][0], self._now()
         if button.command != "cancel" or button.job_id not in self._jobs:
-            gone = self.open.pop(button.job_id, None)
-            if gone is not None and now - gone.first_at >= LONG_S:
-                self._flips.append(flips(gone.times))
+            self.open.pop(button.job_id, None)
             return
-        job = self._jobs[button.job_id]
-        if (shown := self.open.get(job.id)) is None:
-            shown = Shown(chat=chat, room=room, job=job, content=content, since=now, first_at=now)
-            self.open[job.id] = shown
+        job_id = button.job_id
+        if (shown := self.open.get(job_id)) is None:
+            shown = Shown(chat=chat, room=room, content=content, since=now, first_at=now)
+            self.open[job_id] = shown
         shown.content, shown.since = content, now
-        self.mended(job.id, shown.body, now)
-        ahead = [moment.at for moment in shown.moments if not moment.clock]
-        if ahead and (not shown.times or shown.times[-1][1] != ahead[0]):
-            shown.times.append((now, ahead[0]))
+        self.mended(job_id, flat(content.body), now)
+        said = said_in(content.body)
+        if said.latest is not None:
+            self._read.setdefault(job_id, (said.earliest or now, said.latest))
 
     async def look(self) -> None:
         """Compare every open message with `/queue` and with the servers."""
-        by_user = defaultdict(list)
-        for shown in self.open.values():
-            by_user[shown.job.owner].append(shown)
-        for user, messages in by_user.items():
-            said = await self._asked(user)
-            for shown in messages:
-                self._compare(shown, said.get(shown.job.id))
+        jobs = [self._jobs[job_id] for job_id in self.open]
+        standings = await self._running.queue.status.standings(jobs) if jobs else {}
+        for job_id, shown in list(self.open.items()):
+            if (standing := standings.get(job_id)) is not None:
+                self._look_at(shown, standing)
 
-    def _compare(self, shown: Shown, said: str | None) -> None:
-        now, job = self._now(), shown.job
-        if said is None or self.open.get(job.id) is not shown:
-            return  # it ended before the answer came
+    def _look_at(self, shown: Shown, standing: Standing) -> None:
+        now, job, text = self._now(), standing.job, flat(shown.content.body)
         free = self._free(shown, now)
-        self.compare(job.id, shown.body, said, now, free=free)
-        for moment in {moment.at for moment in shown.moments}:
+        among = said_in(shown.content.body).among
+        content = status.open_message(standing, None, "en", previews=False, crowded=among)
+        told = flat(content.body)
+        if standing.ends is not None:
+            self._measured.setdefault(job.id, standing.ends.measured)
+        self._judge(shown, standing, text, told, free=free)
+        if job.state.final:
+            return
+        self.compare(job.id, text, told, now, free=free)
+        for moment in set(shown.moments):
             if moment > shown.since:  # it was ahead when it was shown
                 wrong = moment < now
                 self.passed.note((job.id, moment), now, wrong=wrong, free=free, since=moment)
-        for claim in claims(shown.body, _prompt(job), job.model):
+        for claim in claims(text, _prompt(job), job.model):
             seen = self._claims.setdefault((job.id, claim), [])
             seen.append((now, free, self._truth.holds(claim)))
+
+    def _judge(self, shown: Shown, standing: Standing, text: str, told: str, *, free: bool) -> None:
+        """Count whether place and moment are true as a person reads them now."""
+        said, room, now = said_in(shown.content.body), ROOMS.get(shown.room, "private"), self._now()
+        found: dict[str, Fault | None] = {}
+        if is_read(said, standing):
+            found["place"] = place_fault(said, standing)
+        if is_read(said, standing) or said.latest is not None:
+            found["moment"] = moment_fault(said, standing, now)
+        for what in ("place", "moment"):
+            key, why = (standing.job.id, what), found.get(what)
+            self._run.reads[what, room] += what in found
+            span = self._spans.get(key)
+            if span is not None and span.why is not why:
+                self.spans.append(self._spans.pop(key))
+            if why is None:
+                continue
+            self._run.untrue[what, room, why] += 1
+            span = self._spans.setdefault(
+                key,
+                Untrue(
+                    room=room,
+                    what=what,
+                    why=why,
+                    job_id=standing.job.id,
+                    shown_at=shown.since,
+                    shown=text,
+                    said=told,
+                ),
+            )
+            span.looks += 1
+            span.allowed += free
 
     def mended(self, job_id: int, shown: str, now: float) -> None:
         """Note a new text: a difference ends if it is what `/queue` said at the last look.
@@ -193,22 +235,12 @@ class Watch:
         gap_s = rate_limit.news_gap_s(now - shown.first_at)
         return rate_limit.earliest(now, urgent=False) <= now and now - shown.since >= gap_s
 
-    async def _asked(self, user: str) -> dict[int, str]:
-        """Return what `/queue` says about a person's jobs."""
-        answer: asyncio.Future[Content] = asyncio.get_running_loop().create_future()
-
-        async def respond(content: Content, _private: bool) -> None:
-            answer.set_result(content)
-
-        await self._running.gate.call(self._watcher.call("/queue", user=user, respond=respond))
-        own = flat((await answer).body).partition("\n\n")[0]
-        return {int(found[1]): found[2].strip() for found in _JOB.finditer(own)}
-
     def _now(self) -> float:
         return self._running.clock.now()
 
-    def figures(self, start: float) -> dict[str, object]:
-        """Return the figures; `start` is the clock's time when the loop's was zero."""
+    def close(self, start: float) -> None:
+        """Put what was seen into the run; `start` is the clock's time when the loop's was zero."""
+        self.spans += self._spans.values()
         for key, seen in self._claims.items():
             last = seen[0][0]
             for at, free, holds in seen:
@@ -217,47 +249,33 @@ class Watch:
                     self.untrue.note(key, at, wrong=False, free=free, since=at)
                 self.untrue.note(key, at, wrong=not so, free=free, since=at)
                 last = at
-        waits = self.differs.waits + self.passed.waits
-        promises = list(self._promises(start))
-        return {
+        self._run.counts |= {
             "looks": self.looks,
             "contradictions": len(self.differs.cases),
             "past_moments": len(self.passed.cases),
-            "budget_wait_s_p95": round(quantiles(waits, n=20)[-1], 1) if len(waits) > 1 else 0.0,
             "untrue_reasons": len(self.untrue.cases),
-            "flips_per_job": round(sum(self._flips) / max(1, len(self._flips)), 2),
-            "kept_by_lane": by_lane(promises, lambda promise: promise.kept),
-            "within_spread_by_lane": by_lane(promises, lambda each: each.off_s <= each.spread_s),
-            "broken_by_lane": self._truth.broken(promises),
         }
+        self._run.promises = list(self._promises(start))
+        ends = [self._truth.ended_at(_prompt(job)) for job in self._jobs.values()]
+        done = sum(ended is not None for ended in ends)
+        self._run.counts["never_told"] = done - len(self._run.promises)
 
     def _promises(self, start: float) -> Iterator[Promise]:
-        """Yield the estimate for each job that a server has done."""
-        for job_id, (at, standing) in self._accepted.items():
+        """Yield the first range of each job that a server has done."""
+        for job_id, promised in self._running.queue.promises.given.items():
             job = self._jobs[job_id]
-            ended, promise = self._truth.ended_at(_prompt(job)), standing.done_at
-            if ended is not None and promise is not None:
+            ended, read = self._truth.ended_at(_prompt(job)), self._read.get(job_id)
+            if ended is not None and read is not None:
                 yield Promise(
                     lane=job.lane,
-                    model=job.model,
-                    prompt=_prompt(job),
-                    at=at - start,
-                    promised=promise - start,
-                    ended=ended,
-                    spread_s=standing.done_spread_s or 0.0,
+                    at=promised.given_at,
+                    earliest=promised.earliest,
+                    latest=promised.latest,
+                    ended=ended + start,
+                    read=read,
+                    measured=self._measured.get(job_id, True),
                 )
 
 
 def _prompt(job: Job) -> str:
     return str(getattr(job.request, "prompt", ""))
-
-
-def flips(times: list[tuple[float, float]]) -> int:
-    """Return how often the times a message showed turned back by more than a fifth of the wait."""
-    found, direction = 0, 0
-    for (_, old), (at, new) in pairwise(times):
-        turned = 1 if new > old else -1
-        if turned == -direction and abs(new - old) > KEPT_SHARE * max(0.0, old - at):
-            found += 1
-        direction = turned
-    return found

@@ -308,15 +308,15 @@ def _too_long(catalog: Catalog) -> Iterator[str]:
     """Yield for each model which of its work would be broken off before its usual end."""
     for model in catalog.models.values():
         limits = model.timeouts
-        if model.load_s >= limits.load_s:
+        if model.usual_load_s >= limits.load_s:
             yield (
                 f"A load of {model.name} is broken off after timeouts.load_s ({limits.load_s:g} s), and "
-                f"its load_s says that it takes {model.load_s:g} s."
+                f"its load_s says that it takes {model.usual_load_s:g} s."
             )
-        if limits.total_s is not None and model.service_s >= limits.total_s:
+        if limits.total_s is not None and model.usual_service_s >= limits.total_s:
             yield (
                 f"A request for {model.name} is broken off after timeouts.total_s "
-                f"({limits.total_s:g} s), and its service_s says that it takes {model.service_s:g} s."
+                f"({limits.total_s:g} s), and its service_s says that it takes {model.usual_service_s:g} s."
             )
 
 

@@ -18,6 +18,7 @@ from bot.history.now import CopyNow, HostNow, LineNow, MemoryNow, OperatorNow, R
 from bot.history.persons import OperatorPeople
 from bot.runtime.console import line
 from queueing.core.reasons import is_far, words
+from queueing.core.standings import Estimate
 from queueing.core.world import Residency
 
 _MOST_ROWS = 5  # of errors, and of people
@@ -125,7 +126,7 @@ def _copy(copy: CopyNow, now: float) -> Row:
 
 def _running(job: RunningNow, now: float, mark: str) -> Row:
     done = "" if job.fraction is None else f", {job.fraction:.0%}"
-    until = "" if job.done_at is None else f", done at about {_clock(job.done_at, now)}"
+    until = "" if job.ends is None else f", done {_range(job.ends, now)}"
     return f"{mark} {job.job}", f"{job.model} for {job.name}{done}{until}", "cyan"
 
 
@@ -140,8 +141,8 @@ def _queue(queue: LineNow, now: float) -> Iterator[Row]:
     told = [f"{queue.waiting} waiting"]
     if queue.oldest_s is not None:
         told.append(f"the first for {duration(queue.oldest_s)}")
-    if queue.next_at is not None:
-        told.append(f"next in {duration(max(0.0, queue.next_at - now))}")
+    if queue.next_ends is not None:
+        told.append(f"a new one done {_range(queue.next_ends, now)}")
     if queue.paused:
         told.append("paused")
     elif queue.reason is not None:
@@ -229,6 +230,10 @@ def duration(seconds: float) -> str:
 
 def _gb(size_mb: int) -> str:
     return f"{size_mb / 1024:.1f}"
+
+
+def _range(estimate: Estimate, now: float) -> str:
+    return f"about {_clock(estimate.earliest, now)} to {_clock(estimate.latest, now)}"
 
 
 def _clock(moment: float, now: float) -> str:

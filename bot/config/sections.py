@@ -179,8 +179,8 @@ class ModelConfig(Section):
     )
     parallel: Annotated[int, Field(ge=1, le=10_000)] | None = None
     copies: Annotated[int, Field(ge=1, le=64)] = _MODEL.copies
-    load_s: Seconds = _MODEL.load_s
-    service_s: Seconds = _MODEL.service_s
+    load_s: Seconds | None = _MODEL.load_s
+    service_s: Seconds | None = _MODEL.service_s
     max_attempts: Annotated[int, Field(ge=1, le=100)] = _MODEL.max_attempts
     max_waiting: Whole = _MODEL.max_waiting
     preload: bool = _MODEL.preload

@@ -107,6 +107,6 @@ def _row(name: str, spec: ModelSpec, status: ModelStatus) -> ModelRow:
             state=status.readiness,
             waiting=status.waiting,
             running=status.running,
-            usually_s=round(status.service_s, 1),
+            usually_s=None if status.service_s is None else round(status.service_s, 1),
         ),
     )

@@ -21,8 +21,9 @@ def place_of(run: Run) -> dict[str, JsonValue]:
         told["position"] = standing.position
     if (reason := reason_of(standing)) is not None:
         told["reason"] = reason
-    if standing.done_at is not None:
-        told["ready_at"] = moment(standing.done_at)
+    for name, estimate in (("starts_at", standing.starts), ("ends_at", standing.ends)):
+        if estimate is not None:
+            told[name] = {"earliest": moment(estimate.earliest), "latest": moment(estimate.latest)}
     return told
 
 
@@ -34,8 +35,8 @@ def line_of(run: Run) -> str:
     parts = [f"#{place['position']} in line" if "position" in place else "Waiting"]
     if "reason" in place:
         parts.append(str(place["reason"]))
-    if run.standing is not None and run.standing.done_at is not None:
-        parts.append(f"done at about {_clock(run.standing.done_at)}")
+    if run.standing is not None and (ends := run.standing.ends) is not None:
+        parts.append(f"done about {_clock(ends.earliest)} to {_clock(ends.latest)}")
     return " · ".join(parts)
 
 

@@ -12,9 +12,9 @@ Pure. It says the same as `/status`, `/queue` and `/models`, from the same snaps
                     "since": 1795390000.0, "description": "ComfyUI 0.3.40", "error": null}],
        "running": [{"job": 812, "model": "flux", "backend": "comfy", "user": "telegram:42",
                     "name": "telegram:42", "began_at": 1795399990.0, "fraction": 0.4,
-                    "done_at": 1795400020.0}]}],
+                    "ends": {"earliest": 1795400018.0, "latest": 1795400025.0, …}}]}],
      "lines": [{"model": "flux", "waiting": 3, "running": 1, "oldest_s": 12.5,
-       "next_at": 1795400020.0, "next_done_at": 1795400090.0, "reason": {…} or null,
+       "next_ends": {"earliest": 1795400080.0, "latest": 1795400120.0, …}, "reason": {…} or null,
        "paused": false, "mb": 9000, "troubles": [{"backend": "comfy", "cause": "…",
                                                   "again_at": 1795400300.0}]}],
      "idle_models": ["sdxl"]}
@@ -23,13 +23,14 @@ A reason is a `queueing.core.world.Reason`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from queueing.core.host_activity import Rest
 from queueing.core.standings import (
     BackendStatus,
     CopyStatus,
+    Estimate,
     HostStatus,
     ModelStatus,
     QueueSnapshot,
@@ -91,7 +92,7 @@ class ServerNow:
 class RunningNow:
     """A running job. `name` is how its person is shown, `user` where no name is known.
 
-    `fraction` is None where its server reports none, `done_at` where nothing can be said.
+    `fraction` is None where its server reports none, `ends` where nothing can be said.
     """
 
     job: int
@@ -101,7 +102,7 @@ class RunningNow:
     name: str
     began_at: float
     fraction: float | None
-    done_at: float | None
+    ends: Estimate | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,17 +129,15 @@ class HostNow:
 class LineNow:
     """A model in use, with its line.
 
-    `oldest_s` is how long the first in line has waited, `next_at` when it is expected to start and
-    `next_done_at` when a job accepted now would be done; None where that is open. The reason has no
-    `turn_at`: a line has no turn, jobs have. `mb` is None until the model has been measured.
+    `oldest_s` is how long the first in line has waited, `next_ends` when a job accepted now would
+    end; None where that is open. `mb` is None until the model has been measured.
     """
 
     model: str
     waiting: int
     running: int
     oldest_s: float | None
-    next_at: float | None
-    next_done_at: float | None
+    next_ends: Estimate | None
     reason: Reason | None
     paused: bool
     mb: int | None
@@ -271,7 +270,7 @@ def _running(
         name=names.get(job.owner, job.owner),
         began_at=job.began_at,
         fraction=fractions.get(job.job_id),
-        done_at=job.done_at,
+        ends=job.ends,
     )
 
 
@@ -282,9 +281,8 @@ def _line(model: ModelStatus, at: float) -> LineNow:
         waiting=model.waiting,
         running=model.running,
         oldest_s=max(0.0, at - model.oldest_at) if waits and model.oldest_at is not None else None,
-        next_at=model.reason.turn_at if waits and model.reason is not None else None,
-        next_done_at=model.next_done_at,
-        reason=replace(model.reason, turn_at=None) if waits and model.reason else None,
+        next_ends=model.next_ends,
+        reason=model.reason if waits else None,
         paused=model.paused,
         mb=model.vram_mb,
         troubles=model.troubles,

@@ -62,7 +62,7 @@ COUNT_JOB = (  # changes nothing if it is counted already, or was deleted
 JOB_IS_KEPT = "SELECT id FROM jobs WHERE id = ?"
 _ENDED = (
     "SELECT jobs.id, jobs.model, jobs.state, jobs.queued_at, jobs.started_at, jobs.finished_at,"
-    " jobs.error, history_promises.given_at, history_promises.done_at"
+    " jobs.error, history_promises.given_at, history_promises.earliest, history_promises.latest"
     " FROM jobs LEFT JOIN history_promises ON history_promises.job_id = jobs.id"
     " WHERE jobs.finished_at IS NOT NULL"
 )
@@ -77,10 +77,11 @@ UNCOUNTED_UNDELIVERED = (
 
 # ---------------------------------------------------------------- promises
 
-PROMISES = "SELECT job_id, given_at, done_at FROM history_promises"
+PROMISES = "SELECT job_id, given_at, earliest, latest FROM history_promises"
 NOTE_PROMISE = (
-    "INSERT INTO history_promises (job_id, given_at, done_at)"
-    " SELECT id, CAST(? AS double precision), CAST(? AS double precision) FROM jobs"
+    "INSERT INTO history_promises (job_id, given_at, earliest, latest)"
+    " SELECT id, CAST(? AS double precision), CAST(? AS double precision),"
+    " CAST(? AS double precision) FROM jobs"
     # Not "IS NULL", or PostgreSQL may read all open jobs by their index.
     " WHERE id = ? AND coalesce(finished_at, 0) = 0 ON CONFLICT (job_id) DO NOTHING"
 )

@@ -81,7 +81,10 @@ class StoredHistory:
 
         def query(connection: Connection) -> Mapping[int, Promised]:
             rows = connection.execute(sql.PROMISES)
-            return {job_id: Promised(given_at=given, done_at=done) for job_id, given, done in rows}
+            return {
+                job_id: Promised(given_at=given, earliest=earliest, latest=latest)
+                for job_id, given, earliest, latest in rows
+            }
 
         return await self._database.read(query)
 
@@ -144,7 +147,10 @@ def _add(connection: Connection, batch: HistoryBatch) -> None:
         for (host, _), each in batch.segments.items()
     ]
     connection.executemany(sql.PUT_SEGMENT, segments)
-    notes = [(each.given_at, each.done_at, job_id) for job_id, each in batch.promises.items()]
+    notes = [
+        (each.given_at, each.earliest, each.latest, job_id)
+        for job_id, each in batch.promises.items()
+    ]
     connection.executemany(sql.NOTE_PROMISE, notes)
     connection.executemany(sql.DROP_PROMISE, [(job_id,) for job_id in batch.kept_promises])
 
@@ -196,7 +202,7 @@ def _host_values(row: Sequence[Any]) -> Mapping[str, Any]:
 
 
 def _ended(row: Sequence[Any]) -> EndedJob:
-    job_id, model, state, queued_at, started_at, finished_at, error, given_at, done_at = row
+    job_id, model, state, queued_at, started_at, finished_at, error, *told = row
     return EndedJob(
         id=job_id,
         model=model,
@@ -205,5 +211,7 @@ def _ended(row: Sequence[Any]) -> EndedJob:
         started_at=started_at,
         finished_at=finished_at,
         error=error,
-        promised=None if given_at is None else Promised(given_at=given_at, done_at=done_at),
+        promised=None
+        if told[0] is None
+        else Promised(given_at=told[0], earliest=told[1], latest=told[2]),
     )

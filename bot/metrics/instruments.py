@@ -101,12 +101,18 @@ class Instruments:
         )
         self.estimates_kept = self._counter(
             "usher_estimates_kept",
-            "Those of them that ended when they were first told to, or nearly.",
+            "Those of them that ended within the range first told.",
             _LANE,
         )
         self.estimate_error = self._histogram(
             "usher_estimate_error_seconds",
-            "How far the first end told was from the actual one, sooner or later.",
+            "How far outside the range first told a job ended; 0 within it.",
+            ERROR_S,
+            _LANE,
+        )
+        self.estimate_width = self._histogram(
+            "usher_estimate_width_seconds",
+            "How wide the range first told was.",
             ERROR_S,
             _LANE,
         )

@@ -78,7 +78,8 @@ class JobCounts:
         self._instruments.estimates_given(job.lane).inc()
         if told.kept(ended_at):
             self._instruments.estimates_kept(job.lane).inc()
-        self._instruments.estimate_error(job.lane).observe(abs(ended_at - told.done_at))
+        self._instruments.estimate_error(job.lane).observe(told.off_s(ended_at))
+        self._instruments.estimate_width(job.lane).observe(told.latest - told.earliest)
 
     def _begin(self, job: Job) -> None:
         hosts = self._running[job.id] = self._hosts_of(job)

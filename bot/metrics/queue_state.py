@@ -28,6 +28,7 @@ class QueueState:
         yield _waiting(seen.models)
         yield _readiness(seen.models)
         yield _reasons(seen.models)
+        yield _next_ends(seen.models)
         yield _running(seen.models)
         yield _memory(seen.hosts)
         yield _states(seen.hosts)
@@ -75,6 +76,19 @@ def _reasons(models: tuple[ModelStatus, ...]) -> Metric:
     for model in models:
         if model.waiting and model.reason is not None:
             family.add_metric([model.name, model.reason.why.value], 1)
+    return family
+
+
+def _next_ends(models: tuple[ModelStatus, ...]) -> Metric:
+    family = GaugeMetricFamily(
+        "usher_next_end_timestamp_seconds",
+        "Between which moments a job accepted now would probably end.",
+        labels=["model_name", "bound"],
+    )
+    for model in models:
+        if model.next_ends is not None:
+            family.add_metric([model.name, "earliest"], model.next_ends.earliest)
+            family.add_metric([model.name, "latest"], model.next_ends.latest)
     return family
 
 

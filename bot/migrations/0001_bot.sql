@@ -1,4 +1,4 @@
--- schema 103
+-- schema 104
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- What the bot stores: its messages, people, the web chat, the API and an operator's history. Times
@@ -276,5 +276,6 @@ CREATE TABLE history_counted (
 CREATE TABLE history_promises (
     job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
     given_at REAL NOT NULL,
-    done_at REAL NOT NULL
+    earliest REAL NOT NULL,
+    latest REAL NOT NULL
 ) STRICT;

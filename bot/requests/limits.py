@@ -219,7 +219,7 @@ class RequestLimits:
     def _next_done_at(self, model: str) -> float | None:
         """Return when a job of the model accepted now would be done."""
         status = next(each for each in self.status.snapshot().models if each.name == model)
-        return status.next_done_at
+        return None if status.next_ends is None else status.next_ends.latest
 
     async def _ends(self, new: NewJob) -> list[float]:
         """Return when open jobs that count with a new one should end, for those with an estimate."""
@@ -227,7 +227,7 @@ class RequestLimits:
         alike = [job for job in mine if is_bulk(job.request) is bulk]
         standings = await self.status.standings(alike)
         known = (each for each in standings.values() if not is_open_ended(each.reason))
-        return [each.done_at for each in known if each.done_at is not None]
+        return [each.ends.latest for each in known if each.ends is not None]
 
 
 def ban_of(person: Person, now: float) -> Banned | None:

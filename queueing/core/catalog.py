@@ -31,6 +31,26 @@ class Timeouts:
     total_s: float | None = 1800.0
 
 
+USUAL_S: Mapping[Capability, float] = {
+    Capability.TEXT_TO_TEXT: 10.0,
+    Capability.VISION: 10.0,
+    Capability.TEXT_TO_IMAGE: 15.0,
+    Capability.IMAGE_TO_IMAGE: 15.0,
+    Capability.IMAGE_EDIT: 25.0,
+    Capability.UPSCALE: 8.0,
+    Capability.TEXT_TO_VIDEO: 150.0,
+    Capability.IMAGE_TO_VIDEO: 150.0,
+    Capability.TEXT_TO_AUDIO: 45.0,
+    Capability.TEXT_TO_SPEECH: 5.0,
+    Capability.SPEECH_TO_TEXT: 10.0,
+    Capability.EMBEDDING: 0.5,
+    Capability.IMAGE_EMBEDDING: 0.5,
+}
+"""How long a usual job takes, by kind, where nothing else is known: on a card for home use."""
+LEAST_LOAD_S, LOAD_MB_PER_S = 5.0, 600.0  # a SATA drive; half a gigabyte a second
+USUAL_LOAD_S = 30.0  # of a model of unknown size
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelSpec:
     """An entry of the catalog that a person can name.
@@ -41,7 +61,7 @@ class ModelSpec:
     `enhance` names the text model that improves prompts for this one, None for no enhancement.
     `preload` is whether it is loaded at the start and kept; to a backend it says whether an admin
     `preload` loads it at the start and keeps it; a backend is told by it whether an admin wants
-    that there. `load_s` and `service_s` are priors, replaced by what is learned. `idle_unload_s` is after how
+    that there. `load_s` and `service_s` are priors, replaced by what is learned; None for those of its kind and size. `idle_unload_s` is after how
     long without a job an idle copy leaves, `inf` for never, None for what its server or host says.
     `gpus` are the cards of its machine it takes, None for all that its server has; `split` is how it is
     divided among these, evenly without one. `options` are for the backend's kind alone (a workflow
@@ -57,8 +77,8 @@ class ModelSpec:
     vram_mb: int | None = None
     parallel: int = 1
     copies: int = 1
-    load_s: float = 30.0
-    service_s: float = 15.0
+    load_s: float | None = None
+    service_s: float | None = None
     max_attempts: int = 3
     max_waiting: int = 500
     preload: bool = False
@@ -70,6 +90,22 @@ class ModelSpec:
     options: Mapping[str, JsonValue] = field(default_factory=dict)
     most: Mapping[str, float] = field(default_factory=dict)
     discovered: bool = False
+
+    @property
+    def usual_service_s(self) -> float:
+        """How long a job takes as configured, or usually for the slowest of its kinds."""
+        if self.service_s is not None:
+            return self.service_s
+        return max((USUAL_S[able] for able in self.capabilities), default=USUAL_LOAD_S)
+
+    @property
+    def usual_load_s(self) -> float:
+        """How long a load takes as configured, or usually for its size."""
+        if self.load_s is not None:
+            return self.load_s
+        if self.vram_mb is None:
+            return USUAL_LOAD_S
+        return LEAST_LOAD_S + self.vram_mb / LOAD_MB_PER_S
 
 
 EMBEDDING_S = 0.5

@@ -57,30 +57,19 @@ def _in_line(reason: Reason) -> Words:
 
 
 def _loading(reason: Reason) -> Words:
-    return (f"loading {reason.model}{_on(reason)}", *_until(reason))
-
-
-def _others_first(reason: Reason) -> Words:
-    go = "request for {} goes first" if reason.ahead == 1 else "requests for {} go first"
-    count = "" if reason.ahead is None else f"{reason.ahead} "
-    said = f"{count}{go.format(_other(reason))}{_on(reason)}"
-    if reason.turn_at is None:
-        return (said,)
-    return (f"{said}; your turn comes at about ", reason.turn_at)
+    return (f"loading {reason.model}{_on(reason)}",)
 
 
 def _room_busy(reason: Reason) -> Words:
     if reason.other is None:
         return (f"waiting for room{_on(reason)}",)
-    if reason.ahead == 0:
-        return (f"{reason.other} is busy{_on(reason)} until its running job ends",)
     return (f"{reason.other} is busy{_on(reason)}",)
 
 
 def _loader_busy(reason: Reason) -> Words:
     if reason.other is None:
         return (f"another model is being loaded{_on(reason)} first",)
-    return (f"{reason.other} is being loaded{_on(reason)} first", *_until(reason))
+    return (f"{reason.other} is being loaded{_on(reason)} first",)
 
 
 def _reserved(reason: Reason) -> Words:
@@ -149,7 +138,7 @@ def _quiet_soon(reason: Reason) -> Words:
 
 
 def _waking(reason: Reason) -> Words:
-    return (f"{_host(reason)} is waking", *_ready(reason))
+    return (f"{_host(reason)} is waking",)
 
 
 def _asleep(reason: Reason) -> Words:
@@ -185,7 +174,6 @@ def _starting(_reason: Reason) -> Words:
 _WORDS: dict[Blocked, Callable[[Reason], Words]] = {
     Blocked.IN_LINE: _in_line,
     Blocked.LOADING: _loading,
-    Blocked.OTHERS_FIRST: _others_first,
     Blocked.ROOM_BUSY: _room_busy,
     Blocked.LOADER_BUSY: _loader_busy,
     Blocked.RESERVED: _reserved,
@@ -221,14 +209,6 @@ def _host(reason: Reason) -> str:
 
 def _other(reason: Reason) -> str:
     return reason.other or "another model"
-
-
-def _ready(reason: Reason) -> Words:
-    return () if reason.until is None else (", ready at about ", reason.until)
-
-
-def _until(reason: Reason) -> Words:
-    return () if reason.until is None else (" until about ", reason.until)
 
 
 def _ends(reason: Reason) -> Words:

@@ -9,7 +9,22 @@ from queueing.core.jobs import Job
 from queueing.core.paused import Paused
 from queueing.core.world import Reason, Residency
 
-PASSES_S = 1.5  # a moment is shown this long after it: what it announced is usually just happening
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimate:
+    """When something is expected, and between which moments it will probably be (UNIX seconds).
+
+    Four of five times it is. It is `soon` once it may happen at any moment. `late` says that the
+    range told before has passed, `measured` whether the model's times are known there: without, the
+    range is that of its kind.
+    """
+
+    at: float
+    earliest: float
+    latest: float
+    soon: bool = False
+    late: bool = False
+    measured: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,9 +49,8 @@ class Standing:
     in other lanes, because a lane's share goes first: only they may arrive later and raise a
     position.
 
-    `starts_at` and `done_at` are the expected moments of its start and its end (UNIX seconds), each
-    with the moments between which it will probably be. None if nothing can honestly be said; never
-    a moment that has passed. `done_spread_s` is how far off the end may be.
+    `starts` and `ends` are when it will probably start and end; None if nothing can honestly be
+    said.
     """
 
     job: Job
@@ -45,32 +59,25 @@ class Standing:
     overtaken: int = 0
     overflow: bool = False
     reason: Reason | None = None
-    starts_at: float | None = None
-    starts_from: float | None = None
-    starts_until: float | None = None
-    done_at: float | None = None
-    done_from: float | None = None
-    done_until: float | None = None
-    done_spread_s: float | None = None
-
-
-KEPT_S, KEPT_SHARE = 5.0, 0.2
+    starts: Estimate | None = None
+    ends: Estimate | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Promised:
-    """What a person was first told of the end of their job, and when (UNIX seconds)."""
+    """The range a person was first told for the end of their job, and when (UNIX seconds)."""
 
     given_at: float
-    done_at: float
+    earliest: float
+    latest: float
 
     def kept(self, finished_at: float) -> bool:
-        """Return whether a job that ended then kept its promise.
+        """Return whether a job that ended then ended within the range."""
+        return self.off_s(finished_at) == 0
 
-        It did if the moment was off by at most five seconds, or a fifth of the time it took.
-        """
-        off = abs(finished_at - self.done_at)
-        return off <= max(KEPT_S, KEPT_SHARE * (finished_at - self.given_at))
+    def off_s(self, finished_at: float) -> float:
+        """Return how far outside the range a job ended; 0 within it."""
+        return max(0.0, self.earliest - finished_at, finished_at - self.latest)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,7 +130,8 @@ class ModelStatus:
 
     Without a line the reason is that of hosts that rest. `vram_mb` is what a copy takes, as configured or as measured since; None until its first load.
     `troubles` say where it could not be loaded. `oldest_at` is when the first in its lines was
-    accepted; None if nothing waits in line. `lanes` are those in which jobs wait.
+    accepted; None if nothing waits in line. `lanes` are those in which jobs wait. `service_s` is None
+    until a job of it has run; `next_ends` is when a job accepted now would end.
     """
 
     name: str
@@ -131,8 +139,8 @@ class ModelStatus:
     running: int
     copies: tuple[CopyStatus, ...]
     reason: Reason | None
-    service_s: float
-    next_done_at: float | None  # when a job accepted now would be done
+    service_s: float | None
+    next_ends: Estimate | None
     vram_mb: int | None
     paused: bool
     troubles: tuple[Trouble, ...]
@@ -150,7 +158,7 @@ class RunningStatus:
     backend: str
     owner: str
     began_at: float
-    done_at: float | None
+    ends: Estimate | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

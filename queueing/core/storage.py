@@ -81,6 +81,19 @@ class Learned:
     spread_s: float
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Score:
+    """How far off an estimate was, as a share of the time it looked ahead.
+
+    `number` counts those of its category; a newer one in the same `slot` replaces an older one.
+    """
+
+    category: str
+    slot: int
+    number: int
+    value: float
+
+
 # ---------------------------------------------------------------- jobs and lines
 
 
@@ -349,6 +362,12 @@ class ModelKnowledge(Protocol):
 
     async def learn(self, learned: Sequence[Learned]) -> None:
         """Replace learned durations."""
+
+    async def scores(self) -> list[Score]:
+        """Return the newest scores of estimates."""
+
+    async def note_scores(self, scores: Sequence[Score]) -> None:
+        """Store scores of estimates."""
 
 
 class Pauses(Protocol):

@@ -31,7 +31,6 @@ class Blocked(StrEnum):
 
     IN_LINE = "in-line"  # its copies are busy with jobs ahead
     LOADING = "loading"  # being loaded, until `until`
-    OTHERS_FIRST = "others-first"  # `ahead` requests for `other` start on the host before it
     ROOM_BUSY = "room-busy"  # running jobs of `other` must end there before it can be loaded
     LOADER_BUSY = "loader-busy"  # the host loads `other` first, until `until`
     RESERVED = "reserved"  # the host is reserved for `other`, which has waited longer
@@ -62,8 +61,6 @@ class Reason:
 
     `backend` names a server that is away while its host is not.
     Of a load over several cards, `host` names all of them (`divided.together`).
-    `ahead` counts the requests for `other` that start first, at least; `turn_at` is when the first
-    waiting job, or the job whose reason it is, is expected to start, None if that is open.
     """
 
     why: Blocked
@@ -71,10 +68,8 @@ class Reason:
     host: str | None = None
     backend: str | None = None
     other: str | None = None
-    ahead: int | None = None
     since: float | None = None
     until: float | None = None
-    turn_at: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,21 +155,12 @@ class Waiting:
     held: bool = False  # a job that may not start yet waits for its prompt, not after a failure
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """The arrivals in one lane of a model: how many a second, and how many usually come together."""
-
-    per_s: float
-    together: float = 1.0
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelView:
     """A model in the planner's terms; only models that wait or have copies need be present.
 
     `load_s` and `service_s` are learned or prior, by backend name with "" for the default.
-    `copies` is how many of it one host may hold. `rate_per_s` is the arrival rate λ, `flows` its parts by lane; without them all arrivals are
-    assumed to join the longest lane. `left_at` is its last eviction anywhere (0 for never),
+    `copies` is how many of it one host may hold. `rate_per_s` is the arrival rate λ. `left_at` is its last eviction anywhere (0 for never),
     `load_after` the end of the pause after failed loads. `shares` are what a copy takes on each host,
     by backend, on machines with several cards.
     """
@@ -187,7 +173,6 @@ class ModelView:
     load_s: Mapping[str, float] = field(default_factory=dict)
     service_s: Mapping[str, float] = field(default_factory=dict)
     rate_per_s: float = 0.0
-    flows: Mapping[str, Flow] = field(default_factory=dict)
     left_at: float = 0.0
     load_after: float = 0.0
     paused: bool = False
@@ -254,8 +239,8 @@ class Rules:
 class World:
     """One snapshot of everything the decision depends on.
 
-    `watched_s` is how long arrivals have been counted, which their rates rest on. `job_s` is how long
-    waiting jobs take, by job id and backend, where more is known than of their model.
+    `job_s` is how long waiting jobs take, by job id and backend, where more is known than of their
+    model.
     """
 
     now: float
@@ -266,7 +251,6 @@ class World:
     reservations: tuple[Reservation, ...] = ()  # of the last plan
     lane_spent: Mapping[tuple[str, str], int] = field(default_factory=dict)  # of the last plan
     rules: Rules = field(default_factory=Rules)
-    watched_s: float = inf
     job_s: Mapping[tuple[int, str], float] = field(default_factory=dict)
 
 

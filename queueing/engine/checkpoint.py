@@ -3,7 +3,7 @@
 import asyncio
 
 from queueing.core.errors import StoreError
-from queueing.core.storage import Learned, ModelKnowledge
+from queueing.core.storage import Learned, ModelKnowledge, Score
 from queueing.core.world import Residency
 from queueing.engine.durations import Times
 from queueing.engine.fleet import Fleet
@@ -18,6 +18,7 @@ class Checkpoint:
         self._times = times
         self._writing = asyncio.Lock()
         self._learned: list[Learned] = []  # not yet in the store
+        self._scores: list[Score] = []
         self._sizes: dict[str, int] = {}
 
     async def write(self) -> None:
@@ -37,6 +38,10 @@ class Checkpoint:
             if self._learned:
                 await self._state.learn(self._learned)
                 self._learned.clear()
+            self._scores += self._times.take_scores()
+            if self._scores:
+                await self._state.note_scores(self._scores)
+                self._scores.clear()
             self._sizes |= self._fleet.memory.budget.take_unsaved()
             if self._sizes:
                 await self._state.note_sizes(self._sizes)

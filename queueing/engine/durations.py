@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from queueing.core.catalog import HostSpec, ModelSpec
 from queueing.core.jobs import LATER, Job
 from queueing.core.ports import Clock
-from queueing.core.storage import Learned
+from queueing.core.storage import Learned, Score
 from queueing.engine.fleet import Fleet
 from queueing.planning.arrivals import Rates
+from queueing.planning.calibration import Calibration, Category
 from queueing.planning.estimates import Durations, Usual
 from queueing.planning.sizes import size_class
 
@@ -25,12 +26,15 @@ class Times:
         self._clock = clock
         self.durations = Durations()
         self.rates = Rates()
+        self.calibration = Calibration()
+        self._scores: list[Score] = []  # not yet in the store
         self._unsaved: dict[tuple[str, str, str, str], Learned] = {}
         self._worked_out: dict[str, tuple[Sequence[str], _Tables]] = {}  # by model: backends, times
 
-    def restore(self, learned: Sequence[Learned]) -> None:
+    def restore(self, learned: Sequence[Learned], scores: Sequence[Score] = ()) -> None:
         """Start from what an earlier run learned."""
         self.durations = Durations(learned)
+        self.calibration = Calibration(scores)
         self._worked_out.clear()
 
     def forget_tables(self) -> None:
@@ -42,6 +46,11 @@ class Times:
         rows = list(self._unsaved.values())
         self._unsaved.clear()
         return rows
+
+    def take_scores(self) -> list[Score]:
+        """Return the scores of estimates since the last call, for the store."""
+        scores, self._scores = self._scores, []
+        return scores
 
     # ------------------------------------------------------------ asking
 
@@ -71,6 +80,14 @@ class Times:
             self._worked_out[spec.name] = backends, tables
         return tables
 
+    def is_measured(self, model: str, backend: str, *, load: bool) -> bool:
+        """Return whether a job of a model has run there before, and with `load` whether it was loaded."""
+        host = self._host(backend)
+        spec = self._fleet.catalog.spec_of(model)
+        return self.durations.has_run(spec, host) and (
+            not load or self.durations.load(spec, host).samples > 0
+        )
+
     def wake_s(self, host: HostSpec) -> float:
         """Return how long a machine usually takes to wake."""
         prior_s = host.wake.takes_s if host.wake else 0.0
@@ -86,7 +103,7 @@ class Times:
         """Learn from an accepted job how often its model is requested."""
         if job.lane == LATER:  # it gives way to all others
             return
-        self.rates.arrived(job.model, self._clock.now(), job.lane)
+        self.rates.arrived(job.model, self._clock.now())
 
     def job_ended(self, job: Job, backend: str) -> None:
         """Learn from a job the server has finished."""
@@ -100,6 +117,10 @@ class Times:
     def loaded(self, model: str, backend: str, seconds: float) -> None:
         """Learn from a load."""
         self._keep(self.durations.observe_load(model, self._host(backend), seconds))
+
+    def came_true(self, category: Category, told_at: float, expected: float, actual: float) -> None:
+        """Learn from a job that ended how far off its estimate was."""
+        self._scores.append(self.calibration.observe(category, told_at, expected, actual))
 
     def _keep(self, row: Learned) -> None:
         self._worked_out.pop(row.model, None)

@@ -112,7 +112,7 @@ class Processor:
         now, usual_s = self._clock.now(), self._times.service(job, backend).median_s
         # How long its server worked while the bot was away is unknown: a usual job's time at most.
         taken_s = min(usual_s, max(0.0, now - (job.started_at or now)))
-        self._fleet.jobs.occupy(job, backend, now + spec.service_s, taken_s=taken_s)
+        self._fleet.jobs.occupy(job, backend, now + usual_s, taken_s=taken_s)
         attempt = partial(self._sending.resume, job, backend)
         self._spawn(job, lambda: self._run(job, backend, attempt), work, backend)
 

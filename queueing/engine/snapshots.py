@@ -130,7 +130,6 @@ class Snapshots:
             reservations=last.reservations,
             lane_spent=last.lane_spent,
             rules=self._rules,
-            watched_s=self._times.rates.watched_s(now),
             job_s=self._job_s(lines),
         )
 
@@ -152,7 +151,6 @@ class Snapshots:
         backends = self._fleet.serving(spec)
         loads_s, services_s = self._times.tables(spec, backends)
         paused = self._fleet.rests.paused.stops_model(name)
-        flows = self._times.rates.by_lane(name, now)
         return _model_view(
             name=name,
             vram_mb=self._fleet.memory.vram_mb(spec),
@@ -161,8 +159,7 @@ class Snapshots:
             copies=spec.copies,
             load_s=loads_s,
             service_s=services_s,
-            rate_per_s=sum(flow.per_s for flow in flows.values()),
-            flows=flows,
+            rate_per_s=self._times.rates.per_s(name, now),
             left_at=self._fleet.left_at(name),
             load_after=self._fleet.load_failures.of(name).until,
             paused=paused,

@@ -91,13 +91,17 @@ class Durations:
 
     def service(self, model: ModelSpec, host: str, size: str = USUAL_SIZE) -> Usual:
         """Return how long a job of that size takes there; host "" asks for any host."""
-        return self._find("service", model.name, host, size) or _prior(model.service_s).scaled(
-            work_of(size)
-        )
+        return self._find("service", model.name, host, size) or _prior(
+            model.usual_service_s
+        ).scaled(work_of(size))
 
     def load(self, model: ModelSpec, host: str) -> Usual:
         """Return how long a load takes there; host "" asks for any host."""
-        return self._find("load", model.name, host, "") or _prior(model.load_s)
+        return self._find("load", model.name, host, "") or _prior(model.usual_load_s)
+
+    def has_run(self, model: ModelSpec, host: str) -> bool:
+        """Return whether a job of any size has run there; host "" asks for any host."""
+        return any(host in (key[2], "") for key in self._keys("service", model.name))
 
     def typical_service(self, model: ModelSpec, host: str) -> Usual:
         """Return how long a job of any size takes there, with the sizes seen so far."""

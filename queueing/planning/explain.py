@@ -61,7 +61,6 @@ def _reason(board: Board, model: ModelState, keeping: Collection[str]) -> Reason
             why=Blocked.LOADING,
             model=name,
             host=together([host.view.name for host in first.hosts]),
-            until=first.view.ready_at,
         )
     return _why_not_loaded(board, model, keeping)
 
@@ -130,7 +129,6 @@ def _loader_busy(name: str, host: HostState) -> Reason:
         model=name,
         host=host.view.name,
         other=None if copy is None else copy.view.model,
-        until=None if copy is None else copy.view.ready_at,
     )
 
 

@@ -57,7 +57,7 @@ def shares(
     made = {}
     for key, line in lines.items():
         begun, usual_s = len(line.starts), max(service_s(line), _LEAST)
-        left = max(0, line.count(inf) - begun)
+        left = max(0, line.left)
         made[key] = Share(usual_s, begun, left, begun * usual_s / seen_s, most_slots(line))
     waiting = [share for share in made.values() if share.left]
     seen = [share.slots for share in waiting if share.slots > 0]

@@ -58,7 +58,7 @@ def why_rests(view: HostView, now: float, model: str = "") -> Reason | None:
         return Reason(why=Blocked.YIELDING, model=model, host=view.name, since=view.yields_since)
     if wakes(view, now):
         machine = view.machine or view.name
-        return Reason(why=Blocked.WAKING, model=model, host=machine, until=view.waking_until)
+        return Reason(why=Blocked.WAKING, model=model, host=machine)
     if view.asleep and not view.overslept:
         return Reason(why=Blocked.ASLEEP, model=model, host=view.machine or view.name)
     if not rests(view, now):

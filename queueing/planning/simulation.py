@@ -1,6 +1,6 @@
 """The simulation: one world run forward, step by step, by asking the planner.
 
-Pure. Assumes that requests keep arriving at their present rates and that nothing fails.
+Pure. Assumes that nothing fails and that no further requests arrive.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,30 +11,22 @@ from queueing.core.jobs import Job
 from queueing.core.world import Copy, Load, ModelView, Residency, World
 from queueing.planning import decide, decided
 from queueing.planning.board import Board
-from queueing.planning.board_states import CopyState, HostState, ModelState
+from queueing.planning.board_states import CopyState, ModelState
 from queueing.planning.dispatch import spent
 from queueing.planning.estimates import Usual
-from queueing.planning.gates import kept_hosts
 from queueing.planning.lanes import cost, lanes_of, levelled
-from queueing.planning.lying_on import hosts_of
-from queueing.planning.rests import next_quiet
 from queueing.planning.simulated_fleet import (
     began,
     ended,
     evicted,
-    has_slot,
     left,
     loaded,
     loading,
-    preference,
-    serves,
-    serves_all,
     typical_s,
     usual_load_s,
     world_of,
 )
-from queueing.planning.simulated_queue import Closed, SimulatedQueue, Started, lines_of
-from queueing.planning.space import candidates, could_fit, places_for, surplus
+from queueing.planning.simulated_queue import SimulatedQueue, Started, lines_of
 from queueing.planning.time_left import has_time
 
 MOST_PLANS = 500  # a start costs little beside the plans that lead to it
@@ -46,7 +38,7 @@ LEAVING_S = 2.0  # an unload under way
 Service = Callable[[Job, str], Usual]
 """How long this job takes on that backend."""
 
-_LOADED, _LEFT, _ENDED, _CAME = range(4)
+_LOADED, _LEFT, _ENDED = range(3)
 
 
 class Simulation:
@@ -58,13 +50,10 @@ class Simulation:
     """
 
     def __init__(self, world: World, service: Service, *, most_starts: int) -> None:
-        quiet = any(host.quiet for host in world.hosts.values())
         self.lines = {
             (line.model, line.view.lane): line
             for model in world.models.values()
-            for line in lines_of(
-                model, world.now, world.watched_s, _closed(world, model) if quiet else None
-            )
+            for line in lines_of(model, world.now)
         }
         self.over = False
         self.cut_short = False
@@ -90,10 +79,6 @@ class Simulation:
         }
         self._moved: set[str] = set()
         self._spent = dict(world.lane_spent)
-        self._joined = False  # whether the first to ask for a model has been left to wait
-        self._coming: set[tuple[str, str]] = set()  # the lines whose next arrival is an event
-        # Since when one more job of a model would have begun, or asked for a load.
-        self._rested = {name: world.now for name in world.models if self._may_rest(name, world.now)}
         self._events = self._first_events()
 
     @property
@@ -115,36 +100,10 @@ class Simulation:
         state = self._board.models[model]
         return len(state.copies) * state.view.parallel
 
-    def join(self, line: SimulatedQueue, job: Job, place: int, more: int) -> bool:
-        """Let a job that has come since into its line, behind all that were expected by now.
-
-        `more` jobs than expected wait then. Returns False if it would have begun, or asked for a
-        load, before the moment that has been reached: then what was found out is no longer true.
-        """
-        rested_at, first = self._rested.get(line.model, inf), place == 0 or bool(line.view.heads)
-        if self.over or rested_at < self.now or line.model in self._pausing or not first:
-            return False
-        self._rested.pop(line.model, None)
-        line.join(job, place, more)
-        self._show_lines(self._board.models[line.model], self.now)
-        self._board.renew()
-        return True
-
-    def _may_rest(self, model: str, now: float) -> bool:
-        """Whether another job of a model would begin at once, or ask for a load."""
-        waits = [line.has_waiting(now) for line in self._lines_of[model]]
-        if all(waits):
-            return False
-        copies = self._board.models[model].copies
-        return len(waits) > 1 or not copies or any(has_slot(copy) for copy in copies)
-
     # ------------------------------------------------------------ one step
 
     def _first_events(self) -> list[tuple[float, int, str, str]]:
-        """Return what is under way: (moment, what, model, backend) of jobs, loads and unloads.
-
-        Of the first one to come to an empty line the last is its lane.
-        """
+        """Return what is under way: (moment, what, model, backend) of jobs, loads and unloads."""
         now, events = self.now, []
         for copy in self._origin.copies:
             model = self._origin.models.get(copy.model)
@@ -158,12 +117,6 @@ class Simulation:
                     events.extend(
                         (ends_at, _ENDED, *_key(copy)) for ends_at in _ends(copy, model, now)
                     )
-        events += [
-            (line.next_arrival_at(), _CAME, line.model, line.view.lane)
-            for line in self.lines.values()
-            if not line.view.count and line.rate_per_s > 0
-        ]
-        self._coming = {(model, lane) for _, what, model, lane in events if what == _CAME}
         heapify(events)
         return events
 
@@ -225,40 +178,20 @@ class Simulation:
                 return
             obvious = now < look_at
             while events and events[0][0] <= now:
-                _, what, model, where = heappop(events)
-                self._happen(now, what, model, where)
-                obvious = obvious and self._is_plain(now, what, model, where)
-                if what == _ENDED and not obvious:
-                    self._note_slot(now, model)
-            if self._joined:  # none of them may be overdue before anything else happens
-                self._joined = False
-                look_at = min(look_at, now + self._origin.rules.age_limit_s)
+                _, what, model, backend = heappop(events)
+                copy = self._happen(what, model, backend)
+                goes_on = what == _ENDED and copy is not None and self._goes_on(now, copy)
+                obvious = obvious and goes_on
+                if not goes_on and model in self._lines_of:
+                    self._moved.add(model)
         self.now = now
         self._show()
-
-    def _is_plain(self, now: float, what: int, model: str, where: str) -> bool:
-        """Handle the consequences of an event if they are plain: `where` is a backend, or a lane."""
-        if what == _ENDED:
-            copy = self._board.copies.get((model, where))
-            return copy is not None and (
-                self._goes_on(now, copy) or self._works_on(now, copy) or self._rests(now, copy)
-            )
-        if what == _CAME:
-            return (
-                self._joins(now, model)
-                or self._begins(now, model, where)
-                or self._is_shut_out(now, model)
-            )
-        return False
 
     def _goes_on(self, now: float, copy: CopyState) -> bool:
         """Start the next job of a line on the copy that has just ended one, if that is plain."""
         model = copy.model.view.name
-        lines = self._left_in(model, now)
-        if not lines:
-            self._rested.setdefault(model, now)
-            return False
-        if not self._takes_next(copy):
+        lines = [line for line in self._lines_of.get(model, ()) if line.left > 0]
+        if not lines or not self._takes_next(copy):
             return False
         for line in lines:
             if not self._lets(now, copy, line):
@@ -283,83 +216,6 @@ class Simulation:
             return False
         return has_time(self._board, copy, job, now)
 
-    def _works_on(self, now: float, copy: CopyState) -> bool:
-        """Whether a copy only has a spare slot: no job waits for it, and others still run."""
-        return copy.running > 0 and self._is_at_end(now, copy)
-
-    def _rests(self, now: float, copy: CopyState) -> bool:
-        """Whether it changes nothing that a copy is idle: nothing can be loaded in its place yet."""
-        if not self._is_at_end(now, copy):
-            return False
-        return all(self._is_kept(now, host) for host in copy.hosts)
-
-    def _is_kept(self, now: float, host: HostState) -> bool:
-        """Whether nothing can be loaded on a host whatever is idle there, nor must leave it."""
-        if host.used_mb > host.view.usable_mb:
-            return False
-        if host.loading is not None:
-            return True
-        if host.reservation is None:
-            return False
-        board = self._board
-        hosts = kept_hosts(board, host.reservation)
-        for each in hosts:
-            for other in each.copies:
-                if other.model.view.name in self._moved:
-                    self._show_lines(other.model, now)
-            each.spare_mb = None
-        heir = board.models[host.reservation.model]
-        return not could_fit(board, heir, board.backends[host.reservation.backend])
-
-    def _is_at_end(self, now: float, copy: CopyState) -> bool:
-        """Whether no job waits for a slot that has become free on a copy, or beside it."""
-        model, backend = copy.model.view.name, copy.backend
-        if backend.view.serial or backend.busy + 1 >= backend.view.parallel:
-            return False
-        return model not in self._pausing and not self._left_in(model, now)
-
-    def _begins(self, now: float, model: str, lane: str) -> bool:
-        """Let an arrival in an empty line start on a copy, or wait for one, if that is plain."""
-        copies = self._board.models[model].copies
-        if model in self._pausing or not copies:
-            return False
-        lines = self._left_in(model, now)
-        if [line.view.lane for line in lines] != [lane]:
-            return False
-        job = lines[0].job(len(lines[0].starts))
-        if any(host.closes_at < inf for copy in copies for host in copy.hosts):
-            return False
-        free = [copy for copy in copies if has_slot(copy) and serves(copy, job, now)]
-        if not free:
-            return all(serves_all(copy) for copy in copies)
-        copy = min(free, key=preference)
-        self._next_lane(model, lines)
-        began(copy)
-        self._note_start(lines[0], copy.backend.view.name, now)
-        return True
-
-    def _is_shut_out(self, now: float, model: str) -> bool:
-        """Whether the first to ask for a model can only wait: no host could load it now."""
-        state = self._board.models[model]
-        if state.copies or model in self._pausing or state.view.load_after > now:
-            return False
-        if places_for(self._board, state) or self._has_surplus(state):
-            return False
-        self._joined = any(host.reservation is None for host in self._board.hosts.values())
-        return True
-
-    def _has_surplus(self, model: ModelState) -> bool:
-        """Whether a copy would give way to a model on one of its hosts."""
-        return self._board.doubles > 0 and any(
-            surplus(host)
-            for backend in candidates(self._board, model)
-            for host in model.hosts_at(backend)
-        )
-
-    def _left_in(self, model: str, now: float) -> list[SimulatedQueue]:
-        """Return the lines of a model with waiting jobs at that moment."""
-        return [line for line in self._lines_of.get(model, ()) if line.has_waiting(now)]
-
     def _next_lane(self, model: str, lines: Sequence[SimulatedQueue]) -> int:
         """Return the line whose turn it is, and charge its lane."""
         if len(self._lines_of[model]) < 2:
@@ -376,48 +232,17 @@ class Simulation:
         self._spent.update({(model, lane): spent for lane, spent in before.items()})
         return picked
 
-    def _joins(self, now: float, model: str) -> bool:
-        """Whether an arrival in an empty line only joins jobs waiting in other lines already.
-
-        One that comes to another empty line in the same moment does not wait already.
-        """
-        if model in self._pausing or not self._board.models[model].lanes:
-            return False
-        lines = self._left_in(model, now)
-        return len(lines) > 1 and any(line.job(len(line.starts)).queued_at < now for line in lines)
-
-    def _happen(self, now: float, what: int, model: str, where: str) -> None:
-        if what == _CAME:
-            self._moved.add(model)
-            self._coming.discard((model, where))
-            return
-        copy = self._board.copies.get((model, where))
-        if copy is None:
-            return
-        self._note_free(now, copy)
-        if what == _LEFT:
-            left(self._board, copy)
-        elif what == _LOADED:
-            loaded(copy)
-            if model in self._lines_of:
-                self._moved.add(model)  # more may have joined its line while it was loaded
-        else:
-            ended(copy)
-
-    def _note_slot(self, now: float, model: str) -> None:
-        """Note that a slot is free for the next decision, whose lines must show who may start."""
-        if self._left_in(model, now):
-            self._moved.add(model)
-        else:
-            self._rested.setdefault(model, now)
-
-    def _note_free(self, now: float, copy: CopyState) -> None:
-        """Note that other copies of its server have room if they wait for no more than that."""
-        backend = copy.backend
-        full = backend.view.serial or backend.busy >= backend.view.parallel
-        if full and len(backend.copies) > 1:
-            for other in backend.copies:
-                self._rested.setdefault(other.model.view.name, now)
+    def _happen(self, what: int, model: str, backend: str) -> CopyState | None:
+        """Record an event on the board; return its copy, None if that has left."""
+        copy = self._board.copies.get((model, backend))
+        if copy is not None:
+            if what == _LEFT:
+                left(self._board, copy)
+            elif what == _LOADED:
+                loaded(copy)
+            else:
+                ended(copy)
+        return copy
 
     # ------------------------------------------------------------ what begins
 
@@ -433,10 +258,6 @@ class Simulation:
         heappush(self._events, (now + seconds, _ENDED, name, backend))
         self._started, self._starts_left = self._started + 1, self._starts_left - 1
         self._moved.add(name)
-        if not line.has_waiting(now):
-            self._expect_in(line)
-            if name not in self._rested and self._may_rest(name, now):
-                self._rested[name] = now
 
     def _note_load(self, load: Load) -> None:
         for evict in load.evict:
@@ -458,32 +279,11 @@ class Simulation:
         slots = sum([model.view.parallel - copy.running for copy in model.copies])
         for line in self._lines_of[model.view.name]:
             view = line.waiting(now, slots)
-            if view is None:
-                self._expect_in(line)
-            else:
+            if view is not None:
                 waiting.append(view)
         weights = self._origin.rules.lane_weights
         model.lanes = lanes_of(model.view, waiting, self._spent, weights)
         model.note_lanes()
-
-    def _expect_in(self, line: SimulatedQueue) -> None:
-        """Schedule the next arrival in an empty line as an event."""
-        key = line.model, line.view.lane
-        if line.rate_per_s > 0 and key not in self._coming:
-            self._coming.add(key)
-            heappush(self._events, (line.next_arrival_at(), _CAME, *key))
-
-
-def _closed(world: World, model: ModelView) -> Closed | None:
-    """Return when next no host can serve a model because all have quiet hours, None for never."""
-    known = [world.backends[name] for name in model.backends if name in world.backends]
-    hosts = {host for backend in known for host in hosts_of(backend)}
-    spans = [next_quiet(world.hosts[name], world.now) for name in hosts]
-    begins_at = max((span[0] for span in spans if span is not None), default=inf)
-    ends_at = min((span[1] for span in spans if span is not None), default=inf)
-    if None in spans or begins_at >= ends_at:
-        return None
-    return Closed(max(begins_at, world.now), ends_at)
 
 
 def _key(copy: Copy) -> tuple[str, str]:

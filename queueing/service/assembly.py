@@ -93,6 +93,7 @@ class Answers:
 
     intake: Intake
     models: OfferedModels
+    eta: Eta
     reports: Reports
     control: Control
     preloads: Preloads
@@ -109,6 +110,7 @@ def assemble(given: Given) -> tuple[Engine, Answers]:
     given.bus.subscribe(engine.fair.on_event)
     given.bus.subscribe(engine.router.on_event)
     given.bus.subscribe(answers.moments.on_event)
+    given.bus.subscribe(answers.eta.on_event)
     given.bus.watch_fleet(engine.router.wake)
     given.bus.watch_fleet(answers.control.look)
     engine.others.gone = answers.control.rested
@@ -231,6 +233,7 @@ def _answers(given: Given, engine: Engine) -> Answers:
             clock=clock,
             effects=given.bus,
         ),
+        eta=eta,
         reports=Reports(
             jobs=store,
             lines=engine.fair,

@@ -1,35 +1,52 @@
 """Eta: when waiting and running jobs will probably be done.
 
-Keeps one forecast of the router's newest snapshot; reads, and never changes anything.
+Keeps one forecast of the newest snapshot, and what was first expected of each open job.
 """
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
 from queueing.core.catalog import ModelSpec
-from queueing.core.jobs import Job
+from queueing.core.events import Event, JobChanged
+from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.ports import Clock
-from queueing.core.world import Blocked, ModelView, Residency, World
+from queueing.core.standings import Estimate
+from queueing.core.world import ModelView, Residency, World
 from queueing.engine.durations import Times
 from queueing.engine.fair_lines import FairLines
 from queueing.engine.fleet import Fleet
 from queueing.engine.scheduler import Router
+from queueing.planning.calibration import Category
 from queueing.planning.estimates import Usual
 from queueing.planning.forecast import Expected, Forecast
-from queueing.planning.precedence import Precedence
 from queueing.planning.rests import opens_for
 from queueing.planning.simulation import OVERDUE_SHARE
 
 FRESH_S = 1.0  # a forecast costs milliseconds: older jobs are answered from one this recent
+FRESH_FAR_S = 3.0  # newer ones as well from one that looks far ahead: it costs most
 log = logging.getLogger(__name__)
 
-FRESH_LONG_S = 3.0  # newer ones as well from one cut short: it costs most, and the waits are long
-FRESH_FAR_S = 10.0  # the same, for what goes first on a host
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outlook:
+    """When a job will probably start and end."""
+
+    starts: Estimate
+    ends: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What was first expected of a job, in which category, and when."""
+
+    category: Category
+    told_at: float
+    done_at: float
 
 
 class Eta:
-    """Answers "when" for people."""
+    """Answers "when" for people, and learns from each job how far off its first answer was."""
 
     def __init__(
         self,
@@ -48,6 +65,28 @@ class Eta:
         self._forecast: Forecast | None = None
         self._world: World | None = None
         self._newest_id = 0
+        self._first: dict[int, _Told] = {}  # of open jobs, before they started
+        self._begun: dict[int, _Told] = {}  # of running jobs, when they started
+
+    def on_event(self, event: Event) -> None:
+        """Follow the jobs whose estimates are to be scored."""
+        if isinstance(event, JobChanged) and event.event is not None:
+            if event.event is JobEvent.START:
+                self._note_start(event.job)
+            elif event.job.state.final:
+                self._score(event.job)
+
+    def _note_start(self, job: Job) -> None:
+        slot = self._fleet.jobs.slots.get(job.id)
+        if slot is not None:
+            category = self._category("", job.model, slot.backend, loads=False)
+            self._begun[job.id] = _Told(category, self._clock.now(), slot.ends_at)
+
+    def _score(self, job: Job) -> None:
+        for told in (self._first.pop(job.id, None), self._begun.pop(job.id, None)):
+            if told is not None and job.state is JobState.COMPLETED:
+                ended_at = job.finished_at or self._clock.now()
+                self._times.came_true(told.category, told.told_at, told.done_at, ended_at)
 
     async def refresh(self, asked: Sequence[tuple[Job, int]]) -> None:
         """Make sure there is a forecast that covers these waiting jobs at their positions.
@@ -67,47 +106,23 @@ class Eta:
             return False
         if self._turned(self._world):
             return False
-        now = self._clock.now()
-        age_s, far = now - self._world.now, self._forecast.far
-        if age_s < FRESH_S and newest_id <= self._newest_id:
-            return True
-        if self._held_back(asked) and self._stale(age_s):
-            return False
-        if age_s < FRESH_LONG_S and far and self._knows(asked):
-            return True
-        news = self._surprised(self._world)
-        return all(
-            self._forecast.still_tells(job, position, now, news=news) for job, position in asked
-        )
-
-    def _stale(self, age_s: float) -> bool:
-        """Whether another forecast may know better what goes first on a host."""
-        if self._forecast is None or self._world is None or age_s >= FRESH_FAR_S:
-            return True
+        age_s = self._clock.now() - self._world.now
         if self._forecast.far:
-            return False
-        return age_s >= FRESH_LONG_S or (age_s >= FRESH_S and self._surprised(self._world))
-
-    def _held_back(self, asked: Sequence[tuple[Job, int]]) -> bool:
-        """Whether one of them waits for other models on its host: that order changes soon."""
-        reasons = self._router.plan.reasons
-        return any(
-            (reason := reasons.get(model)) is not None and reason.why is Blocked.ROOM_BUSY
-            for model in {job.model for job, _ in asked}
-        )
+            return age_s < FRESH_FAR_S and all(self._forecast.knows(job) for job, _ in asked)
+        return age_s < FRESH_S and newest_id <= self._newest_id
 
     def look(self) -> None:
         """Make sure there is a recent forecast, of the router's last snapshot if necessary."""
         world = self._router.world
-        if world is not None and (
+        if world is None:
+            return
+        fresh_s = FRESH_FAR_S if self._forecast is not None and self._forecast.far else FRESH_S
+        if (
             self._world is None
             or self._turned(self._world)
-            or self._stale(self._clock.now() - self._world.now)
+            or self._clock.now() - self._world.now >= fresh_s
         ):
             self._look_at(world)
-
-    def _knows(self, asked: Sequence[tuple[Job, int]]) -> bool:
-        return self._forecast is not None and all(self._forecast.knows(job) for job, _ in asked)
 
     def _stand(self, asked: Sequence[tuple[Job, int]]) -> bool:
         """Whether the forecast does not cover a line because a job of it was just starting."""
@@ -121,16 +136,11 @@ class Eta:
         now = self._router.world
         return now is not None and now.now >= then.now and _usable(now) != _usable(then)
 
-    def _surprised(self, then: World) -> bool:
-        """Whether models wait or are in memory that did not when the forecast was made."""
-        now = self._router.world
-        return now is None or not _present(now) <= _present(then)
-
     def _look_at(self, world: World) -> None:
         self._world = world
         self._forecast = Forecast(world, self._service)
 
-    def of_waiting(self, job: Job, position: int) -> Expected | None:
+    def of_waiting(self, job: Job, position: int) -> Outlook | None:
         """Return when a waiting job will be done; None if nothing can honestly be said."""
         if job.id in self._fleet.jobs.slots:
             return self.of_running(job)  # its start is being stored
@@ -145,20 +155,16 @@ class Eta:
             return None
         if expected is None:
             return None
-        late_s = now - expected.start_at
-        if late_s <= 0:
-            return expected
-        return replace(  # it cannot begin sooner than now
-            expected, start_at=expected.start_at + late_s, done_at=expected.done_at + late_s
+        late_s = max(0.0, now - expected.start_at)  # it cannot begin sooner than now
+        start_at, done_at = expected.start_at + late_s, expected.done_at + late_s
+        category = self._category_of(job.lane, job.model, expected.backend)
+        self._first.setdefault(job.id, _Told(category, now, done_at))
+        return Outlook(
+            starts=self._estimate(category, now, start_at),
+            ends=self._estimate(category, now, done_at),
         )
 
-    def precedence(self, model: str) -> Precedence | None:
-        """Return what comes before a model's next start, as far as the last forecast shows."""
-        if self._forecast is None:
-            return None
-        return self._forecast.precedence(model, self._clock.now())
-
-    def of_running(self, job: Job) -> Expected | None:
+    def of_running(self, job: Job) -> Outlook | None:
         """Return when a running job will be done.
 
         None when the server has already finished it, has not begun it, or does not answer.
@@ -166,44 +172,72 @@ class Eta:
         slot = self._fleet.jobs.slots.get(job.id)
         if slot is None or slot.held or not self._fleet.health.of(slot.backend).up:
             return None
-        usual, now = self._service(job, slot.backend), self._clock.now()
-        done_at = slot.ends_at if slot.ends_at > now else now + OVERDUE_SHARE * usual.mean_s
-        started_at = job.started_at or now
-        return Expected(
-            start_at=started_at, start_spread_s=0.0, done_at=done_at, spread_s=usual.spread_s
+        now = self._clock.now()
+        category = self._category("", job.model, slot.backend, loads=False)
+        done_at = slot.ends_at
+        if done_at <= now:
+            done_at = now + OVERDUE_SHARE * self._service(job, slot.backend).mean_s
+        began_at = job.started_at or now
+        return Outlook(
+            starts=Estimate(at=began_at, earliest=began_at, latest=began_at),
+            ends=self._estimate(category, now, done_at),
         )
 
-    def of_next(self, spec: ModelSpec) -> float | None:
+    def _category_of(self, lane: str, model: str, backend: str) -> Category:
+        """Return the category of a job that will begin on a backend."""
+        loads = not any(
+            copy.backend == backend and copy.residency is Residency.READY
+            for copy in self._fleet.copies_of(model)
+        )
+        return self._category(lane, model, backend, loads=loads)
+
+    def _category(self, lane: str, model: str, backend: str, *, loads: bool) -> Category:
+        measured = self._times.is_measured(model, backend, load=loads)
+        return Category(lane, loads, measured)
+
+    def _estimate(self, category: Category, now: float, at: float) -> Estimate:
+        span = self._times.calibration.range(category, now, at)
+        return Estimate(
+            at=at, earliest=span.earliest, latest=span.latest, measured=category.measured
+        )
+
+    def of_next(self, spec: ModelSpec) -> Estimate | None:
         """Return when a job accepted now would be done; None if that cannot be said."""
         world = self._router.world
         if world is None:
             return None
         view = world.models.get(spec.name)
-        if view is not None and view.waiting:
-            return self._after_the_last(world, view)
-        usual_s = self._times.durations.typical_service(spec, "").median_s
-        free_at = self._free_at(spec)
-        return None if free_at is None else free_at + usual_s
+        found = (
+            self._after_the_last(world, view)
+            if view is not None and view.waiting
+            else self._at_once(spec)
+        )
+        if found is None:
+            return None
+        category = self._category_of("normal", spec.name, found.backend)
+        return self._estimate(category, self._clock.now(), found.done_at)
 
-    def _after_the_last(self, world: World, view: ModelView) -> float | None:
+    def _after_the_last(self, world: World, view: ModelView) -> Expected | None:
         line = max(view.waiting, key=lambda waiting: waiting.count)
         if not line.heads:
             return None
-        head, position = line.heads[0], line.count + 1
-        expected = self.of_waiting(head, position)
-        if expected is None and self._missed(head):
-            expected = Forecast(world, self._service).of(head, position, self._clock.now())
-        return None if expected is None else expected.done_at
+        head, position, now = line.heads[0], line.count + 1, self._clock.now()
+        expected = None if self._forecast is None else self._forecast.of(head, position, now)
+        if expected is None:
+            expected = Forecast(world, self._service).of(head, position, now)
+        return expected
 
-    def _missed(self, head: Job) -> bool:
-        """Whether the forecast was made at a start, or before a change that matters for a line."""
-        if self._forecast is None or self._world is None:
-            return True
-        known = self._forecast.knows(head) and not self._forecast.stands(head)
-        return not known or self._surprised(self._world)
+    def _at_once(self, spec: ModelSpec) -> Expected | None:
+        """Return when a job of a model without a line would be done."""
+        usual_s = self._times.durations.typical_service(spec, "").median_s
+        free = self._free_at(spec)
+        if free is None:
+            return None
+        at, backend = free
+        return Expected(start_at=at, done_at=at + usual_s, backend=backend)
 
-    def _free_at(self, spec: ModelSpec) -> float | None:
-        """Return when a model without a line could start a job: now, or after work or a load."""
+    def _free_at(self, spec: ModelSpec) -> tuple[float, str] | None:
+        """Return when and where a model without a line could start a job: now, or after a load."""
         now = self._clock.now()
         copies = [
             c for c in self._fleet.copies_of(spec.name) if self._fleet.health.of(c.backend).up
@@ -231,8 +265,8 @@ class Eta:
             for name in self._fleet.serving(spec)
             if self._fleet.rests.sleep.is_asleep(host := self._fleet.catalog.hosts[host_of[name]])
         ]
-        opened = (self._open_at(spec, name, at) for name, at in moments)
-        return min((at for at in opened if at is not None), default=None)
+        opened = ((self._open_at(spec, name, at), name) for name, at in moments)
+        return min(((at, name) for at, name in opened if at is not None), default=None)
 
     def _open_at(self, spec: ModelSpec, backend: str, at: float) -> float | None:
         """Return when a host can begin a job that could otherwise begin then.
@@ -256,9 +290,3 @@ def _usable(world: World) -> tuple[set[str], set[str]]:
     """Return the hosts that may serve and the servers that can; quiet hours are foreseen."""
     hosts = {n for n, view in world.hosts.items() if view.yields_since is None and not view.paused}
     return hosts, {n for n, view in world.backends.items() if view.up and not view.paused}
-
-
-def _present(world: World) -> set[tuple[str, str]]:
-    """Return what decides which copies are evicted: the waiting models and the copies."""
-    copies = {(copy.model, copy.backend) for copy in world.copies}
-    return copies | {(model.name, "") for model in world.models.values() if model.waiting}

@@ -1,4 +1,4 @@
-"""Promises: when each open job's person was first told that it would be done, and when they were told.
+"""Promises: the range that each open job's person was first told for its end, and when.
 
 Memory only; the bot keeps what must outlive a restart.
 """
@@ -6,11 +6,11 @@ Memory only; the bot keeps what must outlive a restart.
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from queueing.core.standings import Promised
+from queueing.core.standings import Estimate, Promised
 
 
 class Promises:
-    """Keeps the first moment told of each job until it is dropped, once it is followed."""
+    """Keeps the first range told of each job until it is dropped, once it is followed."""
 
     def __init__(self) -> None:
         self._given: dict[int, Promised] = {}
@@ -25,10 +25,10 @@ class Promises:
         """The promises kept, by job."""
         return MappingProxyType(self._given)
 
-    def tell(self, job_id: int, done_at: float, now: float) -> None:
+    def tell(self, job_id: int, ends: Estimate, now: float) -> None:
         """Keep what a person is told of a job, if it is the first they are told."""
         if self._followed and job_id not in self._given:
-            self._given[job_id] = Promised(given_at=now, done_at=done_at)
+            self._given[job_id] = Promised(given_at=now, earliest=ends.earliest, latest=ends.latest)
 
     def restore(self, given: Mapping[int, Promised]) -> None:
         """Take up what was told in an earlier run: it was told first."""

@@ -22,7 +22,7 @@ async def recover(store: Store, engine: Engine, work: TaskGroup) -> None:
     """
     fleet = engine.fleet
     fleet.rests.pause(await store.paused())
-    engine.times.restore(await store.learned())
+    engine.times.restore(await store.learned(), await store.scores())
     fleet.memory.budget.restore(await store.sizes())
     noted = await _noted_copies(store, fleet)
     pin_configured(fleet)

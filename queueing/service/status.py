@@ -1,14 +1,21 @@
 """Reports: where jobs, models, servers and hosts stand, in people's terms; changes nothing."""
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
 from queueing.core.catalog import ModelSpec
 from queueing.core.jobs import LATER, Job, JobState
 from queueing.core.ports import Clock
-from queueing.core.standings import ModelStatus, QueueSnapshot, RunningStatus, Standing
+from queueing.core.reasons import is_open_ended
+from queueing.core.standings import (
+    Estimate,
+    ModelStatus,
+    QueueSnapshot,
+    RunningStatus,
+    Standing,
+)
 from queueing.core.storage import JobRecords, Lines, StartOrder
 from queueing.core.world import Blocked, Reason, Residency
 from queueing.engine.durations import Times
@@ -16,19 +23,16 @@ from queueing.engine.fleet import Fleet
 from queueing.engine.later import Later
 from queueing.engine.running_jobs import Slot
 from queueing.engine.scheduler import Router
-from queueing.planning.forecast import Expected
 from queueing.planning.in_time import surely_done_at
 from queueing.planning.lanes import Lane, competing, place
 from queueing.planning.sites import sites
-from queueing.service.calm_eta import Calm, Counts, Expectation
 from queueing.service.eta import Eta
 from queueing.service.promises import Promises
-from queueing.service.standing_times import end, expectation, moments, start
+from queueing.service.shown_estimates import ShownEstimates, before
 from queueing.service.statuses import WAITS_FOR_MEMORY, backends, copies, hosts, readiness
 
 _TAKES_TURNS = frozenset(
     {
-        Blocked.OTHERS_FIRST,
         Blocked.ROOM_BUSY,
         Blocked.LOADER_BUSY,
         Blocked.RESERVED,
@@ -79,8 +83,7 @@ class Reports:
         self._weights = weights
         self._promises = promises
         self._later = later
-        self._calm = Calm()
-        self._counts = Counts()
+        self._shown = ShownEstimates()
 
     def weigh(self, weights: Mapping[str, int]) -> None:
         """Tell places by other weights of the lanes from now on."""
@@ -130,13 +133,13 @@ class Reports:
 
     def _standing(self, job: Job) -> Standing:
         running = job.state is JobState.PROCESSING
-        expected = self._eta.of_running(job) if running else None
-        done = self._promised(job, None if expected is None else end(expected))
-        return Standing(job=job, shown=job.state.value, **moments(None, done, self._clock.now()))
+        outlook = self._eta.of_running(job) if running else None
+        ends = None if outlook is None else self._promised(job, outlook.ends)
+        return Standing(job=job, shown=job.state.value, ends=ends)
 
     def _line(self, model: str, counts: Mapping[str, Mapping[str, int]]) -> _Line:
         if model in self._fleet.catalog.models:
-            reason = self._current(model)
+            reason = self._router.plan.reasons.get(model)
         else:  # it, or its server, left the configuration
             reason = Reason(why=Blocked.OFFLINE, model=model)
         spent = self._router.plan.lane_spent
@@ -156,7 +159,7 @@ class Reports:
     def _standing_of_waiting(
         self, job: Job, line: _Line, in_lane: int | None, turn: StartOrder | None
     ) -> Standing:
-        reason, now = line.reason, self._clock.now()
+        reason = line.reason
         if (
             job.lane == LATER
             and job.id not in self._fleet.jobs.slots
@@ -170,12 +173,13 @@ class Reports:
             )
         if job.id in self._fleet.jobs.slots:  # its start is being stored
             reason = Reason(why=Blocked.STARTING, model=job.model)
-        expected = None if in_lane is None else self._eta.of_waiting(job, in_lane)
-        begin = self._told_of(job, "start", None if expected is None else start(expected))
-        done = self._promised(job, None if expected is None else end(expected))
-        if begin is not None and done is not None and begin.at >= done.at:
-            begin, done = self._put_right(job, expected)
-        if job.due_at is not None and done is not None and self._is_late(job, done.at, reason):
+        outlook = None
+        if in_lane is not None and not is_open_ended(reason):
+            outlook = self._eta.of_waiting(job, in_lane)
+        ends = None
+        if not is_open_ended(reason):
+            ends = self._promised(job, None if outlook is None else outlook.ends)
+        if job.due_at is not None and ends is not None and self._is_late(job, ends.latest, reason):
             reason = Reason(why=Blocked.LATE, model=job.model, until=job.due_at)
         competes = any(lane.name == job.lane for lane in line.lanes)  # not before the next look
         number = turn.number if turn is not None and competes else None
@@ -186,8 +190,9 @@ class Reports:
             position=position,
             overtaken=0 if position is None or number is None else position - number,
             overflow=job.seq is None,
-            reason=reason if reason is None or begin is None else replace(reason, turn_at=begin.at),
-            **moments(begin, done, now),
+            reason=reason,
+            starts=None if outlook is None or ends is None else before(outlook.starts, ends),
+            ends=ends,
         )
 
     def _is_late(self, job: Job, done_at: float, reason: Reason | None) -> bool:
@@ -199,71 +204,13 @@ class Reports:
             done_at = surely_done_at(done_at, self._clock.now(), known)
         return job.due_at is not None and done_at > job.due_at
 
-    def _promised(self, job: Job, expected: Expectation | None) -> Expectation | None:
-        """Return when a job ends as people are shown it; the first such moment is a promise."""
-        done = self._told_of(job, "done", expected)
-        if done is not None and expected is not None:  # otherwise it is what was told before
-            self._promises.tell(job.id, done.at, self._clock.now())
-        return done
-
-    def _put_right(
-        self, job: Job, expected: Expected | None
-    ) -> tuple[Expectation | None, Expectation | None]:
-        """Return the start and the end of one forecast: each had been kept from another one."""
+    def _promised(self, job: Job, fresh: Estimate | None) -> Estimate | None:
+        """Return when a job ends as people are shown it; the first such range is a promise."""
         now = self._clock.now()
-        begin, done = (None, None) if expected is None else (start(expected), end(expected))
-        return (
-            self._calm.renewed((job.id, job.state, "start"), begin, now),
-            self._calm.renewed((job.id, job.state, "done"), done, now),
-        )
-
-    def _told_of(self, job: Job, what: str, expected: Expectation | None) -> Expectation | None:
-        """Return when a job starts or ends as people are shown it: only moments still to come."""
-        return self._calm.of((job.id, job.state, what), expected, self._clock.now())
-
-    def _current(self, model: str) -> Reason | None:
-        """Return the present reason, with its moments as people are shown them."""
-        reason = self._first_of_all(model)
-        if reason is None or reason.until is reason.turn_at is None:
-            return reason
-        about = (model, reason.why, reason.host, reason.other)
-        return replace(
-            reason,
-            until=self._told((*about, "until"), reason.until),
-            turn_at=self._told((*about, "turn"), reason.turn_at),
-        )
-
-    def _first_of_all(self, model: str) -> Reason | None:
-        """Return why a model waits: the plan's reason, or what comes first of others on its host.
-
-        The plan knows what blocks it now; only the forecast knows what else goes first there.
-        """
-        reason = self._router.plan.reasons.get(model)
-        if reason is None or reason.why is not Blocked.ROOM_BUSY:
-            return reason
-        turn = self._eta.precedence(model)
-        if turn is None:
-            return reason
-        if turn.other is None:
-            other = self._fleet.jobs.last_to_end(turn.host, apart_from=model)
-            return replace(
-                reason, host=turn.host, other=other, ahead=turn.ahead, turn_at=turn.turn_at
-            )
-        about = (model, turn.host, turn.other)
-        return Reason(
-            why=Blocked.OTHERS_FIRST,
-            model=model,
-            host=turn.host,
-            other=turn.other,
-            ahead=turn.ahead and self._counts.of(about, turn.ahead, self._clock.now()),
-            turn_at=turn.turn_at,
-        )
-
-    def _told(self, key: Hashable, moment: float | None) -> float | None:
-        """Return the moment that a sentence names, None once it has passed."""
-        expected = None if moment is None else expectation(moment, 0.0)
-        told = self._calm.of(key, expected, self._clock.now())
-        return None if told is None else told.at
+        ends = self._shown.of((job.id, job.state), fresh, now)
+        if ends is not None:
+            self._promises.tell(job.id, ends, now)
+        return ends
 
     # ------------------------------------------------------------ models, servers, hosts
 
@@ -279,19 +226,15 @@ class Reports:
 
     def _running(self, slot: Slot) -> RunningStatus:
         job = replace(slot.job, state=JobState.PROCESSING)
-        expected = self._eta.of_running(job)
-        done = self._calm.shown(
-            (job.id, job.state, "done"),
-            None if expected is None else end(expected),
-            self._clock.now(),
-        )
+        outlook = self._eta.of_running(job)
+        fresh = None if outlook is None else outlook.ends
         return RunningStatus(
             job_id=job.id,
             model=job.model,
             backend=slot.backend,
             owner=job.owner,
             began_at=slot.began_at,
-            done_at=None if done is None else done.at,
+            ends=self._shown.look_up((job.id, job.state), fresh, self._clock.now()),
         )
 
     def _models(self) -> tuple[ModelStatus, ...]:
@@ -313,15 +256,16 @@ class Reports:
         return replace(min(rests, key=lambda reason: reason.until or inf), model=spec.name)
 
     def _model(self, spec: ModelSpec, running: Mapping[str, int]) -> ModelStatus:
-        reason, there = self._current(spec.name), copies(self._fleet, spec.name)
+        reason, there = self._router.plan.reasons.get(spec.name), copies(self._fleet, spec.name)
+        service = self._times.durations.typical_service(spec, "")
         return ModelStatus(
             name=spec.name,
             waiting=self._router.waiting(spec.name),
             running=running.get(spec.name, 0),
             copies=there,
             reason=reason or self._why_rests(spec),
-            service_s=self._times.durations.typical_service(spec, "").median_s,
-            next_done_at=self._eta.of_next(spec),
+            service_s=service.median_s if service.samples else None,
+            next_ends=self._eta.of_next(spec),
             vram_mb=self._fleet.memory.known_vram_mb(spec),
             paused=self._fleet.rests.paused.stops_model(spec.name),
             troubles=self._fleet.load_failures.troubles(spec.name),

@@ -10,7 +10,6 @@ WAITS_FOR_MEMORY = frozenset(
     {
         Blocked.LOADING,
         Blocked.ROOM_BUSY,
-        Blocked.OTHERS_FIRST,  # the same, once it is known who goes first
         Blocked.LOADER_BUSY,
         Blocked.RESERVED,
         Blocked.NO_ROOM,

@@ -167,7 +167,7 @@ async def test_times_are_those_of_the_options_or_of_the_model() -> None:
     """Estimates in the demo would be wrong from the start."""
     slow = Demo(BackendSpec(name="d", kind="demo", options={"service_s": 8}))
     assert slow._step_s(MODEL, 20) == 0.4
-    assert Demo(BackendSpec(name="d", kind="demo"))._step_s(MODEL, 5) == MODEL.service_s / 5
+    assert Demo(BackendSpec(name="d", kind="demo"))._step_s(MODEL, 5) == MODEL.usual_service_s / 5
     quick = ModelSpec(name="q", backends=(), capabilities=frozenset(), options={"step_s": 0.25})
     assert slow._step_s(quick, 20) == 0.25
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from benchmarks.schedule.__main__ import is_kept, main, summary
+from benchmarks.schedule.__main__ import is_covered, main, summary
 from benchmarks.schedule.replay import RULES, replay
 from benchmarks.schedule.trace import Trace, TraceJob, read
 from benchmarks.traces.kinds import SHIPPED
@@ -76,6 +76,7 @@ def test_a_shipped_trace_is_named_as_a_file_or_by_a_pattern(tmp_path: Path) -> N
     assert found["jobs"][0].keys() == {
         "backend",
         "estimate_s",
+        "range_s",
         "finished_s",
         "index",
         "model",
@@ -191,7 +192,7 @@ def test_everything_that_waits_is_promised_a_moment() -> None:
         assert all(job.estimate_s is not None for job in replay(trace(name), "full").jobs)
 
 
-def test_promises_are_kept_in_every_lane() -> None:
+def test_jobs_end_within_their_ranges_in_every_lane() -> None:
     """A person in a lane that others go before would be told a time without them."""
     rng, on = Random("hot lanes"), ("b1", "b2")
     hot = model("hot", *on, load_s=21.0, service_s=4.0)
@@ -205,9 +206,9 @@ def test_promises_are_kept_in_every_lane() -> None:
     given = trace_of(hosts(2), [hot, *cold], jobs)
     kept: dict[str, list[bool]] = {"vip": [], "normal": [], "relaxed": []}
     for outcome, job in zip(replay(given, "full").jobs, given.jobs, strict=True):
-        kept[job.lane].append(is_kept(job, outcome))
+        kept[job.lane].append(is_covered(outcome))
     shares = {lane: sum(each) / len(each) for lane, each in kept.items()}
-    assert all(share >= 0.8 for share in shares.values()), shares
+    assert all(share >= 0.7 for share in shares.values()), shares
 
 
 def test_a_summary_shows_the_rules_that_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,51 +4,53 @@ import asyncio
 import json
 from dataclasses import replace
 from random import Random
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from benchmarks.truth.__main__ import main
 from benchmarks.truth.claims import Claim, Truth
 from benchmarks.truth.crowd import Server
-from benchmarks.truth.promises import Promise, broken, pooled, seeds_of
-from benchmarks.truth.watch import Watch, flips
+from benchmarks.truth.promises import Promise, Run, figures, seeds_of
+from benchmarks.truth.reading import Fault, is_read, moment_fault, place_fault, said_in
+from benchmarks.truth.watch import Watch
+from bot.chat.api.content import Body, Moment, Period
 from bot.chat.delivery.stale_messages import StaleMessages
+from bot.chat.texts import status
+from queueing.core.jobs import JobState, stand_in
+from queueing.core.requests import TextToImage
+from queueing.core.standings import Estimate, Standing
+from queueing.core.world import Blocked, Reason
 from tests.fakes.backend import Card
-from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import Bot
 
-KEYS = {
+FIRST_RUNS = {"first_run_coverage", "first_runs"}
+KEYS = FIRST_RUNS | {
     "answers_429",
-    "broken_by_lane",
-    "budget_wait_s_p95",
     "contradictions",
-    "flips_per_job",
-    "kept_by_lane",
-    "looks",
-    "past_moments",
-    "seed",
-    "untrue_reasons",
-    "within_spread_by_lane",
-}
-POOLED = {
-    "answers_429",
-    "below_by_lane",
-    "contradictions",
+    "coverage_as_read",
+    "coverage_by_lane",
     "crowds",
+    "ended_before_by_lane",
     "faulty_seeds",
-    "flips_per_job",
-    "kept_by_lane",
+    "jobs_by_lane",
+    "lanes_outside",
     "looks",
+    "moment_true_share",
+    "never_told",
     "past_moments",
-    "promises_by_lane",
+    "place_true_share",
     "untrue_reasons",
-    "within_spread_by_lane",
+    "untrue_share_by_cause",
+    "width_by_lane",
+    "width_over_wait_p50",
 }
 
 
-def figures(capsys: pytest.CaptureFixture[str], seed: int) -> dict[str, float]:
-    main(["--json", "--minutes", "3", "--seed", str(seed)])
+def measured(
+    capsys: pytest.CaptureFixture[str], seed: int, *, minutes: int = 3
+) -> dict[str, float]:
+    main(["--json", "--minutes", str(minutes), "--seed", str(seed)])
     found: dict[str, float] = json.loads(capsys.readouterr().out)
     return found
 
@@ -57,7 +59,7 @@ def test_messages_say_what_queue_says_and_name_no_moment_that_has_passed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """People would read promises long broken, and another place than they are told in /queue."""
-    found = figures(capsys, 7)
+    found = measured(capsys, 7)
     assert found.keys() == KEYS
     assert found["looks"] >= 200
     assert found["contradictions"] == found["past_moments"] == found["untrue_reasons"] == 0
@@ -74,34 +76,37 @@ def test_the_trial_sees_messages_that_nobody_looks_after(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(StaleMessages, "run", asleep)
-    found = figures(capsys, 7)
+    found = measured(capsys, 7, minutes=10)
     assert found["contradictions"] > 0
     assert found["past_moments"] > 0
 
 
-def test_crowds_are_added_up_and_single_ones_are_told_from_luck() -> None:
-    """A crowd of thirty promises says little: four in ten of them would seem too few by chance."""
+def test_crowds_are_added_up_and_each_lane_of_many_jobs_is_judged() -> None:
+    """A share of thirty jobs would count as much as one of three hundred, or no lane at all."""
+    promise = Promise(
+        lane="vip", at=0.0, earliest=50.0, latest=90.0, ended=80.0, read=(60.0, 120.0)
+    )
+    early, late = replace(promise, ended=40.0), replace(promise, ended=100.0, measured=False)
 
-    def crowd(seed: int, kept: int, number: int, untrue: int = 0) -> dict[str, object]:
-        counts = {"promises": number, "fault": 1, "overtaken": number - kept - 1}
-        return {
-            "seed": seed,
-            "looks": 100,
-            "contradictions": 0,
-            "past_moments": 0,
-            "untrue_reasons": untrue,
-            "answers_429": 0,
-            "flips_per_job": 0.5,
-            "within_spread_by_lane": {"relaxed": 0.5 + 0.1 * seed},
-            "broken_by_lane": {"relaxed": counts},
-        }
+    def crowd(seed: int, *promises: Promise, untrue: int = 0) -> Run:
+        counts = {"looks": 100, "contradictions": 0, "past_moments": 0, "untrue_reasons": untrue}
+        run = Run(seed=seed, counts=counts, promises=list(promises))
+        run.reads["place", "busy"] = 10
+        run.untrue["place", "busy", "stale"] = seed
+        return run
 
-    found = pooled([crowd(1, 25, 30), crowd(2, 23, 30, untrue=2)])
+    other = [replace(promise, lane="normal")] * 80 + [replace(late, lane="normal")] * 20
+    found = figures([crowd(1, *[promise] * 60, *[early] * 40), crowd(3, *other, late, untrue=2)])
     assert found["crowds"] == 2
-    assert (found["looks"], found["untrue_reasons"], found["faulty_seeds"]) == (200, 2, [2])
-    assert found["kept_by_lane"] == {"relaxed": 0.8}
-    assert found["within_spread_by_lane"] == {"relaxed": 0.65}
-    assert found["below_by_lane"] == {"relaxed": {"seen": 1, "by_luck": 0.8}}
+    assert (found["looks"], found["untrue_reasons"], found["faulty_seeds"]) == (200, 2, [3])
+    assert found["jobs_by_lane"] == {"normal": 100, "vip": 101}
+    assert found["coverage_by_lane"] == {"normal": 0.8, "vip": 0.594}
+    assert found["coverage_as_read"] == {"normal": 1.0, "vip": 0.604}
+    assert found["ended_before_by_lane"] == {"normal": 0.0, "vip": 0.396}
+    assert found["lanes_outside"] == ["1/vip: 0.600 of 100"]
+    assert found["width_by_lane"] == {"normal": 0.5, "vip": 0.5}
+    assert found["place_true_share"] == {"private": None, "quiet": None, "busy": 0.8}
+    assert found["untrue_share_by_cause"] == {"busy place stale": 0.2}
 
 
 def test_seeds_are_named_by_ranges_and_pooled(capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,21 +114,117 @@ def test_seeds_are_named_by_ranges_and_pooled(capsys: pytest.CaptureFixture[str]
     assert seeds_of("1-3,7") == [1, 2, 3, 7]
     main(["--json", "--minutes", "2", "--crowd", "0.5", "--seeds", "1-2"])
     found = json.loads(capsys.readouterr().out)
-    assert found.keys() == POOLED
+    assert found.keys() == KEYS
     assert found["crowds"] == 2
     assert found["looks"] > 0
 
 
-def test_only_what_turns_back_by_more_than_a_fifth_is_a_flip() -> None:
-    """A time that is corrected once would be counted as one that sways."""
-    assert flips([(0, 100), (10, 130), (20, 160)]) == 0
-    assert flips([(0, 100), (10, 130), (20, 128)]) == 0
-    assert flips([(0, 100), (10, 130), (20, 90), (30, 140)]) == 2
+NOW = 1000.0
+ENDS = Estimate(at=1080.0, earliest=1070.0, latest=1130.0)
+JOB = replace(stand_in(1, "flux", 0.0), request=TextToImage(prompt="a cat"))
+WAITS = Standing(job=JOB, shown="ready", position=3, ends=ENDS)
+SOON = replace(WAITS, ends=replace(ENDS, soon=True))
+
+
+def body(*, place: str = "⏳ flux · #3 in line", end: Moment | Period | None = None) -> Body:
+    return (place, " · ready about ", end or Period.around(1070.0, 1130.0))
+
+
+def blocked(why: Blocked, **fields: Any) -> Standing:
+    return replace(WAITS, reason=Reason(why=why, model="flux"), **fields)
+
+
+def running(standing: Standing) -> Standing:
+    return replace(standing, job=replace(standing.job, state=JobState.PROCESSING), position=None)
+
+
+@pytest.mark.parametrize(
+    ("place", "standing", "fault"),
+    [
+        ("⏳ flux · #3 in line", WAITS, None),
+        ("⏳ flux · #3 in line", replace(WAITS, position=2), Fault.STALE),
+        ("⏳ flux · #3 in line", replace(WAITS, position=None), Fault.STALE),
+        ("⏳ flux · #1 in line", running(WAITS), Fault.STALE),
+        ("⏳ flux · among the next 3", WAITS, None),
+        ("⏳ flux · among the next 3", replace(WAITS, position=4), Fault.STALE),
+        ("⏳ flux · among the next 3", running(WAITS), Fault.STALE),
+        ("Busy: about 3 min\n⏳ flux · accepted", WAITS, Fault.MISSING),
+        ("⏳ flux · accepted", replace(WAITS, position=None), Fault.MISSING),
+        ("🎨 drawing with flux", WAITS, Fault.MISSING),
+        ("⏳ flux · accepted", replace(WAITS, position=None, overflow=True), None),
+        ("⏳ flux · accepted", blocked(Blocked.HELD, position=None), None),
+        ("⏳ flux · accepted", blocked(Blocked.LATER, position=None), None),
+        ("⏳ flux · accepted", blocked(Blocked.OFFLINE, position=None), None),
+        ("⏳ flux · accepted", blocked(Blocked.OFFLINE), Fault.MISSING),
+        ("📦 loading flux on gpu-1", replace(WAITS, position=1), None),
+        ("📦 loading flux on gpu-1", WAITS, Fault.STALE),
+    ],
+)
+def test_a_place_is_true_if_queue_tells_it(
+    place: str, standing: Standing, fault: Fault | None
+) -> None:
+    """A message without a place, or with an old one, would count as true."""
+    said = said_in(body(place=place))
+    assert is_read(said, standing)
+    assert place_fault(said, standing) is fault
+
+
+@pytest.mark.parametrize(
+    ("end", "standing", "now", "fault"),
+    [
+        (None, WAITS, NOW, None),
+        (None, WAITS, 1140.0, None),  # shown to the minute: until 1140
+        (None, replace(WAITS, ends=None), NOW, None),
+        (None, WAITS, 1140.5, Fault.PASSED),
+        (None, running(WAITS), 1140.5, Fault.PASSED),
+        (Period.around(900.0, 1060.0), WAITS, NOW, None),
+        (Period.around(900.0, 1010.0), WAITS, NOW, Fault.APART),
+        (Period.around(1200.0, 1260.0), WAITS, NOW, Fault.APART),
+        (Moment(1130.0), WAITS, 1064.0, Fault.TOO_SOON),
+        (Moment(1130.0), SOON, 1065.0, None),
+        (Moment(1066.0), SOON, 1065.0, Fault.APART),
+        (Moment(1130.0), WAITS, 1130.5, Fault.PASSED),
+        (Moment(900.0, clock=True), WAITS, NOW, Fault.MISSING),  # that of a reason
+        (Moment(900.0, clock=True), blocked(Blocked.OFFLINE), NOW, None),
+        (Moment(900.0, clock=True), blocked(Blocked.HELD), NOW, None),
+        (Moment(900.0, clock=True), replace(WAITS, overflow=True), NOW, None),
+        (None, blocked(Blocked.PAUSED), NOW, Fault.NEEDLESS),
+    ],
+)
+def test_a_range_is_true_until_it_has_passed_and_while_the_estimate_agrees(
+    end: Moment | Period | None, standing: Standing, now: float, fault: Fault | None
+) -> None:
+    """A message without a range, or one that people stopped believing in, would count as true."""
+    assert moment_fault(said_in(body(end=end)), standing, now) is fault
+
+
+@pytest.mark.parametrize("soon", [False, True])
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("state", [JobState.PENDING, JobState.PROCESSING])
+def test_every_message_is_true_when_it_is_drawn(state: JobState, *, soon: bool, late: bool) -> None:
+    """Another form of the texts would make every message untrue, or none."""
+    now = 1070.0 if soon else NOW
+    standing = replace(WAITS, ends=replace(ENDS, soon=soon, late=late))
+    if state is JobState.PROCESSING:
+        standing = running(standing)
+    said = said_in(status.open_message(standing, None, "en", previews=False).body)
+    assert (said.place, said.waits) == (standing.position, state is JobState.PENDING)
+    assert (said.earliest, said.latest) == ((None, 1130.0) if soon else (1020.0, 1140.0))
+    assert place_fault(said, standing) is moment_fault(said, standing, now) is None
+
+
+def test_first_runs_are_measured_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever changes a prior would have to wait for a crowd."""
+    main(["--json", "--world", "first-runs"])
+    found = json.loads(capsys.readouterr().out)
+    assert found.keys() == FIRST_RUNS
+    assert found["first_runs"] == 14
+    assert found["first_run_coverage"] > 0
 
 
 def test_time_behind_the_first_ten_is_not_counted_as_a_contradiction() -> None:
     """One that came among them twice for a second would seem to have been wrong all the while."""
-    watch = Watch(cast("Bot", None), cast("FakeChat", None), cast("Truth", None))
+    watch = Watch(cast("Bot", None), cast("Truth", None), Run(seed=1))
     for now, said in ((0.0, "#10 in line"), (1.0, "#11 in line"), (20.0, "#10 in line")):
         watch.compare(1, "#11 in line", said, now, free=True)
     assert not watch.differs.cases
@@ -137,7 +238,7 @@ def test_an_edit_that_says_what_queue_just_said_ends_a_difference() -> None:
 
     def cases(*, told: bool) -> int:
         """Return the differences while every third look is followed by an edit, three seconds late."""
-        watch = Watch(cast("Bot", None), cast("FakeChat", None), cast("Truth", None))
+        watch = Watch(cast("Bot", None), cast("Truth", None), Run(seed=1))
         shown = "#1"
         for second, said in enumerate(places):
             watch.compare(1, shown, said, second, free=True)
@@ -176,22 +277,3 @@ def test_a_running_job_is_waited_for_alone_unless_another_waits_behind_it() -> N
     assert not truth_.came_true(claim, 109.0)
     assert truth_.came_true(claim, 115.0)
     assert truth_.holds(claim) is False  # none runs there now
-
-
-def test_a_broken_promise_is_put_down_to_what_came_in_between() -> None:
-    """Misses no one could know of would be taken for wrong estimates, or the other way round."""
-    server = Server("studio", Card(total_mb=24000, budget_mb=24000), Random(1))
-    late = Promise(lane="relaxed", model="flux", prompt="a", at=100.0, promised=120.0, ended=150.0)
-    other = replace(late, prompt="b", at=110.0, promised=148.0)
-
-    def causes(promise: Promise, *starts: tuple[float, str, str]) -> dict[str, int]:
-        server.starts = list(starts)
-        return broken([promise, other], {"studio": server})["relaxed"]
-
-    alone, first = (140.0, "flux", "a"), (130.0, "flux", "b")
-    assert causes(late, alone) == {"promises": 2, "other": 1}
-    assert causes(late, first, alone) == {"promises": 2, "overtaken": 1}
-    assert causes(replace(late, ended=105.0), alone) == {"promises": 2, "early": 1}
-    assert causes(replace(late, promised=145.0), alone) == {"promises": 2}
-    server.faults.append(145.0)
-    assert causes(late, first, alone) == {"promises": 2, "fault": 1}

@@ -458,7 +458,9 @@ async def test_a_snapshot_says_what_runs_and_how_long_others_have_waited(there: 
         assert running.owner == "ada"
         assert running.began_at <= asked_at
         standing = (await service.status.standings([begun]))[first.id]
-        assert running.done_at == standing.done_at
+        assert running.ends is not None
+        assert standing.ends is not None
+        assert (running.ends.at, running.ends.latest) == (standing.ends.at, standing.ends.latest)
         flux = next(each for each in now.models if each.name == "flux")
         assert flux.oldest_at == second.queued_at
         (copy,) = flux.copies

@@ -61,7 +61,7 @@ async def test_a_paused_model_says_so_and_promises_no_time() -> None:
         standing = (await queue.status.standings(jobs[1:]))[jobs[1].id]
         assert standing.reason is not None
         assert (standing.reason.why, standing.reason.host) == (Blocked.PAUSED, None)
-        assert (standing.position, standing.done_at) == (1, None)
+        assert (standing.position, standing.ends) == (1, None)
         flux, sdxl = queue.status.snapshot().models
         assert (flux.paused, sdxl.paused) == (True, False)
         assert await queue.admin.resume(model="flux") == Paused()

@@ -60,7 +60,7 @@ def test_a_job_that_starts_at_once_is_told_to_run() -> None:
 
     runs, waits = run(scenario())
     assert runs.job.state is JobState.PROCESSING
-    assert runs.done_at is not None
+    assert runs.ends is not None
     assert (waits.job.state, waits.position) == (JobState.PENDING, 1)
 
 

@@ -1,7 +1,5 @@
 """Learned times: what a new job will take, from what the last ones took."""
 
-import random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -171,33 +169,3 @@ def test_the_first_arrival_is_no_stream() -> None:
     rates = Rates()
     rates.arrived("flux", 0.0)
     assert rates.per_s("flux", 0.0) < 0.02
-
-
-def test_who_comes_together_is_told_from_who_comes_often() -> None:
-    """A person would be told to wait for rushes that are over, or for no stream that lasts."""
-    rng = random.Random(1)
-    steady, rushes = Rates(), Rates()
-    at = 0.0
-    while at < 7200:
-        at += rng.expovariate(1 / 10)
-        steady.arrived("flux", at)
-    at = 0.0
-    while at < 7200:
-        at += rng.expovariate(1 / 600)
-        for n in range(12):
-            rushes.arrived("flux", at + 3 * n)
-        at += 36
-    (flow,) = steady.by_lane("flux", 7200.0).values()
-    assert flow.together < 2
-    (flow,) = rushes.by_lane("flux", 7200.0).values()
-    assert 5 < flow.together < 14
-
-
-def test_each_lane_has_its_share_of_the_rate() -> None:
-    """Those who go first would be expected in the line of those they pass."""
-    rates = Rates()
-    for second in range(0, 7200, 10):
-        rates.arrived("flux", float(second), "vip" if second % 30 == 0 else "relaxed")
-    flows = rates.by_lane("flux", 7200.0)
-    assert flows["vip"].per_s == pytest.approx(1 / 30, rel=0.1)
-    assert sum(flow.per_s for flow in flows.values()) == rates.per_s("flux", 7200.0)

@@ -11,11 +11,11 @@ from queueing.planning.simulated_queue import SimulatedQueue, Started
 NOW = 1_000.0
 
 
-def seen(model: str, begun: int, waiting: int, rate_per_s: float = 0.0) -> SimulatedQueue:
+def seen(model: str, begun: int, waiting: int) -> SimulatedQueue:
     """Return a line of so many jobs of which some started within the last 100 s."""
     view = Waiting(lane="normal", count=begun + waiting, heads=(), oldest_at=NOW - 100)
     starts = [Started(NOW - 100 + index, "b1") for index in range(begun)]
-    return SimulatedQueue(model, view, NOW - 100, rate_per_s, starts=starts)
+    return SimulatedQueue(model, view, NOW - 100, starts=starts)
 
 
 def run_on(*lines: SimulatedQueue, most_slots: int = 8) -> Mapping[Key, Share]:

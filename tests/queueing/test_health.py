@@ -93,11 +93,11 @@ async def test_no_end_is_promised_of_work_on_a_server_that_does_not_answer() -> 
         job = await installation.ask(queue, "flux", "a")
         await until(lambda: server.running)
         (standing,) = (await queue.status.standings(await queue.jobs.open_jobs())).values()
-        assert standing.done_at is not None
+        assert standing.ends is not None
         server.up = False
         await until(lambda: not queue.status.snapshot().backends[0].up)
         (standing,) = (await queue.status.standings(await queue.jobs.open_jobs())).values()
-        assert standing.done_at is None
+        assert standing.ends is None
         server.up = True
         assert (await ended(queue, job)).attempt == 1
 

@@ -44,8 +44,10 @@ def installation(
         there.rules = Rules(order="fair")
     known = {model.name: model for model in models}
     for name, server in there.servers.items():
-        server.load_s = max((m.load_s for m in models if name in m.backends), default=1.0)
-        server.fates = lambda work: Fate(service_s=known[prompt_of(work).split()[0]].service_s)
+        server.load_s = max((m.usual_load_s for m in models if name in m.backends), default=1.0)
+        server.fates = lambda work: Fate(
+            service_s=known[prompt_of(work).split()[0]].usual_service_s
+        )
     return there
 
 

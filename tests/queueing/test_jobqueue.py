@@ -146,11 +146,11 @@ async def test_a_job_that_is_slower_than_usual_promises_a_later_end() -> None:
         began = VirtualClock().now()
         await asyncio.sleep(30)
         standings = await queue.status.standings(await queue.jobs.open_jobs())
-        done_at, later = (standings[each.id].done_at for each in (job, behind))
-        assert done_at == pytest.approx(began + 300, abs=15)
-        assert done_at is not None
+        ends, later = (standings[each.id].ends for each in (job, behind))
+        assert ends is not None
+        assert ends.at == pytest.approx(began + 300, abs=15)
         assert later is not None
-        assert later > done_at
+        assert later.at > ends.at
 
 
 @in_virtual_time
@@ -168,7 +168,7 @@ async def test_a_moment_in_which_a_job_starts_hides_no_promise_afterwards() -> N
                 await asyncio.sleep(0)
             await queue.status.standings([behind])
             await asyncio.sleep(0.5)
-            assert (await queue.status.standings([behind]))[behind.id].done_at is not None
+            assert (await queue.status.standings([behind]))[behind.id].ends is not None
             await ended(queue, behind)
 
 
@@ -239,9 +239,9 @@ async def test_a_waiting_person_sees_position_state_reason_and_time() -> None:
         )
         assert [running[job.id].shown for job in jobs] == ["processing", "ready", "ready"]
         assert [running[job.id].position for job in jobs] == [None, 1, 2]
-        moments = [running[job.id].done_at for job in jobs]
-        assert None not in moments
-        assert moments == sorted(moments, key=lambda moment: moment or 0.0)
+        moments = [ends.at for job in jobs if (ends := running[job.id].ends)]
+        assert len(moments) == 3
+        assert moments == sorted(moments)
         done = await ended(queue, jobs[0])
         assert (await queue.status.standings([done]))[done.id].shown == "completed"
 
@@ -333,7 +333,7 @@ async def test_models_and_backends_tell_what_is_where() -> None:
         flux, sdxl = queue.status.snapshot().models
         assert (flux.name, flux.running, flux.waiting) == ("flux", 1, 1)
         assert [copy.host for copy in flux.copies] == ["gpu"]
-        assert flux.next_done_at is not None
+        assert flux.next_ends is not None
         assert (sdxl.waiting, sdxl.copies) == (1, ())
         assert sdxl.reason is not None
         assert sdxl.reason.why is Blocked.ROOM_BUSY

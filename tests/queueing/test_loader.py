@@ -379,7 +379,7 @@ async def test_what_a_server_keeps_for_ever_is_named_and_nothing_is_promised(
         await asyncio.sleep(1000)
         standing = (await queue.status.standings([job]))[job.id]
         assert standing.reason == Reason(why=Blocked.KEPT, model="flux", host="gpu", other="llama")
-        assert standing.done_at is None
+        assert standing.ends is None
         installation.servers["vllm"].evict("llama")  # a person ended it by hand
         assert (await ended(queue, job)).state is JobState.COMPLETED
 

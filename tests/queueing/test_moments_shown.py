@@ -43,9 +43,9 @@ async def check_all(queue: JobQueue) -> int:
 
 def check(standing: Standing) -> bool:
     """Check that a job's turn comes before its end; return whether it was told both."""
-    turn_at = standing.reason.turn_at if standing.reason is not None else None
-    begins = [at for at in (standing.starts_at, turn_at) if at is not None]
-    if standing.done_at is None or not begins:
+    starts, ends = standing.starts, standing.ends
+    if starts is None or ends is None:
         return False
-    assert max(begins) < standing.done_at
+    assert starts.earliest <= ends.earliest
+    assert ends.earliest <= ends.latest
     return True

@@ -133,7 +133,8 @@ async def test_in_a_fair_order_a_newcomer_goes_before_a_flood_and_all_are_told()
         light = await world.ask(queue, "flux", "light", owner="web:2")
         told = await queue.status.standings([*flood[1:], light])
         assert [told[job.id].position for job in (*flood[1:], light)] == [2, 3, 4, 5, 1]
-        done_at = [told[job.id].done_at or 0.0 for job in (light, *flood[1:])]
+        done_at = [ends.at for job in (light, *flood[1:]) if (ends := told[job.id].ends)]
+        assert len(done_at) == 5
         assert done_at == sorted(done_at)
         await asyncio.sleep(1)
         moved = [e for e in world.events if isinstance(e, LinesMoved) and "flux" in e.models]

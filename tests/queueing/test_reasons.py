@@ -14,10 +14,8 @@ NOW = 1_790_000_000.0
 DETAILS = {
     "host": "gpu-1",
     "other": "sdxl",
-    "ahead": 3,
     "since": NOW,
     "until": NOW + 60,
-    "turn_at": NOW + 70,
 }
 
 
@@ -35,16 +33,10 @@ def test_every_reason_has_a_sentence_with_or_without_details() -> None:
 
 def test_sentences_name_what_a_person_can_understand() -> None:
     """The reasons of the design would read differently in chat, log and list."""
-    loading = Reason(why=Blocked.LOADING, model="flux", host="gpu-1", until=1_790_000_060.0)
-    assert words(loading) == ("loading flux on gpu-1", " until about ", 1_790_000_060.0)
+    loading = Reason(why=Blocked.LOADING, model="flux", host="gpu-1")
+    assert words(loading) == ("loading flux on gpu-1",)
     busy = Reason(why=Blocked.ROOM_BUSY, model="flux", host="gpu-1", other="sdxl")
     assert sentence(busy, now=NOW) == "sdxl is busy on gpu-1"
-    assert (
-        sentence(replace(busy, ahead=0), now=NOW)
-        == "sdxl is busy on gpu-1 until its running job ends"
-    )
-    first = Reason(why=Blocked.OTHERS_FIRST, model="flux", host="gpu-1", other="sdxl", ahead=3)
-    assert sentence(first, now=NOW) == "3 requests for sdxl go first on gpu-1"
     assert sentence(Reason(why=Blocked.PAUSED, model="flux"), now=NOW) == "paused by an admin"
     pinned = Reason(why=Blocked.PINNED, model="flux", host="gpu-1", other="sdxl")
     assert sentence(pinned, now=NOW) == "an admin keeps sdxl in memory on gpu-1"

@@ -349,7 +349,7 @@ async def test_jobs_of_a_model_that_left_the_configuration_say_so_and_go_on_when
         await asyncio.sleep(10)
         standing = (await queue.status.standings(await queue.jobs.open_jobs()))[job_id]
         assert standing.reason == Reason(why=Blocked.OFFLINE, model="flux")
-        assert (standing.position, standing.done_at) == (1, None)
+        assert (standing.position, standing.ends) == (1, None)
     installation.catalog = whole
     async with installation.queue() as queue:
         (job,) = await queue.jobs.open_jobs()

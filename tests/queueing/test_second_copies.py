@@ -245,14 +245,6 @@ def test_a_forecast_knows_which_copy_gives_way() -> None:
     assert foreseen(snapshot).lines["other", "normal"].starts[0].at == NOW + 4 + 30
 
 
-def test_a_forecast_lets_a_copy_give_way_to_one_who_comes() -> None:
-    """It would be promised the end of the whole line, or its age limit."""
-    other = model("other", on=("b3",), vram_mb=9 * GB, rate_per_s=0.02)
-    both = held("b1", ends_in_s=9.0), held("b2", ends_in_s=4.0)  # and then every ten seconds
-    forecast = foreseen(card(hot(60), other, copies=both))
-    assert forecast.lines["other", "normal"].starts[0].at == NOW + 59 + 30
-
-
 def test_a_forecast_uses_both_copies() -> None:
     """A line of twenty would be promised twice as late as it is served."""
     crowded = card(hot(20), copies=(held("b1"),))

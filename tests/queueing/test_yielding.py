@@ -131,7 +131,7 @@ async def test_a_game_gets_the_card_and_the_queue_takes_it_back() -> None:
         await asyncio.sleep(300)
         assert await reason(queue, second) is Blocked.YIELDING
         standing = (await queue.status.standings([second]))[second.id]
-        assert standing.done_at is None
+        assert standing.ends is None
         (shown,) = queue.status.snapshot().hosts
         assert shown.rest is not None
         assert shown.rest.since == pytest.approx(START + 30, abs=10)
@@ -177,7 +177,7 @@ async def test_nothing_is_promised_on_a_card_that_has_just_been_taken() -> None:
         await queue.status.decided([late])
         told = (await queue.status.standings([late]))[late.id]
         assert told.reason is not None
-        assert told.done_at is None
+        assert told.ends is None
 
 
 @pytest.mark.parametrize(("before_mb", "after_mb"), [(0, 6000), (900, 0)], ids=["comes", "goes"])

@@ -6,24 +6,50 @@ can ever become a mention, a link or a tag by accident.
 """
 
 from dataclasses import dataclass
+from math import ceil, floor
 
 from queueing.core.requests import File
+
+_MINUTE_S = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
     """A point in time (UNIX seconds), shown in the reader's own time or as a live countdown.
 
-    `spread_s` is about how far off it may be; `clock` requests the time of day alone, as within a
-    sentence. `before` is the word a time of day needs and a countdown does not, such as "at ".
-    `day` requests the day beside the time of day, for a moment that is far off.
+    `clock` requests the time of day alone, as within a sentence. `before` is the word a time of
+    day needs and a countdown does not, such as "at ". `day` requests the day beside the time of
+    day, for a moment that is far off.
     """
 
     at: float
-    spread_s: float = 0.0
     clock: bool = False
     before: str = ""
     day: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """The time between two moments (UNIX seconds), shown as two times of day, to the minute.
+
+    Whole minutes, so that what is shown holds all of it: the first is rounded down, the last up.
+    """
+
+    begins_at: float
+    ends_at: float
+    day: bool = False
+
+    @classmethod
+    def around(cls, earliest: float, latest: float) -> "Period":
+        """Return the whole minutes that hold the time between two moments."""
+        begins_at = floor(earliest / _MINUTE_S) * _MINUTE_S
+        return cls(begins_at, max(begins_at, ceil(latest / _MINUTE_S) * _MINUTE_S))
+
+    @property
+    def moments(self) -> tuple[Moment, ...]:
+        """Its two ends, or one if they are the same, as times of day."""
+        ends = dict.fromkeys((self.begins_at, self.ends_at))
+        return tuple(Moment(at, clock=True, day=self.day) for at in ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +86,7 @@ class Bar:
     share: float
 
 
-Part = str | Moment | Markdown | Strong | Typed | Bar
+Part = str | Moment | Period | Markdown | Strong | Typed | Bar
 Body = tuple[Part, ...]
 
 

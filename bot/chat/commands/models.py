@@ -1,7 +1,7 @@
 """`/models`: what each model can do, whether it is in memory and where, its line and usual time."""
 
 from bot.chat.api.answers import Answer
-from bot.chat.api.content import Body, Moment, Strong
+from bot.chat.api.content import Body, Moment, Period, Strong
 from bot.chat.api.table import Command
 from bot.chat.commands.context import Call, Context, reply
 from bot.chat.texts import join, word
@@ -45,8 +45,13 @@ def _line(call: Call, model: ModelStatus, spec: ModelSpec) -> Body:
         abilities=", ".join(abilities),
         place=_place(call, model),
         waiting=model.waiting,
-        took=duration(call.language, model.service_s),
+        took=word(call.language, "models.unmeasured")
+        if model.service_s is None
+        else word(call.language, "models.took", took=duration(call.language, model.service_s)),
     )
+    if model.waiting and model.next_ends is not None:
+        ends = model.next_ends
+        body += call.say("models.next", period=Period.around(ends.earliest, ends.latest))
     if model.vram_mb:
         body += call.say("models.vram", vram=gigabytes(call.language, model.vram_mb))
     for trouble in model.troubles:

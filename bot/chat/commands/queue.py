@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from bot.chat.api.answers import Answer
 from bot.chat.api.content import Body, Button, Strong
@@ -89,8 +88,7 @@ def _lines(call: Call, lines: list[ModelStatus]) -> Body:
         counts = {"waiting": model.waiting, "running": model.running}
         body += ("\n", *call.say("queue.line", model=Strong(model.name), **counts))
         if model.reason is not None and model.waiting and status.tells(model.reason):
-            reason = replace(model.reason, turn_at=None)  # a line has no turn, jobs have
-            body += (" · ", *status.because(reason, call.language))
+            body += (" · ", *status.because(model.reason, call.language))
     if len(lines) > _LINES_SHOWN:
         body += ("\n", *call.say("queue.more", count=len(lines) - _LINES_SHOWN))
     return body

@@ -24,6 +24,9 @@ def pause_s(failures: int) -> float:
     return min(_FIRST_PAUSE_S * 2.0 ** min(failures - 1, 30), LONGEST_PAUSE_S)
 
 
+CROWDED_S = 4.0  # between two edits of one message
+
+
 def paused_until(since: float, tries: int) -> float:
     """Return when to retry a chat that has failed that often since that moment."""
     return since + sum(pause_s(number) for number in range(1, tries + 1))
@@ -45,6 +48,11 @@ class Channel:
     served: bool = False
     failures: int = 0
     paused_until: float = 0.0
+
+    @property
+    def crowded(self) -> bool:
+        """Whether its messages can be edited so rarely that they name no exact places."""
+        return self.rate_limit.turn_s(len(self.messages)) >= CROWDED_S
 
     def next_message(self, now: float, crowd: int) -> tuple[StatusMessage, float] | None:
         """Return the message to serve next and when; None when every message is up to date.

@@ -80,19 +80,25 @@ class Editor:
 
     def draw(self, message: StatusMessage, standing: Standing) -> Content:
         """Return what the message of an open job should show."""
-        of = (standing, message.progress, bool(message.written), message.origin)
+        crowded = self._channels.of(message).crowded
+        shown = replace(standing, starts=None)  # which no message names
+        of = (shown, message.progress, bool(message.written), message.origin, crowded)
         if message.drawn is None or message.drawn[0] != of:  # most looks find that nothing changed
-            message.drawn = of, self._draw(message, standing)
+            message.drawn = of, self._draw(message, standing, crowded=crowded)
         return message.drawn[1]
 
-    def _draw(self, message: StatusMessage, standing: Standing) -> Content:
+    def _draw(self, message: StatusMessage, standing: Standing, *, crowded: bool) -> Content:
         limits = self._platform(message).limits
         if recordings.unheard(message.job):
             mine = standing if message.step is not None else None
             content = spoken.listening(message.job, mine, message.progress, message.origin.language)
         else:
             content = status.open_message(
-                standing, message.progress, message.origin.language, previews=limits.previews
+                standing,
+                message.progress,
+                message.origin.language,
+                previews=limits.previews,
+                crowded=crowded,
             )
         if not message.written:
             language = message.origin.language
@@ -171,7 +177,7 @@ class Editor:
 
     def _busy(self, message: StatusMessage, standing: Standing) -> Body:
         """Return the beginning of the answer to a request whose line is long."""
-        wait_s = 0.0 if standing.done_at is None else standing.done_at - self._clock.now()
+        wait_s = 0.0 if standing.ends is None else standing.ends.at - self._clock.now()
         if wait_s <= self._busy_after():
             return ()
         snapshot, catalog = self._status.snapshot(), self._models.offer.catalog

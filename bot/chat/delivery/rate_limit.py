@@ -21,7 +21,7 @@ _SLOWEST = 8.0
 _OLD_MESSAGE_S = 300.0  # between updates of a message the platform no longer edits freely
 
 HEAD = 11  # the first ten of a line, and the one about to join them
-_HEAD_PATIENCE_S = 2.0
+_HEAD_PATIENCE_S = 0.5
 _FURTHER_S = 0.8  # for each open job
 _LONGEST_PATIENCE_S = 600.0
 _FREE_EVERY_S = 0.1  # a chat that accepts requests this close together takes any number of edits

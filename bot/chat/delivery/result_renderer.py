@@ -11,7 +11,7 @@ from backends.media import films
 from backends.media.metadata.kinds import is_film, is_picture, is_sound, mime_of
 from bot.chat.api.base import ChatLimits
 from bot.chat.api.chat_settings import ChatSettingsTable
-from bot.chat.api.content import Bar, Body, Content, Markdown, Moment
+from bot.chat.api.content import Bar, Body, Content, Markdown, Moment, Period
 from bot.chat.api.origin import Origin
 from bot.chat.delivery.fitting import fitted
 from bot.chat.delivery.originals import OriginalHints
@@ -290,7 +290,10 @@ def first_page(content: Content, limits: ChatLimits) -> Content:
 
 def in_words(content: Content) -> Content:
     """Return a content without files and formatting."""
-    words = (part if isinstance(part, str | Moment | Bar) else part.text for part in content.body)
+    words = (
+        part if isinstance(part, str | Moment | Period | Bar) else part.text
+        for part in content.body
+    )
     return replace(content, body=join(tuple(words)), files=())
 
 

@@ -22,8 +22,8 @@ from queueing.core.standings import Standing
 
 log = logging.getLogger(__name__)
 
-_REST_S = 1.0
-_HEADS_S = 2.0
+_REST_S = 0.25
+_HEADS_S = 0.5
 _WHOLE_S = 8.0
 _WHOLE_EACH_S = 0.004  # per message: long lines are read less often
 _NEAR = 2 * HEAD  # may have become one of the first since the last look

@@ -7,13 +7,13 @@ import math
 from dataclasses import dataclass, replace
 
 from bot.chat.api.base import MessageRef, Respond
-from bot.chat.api.content import Content, Moment
+from bot.chat.api.content import Content, Moment, Period
 from bot.chat.api.origin import Origin
 from bot.chat.delivery.rate_limit import RateLimit, stretch
 from bot.chat.delivery.result_renderer import Fallback
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Progress
-from queueing.core.standings import PASSES_S, Standing
+from queueing.core.standings import Standing
 from queueing.core.world import Blocked, Reason
 
 Kind = tuple[Blocked, str | None, str | None] | None
@@ -48,11 +48,12 @@ def kind_of(reason: Reason | None) -> Kind:
 
 
 def _expires(content: Content, asked_at: float) -> float:
-    """Return when the first of the moments that were still ahead has clearly passed.
+    """Return when the first of the moments or periods that were still ahead has passed.
 
     It may have passed by now: an edit takes its time.
     """
-    moments = [part.at + PASSES_S for part in content.body if isinstance(part, Moment)]
+    moments = [part.at for part in content.body if isinstance(part, Moment)]
+    moments += [part.ends_at for part in content.body if isinstance(part, Period)]
     ahead = [moment for moment in moments if moment > asked_at]
     return min(ahead, default=math.inf)
 

@@ -27,14 +27,21 @@ class TextPart(Record):
 class MomentPart(Record):
     """A point in time in UNIX seconds; the page counts it down, unless `clock` is set.
 
-    `spread` is about how many seconds off it may be, `before` the word before a time of day.
+    `before` is the word before a time of day.
     """
 
     kind: Literal["moment"] = "moment"
     at: float
-    spread: float = 0.0
     clock: bool = False
     before: str = ""
+
+
+class PeriodPart(Record):
+    """The time between two moments in UNIX seconds, shown as two times of day."""
+
+    kind: Literal["period"] = "period"
+    begins: float
+    ends: float
 
 
 class MarkdownPart(Record):
@@ -68,7 +75,7 @@ class BarPart(Record):
 
 
 ShownPart = Annotated[
-    TextPart | MomentPart | MarkdownPart | StrongPart | TypedPart | BarPart,
+    TextPart | MomentPart | PeriodPart | MarkdownPart | StrongPart | TypedPart | BarPart,
     Field(discriminator="kind"),
 ]
 

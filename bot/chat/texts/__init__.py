@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from bot.chat.api.content import Bar, Body, Markdown, Moment, Part, Strong, Typed
+from bot.chat.api.content import Bar, Body, Markdown, Moment, Part, Period, Strong, Typed
 from bot.chat.texts import (
     api_de,
     api_en,
@@ -59,14 +59,13 @@ CATALOGUES: Mapping[str, Mapping[str, str]] = {
     },
 }
 DEFAULT_LANGUAGE = "en"
+ZONE = " UTC"
 _BAR = 5  # characters
 
 _altered = altering(Moment)
 _SLOT = re.compile(r"\{(\w+)(?::([^}]*))?\}")
 
-_A_MINUTE_S = 60
-
-Value = str | int | float | Moment | Markdown | Strong | Typed | Bar
+Value = str | int | float | Moment | Period | Markdown | Strong | Typed | Bar
 
 
 def language_of(locale: str | None) -> str:
@@ -145,7 +144,10 @@ def plain(body: Body, *, local: bool = False) -> str:
 def dated(body: Body, now: float) -> Body:
     """Return a body whose moments tell their day where the time of day alone would not do."""
     return tuple(
-        replace(part, day=True) if isinstance(part, Moment) and is_far(part.at, now) else part
+        replace(part, day=True)
+        if (isinstance(part, Moment) and is_far(part.at, now))
+        or (isinstance(part, Period) and is_far(part.ends_at, now))
+        else part
         for part in body
     )
 
@@ -157,14 +159,13 @@ def clock(moment: Moment, *, local: bool = False) -> str:
     """
     at = datetime.fromtimestamp(moment.at, UTC).astimezone(None if local else UTC)
     form = "%Y-%m-%d %H:%M" if moment.day else "%H:%M"
-    return moment.before + at.strftime(form) + ("" if local else " UTC")
+    return moment.before + at.strftime(form) + ("" if local else ZONE)
 
 
-def give_or_take(spread_s: float) -> str:
-    """Return how far off a moment may be, such as " ± 3 min", the same in every language."""
-    if spread_s <= 0:
-        return ""
-    return f" ± {spread_s / 60:.0f} min" if spread_s >= _A_MINUTE_S else f" ± {spread_s:.0f} s"
+def clocks(moments: Sequence[Moment], *, local: bool = False) -> Sequence[str]:
+    """Return the times of day of several moments; only the last one names the zone."""
+    *first, last = (clock(each, local=local) for each in moments)
+    return (*(each.removesuffix(ZONE) for each in first), last)
 
 
 def bar_text(share: float) -> str:
@@ -175,8 +176,10 @@ def bar_text(share: float) -> str:
 
 def _bare(part: Part, *, local: bool) -> str:
     match part:
-        case Moment(spread_s=spread_s):
-            return clock(part, local=local) + give_or_take(spread_s)
+        case Moment():
+            return clock(part, local=local)
+        case Period(moments=moments):
+            return "–".join(clocks(moments, local=local))
         case Bar(share):
             return bar_text(share)
         case Markdown(text) | Strong(text) | Typed(text):

@@ -12,13 +12,11 @@ def words(reason: Reason) -> Words:  # noqa: PLR0911  # one return for each reas
         case Blocked.IN_LINE:
             return (f"hinter anderen Aufträgen für {model}",)
         case Blocked.LOADING:
-            return (f"{model} wird{on} geladen", *_until(reason))
-        case Blocked.OTHERS_FIRST:
-            return _others_first(reason, other, on)
+            return (f"{model} wird{on} geladen",)
         case Blocked.ROOM_BUSY:
             return (f"{other} rechnet{on} noch am laufenden Auftrag",)
         case Blocked.LOADER_BUSY:
-            return (f"{other} wird{on} zuerst geladen", *_until(reason))
+            return (f"{other} wird{on} zuerst geladen",)
         case Blocked.RESERVED | Blocked.GATED:
             return (f"{other} wartet länger und ist{on} zuerst dran",)
         case Blocked.NO_ROOM:
@@ -31,17 +29,6 @@ def words(reason: Reason) -> Words:  # noqa: PLR0911  # one return for each reas
             return (f"{stays}: {change}",)
         case _:
             return _stopped(reason, model, on)
-
-
-def _others_first(reason: Reason, other: str, on: str) -> Words:
-    if reason.ahead == 1:
-        said = f"1 Auftrag für {other} kommt{on} zuerst dran"
-    else:
-        count = "" if reason.ahead is None else f"{reason.ahead} "
-        said = f"{count}Aufträge für {other} kommen{on} zuerst dran"
-    if reason.turn_at is None:
-        return (said,)
-    return (f"{said}; du bist etwa um ", reason.turn_at, " dran")
 
 
 def _stopped(reason: Reason, model: str, on: str) -> Words:  # noqa: C901, PLR0911  # as above
@@ -93,8 +80,7 @@ def _sleeping(reason: Reason) -> Words:
     host = reason.host or "sein Rechner"
     if reason.why is Blocked.ASLEEP:
         return (f"{host} schläft, bis er gebraucht wird",)
-    ready: Words = () if reason.until is None else (", bereit etwa um ", reason.until)
-    return (f"{host} wacht gerade auf", *ready)
+    return (f"{host} wacht gerade auf",)
 
 
 def _resting(reason: Reason) -> Words:

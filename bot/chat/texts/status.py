@@ -5,7 +5,7 @@ The same words serve the message in the chat, the list of `/queue` and the trans
 
 from collections.abc import Callable, Mapping
 
-from bot.chat.api.content import Bar, Body, Content, Markdown, Moment
+from bot.chat.api.content import Bar, Body, Content, Markdown, Moment, Period
 from bot.chat.api.origin import NearModel
 from bot.chat.texts import buttons, join, kinds, reasons_de, say, word
 from bot.chat.texts.buttons import Abilities
@@ -24,12 +24,11 @@ from queueing.core.requests import (
     SpeechToText,
     TextToSpeech,
 )
-from queueing.core.standings import Standing
+from queueing.core.standings import Estimate, Standing
 from queueing.core.world import Blocked, Reason
 
 PROMPT_SHOWN = 256
-_SURE_S = 8.0  # a moment no further off is shown alone
-_SPREADS_S = (10, 20, 30, 60, 120, 180, 300, 600, 1200, 1800, 3600)
+_AMONG = (3, 6, 12, 25, 50, 100, 200, 400, 800, 1600, 5000, 10**9)
 
 _SENTENCES: Mapping[str, Callable[[Reason], reasons.Words]] = {
     "en": reasons.words,
@@ -45,8 +44,12 @@ RESTS = frozenset(
 _SAID_ALREADY = frozenset({Blocked.IN_LINE, Blocked.STARTING})
 
 
-def waiting(standing: Standing, language: str) -> Body:
-    """Return the text of a job that waits: place, why, and until when."""
+def waiting(standing: Standing, language: str, *, crowded: bool = False) -> Body:
+    """Return the text of a job that waits: place, why, and until when.
+
+    In a `crowded` chat, whose messages can rarely be edited, it says less: among how many of the
+    next the job is. That stays true while others before it start.
+    """
     job = standing.job
     reason = standing.reason
     already_said = not tells(reason)
@@ -57,10 +60,13 @@ def waiting(standing: Standing, language: str) -> Body:
         return join((*say(language, "status.overflow", model=job.model), *cost(job, language)))
     elif standing.position is None:
         body = say(language, "status.pending", model=job.model)
+    elif crowded:
+        count = next(each for each in _AMONG if each >= standing.position)
+        body = say(language, "status.among", model=job.model, count=count)
     else:
         body = say(language, "status.in_line", model=job.model, position=standing.position)
-    if standing.done_at is not None and not reasons.is_open_ended(reason):
-        body += say(language, "status.ready_at", moment=_about(standing.done_at, standing))
+    if standing.ends is not None and not reasons.is_open_ended(reason):
+        body += until(standing.ends, language)
     if reason is not None and not already_said:
         body += ("\n", *because(reason, language))
     if standing.overtaken:
@@ -68,16 +74,14 @@ def waiting(standing: Standing, language: str) -> Body:
     return join((*body, *cost(job, language)))
 
 
-def _about(moment: float, standing: Standing) -> Moment:
-    """Return a moment with how far off it may be.
-
-    In a few steps only, because every change of the words is an edit of the message.
-    """
-    spread_s = standing.done_spread_s or 0.0
-    if spread_s <= _SURE_S:
-        return Moment(moment)
-    step = next((step for step in _SPREADS_S if step >= spread_s), _SPREADS_S[-1])
-    return Moment(moment, spread_s=step)
+def until(estimate: Estimate, language: str) -> Body:
+    """Return when a job will probably end, in words that stay true until its latest moment."""
+    if estimate.measured and estimate.soon:
+        return say(language, "status.ends_soon", moment=Moment(estimate.latest))
+    key = "status.ends" if estimate.measured else "status.ends_new"
+    if estimate.late:
+        key = "status.ends_late"
+    return say(language, key, period=Period.around(estimate.earliest, estimate.latest))
 
 
 def tells(reason: Reason | None) -> bool:
@@ -114,8 +118,8 @@ def running(
     else:
         body = say(language, kinds.at_work(job.request), model=job.model)
     body += _advance(progress, language)
-    if standing.done_at is not None:
-        body += say(language, "status.done_at", moment=_about(standing.done_at, standing))
+    if standing.ends is not None:
+        body += until(standing.ends, language)
     if job.attempt > 1:
         body += say(language, "status.attempt", attempt=job.attempt)
     shown = (progress.preview,) if previews and progress and progress.preview else ()
@@ -136,13 +140,18 @@ def _advance(progress: Progress | None, language: str) -> Body:
 
 
 def open_message(
-    standing: Standing, progress: Progress | None, language: str, *, previews: bool
+    standing: Standing,
+    progress: Progress | None,
+    language: str,
+    *,
+    previews: bool,
+    crowded: bool = False,
 ) -> Content:
     """Return the status message of a job that has not ended."""
     if standing.job.state is JobState.PROCESSING:
         return running(standing, progress, language, previews=previews)
     rows = buttons.while_open(standing.job, language)
-    return Content(body=waiting(standing, language), buttons=rows)
+    return Content(body=waiting(standing, language, crowded=crowded), buttons=rows)
 
 
 def failed(job: Job, language: str, written: str = "") -> Content:

@@ -170,6 +170,13 @@ class ErrorBody(View):
     error: ErrorObject
 
 
+class RangeView(View):
+    """The moments between which something will probably happen, four times of five."""
+
+    earliest: str
+    latest: str
+
+
 class JobView(View):
     """A job and its progress.
 
@@ -187,7 +194,8 @@ class JobView(View):
     finished_at: str | None = None
     position: int | None = None
     reason: str | None = None
-    ready_at: str | None = None
+    starts_at: RangeView | None = None
+    ends_at: RangeView | None = None
     progress: float | None = None
     text: str | None = None
     files: tuple[FileView, ...] = ()
@@ -209,9 +217,9 @@ class LineView(View):
     waiting: int
     running: int
     reason: str | None = None
-    next_done_at: str | None = None
+    next_ends_at: RangeView | None = None
     paused: bool
-    usually_s: float
+    usually_s: float | None = None
     resident_on: tuple[str, ...]
     state: Readiness
 

@@ -12,12 +12,13 @@ from bot.gateway.jobs.records import (
     MachineList,
     MachineView,
     QueueView,
+    RangeView,
     ServerView,
 )
 from bot.gateway.outcomes import problem_of
 from bot.gateway.waiting import moment, reason_of, sentence
 from queueing.core.jobs import Job, JobState
-from queueing.core.standings import QueueSnapshot, Standing
+from queueing.core.standings import Estimate, QueueSnapshot, Standing
 from queueing.core.storage import Result
 
 
@@ -39,7 +40,8 @@ def job_view(
         finished_at=_moment(job.finished_at),
         position=standing.position if standing is not None and waits else None,
         reason=reason_of(standing) if standing is not None and waits else None,
-        ready_at=_moment(standing.done_at) if standing is not None else None,
+        starts_at=_range(standing.starts) if standing is not None and waits else None,
+        ends_at=_range(standing.ends) if standing is not None else None,
         progress=progress,
         text=result.text or None if result is not None else None,
         files=files_of(job, result) if result is not None else (),
@@ -72,9 +74,9 @@ def queue_view(snapshot: QueueSnapshot) -> QueueView:
                 waiting=model.waiting,
                 running=model.running,
                 reason=reason_of(model),
-                next_done_at=_moment(model.next_done_at),
+                next_ends_at=_range(model.next_ends),
                 paused=model.paused,
-                usually_s=round(model.service_s, 1),
+                usually_s=None if model.service_s is None else round(model.service_s, 1),
                 resident_on=tuple(copy.host for copy in model.copies),
                 state=model.readiness,
             )
@@ -121,6 +123,12 @@ def _error(job: Job) -> ErrorView | None:
         return None
     error: ApiError = problem_of(job)
     return ErrorView(message=error.message, code=error.code)
+
+
+def _range(estimate: Estimate | None) -> RangeView | None:
+    if estimate is None:
+        return None
+    return RangeView(earliest=moment(estimate.earliest), latest=moment(estimate.latest))
 
 
 def _moment(at: float | None) -> str | None:

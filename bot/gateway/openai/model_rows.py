@@ -29,7 +29,7 @@ class ModelExtras(BaseModel):
     state: Readiness
     waiting: int
     running: int
-    usually_s: float
+    usually_s: float | None
 
 
 class ModelRow(BaseModel):

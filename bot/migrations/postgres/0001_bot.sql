@@ -1,4 +1,4 @@
--- schema 103
+-- schema 104
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- The same tables as for SQLite; ../0001_bot.sql explains them.
@@ -265,5 +265,6 @@ CREATE TABLE history_counted (
 CREATE TABLE history_promises (
     job_id bigint PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
     given_at double precision NOT NULL,
-    done_at double precision NOT NULL
+    earliest double precision NOT NULL,
+    latest double precision NOT NULL
 );

@@ -20,10 +20,11 @@ from bot.chat.api.content import (
     Markdown,
     Moment,
     Part,
+    Period,
     Strong,
     Typed,
 )
-from bot.chat.texts import bar_text, dated, give_or_take
+from bot.chat.texts import bar_text, dated
 from bot.chat.texts.split import utf16_length
 from queueing.core.requests import File
 
@@ -101,11 +102,13 @@ def fit(body: Body, most: int) -> str:
     return "".join(shown)
 
 
-def _shown(part: Part) -> str:
+def _shown(part: Part) -> str:  # noqa: PLR0911  # one return for each kind
     match part:
-        case Moment(at, spread_s, clock, day=day):
+        case Moment(at, clock, day=day):
             form = ("f" if day else "t") if clock else "R"
-            return f"<t:{int(at)}:{form}>{give_or_take(spread_s)}"
+            return f"<t:{int(at)}:{form}>"
+        case Period(moments=moments):
+            return "–".join(map(_shown, moments))
         case Markdown(text):
             closing = "\n" + _FENCE if text.count(_FENCE) % 2 else ""
             return _UNSENDABLE.sub("", text) + closing
@@ -123,7 +126,7 @@ def _shown(part: Part) -> str:
 def _shortened(part: Part, kept: float) -> Part:
     """Return about that share of a part, at least one character less, marked as cut."""
     match part:
-        case Moment() | Bar():
+        case Moment() | Period() | Bar():
             return ""
         case Markdown(text):
             return Markdown(_head(text, kept))

@@ -11,8 +11,19 @@ from datetime import UTC, datetime
 
 from telegram import ForceReply, InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity, User
 
-from bot.chat.api.content import Bar, Body, Button, Content, Markdown, Moment, Part, Strong, Typed
-from bot.chat.texts import bar_text, clock, dated, give_or_take
+from bot.chat.api.content import (
+    Bar,
+    Body,
+    Button,
+    Content,
+    Markdown,
+    Moment,
+    Part,
+    Period,
+    Strong,
+    Typed,
+)
+from bot.chat.texts import bar_text, clock, clocks, dated
 from bot.chat.texts.split import utf16_length
 from bot.platforms.telegram.markdown import styled
 from bot.platforms.telegram.spans import Span, SpanKind, Styled, head, join
@@ -98,22 +109,27 @@ def _all_shown(body: Body, *, formatted: bool) -> Iterator[Styled]:
     A span it does not read must not be relied on: code would be searched for mentions.
     """
     room = (
-        ENTITIES_MOST - 1 - sum(isinstance(part, Moment) for part in body)
+        ENTITIES_MOST
+        - 1
+        - sum(isinstance(part, Moment) + 2 * isinstance(part, Period) for part in body)
     )  # 1: the mentioned person
     for part in body:
         shown = _shown(part)
         if not formatted:
             shown = Styled(text=shown.text)
-        elif not isinstance(part, Moment):
+        elif not isinstance(part, Moment | Period):
             shown = replace(shown, spans=shown.spans[: max(room, 0)])
             room -= len(shown.spans)
-        yield shown if isinstance(part, Moment) else _without_mentions(shown)
+        yield shown if isinstance(part, Moment | Period) else _without_mentions(shown)
 
 
-def _shown(part: Part) -> Styled:
+def _shown(part: Part) -> Styled:  # noqa: PLR0911  # one return for each kind
     match part:
-        case Moment(spread_s=spread_s):
-            return join((_moment(part), Styled(text=give_or_take(spread_s))))
+        case Moment():
+            return _moment(part, clock(part))
+        case Period(moments=moments):
+            begins, *ends = map(_moment, moments, clocks(moments))
+            return join((begins, *(piece for end in ends for piece in (Styled(text="–"), end))))
         case Markdown(text):
             return styled(_UNSENDABLE.sub("", text))
         case Bar(share):
@@ -131,12 +147,11 @@ def _marked(text: str, kind: SpanKind) -> Styled:
     return Styled(text=shown, spans=(Span(start=0, end=len(shown), kind=kind),) if shown else ())
 
 
-def _moment(moment: Moment) -> Styled:
+def _moment(moment: Moment, words: str) -> Styled:
     """Return a moment as Telegram shows it; clients that do not support that entity show the words.
 
     Clients keep "in 4 minutes" up to date themselves.
     """
-    words = clock(moment)
     form = ("wdt" if moment.day else "t") if moment.clock else "r"
     span = Span(start=0, end=len(words), kind=SpanKind.MOMENT, value=form, at=moment.at)
     return Styled(text=words, spans=(span,))

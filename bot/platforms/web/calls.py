@@ -18,6 +18,7 @@ from bot.chat.records.chat_log import (
     BarPart,
     ChatLog,
     MomentPart,
+    PeriodPart,
     ShownButton,
     ShownFile,
     ShownMessage,
@@ -291,7 +292,11 @@ class Calls:
         shown = entry.shown if entry is not None else None
         if shown is None:
             return "", ()
-        words = (part.text for part in shown.body if not isinstance(part, MomentPart | BarPart))
+        words = (
+            part.text
+            for part in shown.body
+            if not isinstance(part, MomentPart | PeriodPart | BarPart)
+        )
         files = (self._attachment(chat, file, replied=True) for file in shown.files)
         ours = shown.author == "usher"  # the bot's own long answers are not new words
         return "".join(words), tuple(

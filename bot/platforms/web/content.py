@@ -5,11 +5,12 @@ from io import BytesIO
 
 from PIL import Image
 
-from bot.chat.api.content import Bar, Body, Content, Markdown, Moment, Part, Strong, Typed
+from bot.chat.api.content import Bar, Body, Content, Markdown, Moment, Part, Period, Strong, Typed
 from bot.chat.records.chat_log import (
     BarPart,
     MarkdownPart,
     MomentPart,
+    PeriodPart,
     ShownButton,
     ShownFile,
     ShownMessage,
@@ -89,10 +90,12 @@ def shown_file(chat: str, message: str, file: File) -> ShownFile:
     )
 
 
-def _part(part: Part) -> ShownPart:
+def _part(part: Part) -> ShownPart:  # noqa: PLR0911  # one return for each kind
     match part:
-        case Moment(at, spread_s, clock, before):
-            return MomentPart(at=at, spread=spread_s, clock=clock, before=before)
+        case Moment(at, clock, before):
+            return MomentPart(at=at, clock=clock, before=before)
+        case Period(begins_at, ends_at):
+            return PeriodPart(begins=begins_at, ends=ends_at)
         case Markdown(text):
             return MarkdownPart(text=_clean(text))
         case Bar(share):

@@ -240,6 +240,11 @@ LEARN = (
     " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (kind, model, host, size) DO UPDATE SET"
     " samples = excluded.samples, median_s = excluded.median_s, spread_s = excluded.spread_s"
 )
+SCORES = "SELECT category, slot, number, value FROM scores"
+NOTE_SCORE = (
+    "INSERT INTO scores (category, slot, number, value) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (category, slot) DO UPDATE SET number = excluded.number, value = excluded.value"
+)
 
 SIZES = "SELECT model, vram_mb FROM sizes"
 NOTE_SIZE = (

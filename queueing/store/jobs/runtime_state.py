@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from queueing.core.paused import Paused
-from queueing.core.storage import Learned
+from queueing.core.storage import Learned, Score
 from queueing.store.database import Connection, Database
 from queueing.store.jobs import queries
 
@@ -30,6 +30,14 @@ class StoredState:
     async def learn(self, learned: Sequence[Learned]) -> None:
         """Replace learned durations."""
         await self._database.write(partial(_learn, learned=learned))
+
+    async def scores(self) -> list[Score]:
+        """Return the newest scores of estimates."""
+        return await self._database.read(_scores)
+
+    async def note_scores(self, scores: Sequence[Score]) -> None:
+        """Store scores of estimates."""
+        await self._database.write(partial(_note_scores, scores=scores))
 
     async def sizes(self) -> Mapping[str, int]:
         """Return the measured memory of models, in MB."""
@@ -97,6 +105,20 @@ def _learn(connection: Connection, learned: Sequence[Learned]) -> None:
             for one in learned
         ],
     )
+
+
+def _scores(connection: Connection) -> list[Score]:
+    """Return the newest scores of estimates."""
+    return [
+        Score(category=category, slot=slot, number=number, value=value)
+        for category, slot, number, value in connection.execute(queries.SCORES)
+    ]
+
+
+def _note_scores(connection: Connection, scores: Sequence[Score]) -> None:
+    """Store scores of estimates."""
+    rows = [(each.category, each.slot, each.number, each.value) for each in scores]
+    connection.executemany(queries.NOTE_SCORE, rows)
 
 
 def _sizes(connection: Connection) -> Mapping[str, int]:

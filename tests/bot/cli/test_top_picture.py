@@ -55,10 +55,10 @@ def test_it_says_what_is_there() -> None:
         "old-box  down since 09:30:00: Connection refused",
         "flux     17.0 GB, in memory, kept by an admin",
         "hashing  2.0 GB, loading, until about 12:00:20",
-        "▶ 797    flux for telegram:4217, 42%, done at about 12:00:14",
-        "flux     24 waiting, the first for 88 s, next in 14 s",
-        "wan      2 waiting, the first for 88 s, next in 95 s, 5 requests for flux go first on gpu-1",
-        "sdxl     0 waiting, paused",
+        "▶ 797    flux for telegram:4217, 42%, done about 12:00:04 to 12:00:59",
+        "flux     24 waiting, the first for 88 s, a new one done about 12:04:50 to 12:05:45",
+        "wan      2 waiting, the first for 88 s, a new one done about 12:00:26 to 12:01:21, flux is busy on gpu-1",
+        "sdxl     0 waiting, a new one done about 12:00:02 to 12:00:57, paused",
         "cannot be loaded on workshop: CUDA error: out of memory",
         "61 loads",
         "waited 6.2 s, 95 % at most 48 s, took 11 s",
@@ -74,7 +74,7 @@ def test_every_moment_is_told_in_the_same_way() -> None:
     loading = Reason(why=Blocked.LOADING, model="flux", host="gpu-1", until=AT + 20)
     queue = replace(RECORDS.now.lines[0], reason=loading)
     shown = drawn(TopState(now=replace(RECORDS.now, lines=(queue,))))
-    assert re.search(r"loading flux on gpu-1 until about \d\d:\d\d:\d\d$", shown, re.MULTILINE)
+    assert re.search(r"loading flux on gpu-1$", shown, re.MULTILINE)
 
 
 def test_a_moment_of_another_day_is_shown_with_its_day() -> None:
@@ -182,7 +182,7 @@ def test_no_line_is_wider_than_the_terminal(width: int, name: str) -> None:
 def test_a_narrow_terminal_loses_no_word() -> None:
     """An operator on a phone could not read why a model waits."""
     words = drawn(width=40).split()
-    for word in ("5 requests for flux go first on gpu-1", "Connection refused", "out of memory"):
+    for word in ("flux is busy on gpu-1", "Connection refused", "out of memory"):
         assert set(word.split()) <= set(words)
 
 

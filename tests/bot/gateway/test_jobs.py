@@ -72,7 +72,7 @@ async def test_a_waiting_job_says_where_it_stands(tmp_path: Path) -> None:
         third = await api.post("/jobs", DRAW, status=202)
         waiting = [await api.get(f"/jobs/{job['id']}") for job in (second, third)]
         assert [job["position"] for job in waiting] == [1, 2]
-        assert all(job["reason"] and job["ready_at"].endswith("Z") for job in waiting)
+        assert all(job["reason"] and job["ends_at"]["latest"].endswith("Z") for job in waiting)
         listed = (await api.get("/jobs?state=open"))["data"]
         assert [job["id"] for job in listed] == [third["id"], second["id"], first["id"]]
         lines = {line["model"]: line for line in (await api.get("/queue"))["lines"]}

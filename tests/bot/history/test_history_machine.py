@@ -31,6 +31,7 @@ from queueing.core.events import JobChanged, Stopping
 from queueing.core.jobs import Job, JobEvent, NewJob
 from queueing.core.problems import What, problem
 from queueing.core.requests import Output, TextToImage
+from queueing.core.standings import Estimate
 from queueing.core.storage import Admission
 from queueing.service.promises import Promises
 from queueing.store import Database, JobStore, open_database
@@ -97,7 +98,9 @@ class Machine(RuleBasedStateMachine):
         new = NewJob(model=model, request=TextToImage(prompt="cat"), owner="ada", key=key)
         job = self.do(self.store.add(new, self.now, limits=Admission()))
         if promised_s is not None:
-            self.promises.tell(job.id, self.now + promised_s, self.now)
+            at = self.now + promised_s
+            ends = Estimate(at=at, earliest=at - 5, latest=at + 5)
+            self.promises.tell(job.id, ends, self.now)
         change = self.store.apply(job, JobEvent.START, self.now, runner="r", backend="b")
         self.running.append(self.do(change).job)
 

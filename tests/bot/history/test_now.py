@@ -10,6 +10,7 @@ from queueing.core.paused import Paused
 from queueing.core.standings import (
     BackendStatus,
     CopyStatus,
+    Estimate,
     HostStatus,
     ModelStatus,
     QueueSnapshot,
@@ -40,7 +41,7 @@ IDLE = ModelStatus(
     copies=(),
     reason=None,
     service_s=5.0,
-    next_done_at=NOW + 20,
+    next_ends=Estimate(at=NOW + 20, earliest=NOW + 15, latest=NOW + 30),
     vram_mb=None,
     paused=False,
     troubles=(),
@@ -51,7 +52,7 @@ BUSY = replace(
     waiting=2,
     running=1,
     copies=(copy(running=1),),
-    reason=Reason(why=Blocked.IN_LINE, model="flux", turn_at=NOW + 8),
+    reason=Reason(why=Blocked.IN_LINE, model="flux"),
     vram_mb=9000,
     oldest_at=NOW - 12.5,
 )
@@ -68,8 +69,9 @@ SERVER = BackendStatus(
     description="ComfyUI",
     error="an old one",
 )
+ENDS = Estimate(at=NOW + 4, earliest=NOW + 3, latest=NOW + 6)
 RUNNING = RunningStatus(
-    job_id=7, model="flux", backend="comfy", owner="web:1", began_at=NOW - 3, done_at=NOW + 4
+    job_id=7, model="flux", backend="comfy", owner="web:1", began_at=NOW - 3, ends=ENDS
 )
 SNAPSHOT = QueueSnapshot(
     models=(BUSY, IDLE),
@@ -90,7 +92,7 @@ def test_everything_stands_on_its_host() -> None:
     assert [each.model for each in first.copies] == ["flux"]
     assert [each.name for each in first.servers] == ["comfy"]
     (job,) = first.running
-    assert (job.job, job.name, job.fraction, job.done_at) == (7, "Ada", 0.25, NOW + 4)
+    assert (job.job, job.name, job.fraction, job.ends) == (7, "Ada", 0.25, ENDS)
     assert (second.copies, second.servers, second.running) == ((), (), ())
 
 
@@ -111,7 +113,9 @@ def test_memory_taken_twice_leaves_nothing_free() -> None:
 def test_a_line_says_how_long_the_first_has_waited() -> None:
     """An operator would have to guess whether a long line moves."""
     (line,) = made().lines
-    assert (line.model, line.waiting, line.oldest_s, line.next_at) == ("flux", 2, 12.5, NOW + 8)
+    assert (line.model, line.waiting, line.oldest_s) == ("flux", 2, 12.5)
+    assert line.next_ends == BUSY.next_ends
+    assert line.reason == BUSY.reason
     assert made().idle_models == ("sdxl",)
 
 
@@ -150,19 +154,12 @@ def test_a_server_that_is_up_has_no_error() -> None:
     assert made(replace(SNAPSHOT, backends=(down,))).hosts[0].servers[0].error == "an old one"
 
 
-def test_the_reason_of_a_line_names_the_moment_of_no_ones_turn() -> None:
-    """`usher top` would tell an operator that their turn comes."""
-    (line,) = made().lines
-    assert line.next_at == NOW + 8
-    assert line.reason == Reason(why=Blocked.IN_LINE, model="flux")
-
-
 def test_it_is_written_as_plain_json() -> None:
     """The page would have to know Python's names."""
     written = json.loads(to_json(made()))
     assert written["hosts"][0]["copies"][0]["state"] == "ready"
     assert written["lines"][0]["reason"]["why"] == "in-line"
-    assert written["hosts"][0]["running"][0]["done_at"] == NOW + 4
+    assert written["hosts"][0]["running"][0]["ends"]["latest"] == NOW + 6
 
 
 def test_a_host_at_rest_is_told_from_one_that_an_admin_paused() -> None:

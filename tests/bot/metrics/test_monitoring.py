@@ -21,6 +21,7 @@ from queueing.core.paused import Paused
 from queueing.core.standings import (
     BackendStatus,
     CopyStatus,
+    Estimate,
     HostStatus,
     LaneStatus,
     ModelStatus,
@@ -48,7 +49,7 @@ SNAPSHOT = QueueSnapshot(
             ),
             reason=Reason(why=Blocked.IN_LINE, model="flux"),
             service_s=1.0,
-            next_done_at=None,
+            next_ends=Estimate(at=2.0, earliest=1.0, latest=3.0),
             vram_mb=1,
             paused=False,
             troubles=(),

@@ -2,7 +2,7 @@
 
 import { make } from "./dom.js";
 import { copyText, showMarkdown } from "./markdown.js";
-import { clockText, moment } from "./moments.js";
+import { clockText, moment, period, periodText } from "./moments.js";
 import { pastRow } from "./past.js";
 import { say } from "./texts.js";
 
@@ -76,6 +76,7 @@ function blockNodes(block, afterMarkdown, copies) {
 function lineNodes(part, afterMarkdown, copies) {
   switch (part.kind) {
     case "moment": return [moment(part)];
+    case "period": return [period(part)];
     case "strong": return [make("strong", {}, part.text)];
     case "typed": return [make("button", { type: "button", className: "typed", "data-typed": part.text }, part.text)];
     case "bar": return [make("progress", { className: "bar", max: 1, value: part.share })];
@@ -109,6 +110,7 @@ export function bodyText(body) {
 
 function partText(part) {
   if (part.kind === "moment") return clockText(part.at, part.before);
+  if (part.kind === "period") return periodText(part);
   if (part.kind === "bar") return "";
   return part.kind === "markdown" ? part.text.replace(/[*_`#~>|]+/g, "") : part.text;
 }

@@ -19,39 +19,49 @@ export function fullText(at) {
   return full.format(new Date(at * 1000));
 }
 
-/** Return "20–40 s" or "1–2 min": where a moment probably is that may be that far off. */
-function band(left, spread) {
-  const [unit, step, name] = left + spread < 90 ? [1, 10, "s"] : [60, 1, "min"];
-  const first = Math.max(step, Math.floor((left - spread) / unit / step) * step);
-  const last = Math.max(step, Math.ceil((left + spread) / unit / step) * step);
-  return first === last ? `${last}\u00a0${name}` : `${first}–${last}\u00a0${name}`;
+/** Return the time between two moments, such as "6:31–6:34 PM". */
+export function periodText({ begins, ends }) {
+  if (begins === ends) return clockText(ends);
+  const days = [begins, ends].map((at) => new Date(at * 1000).toDateString());
+  if (days.some((each) => each !== new Date().toDateString())) return `${clockText(begins)} – ${clockText(ends)}`;
+  return clock.formatRange(new Date(begins * 1000), new Date(ends * 1000));
 }
 
-function countdown(at, spread, awaited) {
+/** Make an element that shows the time between two moments; nothing in it counts down. */
+export function period(part) {
+  return make("time", { title: `${fullText(part.begins)} – ${fullText(part.ends)}`, className: "period" }, periodText(part));
+}
+
+/** Make an element that shows an estimate, in whole minutes that hold it. */
+export function range({ earliest, latest }) {
+  return period({ begins: Math.floor(earliest / 60) * 60, ends: Math.ceil(latest / 60) * 60 });
+}
+
+function countdown(at, awaited) {
   const left = Math.round(at - Date.now() / 1000);
   if (left <= -JUST_PASSED_S) return "";
   if (left <= 0) return awaited ? ` (${say("now")})` : "";
   if (left >= 90 * 60) return "";
-  if (spread > 0) return ` (in ${band(left, spread)})`; // "in" is the word in both languages
+  // "in" is the word in both languages
   return left < 90 ? ` (in ${left}\u00a0s)` : ` (in ${Math.round(left / 60)}\u00a0min)`;
 }
 
 /** Make an element that shows a moment and, unless the clock alone is asked for, counts down to it. */
-export function moment({ at, spread = 0, clock: alone = false, before = "" }) {
+export function moment({ at, clock: alone = false, before = "" }) {
   const iso = Number.isFinite(at) ? new Date(at * 1000).toISOString() : "";
   const node = make("time", { dateTime: iso, title: fullText(at), className: "moment" });
   const awaited = at > Date.now() / 1000; // what had passed when it arrived is no countdown
-  Object.assign(node.dataset, { at, spread, before, alone: alone ? "yes" : "", awaited: awaited ? "yes" : "" });
+  Object.assign(node.dataset, { at, before, alone: alone ? "yes" : "", awaited: awaited ? "yes" : "" });
   tick(node);
   return node;
 }
 
 function tick(node) {
   const at = Number(node.dataset.at);
-  const { alone, awaited, before, spread } = node.dataset;
+  const { alone, awaited, before } = node.dataset;
   // Without a connection nothing says whether it still holds: the clock alone stays true.
   const counts = !alone && document.documentElement.dataset.connection === "connected";
-  const text = clockText(at, before) + (counts ? countdown(at, Number(spread), Boolean(awaited)) : "");
+  const text = clockText(at, before) + (counts ? countdown(at, Boolean(awaited)) : "");
   if (node.textContent !== text) node.textContent = text;
 }
 

@@ -1,4 +1,4 @@
--- schema 102
+-- schema 103
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- The same tables as for SQLite; ../../sqlite/migrations/0001_queue.sql explains them. Its INTEGER
@@ -120,6 +120,14 @@ CREATE TABLE estimates (
     median_s double precision NOT NULL,
     spread_s double precision NOT NULL,
     PRIMARY KEY (kind, model, host, size)
+);
+
+CREATE TABLE scores (
+    category text COLLATE "C" NOT NULL,
+    slot bigint NOT NULL,
+    number bigint NOT NULL,
+    value double precision NOT NULL,
+    PRIMARY KEY (category, slot)
 );
 
 CREATE TABLE sizes (

@@ -1,4 +1,4 @@
--- schema 102
+-- schema 103
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- Jobs and everything the queue stores about them. Times are UNIX seconds.
@@ -89,6 +89,15 @@ CREATE TABLE estimates (
     median_s REAL NOT NULL,
     spread_s REAL NOT NULL,
     PRIMARY KEY (kind, model, host, size)
+) STRICT, WITHOUT ROWID;
+
+-- How far off the newest estimates of each category of jobs were.
+CREATE TABLE scores (
+    category TEXT NOT NULL,
+    slot INTEGER NOT NULL,
+    number INTEGER NOT NULL, -- counts the scores of the category
+    value REAL NOT NULL, -- a share of the time that the estimate looked ahead
+    PRIMARY KEY (category, slot)
 ) STRICT, WITHOUT ROWID;
 
 -- The memory that models took when they were loaded.

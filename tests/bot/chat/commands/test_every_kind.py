@@ -60,9 +60,7 @@ def test_what_runs_and_what_is_ready_is_said_of_every_kind() -> None:
     for language in CATALOGUES:
         for request_ in [each for each, _ in ASKED] + [Embed(inputs=("a",))]:
             job = replace(stand_in(1, "wan", 0.0), request=request_)
-            standing = Standing(
-                job=job, shown="processing", position=None, reason=None, done_at=None
-            )
+            standing = Standing(job=job, shown="processing", position=None, reason=None)
             told = plain(running(standing, None, language, previews=False).body)
             assert "wan" in told, language
             assert (told == plain(say(language, "status.writing", model="wan"))) is isinstance(

@@ -132,7 +132,7 @@ def test_a_second_picture_is_not_passed_over() -> None:
 @pytest.mark.parametrize(
     ("before", "told"),
     [
-        ("/models", "The next one should finish at "),
+        ("/models", "The next one should be done by "),
         ("/pause", "Wait for one to finish, or /cancel one."),
     ],
 )

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from bot.chat.api.base import MessageRef
-from bot.chat.api.content import Content, Moment
+from bot.chat.api.content import Content, Moment, Period
 from queueing.core.events import JobChanged, LinesMoved
 from queueing.core.jobs import Job, JobEvent, JobState
-from queueing.core.standings import Standing
+from queueing.core.standings import Estimate, Standing
 from queueing.core.world import Blocked, Reason
-from queueing.service.calm_eta import Calm, Expectation
+from queueing.service.shown_estimates import ShownEstimates
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import Bot, bot
 from tests.simulation.installation import Installation, host, image_model
@@ -30,7 +30,6 @@ REASONS: Sequence[Reason | None] = (
     Reason(why=Blocked.LOADING, model="flux", host="gpu-1"),
     Reason(why=Blocked.LOADER_BUSY, model="flux", host="gpu-1", other="sdxl"),
     Reason(why=Blocked.ROOM_BUSY, model="flux", host="gpu-1", other="sdxl"),
-    Reason(why=Blocked.OTHERS_FIRST, model="flux", host="gpu-1", other="sdxl", ahead=3),
     Reason(why=Blocked.LOAD_PAUSE, model="flux"),
     Reason(why=Blocked.STARTING, model="flux"),
 )
@@ -91,7 +90,7 @@ class Oracle:
     running: Bot
     share_told: float  # of changes
     stories: dict[int, Scenario] = field(default_factory=dict)
-    calm: Calm = field(default_factory=Calm)
+    shown: ShownEstimates = field(default_factory=ShownEstimates)
 
     async def decided(self, jobs: Sequence[Job]) -> None:
         """Nothing is waited for."""
@@ -105,21 +104,21 @@ class Oracle:
         if scenario is None:
             return Standing(job=job, shown="pending")
         waits = scenario.job.state is JobState.PENDING
-        done = self._told((job.id, scenario.job.state, "done"), scenario.done_at)
-        named = self._told((job.id, scenario.reason, "named"), scenario.named_at)
-        reason = scenario.reason and replace(scenario.reason, until=named, turn_at=named)
+        now = self.running.clock.now()
+        named = scenario.named_at if (scenario.named_at or 0.0) > now else None
+        reason = scenario.reason and replace(scenario.reason, until=named)
         return Standing(
             job=scenario.job,
             shown="pending",
             position=scenario.position if waits else None,
             reason=reason if waits else None,
-            done_at=done,
+            ends=self._told((job.id, scenario.job.state), scenario.done_at),
         )
 
-    def _told(self, key: Any, moment: float | None) -> float | None:
-        expected = moment and Expectation(at=moment, earliest=moment, latest=moment)
-        told = self.calm.of(key, expected or None, self.running.clock.now())
-        return None if told is None else told.at
+    def _told(self, key: Any, at: float | None) -> Estimate | None:
+        now = self.running.clock.now()
+        fresh = None if at is None else Estimate(at=at, earliest=at - 3, latest=at + 2)
+        return self.shown.of(key, None if fresh is None or fresh.latest <= now else fresh, now)
 
     async def live(self, scenario: Scenario) -> None:
         """Tell something else now and then; of some of it, an event speaks."""
@@ -147,11 +146,10 @@ class Watcher:
         """Look at every message. Raises where a moment has stood for too long."""
         now = self.running.clock.now()
         for number, message in self.running.chat.messages.items():
-            passed = {
-                part.at
-                for part in message.contents[-1].body
-                if isinstance(part, Moment) and part.at < now
-            }
+            body = message.contents[-1].body
+            ends = {part.at for part in body if isinstance(part, Moment)}
+            ends |= {part.ends_at for part in body if isinstance(part, Period)}
+            passed = {at for at in ends if at < now}
             for moment in passed:
                 allowed_s = self.allowed_s.get((number, moment), 0.0)
                 if self._free(message.chat, message.times, now):

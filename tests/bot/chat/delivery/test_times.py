@@ -9,7 +9,7 @@ import pytest
 from bot.chat.api.content import Moment
 from bot.chat.texts import plain
 from bot.chat.texts.status import waiting
-from queueing.core.standings import Standing
+from queueing.core.standings import Estimate, Standing
 from tests.simulation.installation import NO_LIMITS, Installation, host, image_model
 from tests.simulation.loop import run
 
@@ -24,21 +24,28 @@ async def a_standing() -> Standing:
         return (await queue.status.standings([job]))[job.id]
 
 
-def test_a_moment_says_how_sure_it_is() -> None:
-    """A guess would be shown as if it were a timetable."""
-    cases: list[tuple[float | None, str]] = [
-        (None, ""),
-        (3.0, ""),
-        (12.0, " ± 20 s"),
-        (60.0, " ± 1 min"),
-        (61.0, " ± 2 min"),
-        (250.0, " ± 5 min"),
-        (1e5, " ± 60 min"),
+def test_an_estimate_says_what_is_known_and_stays_true_until_it_has_passed() -> None:
+    """A guess would be shown as if it were a timetable, or words become false as time passes."""
+    at = 1_700_000_000.0  # 22:13:20 UTC
+    cases: list[tuple[Estimate | None, str]] = [
+        (None, "in line"),
+        (Estimate(at=at, earliest=at, latest=at + 95), "ready about 22:13–22:15 UTC"),
+        (
+            Estimate(at=at, earliest=at, latest=at + 95, late=True),
+            "taking longer than expected: now about 22:13–22:15 UTC",
+        ),
+        (
+            Estimate(at=at, earliest=at, latest=at + 95, measured=False),
+            "first run here, not measured yet: maybe ready 22:13–22:15 UTC",
+        ),
+        (
+            Estimate(at=at, earliest=at, latest=at + 95, soon=True),
+            "ready any moment, by 22:14 UTC at the latest",
+        ),
     ]
-    for spread_s, words in cases:
-        standing = replace(run(a_standing()), done_spread_s=spread_s, reason=None)
-        assert plain(waiting(standing, "en")).endswith(words), spread_s
-        assert ("±" in plain(waiting(standing, "en"))) == bool(words), spread_s
+    for ends, words in cases:
+        standing = replace(run(a_standing()), ends=ends, reason=None)
+        assert plain(waiting(standing, "en")).endswith(words), ends
 
 
 def test_a_place_that_others_with_precedence_push_back_says_why() -> None:
@@ -56,9 +63,9 @@ def test_a_transcript_shows_the_machines_own_time(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("TZ", "Asia/Kolkata")
     time.tzset()
     try:
-        body = ("ready ", Moment(1_700_000_000.0, spread_s=60, before="at "))
-        assert plain(body, local=True) == "ready at 03:43 ± 1 min"
-        assert plain(body) == "ready at 22:13 UTC ± 1 min"
+        body = ("ready ", Moment(1_700_000_000.0, before="at "))
+        assert plain(body, local=True) == "ready at 03:43"
+        assert plain(body) == "ready at 22:13 UTC"
     finally:
         monkeypatch.undo()
         time.tzset()

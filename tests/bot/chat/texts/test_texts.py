@@ -11,7 +11,7 @@ import pytest
 
 from backends.comfyui.workflow.words import WORDS
 from bot.chat.api.attachment_kinds import AttachmentKind
-from bot.chat.api.content import Markdown, Moment
+from bot.chat.api.content import Markdown, Moment, Period
 from bot.chat.api.table import Topic
 from bot.chat.commands.edit_forms import EDIT_FIELDS
 from bot.chat.commands.registry import COMMANDS
@@ -21,7 +21,7 @@ from bot.chat.texts.status import because, gigabytes, running, waiting
 from queueing.core.jobs import JobState, stand_in
 from queueing.core.problems import What
 from queueing.core.requests import Capability, Progress, TextToImage
-from queueing.core.standings import Standing
+from queueing.core.standings import Estimate, Standing
 from queueing.core.world import Blocked, Reason
 
 REFERENCE = CATALOGUES[DEFAULT_LANGUAGE]
@@ -98,15 +98,18 @@ def test_every_reason_has_a_sentence(language: str) -> None:
         assert "None" not in text, why
 
 
+ENDS = Estimate(at=1e9, earliest=1e9 - 60, latest=1e9 + 60)
+
+
 def test_a_moment_is_shown_only_where_one_can_be_known() -> None:
     """A person would be promised a time while an admin holds the model back."""
     cases: list[Blocked] = [Blocked.PAUSED, Blocked.OFFLINE, Blocked.KEPT, Blocked.ROOM_BUSY]
     for why in cases:
         reason = Reason(why=why, model="flux", host="gpu-1", other="sdxl")
         waits = stand_in(1, "flux", 0.0)
-        standing = Standing(job=waits, shown="ready", position=2, reason=reason, done_at=1e9)
+        standing = Standing(job=waits, shown="ready", position=2, reason=reason, ends=ENDS)
         shown = waiting(standing, "en")
-        assert any(isinstance(part, Moment) for part in shown) == (why is Blocked.ROOM_BUSY), why
+        assert any(isinstance(part, Period) for part in shown) == (why is Blocked.ROOM_BUSY), why
 
 
 def test_every_text_is_used_and_every_key_used_exists() -> None:
@@ -157,9 +160,13 @@ def test_values_are_never_read_as_templates() -> None:
 
 def test_moments_and_answers_stay_whole() -> None:
     """A platform could not show a time in the reader's own way."""
-    body = say("en", "status.ready_at", moment=Moment(3600.0))
-    assert body == (" · ready ", Moment(3600.0, before="at "))
-    assert plain((*body, Markdown(" *x*"))) == " · ready at 01:00 UTC *x*"
+    body = say("en", "status.ends_soon", moment=Moment(3600.0))
+    assert body == (
+        " · ready any moment, ",
+        Moment(3600.0, before="by "),
+        " at the latest",
+    )
+    assert plain((*body, Markdown("*x*"))).endswith("by 01:00 UTC at the latest*x*")
 
 
 def test_a_time_of_day_that_is_far_off_comes_with_its_day() -> None:
@@ -167,10 +174,12 @@ def test_a_time_of_day_that_is_far_off_comes_with_its_day() -> None:
     cases: list[tuple[int, str]] = [(1, ""), (11, ""), (20, "2027-01-16 "), (72, "2027-01-18 ")]
     for hours, day in cases:
         now = 1_800_000_000.0
-        body = dated(say("en", "status.ready_at", moment=Moment(now + hours * 3600)), now)
-        assert plain(body).startswith(f" · ready at {day}"), hours
+        body = dated(say("en", "status.trouble", model="x", moment=Moment(now + hours * 3600)), now)
+        assert f"next try at {day}" in plain(body), hours
         assert plain(body).endswith(":00 UTC"), hours
-        assert len(plain(body)) == len(" · ready at 00:00 UTC") + len(day), hours
+        at = now + hours * 3600
+        ((period),) = dated((Period.around(at, at + 60),), now)
+        assert plain((period,)).startswith(day), hours
 
 
 def test_memory_is_written_as_people_write_it() -> None:
@@ -196,6 +205,6 @@ def test_a_locale_finds_its_language() -> None:
 def test_the_bar_of_several_passes_never_goes_back() -> None:
     """People would see their picture thrown away and begun again."""
     job = replace(stand_in(1, "flux", 0.0), request=TextToImage(prompt="cat"))
-    standing = Standing(job=job, shown="processing", position=None, reason=None, done_at=None)
+    standing = Standing(job=job, shown="processing", position=None, reason=None)
     again = Progress(fraction=0.8, step=(2, 10))  # the second pass of two
     assert "step 2/10 ▰▰▰▰▱" in plain(running(standing, again, "en", previews=False).body)

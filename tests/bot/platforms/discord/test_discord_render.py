@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.chat.api.content import Body, Button, Content, Markdown, Moment, Strong, Typed
+from bot.chat.api.content import Body, Button, Content, Markdown, Moment, Period, Strong, Typed
 from bot.chat.texts.split import utf16_length
 from bot.platforms.discord.render import TEXT_MOST, fit, literal, pressed, text_of, view_of
 
@@ -77,10 +77,11 @@ def test_a_long_prompt_gives_way_to_the_place_in_line() -> None:
     assert TEXT_MOST - 20 <= utf16_length(text) <= TEXT_MOST
 
 
-def test_a_moment_in_a_sentence_is_a_time_of_day_and_one_that_is_not_sure_says_so() -> None:
-    """A sentence would say "at in 4 minutes", and a guess would look like a timetable."""
-    body = ("at ", Moment(5.0, clock=True), ", ready ", Moment(9.0, spread_s=20, before="at "))
-    assert text_of(Content(body=body)) == "at <t:5:t>, ready <t:9:R> ± 20 s"
+def test_a_moment_in_a_sentence_is_a_time_of_day_and_a_period_two_of_them() -> None:
+    """A sentence would say "at in 4 minutes", and a range would count down at both ends."""
+    body = ("at ", Moment(5.0, clock=True), ", ready ", Period.around(61.0, 170.0))
+    assert text_of(Content(body=body)) == "at <t:5:t>, ready <t:60:t>–<t:180:t>"
+    assert text_of(Content(body=(Period.around(60.0, 60.0),))) == "<t:60:t>"
 
 
 def test_a_cut_answer_closes_its_code_block() -> None:

@@ -1,6 +1,7 @@
 """Content as text with entities: nothing escapes, nothing is cut apart, everything fits."""
 
 import re
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -8,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from telegram import MessageEntity
 
-from bot.chat.api.content import Button, Content, Markdown, Moment, Part, Strong, Typed
+from bot.chat.api.content import Button, Content, Markdown, Moment, Part, Period, Strong, Typed
 from bot.chat.texts.split import utf16_length
 from bot.platforms.telegram.markdown import styled
 from bot.platforms.telegram.render import (
@@ -180,12 +181,18 @@ def test_a_moment_is_shown_in_the_readers_own_time() -> None:
     }
 
 
-def test_a_moment_in_a_sentence_is_a_time_of_day_and_one_that_is_not_sure_says_so() -> None:
-    """A sentence would say "at in 4 minutes", and a guess would look like a timetable."""
-    message = shown("at ", Moment(1_700_000_000.9, spread_s=180, clock=True))
-    assert message.text == "at 22:13 UTC ± 3 min"
+def test_a_moment_in_a_sentence_is_a_time_of_day_and_a_period_two_of_them() -> None:
+    """A sentence would say "at in 4 minutes", and a range would count down at both ends."""
+    message = shown("at ", Moment(1_700_000_000.9, clock=True))
+    assert message.text == "at 22:13 UTC"
     [entity] = message.entities
     assert (entity.length, entity.date_time_format) == (9, "t")
+    message = shown("about ", Period.around(1_700_000_001, 1_700_000_100))
+    assert message.text == "about 22:13–22:15 UTC"
+    assert [each.date_time_format for each in message.entities] == ["t", "t"]
+    assert [each.unix_time for each in message.entities] == [
+        datetime.fromtimestamp(at, UTC) for at in (1_699_999_980, 1_700_000_100)
+    ]
 
 
 def test_the_mentioned_person_is_notified_in_a_group_only() -> None:

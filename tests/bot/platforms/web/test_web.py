@@ -295,7 +295,6 @@ async def test_a_message_reaches_every_page_and_changes_in_place(handler: Script
             assert entry["shown"]["body"][1] == {
                 "kind": "moment",
                 "at": 5e9,
-                "spread": 0.0,
                 "clock": False,
                 "before": "at ",
             }

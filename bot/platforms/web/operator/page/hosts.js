@@ -2,7 +2,7 @@
 
 import { drawBody } from "/static/body.js";
 import { make } from "/static/dom.js";
-import { moment } from "/static/moments.js";
+import { moment, range } from "/static/moments.js";
 import { button, hueOf, keyed, pin, swatch, write, writeParts } from "./nodes.js";
 import { share, size, when } from "./units.js";
 import { tell } from "./words.js";
@@ -149,7 +149,7 @@ class JobRow {
     if (job.fraction === null) this.bar.removeAttribute("value");
     else this.bar.value = job.fraction;
     write(this.share, job.fraction === null ? "" : share(job.fraction));
-    writeParts(this.done, [job.done_at], ([at]) => (at ? [tell("doneAt"), moment({ at })] : []));
+    writeParts(this.done, [job.ends], ([ends]) => (ends ? [tell("doneAt"), range(ends)] : []));
   }
 }
 

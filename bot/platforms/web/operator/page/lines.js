@@ -2,7 +2,7 @@
 
 import { drawBody } from "/static/body.js";
 import { byId, make } from "/static/dom.js";
-import { moment } from "/static/moments.js";
+import { moment, range } from "/static/moments.js";
 import { cancelButton } from "./hosts.js";
 import { button, hueOf, keyed, since, swatch, write, writeParts } from "./nodes.js";
 import { tell } from "./words.js";
@@ -65,11 +65,10 @@ export class LineRow {
   }
 
   drawTimes(line) {
-    const parts = [line.waiting ? line.oldest_at : null, line.waiting ? line.next_at : null, line.next_done_at];
-    writeParts(this.times, parts, ([oldest, next, done]) => [
+    const parts = [line.waiting ? line.oldest_at : null, line.next_ends];
+    writeParts(this.times, parts, ([oldest, ends]) => [
       ...fact(tell("oldest"), oldest && since(oldest)),
-      ...fact(tell("nextAt"), next && moment({ at: next })),
-      ...fact(tell("nextDone"), done && moment({ at: done })),
+      ...fact(tell("nextDone"), ends && range(ends)),
     ]);
     this.times.hidden = isQuiet(line) || !parts.some(Boolean);
   }

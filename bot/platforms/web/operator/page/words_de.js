@@ -63,7 +63,6 @@ export const GERMAN = {
   lineCounts: "{running} in Arbeit, {waiting} warten",
   noWork: "nichts zu tun",
   oldest: "längste Wartezeit",
-  nextAt: "der nächste beginnt",
   nextDone: "ein neuer wäre fertig",
   troubled: "ließ sich auf {backend} nicht laden; nächster Versuch ",
   waitingJobs: "Wartende Aufträge ({count})",

@@ -63,7 +63,6 @@ export const ENGLISH = {
   lineCounts: "{running} running, {waiting} waiting",
   noWork: "nothing to do",
   oldest: "longest wait",
-  nextAt: "next one starts",
   nextDone: "a new one would be done",
   troubled: "couldn't be loaded on {backend}; next try ",
   waitingJobs: "Waiting jobs ({count})",

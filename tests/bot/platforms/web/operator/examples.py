@@ -33,7 +33,7 @@ from bot.people.access import PersonLimits
 from bot.people.audit_log import Act
 from queueing.core.errors import StoreError
 from queueing.core.jobs import Job, stand_in
-from queueing.core.standings import Trouble
+from queueing.core.standings import Estimate, Trouble
 from queueing.core.world import Blocked, Reason, Residency
 
 Shown = TypeVar("Shown")
@@ -208,17 +208,21 @@ def _running(at: float, job: int, model: str, backend: str, fraction: float | No
         name=user,
         began_at=at - 6,
         fraction=fraction,
-        done_at=at + 14,
+        ends=_range(at + 14),
     )
 
 
+def _range(at: float) -> Estimate:
+    return Estimate(at=at, earliest=at - 10, latest=at + 45)
+
+
 def _lines(at: float) -> tuple[LineNow, ...]:
-    others = Reason(why=Blocked.OTHERS_FIRST, model="wan", host="gpu-1", other="flux", ahead=5)
+    others = Reason(why=Blocked.ROOM_BUSY, model="wan", host="gpu-1", other="flux")
     trouble = Trouble(backend="workshop", cause="CUDA error: out of memory", again_at=at + 120)
     return (
-        _line("flux", 24, 1, at=at, next_at=at + 14, mb=17408),
-        _line("llama", 7, 2, at=at, next_at=at + 9, mb=7168),
-        _line("wan", 2, 0, at=at, reason=others, next_at=at + 95, mb=18432),
+        _line("flux", 24, 1, at=at, mb=17408),
+        _line("llama", 7, 2, at=at, mb=7168),
+        _line("wan", 2, 0, at=at, reason=others, mb=18432),
         replace(_line("sdxl", 0, 0, at=at, mb=8192), paused=True),
         replace(_line("kontext", 0, 0, at=at, mb=None), troubles=(trouble,)),
         _line("hashing", 0, 0, at=at, mb=2048),
@@ -233,15 +237,13 @@ def _line(
     at: float,
     mb: int | None,
     reason: Reason | None = None,
-    next_at: float | None = None,
 ) -> LineNow:
     return LineNow(
         model=model,
         waiting=count,
         running=running,
         oldest_s=87.5 if count else None,
-        next_at=next_at if count else None,
-        next_done_at=at + 12 * (count + 1),
+        next_ends=_range(at + 12 * (count + 1)),
         reason=reason,
         paused=False,
         mb=mb,

@@ -18,7 +18,7 @@ from tests.fakes.ports import port_of
 __all__ = ["chromium"]  # a fixture of the chat page's tests
 pytestmark = pytest.mark.browser
 
-COUNTS = "document.querySelector('.times .moment').innerText.includes('(in')"
+COUNTS = "[...document.querySelectorAll('time.moment')].some((e) => e.innerText.includes('(in'))"
 
 
 async def test_the_page_comes_back_with_its_server_and_what_was_pressed_is_done(

@@ -1,0 +1,100 @@
+"""Reads a waiting message as a person does, and judges whether its place and its moment are true.
+
+A place is true if it is the one `/queue` tells. A moment is true while what it names can still come,
+and agrees with what is estimated now. A message in which either is missing is untrue, unless
+nothing can honestly be said: the wait depends on people, or the job is not in line yet.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bot.chat.api.content import Body, Moment, Period
+from bot.chat.texts import plain
+from queueing.core.jobs import JobState
+from queueing.core.reasons import is_open_ended
+from queueing.core.standings import Standing
+from queueing.core.world import Blocked
+
+_WAITS = re.compile("[⏳📦]")
+_PLACE = re.compile(r"#(\d+) in line")
+_AMONG = re.compile(r"among the next (\d+)")  # in a busy chat, which says less
+_LOADS = re.compile("📦 loading")  # the first in line is told of the load instead
+_NOT_IN_LINE = frozenset({Blocked.HELD, Blocked.LATER, Blocked.ENHANCING})
+
+
+class Fault(StrEnum):
+    """Why what a message says is not true."""
+
+    MISSING = "missing"
+    STALE = "stale"  # another place by now, or the job has begun
+    PASSED = "passed"
+    APART = "apart"  # from the range that is estimated now
+    TOO_SOON = "too soon"  # "any moment", of something that is later
+    NEEDLESS = "needless"  # a moment, although none can be told
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a message says; `earliest` is None if that may be any moment."""
+
+    waits: bool
+    place: int | None
+    among: bool  # the place is at most that
+    earliest: float | None
+    latest: float | None
+
+
+def said_in(body: Body) -> Said:
+    """Return what a message says."""
+    text = plain(body)
+    waits, place = _WAITS.search(text) is not None, _PLACE.search(text)
+    among = _AMONG.search(text)
+    found = place or among
+    number = int(found[1]) if found else 1 if _LOADS.search(text) else None
+    for part in body:
+        if isinstance(part, Period):
+            return Said(waits, number, among is not None, part.begins_at, part.ends_at)
+        if isinstance(part, Moment) and not part.clock:
+            return Said(waits, number, among is not None, None, part.at)
+    return Said(waits, number, among is not None, None, None)
+
+
+def is_read(said: Said, standing: Standing) -> bool:
+    """Whether it is the message of a job that waits, or says that it does."""
+    return said.waits or standing.job.state is JobState.PENDING
+
+
+def place_fault(said: Said, standing: Standing) -> Fault | None:
+    """Return why the place is not true; None if it is."""
+    if said.place and said.among and standing.position and standing.position <= said.place:
+        return None
+    if said.place != standing.position:
+        return Fault.STALE if said.place is not None else Fault.MISSING
+    told = said.place is not None or is_open_ended(standing.reason) or not _is_in_line(standing)
+    return None if told else Fault.MISSING
+
+
+def moment_fault(said: Said, standing: Standing, now: float) -> Fault | None:
+    """Return why the range is not true; None if it is."""
+    in_line = standing.job.state is not JobState.PENDING or _is_in_line(standing)
+    if is_open_ended(standing.reason) or not in_line:
+        return None if said.latest is None else Fault.NEEDLESS
+    if said.latest is None:
+        return Fault.MISSING if is_read(said, standing) else None
+    if said.latest < now:
+        return Fault.PASSED
+    ends = standing.ends
+    if ends is None:
+        return None
+    if said.earliest is None and not ends.soon:
+        return Fault.TOO_SOON
+    begins = now if said.earliest is None else said.earliest
+    return Fault.APART if ends.earliest > said.latest or ends.latest < begins else None
+
+
+def _is_in_line(standing: Standing) -> bool:
+    """Whether a waiting job is to have a place and a range."""
+    why = None if standing.reason is None else standing.reason.why
+    waits = standing.job.state is JobState.PENDING
+    return waits and not standing.overflow and why not in _NOT_IN_LINE
