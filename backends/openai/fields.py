@@ -57,6 +57,10 @@ DECISIVE = frozenset(
         "guided_regex",
         "guided_choice",
         "guided_grammar",
+        "regex",
+        "ebnf",
+        "continue_final_message",
+        "add_generation_prompt",
     }
 )
 BESIDE = TUNING | DECISIVE

@@ -32,6 +32,8 @@ class VLlm(Generic):
             "reasoning_effort",
             "chat_template_kwargs",
             "structured_outputs",
+            "continue_final_message",
+            "add_generation_prompt",
         }
     )
     exact: ClassVar[bool] = True

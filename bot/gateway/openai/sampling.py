@@ -52,6 +52,17 @@ class Sampling(ClientRecord):
     guided_regex: str | None = Field(default=None, max_length=SCHEMA_LIMIT)
     guided_choice: tuple[str, ...] | None = Field(default=None, max_length=BIAS_LIMIT)
     guided_grammar: str | None = Field(default=None, max_length=SCHEMA_LIMIT)
+    regex: str | None = Field(default=None, max_length=SCHEMA_LIMIT)
+    ebnf: str | None = Field(default=None, max_length=SCHEMA_LIMIT)
+    continue_final_message: bool | None = None
+    add_generation_prompt: bool | None = None
+
+    @field_validator("continue_final_message", "add_generation_prompt")
+    @classmethod
+    def _unless_usual(cls, value: bool | None, info: ValidationInfo) -> bool | None:
+        """Drop what every server does anyway: clients send it along."""
+        usual = info.field_name == "add_generation_prompt"
+        return None if value is usual else value
 
     @field_validator("stop")
     @classmethod

@@ -196,6 +196,10 @@ VALUES: dict[str, Any] = {
     "guided_regex": "a+",
     "guided_choice": ["a", "b"],
     "guided_grammar": 'root ::= "a"',
+    "regex": "a+",
+    "ebnf": 'root ::= "a"',
+    "continue_final_message": True,
+    "add_generation_prompt": False,
 }
 
 
@@ -219,6 +223,13 @@ async def test_a_field_that_decides_the_answer_is_passed_on_or_refused(
                         assert s.posted[-1][1][name] == value
                     else:
                         assert name in answer["error"]["message"]
+
+
+async def test_what_every_server_does_anyway_may_be_asked_for(tmp_path: Path) -> None:
+    """Clients that send along how prompts are usually made would be refused."""
+    usual = {"continue_final_message": False, "add_generation_prompt": True}
+    async with scripted(tmp_path, HELLO) as (api, server):
+        assert not usual.keys() & (await sent(api, server, **usual)).keys()
 
 
 async def test_an_operator_may_name_fields_that_a_server_knows(tmp_path: Path) -> None:
