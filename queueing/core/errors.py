@@ -17,7 +17,7 @@ QueueError
    │  └─ ResultGone    its result is gone for good; make it again at once
    ├─ UnknownFailure   it failed for no known reason; retry, the server stays in use
    │  ├─ ModelCrashed  the model's process there ended; retry alone, the server stays in use
-   │  └─ ShortOfMemory it lacks memory, but no card is known to be full; retry
+   │  └─ ShortOfMemory it lacks main memory, which no card gives; retry
    ├─ Unavailable      it does not answer; retry, and mark the backend down for a while
    ├─ Interrupted      a person stopped the attempt there; retry, the server is well
    ├─ OutOfMemory      retry after an eviction
@@ -166,10 +166,7 @@ class ModelCrashed(UnknownFailure):
 
 
 class ShortOfMemory(UnknownFailure):
-    """It lacks memory, and it would not help that other models leave the card.
-
-    It lacks main memory, or says so of a card with room for what it loads.
-    """
+    """It lacks main memory: it would not help that other models leave the card."""
 
 
 class Unavailable(BackendError):

@@ -28,7 +28,7 @@ from queueing.engine.durations import Times
 from queueing.engine.effects import Effects
 from queueing.engine.fleet import Fleet
 from queueing.engine.outcomes import Outcomes
-from queueing.engine.sizing import FullCard, Sizing
+from queueing.engine.sizing import Sizing
 from queueing.planning.retry import given_up
 
 log = logging.getLogger(__name__)
@@ -156,8 +156,6 @@ class Loader:
         try:
             await self._attempt(spec, backend)
         except OutOfMemory as error:
-            if not isinstance(error, FullCard) and not await self._sizing.is_full(spec, backend):
-                raise ShortOfMemory(str(error)) from error
             log.warning("loading %s on %s: %s; emptying the card", spec.name, backend, error)
             for host in self._fleet.catalog.parts_of(spec, backend):
                 await self.relieve(host)

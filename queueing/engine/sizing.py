@@ -16,12 +16,7 @@ from queueing.engine.other_programs import OtherPrograms
 
 ROOM_S = 30.0  # how long freed memory may take to appear: drivers report it late
 ROOM_POLL_S = 0.5
-LITTLE = 4  # a card is full for a model of unknown size if less than one part in so many is free
 STIRRED_MB = 256  # by so much a desktop may change while a model is loaded
-
-
-class FullCard(OutOfMemory):
-    """The memory that a load needs was measured, and does not become free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +38,7 @@ class Sizing:
     async def room(self, spec: ModelSpec, backend: str) -> Before | None:
         """Wait until there is room on every host and return what is; None if one is not measured.
 
-        Raises `FullCard` if it does not become free.
+        Raises `OutOfMemory` if it does not become free.
         """
         needs = self._needs(spec, backend)
         free: dict[str, int] = {}
@@ -54,24 +49,6 @@ class Sizing:
         if len(free) < len(needs):
             return None
         return Before(free, {host: await self._others.held_mb(host) for host in free})
-
-    async def is_full(self, spec: ModelSpec, backend: str) -> bool:
-        """Return whether a card had too little room for a load that failed, counted or measured.
-
-        What the load itself took is waited for.
-        """
-        memory = self._fleet.memory
-        part = LITTLE if memory.known_vram_mb(spec) is None else 1
-        for host, needed_mb in self._needs(spec, backend).items():
-            least_mb = min(needed_mb, self._fleet.catalog.hosts[host].usable_mb) // part
-            others_mb = memory.mb_on(host) - needed_mb
-            if memory.usable_mb(host) - others_mb < least_mb:
-                return True
-            try:
-                await self._room(host, least_mb)
-            except FullCard:
-                return True
-        return False
 
     def _needs(self, spec: ModelSpec, backend: str) -> dict[str, int]:
         """Return what a model takes on each of its hosts."""
@@ -112,6 +89,6 @@ class Sizing:
         give_up_at = loop.time() + ROOM_S
         while (free_mb := await self._health.free_mb(host)) is not None and free_mb < need_mb:
             if loop.time() >= give_up_at:
-                raise FullCard(f"{need_mb} MB needed on {host}, {free_mb} MB free")
+                raise OutOfMemory(f"{need_mb} MB needed on {host}, {free_mb} MB free")
             await asyncio.sleep(ROOM_POLL_S)
         return free_mb

@@ -133,21 +133,25 @@ async def test_a_failure_costs_nobody_else_a_model(name: str, hostile: HostileSe
 
 
 @pytest.mark.parametrize("name", [n for n in HARNESSES if not n.startswith(("comfyui-", "demo"))])
-async def test_a_failed_load_on_a_card_with_room_costs_nobody_else_a_model(
+async def test_a_failed_load_costs_nobody_else_a_model_unless_the_card_is_named(
     name: str, hostile: HostileServer
 ) -> None:
-    """A server that quotes somebody as it fails to load would empty the card for everybody."""
+    """A server that quotes somebody as it fails to load would empty the card for everybody.
+
+    Its own sentence about the card's memory is believed: the model may be larger than configured.
+    """
     async with HARNESSES[name].opens() as harness:
         if not harness.backend.can_unload:
             return
-        for fault in ("error", "no memory", "no main memory"):
+        for fault, leaves in (("error", False), ("no main memory", False), ("no memory", True)):
             await harness.backend.unload(harness.model)
             room = Room(harness, hostile)
             room.own.in_load = fault
             async with room.opened():
                 await room.asks(room.spec.name, room.harness.quick)
-                assert room.own.failed_loads == 1, "otherwise this test proves nothing"
-                assert not room.other.unloads, fault
+                tries = room.own.failed_loads
+                assert tries in ((1, 2) if leaves else (1,)), "otherwise this test proves nothing"
+                assert bool(room.other.unloads) is (tries == 2), fault
 
 
 async def costs_nothing(room: Room, says_so: bool) -> None:

@@ -13,6 +13,7 @@ from queueing.core.errors import (
     ModelCrashed,
     OutOfMemory,
     Refused,
+    ShortOfMemory,
     Unavailable,
     UnknownFailure,
     UnreadableAnswer,
@@ -68,52 +69,36 @@ async def test_a_load_waits_until_the_memory_is_really_free() -> None:
         assert not card.violations
 
 
-@pytest.mark.parametrize("known", [True, False], ids=["known size", "unknown size"])
-@pytest.mark.parametrize("full", [True, False], ids=["full", "with room"])
 @in_virtual_time
-async def test_a_load_without_memory_empties_a_full_card_and_no_other(
-    full: bool, known: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Another program's memory would fail loads, or a server's words cost others their models."""
-    tiny = image_model("tiny", "other", vram_mb=100)
+async def test_out_of_memory_empties_the_card_and_tries_once_more() -> None:
+    """A fragmented card would fail loads that would fit an empty one."""
     installation = Installation.of(
-        [image_model("flux", vram_mb=12000 if known else None), tiny],
+        [image_model("flux"), image_model("sdxl"), image_model("tiny", vram_mb=100)],
         [host("gpu", "comfy", "other")],
     )
-    installation.memory = FakeProbe(installation.cards)
-    server, card = installation.servers["comfy"], installation.cards["gpu"]
+    server = installation.servers["comfy"]
     async with installation.queue() as queue:
         await ended(queue, await installation.ask(queue, "tiny", "a"))
-
-        def fate() -> Exception | None:
-            if len(server.loads) > 1:
-                return None
-            card.other_mb = card.total_mb - 1000 if full else 2000
-            asyncio.get_running_loop().call_later(45, setattr, card, "other_mb", 0)
-            return OutOfMemory("oom")
-
-        server.load_fates = fate
+        server.load_fates = one_after_another([OutOfMemory("oom")])
         job = await installation.ask(queue, "flux", "b")
-        assert (await ended(queue, job, within_s=300)).state is JobState.COMPLETED
-        assert ("emptying the card" in caplog.text) is full
-        if known:  # one of unknown size has the card alone
-            left = {model for _, model in installation.servers["other"].unloads}
-            assert left == ({"tiny"} if full else set())
+        assert (await ended(queue, job)).state is JobState.COMPLETED
+        assert [model for _, model in server.loads] == ["tiny", "flux", "flux"]
+        assert "tiny" in {model for _, model in server.unloads}
 
 
 @in_virtual_time
-async def test_a_model_short_of_memory_is_told_after_its_tries_and_costs_nobody_a_model() -> None:
-    """A server that says so of a card with room would empty it three times for one request."""
+async def test_a_model_short_of_main_memory_is_told_after_its_tries_and_costs_nobody_a_model() -> (
+    None
+):
+    """A machine without memory would empty its card three times for one request."""
     installation = one_card(image_model("flux"), image_model("good"))
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
         await ended(queue, await installation.ask(queue, "good", "a"))
-        server.load_fates = lambda: OutOfMemory("CUDA out of memory")
+        server.load_fates = lambda: ShortOfMemory("not enough system memory")
         done = await ended(queue, await installation.ask(queue, "flux", "b"), within_s=300)
         told = Problem.read(done.error or "")
         assert (told.what, told.unloadable) == (What.MEMORY, "flux")
-        assert [model for _, model in server.loads] == ["good", *["flux"] * 3]
-        assert "good" not in {model for _, model in server.unloads}
 
 
 @pytest.mark.parametrize(
