@@ -76,7 +76,7 @@ def test_the_trial_sees_messages_that_nobody_looks_after(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(StaleMessages, "run", asleep)
-    found = measured(capsys, 7, minutes=10)
+    found = measured(capsys, 7, minutes=20)
     assert found["contradictions"] > 0
     assert found["past_moments"] > 0
 
