@@ -128,10 +128,6 @@ class Board:
             copy.gate = None
         self._begin(now, left)
 
-    def renew(self) -> None:
-        """Prepare it once more for the decision of this moment: lines have changed since."""
-        self._begin(self.now, self.reservations)
-
     def kept(self) -> tuple[Reservation, ...]:
         """Return the reservations of this decision, each once."""
         return tuple(

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 
-from queueing.core.jobs import Job
 from queueing.core.world import Load, ModelView, Reservation, Residency, World
 from queueing.planning.board import Board
 from queueing.planning.board_states import (
@@ -87,39 +86,6 @@ def usual_load_s(model: ModelView | None, backend: str) -> float:
     """Return how long a load of a model takes there."""
     times: Mapping[str, float] = {} if model is None else model.load_s
     return times.get(backend, times.get("", DEFAULT_LOAD_S))
-
-
-def has_slot(copy: CopyState) -> bool:
-    """Return whether a ready copy could start a job."""
-    backend = copy.backend
-    if backend.busy >= (1 if backend.view.serial else backend.view.parallel):
-        return False
-    return copy.running < copy.model.view.parallel
-
-
-def serves(copy: CopyState, job: Job, now: float) -> bool:
-    """Return whether a copy starts an arriving job: it is ready, its server works, no gate is closed."""
-    backend, gate = copy.backend, copy.gate
-    if copy.residency is not Residency.READY or not backend.usable or backend.alone:
-        return False
-    return backend.waits_for is None and (gate is None or gate.admits(job, now))
-
-
-def serves_all(copy: CopyState) -> bool:
-    """Return whether a copy starts every arrival: ready, on an unreserved host that serves."""
-    backend = copy.backend
-    can = backend.usable and not backend.alone
-    open_to_all = copy.gate is None and all(host.reservation is None for host in copy.hosts)
-    return copy.residency is Residency.READY and can and open_to_all
-
-
-def preference(copy: CopyState) -> tuple[bool, int, int]:
-    """Order free copies as the planner does: not on reserved hosts, where the fewest jobs run."""
-    if copy.on is None:
-        host = copy.hosts[0]
-        return host.reservation is not None, host.running, copy.backend.order
-    reserved = any(host.reservation is not None for host in copy.hosts)
-    return reserved, max([host.running for host in copy.hosts]), copy.backend.order
 
 
 def world_of(

@@ -96,9 +96,5 @@ def _resting(reason: Reason) -> Words:
     return ("ein anderes Programm nutzt", *seen, f" die Grafikkarte von {host}")
 
 
-def _until(reason: Reason) -> Words:
-    return () if reason.until is None else (", bis etwa ", reason.until)
-
-
 def _at(reason: Reason) -> Words:
     return (" bald",) if reason.until is None else (" um ", reason.until)
