@@ -153,10 +153,10 @@ class Crowd:
         self._asked = 0
 
     async def settle(self, running: Bot) -> None:
-        """Put people into their lanes."""
+        """Put people into their lanes, from a chat whose budget no one needs."""
+        admin = Person(self.chats[-1], "admin", ADMIN)
         for number, person in enumerate(self.people):
             lane = LANES[number % len(LANES)]
-            admin = Person(person.chat, person.room, ADMIN)
             await running.gate.call(admin.call(f"/limit {person.user} --lane {lane}"))
 
     async def live(self, running: Bot) -> None:

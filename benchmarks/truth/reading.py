@@ -1,6 +1,7 @@
 """Reads a waiting message as a person does, and judges whether its place and its moment are true.
 
-A place is true if it is the one `/queue` tells. A moment is true while what it names can still come,
+A place is true if it is the one `/queue` tells; "at most 5 ahead" as long as no more are, which
+includes a job that has begun. A moment is true while what it names can still come,
 and agrees with what is estimated now. A message in which either is missing is untrue, unless
 nothing can honestly be said: the wait depends on people, or the job is not in line yet.
 """
@@ -18,7 +19,8 @@ from queueing.core.world import Blocked
 
 _WAITS = re.compile("[⏳📦]")
 _PLACE = re.compile(r"#(\d+) in line")
-_AMONG = re.compile(r"among the next (\d+)")  # in a busy chat, which says less
+_AHEAD = re.compile(r"at most (\d+) ahead")  # in a message that is rarely edited
+_NONE_AHEAD = re.compile("nobody ahead")
 _LOADS = re.compile("📦 loading")  # the first in line is told of the load instead
 _NOT_IN_LINE = frozenset({Blocked.HELD, Blocked.LATER, Blocked.ENHANCING})
 
@@ -40,7 +42,7 @@ class Said:
 
     waits: bool
     place: int | None
-    among: bool  # the place is at most that
+    at_most: bool  # that place, or less: also of a job that has begun
     earliest: float | None
     latest: float | None
 
@@ -49,15 +51,17 @@ def said_in(body: Body) -> Said:
     """Return what a message says."""
     text = plain(body)
     waits, place = _WAITS.search(text) is not None, _PLACE.search(text)
-    among = _AMONG.search(text)
-    found = place or among
-    number = int(found[1]) if found else 1 if _LOADS.search(text) else None
+    ahead = _AHEAD.search(text)
+    at_most = ahead is not None or _NONE_AHEAD.search(text) is not None
+    number = int(place[1]) if place else int(ahead[1]) + 1 if ahead else None
+    if at_most or _LOADS.search(text):
+        number = number or 1
     for part in body:
         if isinstance(part, Period):
-            return Said(waits, number, among is not None, part.begins_at, part.ends_at)
+            return Said(waits, number, at_most, part.begins_at, part.ends_at)
         if isinstance(part, Moment) and not part.clock:
-            return Said(waits, number, among is not None, None, part.at)
-    return Said(waits, number, among is not None, None, None)
+            return Said(waits, number, at_most, None, part.at)
+    return Said(waits, number, at_most, None, None)
 
 
 def is_read(said: Said, standing: Standing) -> bool:
@@ -67,11 +71,15 @@ def is_read(said: Said, standing: Standing) -> bool:
 
 def place_fault(said: Said, standing: Standing) -> Fault | None:
     """Return why the place is not true; None if it is."""
-    if said.place and said.among and standing.position and standing.position <= said.place:
-        return None
+    if said.place and said.at_most:
+        begun = standing.job.state is not JobState.PENDING
+        ahead = begun or (standing.position is not None and standing.position <= said.place)
+        return None if ahead else Fault.STALE
     if said.place != standing.position:
         return Fault.STALE if said.place is not None else Fault.MISSING
-    told = said.place is not None or is_open_ended(standing.reason) or not _is_in_line(standing)
+    why = None if standing.reason is None else standing.reason.why
+    pauses = why is Blocked.RETRY_PAUSE or is_open_ended(standing.reason)
+    told = said.place is not None or pauses or not _is_in_line(standing)
     return None if told else Fault.MISSING
 
 

@@ -162,8 +162,8 @@ class Watch:
     def _look_at(self, shown: Shown, standing: Standing) -> None:
         now, job, text = self._now(), standing.job, flat(shown.content.body)
         free = self._free(shown, now)
-        among = said_in(shown.content.body).among
-        content = status.open_message(standing, None, "en", previews=False, crowded=among)
+        roughly = said_in(shown.content.body).at_most
+        content = status.open_message(standing, None, "en", previews=False, rarely=roughly)
         told = flat(content.body)
         if standing.ends is not None:
             self._measured.setdefault(job.id, standing.ends.measured)
@@ -231,9 +231,13 @@ class Watch:
     def _free(self, shown: Shown, now: float) -> bool:
         """Whether the chat's budget allows an edit of that message now."""
         presenter = self._running.presenter
-        rate_limit = presenter._channels.at(shown.chat.name, shown.room).rate_limit  # noqa: SLF001
+        channel = presenter._channels.at(shown.chat.name, shown.room)  # noqa: SLF001
+        rate_limit = channel.rate_limit
         gap_s = rate_limit.news_gap_s(now - shown.first_at)
-        return rate_limit.earliest(now, urgent=False) <= now and now - shown.since >= gap_s
+        return (
+            rate_limit.earliest(now, urgent=False, ending=channel.ending(now)) <= now
+            and now - shown.since >= gap_s
+        )
 
     def _now(self) -> float:
         return self._running.clock.now()

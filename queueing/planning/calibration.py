@@ -20,7 +20,7 @@ KEPT = 200  # newest scores of a category
 MISSED = 0.17  # of the jobs may end outside their range; less than one in five, for luck
 MISSED_MOST = 0.4
 STEP = 0.02  # by how much one missed range changes that share; a kept one by a fifth of it
-LEAST_SCALE_S = 10.0
+LEAST_SCALE_S = 5.0
 MARGIN_S = 0.1  # at both ends: what no estimate is exact to
 ENOUGH = 30  # scores of a category of its own, before which those of its kin count, too
 

@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from queueing.core.catalog import Catalog
+from queueing.core.errors import OutOfMemory
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.world import Blocked, Reason
 from queueing.planning.retry import LOST_AT_ONCE, LOST_MOST
 from queueing.service.jobqueue import JobQueue
 from queueing.store import JobStore, open_database
-from tests.fakes.backend import FakeProbe, prompt_of
+from tests.fakes.backend import FakeProbe, Fate, prompt_of
 from tests.simulation.installation import Installation, ended, host, image_model, one_card, until
 from tests.simulation.loop import in_virtual_time
 
@@ -483,3 +484,26 @@ async def test_what_is_asked_during_a_stop_waits_for_the_next_start(tmp_path: Pa
     assert [prompt for _, _, prompt in server.starts] == ["a"]
     async with installation.queue() as queue:
         assert (await ended(queue, job)).state is JobState.COMPLETED
+
+
+@in_virtual_time
+async def test_a_job_that_pauses_after_a_failed_attempt_is_told_so_beside_others(
+    tmp_path: Path,
+) -> None:
+    """Its message would say "accepted" and nothing else while others of its line go on."""
+    installation = installation_in(tmp_path)
+    server = installation.servers["comfy"]
+    server.fates = lambda work: Fate(error=OutOfMemory("no") if prompt_of(work) == "a" else None)
+    async with installation.queue() as queue:
+        first = await installation.ask(queue, "flux", "a")
+        for number in range(4):
+            await installation.ask(queue, "flux", str(number))
+        seen = set()
+        while not server.finished["3"]:
+            job = await queue.jobs.get(first.id) or first
+            standing = (await queue.status.standings([job]))[job.id]
+            if standing.position is None and standing.job.state is JobState.PENDING:
+                seen.add(None if standing.reason is None else standing.reason.why)
+            await asyncio.sleep(0.1)
+    assert Blocked.RETRY_PAUSE in seen
+    assert seen <= {Blocked.RETRY_PAUSE, Blocked.STARTING, Blocked.LOADING}

@@ -24,6 +24,7 @@ def pause_s(failures: int) -> float:
     return min(_FIRST_PAUSE_S * 2.0 ** min(failures - 1, 30), LONGEST_PAUSE_S)
 
 
+_SOON_S = 15.0
 CROWDED_S = 4.0  # between two edits of one message
 
 
@@ -51,8 +52,12 @@ class Channel:
 
     @property
     def crowded(self) -> bool:
-        """Whether its messages can be edited so rarely that they name no exact places."""
+        """Whether each of its messages can be edited only rarely."""
         return self.rate_limit.turn_s(len(self.messages)) >= CROWDED_S
+
+    def edits_rarely(self, position: int | None) -> bool:
+        """Return whether the message of a job there may lag too far behind to name a place."""
+        return self.crowded or self.rate_limit.lags(position)
 
     def next_message(self, now: float, crowd: int) -> tuple[StatusMessage, float] | None:
         """Return the message to serve next and when; None when every message is up to date.
@@ -60,8 +65,12 @@ class Channel:
         `crowd` is the number of open jobs in all chats.
         """
         turn_s = self.rate_limit.turn_s(len(self.messages))
+        ending = self.ending(now)
         waiting = [
-            (message, max(self.paused_until, message.due(now, self.rate_limit, turn_s, crowd)))
+            (
+                message,
+                max(self.paused_until, message.due(now, self.rate_limit, turn_s, crowd, ending)),
+            )
             for message in self._stale()
         ]
         if not waiting:
@@ -70,6 +79,15 @@ class Channel:
         if due_now:
             return min(due_now, key=lambda message: message.urgency(self.rate_limit, crowd)), now
         return min(waiting, key=lambda each: each[1])
+
+    def ending(self, now: float) -> int:
+        """Return how many of its jobs may end within seconds."""
+        return sum(message.ends_by(now + _SOON_S) for message in self.messages.values())
+
+    def has_spare(self, now: float) -> bool:
+        """Return whether one more request soon takes nothing that results will need."""
+        spare_at = self.rate_limit.earliest(now, urgent=False, ending=self.ending(now))
+        return spare_at <= now + CROWDED_S
 
     def _stale(self) -> Iterable[StatusMessage]:
         return (message for message in self.messages.values() if message.out_of_date)

@@ -80,14 +80,14 @@ class Editor:
 
     def draw(self, message: StatusMessage, standing: Standing) -> Content:
         """Return what the message of an open job should show."""
-        crowded = self._channels.of(message).crowded
+        rarely = self._channels.of(message).edits_rarely(standing.position)
         shown = replace(standing, starts=None)  # which no message names
-        of = (shown, message.progress, bool(message.written), message.origin, crowded)
+        of = (shown, message.progress, bool(message.written), message.origin, rarely)
         if message.drawn is None or message.drawn[0] != of:  # most looks find that nothing changed
-            message.drawn = of, self._draw(message, standing, crowded=crowded)
+            message.drawn = of, self._draw(message, standing, rarely=rarely)
         return message.drawn[1]
 
-    def _draw(self, message: StatusMessage, standing: Standing, *, crowded: bool) -> Content:
+    def _draw(self, message: StatusMessage, standing: Standing, *, rarely: bool) -> Content:
         limits = self._platform(message).limits
         if recordings.unheard(message.job):
             mine = standing if message.step is not None else None
@@ -98,7 +98,7 @@ class Editor:
                 message.progress,
                 message.origin.language,
                 previews=limits.previews,
-                crowded=crowded,
+                rarely=rarely,
             )
         if not message.written:
             language = message.origin.language
@@ -298,7 +298,8 @@ class Editor:
         if message.job.finished_at is not None:
             took_s = max(0.0, self._clock.now() - message.job.finished_at)
             self._meter.delivered(platform, took_s)
-        if self._platform(message).limits.pings:
+        has_spare = self._channels.of(message).has_spare(self._clock.now())
+        if self._platform(message).limits.pings and has_spare:
             await self._extra_messages.ping(place, message.job, message.origin)
         return True
 

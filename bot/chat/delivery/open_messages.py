@@ -71,7 +71,12 @@ class OpenMessages:
                 message.delayed_until = 0.0  # a penalty in a passing state does not concern the end
         if job.reply_to != message.job.reply_to and (told := origin_in(job.reply_to)) is not None:
             message.origin = message.origin.model_copy(update={"cut": told.cut})
-        message.job, message.changed = job, True
+        message.job = job
+        begun = job.state is JobState.PROCESSING and message.shown is not None
+        if begun and self._channels.of(message).crowded:
+            message.moved = True  # what a crowded chat says of a waiting job stays true
+        else:
+            message.changed = True
         if not job.held:  # its recording is written down
             message.step = None
         return message

@@ -131,13 +131,20 @@ class RateLimit:
         return self._limits.free_answers
 
     def earliest(
-        self, now: float, *, urgent: bool, burst: bool = False, soon: bool = False
+        self,
+        now: float,
+        *,
+        urgent: bool,
+        burst: bool = False,
+        soon: bool = False,
+        ending: int = 0,
     ) -> float:
         """Return the first moment the budget allows a request.
 
         Ends and first answers are urgent: a part of a group's minute is reserved for them, and
-        another for what is to be shown `soon`; other updates are spread over the rest. What a
-        person has just asked for may come in a `burst`, as far as the platform allows.
+        another for what is to be shown `soon`; other updates are spread over the rest. What shows
+        no end leaves room for the jobs that are `ending` within seconds.
+        What a person has just asked for may come in a `burst`, as far as the platform allows.
         """
         gap_s, most = self._limits.chat_every_s * self._slow(now), self._limits.burst
         at = max(now, self._held_until, self._sent.room_at(now, most, most * gap_s))
@@ -146,7 +153,8 @@ class RateLimit:
         if self._per_minute is None:
             return at
         share = _FOR_ALL if urgent else _FOR_NEWS if soon else _FOR_UPDATES
-        room = max(1, int(self._per_minute * share))
+        left = int(self._per_minute * _FOR_ALL) - ending
+        room = max(1, min(int(self._per_minute * share), left))
         at = max(at, self._sent.room_at(now, room, _MINUTE_S))
         if not (urgent or soon):
             at = max(at, self._updated_at + self.turn_s(1))
@@ -161,6 +169,10 @@ class RateLimit:
         if self._limits.chat_every_s > _FREE_EVERY_S:
             return patience_s(position, crowd)
         return 0.0 if position is None or position <= HEAD else _HEAD_PATIENCE_S
+
+    def lags(self, position: int | None) -> bool:
+        """Return whether a message of a job there is updated in its turn, not at once."""
+        return self.patience_s(position, 2) > _HEAD_PATIENCE_S
 
     def edit_gap_s(self, age_s: float | None) -> float:
         """Return the least time between two updates of one message of that age, in seconds."""

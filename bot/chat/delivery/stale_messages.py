@@ -22,7 +22,8 @@ from queueing.core.standings import Standing
 
 log = logging.getLogger(__name__)
 
-_REST_S = 0.25
+_REST_S, _LONG_REST_S = 0.1, 0.25
+_REST_EACH_S = 0.0005  # per message, between those two
 _HEADS_S = 0.5
 _WHOLE_S = 8.0
 _WHOLE_EACH_S = 0.004  # per message: long lines are read less often
@@ -72,7 +73,8 @@ class StaleMessages:
                 log.warning("places in line cannot be read: %s", error)
             except Exception:
                 log.exception("places in line cannot be shown")
-            await asyncio.sleep(_REST_S)
+            rest_s = _REST_EACH_S * len(self._messages)
+            await asyncio.sleep(min(max(rest_s, _REST_S), _LONG_REST_S))
 
     async def _look_around(self) -> None:
         now, turned = self._clock.now(), self._turned

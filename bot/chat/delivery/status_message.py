@@ -140,15 +140,24 @@ class StatusMessage:
         answers = self.ref is None and self.respond is not None and rate_limit.free_answers
         return answers and self.origin.request is None  # a message is answered by a message
 
-    def due(self, now: float, rate_limit: RateLimit, turn_s: float, crowd: int) -> float:
+    def ends_by(self, at: float) -> bool:
+        """Return whether its end may have to be shown by then."""
+        return self.job.state is JobState.PROCESSING or self.expires <= at
+
+    def due(
+        self, now: float, rate_limit: RateLimit, turn_s: float, crowd: int, ending: int = 0
+    ) -> float:
         """Return when this message may be served next.
 
-        `turn_s` is its share of the chat's budget, `crowd` how many jobs are open everywhere.
+        `turn_s` is its share of the chat's budget, `crowd` how many jobs are open everywhere, and
+        `ending` how many of this chat's are about to end.
         """
         if self.free(rate_limit):
             return self.delayed_until
         urgent = self.job.state.final or (self.ref is None and self.shown is None)
-        at = max(self.delayed_until, rate_limit.earliest(now, urgent=urgent, soon=self.changed))
+        others = 0 if self.job.state.final else ending
+        earliest = rate_limit.earliest(now, urgent=urgent, soon=self.changed, ending=others)
+        at = max(self.delayed_until, earliest)
         if urgent:
             return at
         age = None if self.sent_at is None else now - self.sent_at

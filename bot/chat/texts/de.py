@@ -6,7 +6,8 @@ TEXTS: Mapping[str, str] = {
     # ---- the status message
     "status.pending": "⏳ {model} · angenommen",
     "status.in_line": "⏳ {model} · Platz {position} in der Warteschlange",
-    "status.among": "⏳ {model} · unter den nächsten {count} in der Warteschlange",
+    "status.ahead": "⏳ {model} · höchstens {count} davor",
+    "status.none_ahead": "⏳ {model} · niemand davor",
     "status.overtaken": "{count:Auftrag aus einer anderen Spur ist|Aufträge aus anderen Spuren sind} vor deinem dran",
     "status.overflow": "⏳ {model} · wartet auf deine anderen Aufträge und rückt in die Warteschlange nach, sobald einer davon fertig ist",
     "status.busy": "Viel los: etwa {minutes} min für {model}; jetzt frei: {names}",

@@ -6,7 +6,8 @@ TEXTS: Mapping[str, str] = {
     # ---- the status message
     "status.pending": "⏳ {model} · accepted",
     "status.in_line": "⏳ {model} · #{position} in line",
-    "status.among": "⏳ {model} · among the next {count} in line",
+    "status.ahead": "⏳ {model} · at most {count} ahead",
+    "status.none_ahead": "⏳ {model} · nobody ahead",
     "status.overtaken": "{count:request from another lane is|requests from other lanes are} ahead of yours",
     "status.overflow": "⏳ {model} · waiting behind your other jobs: it joins the queue when one of them ends",
     "status.busy": "Busy: about {minutes} min for {model}; free right now: {names}",

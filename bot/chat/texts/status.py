@@ -28,7 +28,7 @@ from queueing.core.standings import Estimate, Standing
 from queueing.core.world import Blocked, Reason
 
 PROMPT_SHOWN = 256
-_AMONG = (3, 6, 12, 25, 50, 100, 200, 400, 800, 1600, 5000, 10**9)
+_AHEAD = (0, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10**9)
 
 _SENTENCES: Mapping[str, Callable[[Reason], reasons.Words]] = {
     "en": reasons.words,
@@ -44,32 +44,35 @@ RESTS = frozenset(
 _SAID_ALREADY = frozenset({Blocked.IN_LINE, Blocked.STARTING})
 
 
-def waiting(standing: Standing, language: str, *, crowded: bool = False) -> Body:
+def waiting(standing: Standing, language: str, *, rarely: bool = False) -> Body:
     """Return the text of a job that waits: place, why, and until when.
 
-    In a `crowded` chat, whose messages can rarely be edited, it says less: among how many of the
-    next the job is. That stays true while others before it start.
+    A message that is edited `rarely` says less: how many jobs are ahead at most. That stays true
+    while those start, and when the job itself does.
     """
     job = standing.job
     reason = standing.reason
     already_said = not tells(reason)
-    if reason is not None and reason.why is Blocked.LOADING and standing.position == 1:
-        already_said = True
-        body = say(language, "status.loading", model=job.model, host=reason.host or "")
+    loads = reason is not None and reason.why is Blocked.LOADING and standing.position == 1
+    already_said |= loads
+    if loads and not rarely:
+        host = "" if reason is None else reason.host or ""
+        body = say(language, "status.loading", model=job.model, host=host)
     elif standing.overflow:
         return join((*say(language, "status.overflow", model=job.model), *cost(job, language)))
     elif standing.position is None:
         body = say(language, "status.pending", model=job.model)
-    elif crowded:
-        count = next(each for each in _AMONG if each >= standing.position)
-        body = say(language, "status.among", model=job.model, count=count)
+    elif rarely:
+        count = next(each for each in _AHEAD if each >= standing.position - 1)
+        key = "status.ahead" if count else "status.none_ahead"
+        body = say(language, key, model=job.model, count=count)
     else:
         body = say(language, "status.in_line", model=job.model, position=standing.position)
     if standing.ends is not None and not reasons.is_open_ended(reason):
         body += until(standing.ends, language)
     if reason is not None and not already_said:
         body += ("\n", *because(reason, language))
-    if standing.overtaken:
+    if standing.overtaken and not rarely:
         body += ("\n", *say(language, "status.overtaken", count=standing.overtaken))
     return join((*body, *cost(job, language)))
 
@@ -145,13 +148,13 @@ def open_message(
     language: str,
     *,
     previews: bool,
-    crowded: bool = False,
+    rarely: bool = False,
 ) -> Content:
     """Return the status message of a job that has not ended."""
     if standing.job.state is JobState.PROCESSING:
         return running(standing, progress, language, previews=previews)
     rows = buttons.while_open(standing.job, language)
-    return Content(body=waiting(standing, language, crowded=crowded), buttons=rows)
+    return Content(body=waiting(standing, language, rarely=rarely), buttons=rows)
 
 
 def failed(job: Job, language: str, written: str = "") -> Content:

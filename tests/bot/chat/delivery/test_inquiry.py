@@ -164,9 +164,9 @@ def test_a_look_that_finds_nothing_new_draws_nothing(monkeypatch: pytest.MonkeyP
         editor = running.presenter._editor
         made = editor._draw
 
-        def counted(message: StatusMessage, standing: Standing, *, crowded: bool) -> Content:
+        def counted(message: StatusMessage, standing: Standing, *, rarely: bool) -> Content:
             drawn.append(message.job.id)
-            return made(message, standing, crowded=crowded)
+            return made(message, standing, rarely=rarely)
 
         monkeypatch.setattr(editor, "_draw", counted)
         for number in range(5):

@@ -159,10 +159,12 @@ class Watcher:
 
     def _free(self, chat: str, times: Sequence[float], now: float) -> bool:
         """Tell whether the chat's budget allows an edit of that message now."""
-        pace = self.running.presenter._channels.at(self.running.chat.name, chat).rate_limit
+        channel = self.running.presenter._channels.at(self.running.chat.name, chat)
+        pace, ending = channel.rate_limit, channel.ending(now)
         shown_s = asyncio.get_running_loop().time() - times[-1]
         age_s = asyncio.get_running_loop().time() - times[0]
-        return pace.earliest(now, urgent=False) <= now and shown_s >= pace.news_gap_s(age_s)
+        free = pace.earliest(now, urgent=False, ending=ending) <= now
+        return free and shown_s >= pace.news_gap_s(age_s)
 
 
 async def told(seed: int, monkeypatch: pytest.MonkeyPatch) -> Watcher:

@@ -219,6 +219,24 @@ def test_a_groups_minute_is_never_overspent() -> None:
         assert len([t for t in times if at <= t < at + 60]) <= 20
 
 
+def test_a_crowded_group_reads_what_stays_true_and_no_pings() -> None:
+    """Exact places would be old for a minute, and pings would use up the requests of results."""
+
+    async def scenario(running: Bot) -> None:
+        for number in range(40):
+            call = running.chat.call("/image flux cat", chat="g1", user=f"fake:{number}")
+            await running.gate.call(call)
+            await asyncio.sleep(2.0)
+        await quiet(running)
+
+    chat = in_bot(scenario, limits=PersonLimits(in_line_per_person=50))
+    assert len([m for m in chat.messages.values() if m.contents[-1].files]) == 40
+    later = [m.texts[0] for m in list(chat.messages.values())[4:]]
+    assert [text for text in later if " ahead · " in text]
+    assert not [text for text in later if " in line" in text]
+    assert len([m for m in chat.messages.values() if m.text.startswith("Ready")]) < 5
+
+
 def test_after_a_long_wait_a_ping_follows_once() -> None:
     """People get no notification of an edit: who waited long would never look."""
 
@@ -353,7 +371,7 @@ def test_a_long_wait_is_said_at_once_with_what_is_free() -> None:
     async def scenario(running: Bot) -> None:
         await running.gate.call(running.chat.call("/image sdxl a cat"))
         await quiet(running)
-        for number in range(40):
+        for number in range(24):
             call = running.chat.call("/image flux cat", user=f"fake:{number}", chat=f"{number}")
             await running.gate.call(call)
         await quiet(running)

@@ -36,6 +36,20 @@ def test_an_end_never_waits_longer_than_an_update(steps: list[tuple[float, bool]
         rate_limit.end(now)
 
 
+@given(requests, st.integers(0, 30))
+def test_jobs_about_to_end_keep_room_for_their_results(
+    steps: list[tuple[float, bool]], ending: int
+) -> None:
+    """First messages and updates would use up the minute just before several results come."""
+    rate_limit, now, sent = RateLimit(LIMITS, group=True), 0.0, list[float]()
+    for pause, urgent in steps:
+        now = max(now, rate_limit.earliest(now + pause, urgent=urgent, ending=ending))
+        request(rate_limit, now)
+        sent.append(now)
+    room = max(1, 18 - ending)
+    assert len([at for at in sent if at > now - 59.0]) <= room
+
+
 def test_a_penalty_is_waited_out_and_remembered_for_a_while() -> None:
     """Going on at the old rate_limit makes the next penalty longer."""
     rate_limit = RateLimit(LIMITS, group=False)
