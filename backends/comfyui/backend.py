@@ -43,7 +43,7 @@ from queueing.core.errors import (
     ResultGone,
     ShortOfMemory,
 )
-from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
+from queueing.core.ports import Backend, Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.core.problems import What, problem
 from queueing.core.requests import (
     Capability,
@@ -72,7 +72,7 @@ class ServerOptions(Record):
     keep_metadata: bool = False
 
 
-class ComfyUI:
+class ComfyUI(Backend):
     """One ComfyUI process; see `queueing.core.ports.Backend` for the obligations.
 
     It runs one prompt at a time, loads included, and keeps in memory what its last prompt used.
@@ -97,7 +97,6 @@ class ComfyUI:
         }
     )
     unloads_together = True
-    can_unload = True
 
     def __init__(self, spec: BackendSpec) -> None:
         self._name = spec.name
@@ -139,10 +138,6 @@ class ComfyUI:
     def weightless(self, model: ModelSpec) -> bool:
         """Return whether its templates need no model, such as those that enlarge a picture."""
         return all(workflow.weightless for workflow in self._templates(model).all)
-
-    def own_name(self, model: ModelSpec) -> str:
-        """Return the name itself: a workflow loads what it likes, and only one stays loaded."""
-        return model.name
 
     async def probe(self) -> ServerInfo:
         """Read version and memory; a server whose worker hangs counts as unavailable."""
@@ -333,10 +328,6 @@ class ComfyUI:
         always = frozenset(model.name for model in models if self.weightless(model))
         weighing = [model for model in models if model.name not in always]
         return always | await self._in_memory(weighing)
-
-    async def held_besides(self, models: Sequence[ModelSpec]) -> dict[str, int]:  # noqa: ARG002 - the port's signature
-        """Return nothing: its memory is measured as a whole."""
-        return {}
 
     async def _in_memory(self, models: Sequence[ModelSpec]) -> frozenset[str]:
         running = await self._server.running()

@@ -10,13 +10,9 @@ def served_name(model: ModelSpec) -> str:
 
 
 class NamedModels:
-    """Part of `queueing.core.ports.Backend`, for servers whose models all take memory."""
+    """Part of `queueing.core.ports.Backend`, for servers that know models by names of their own."""
 
     _http: Http
-
-    def weightless(self, model: ModelSpec) -> bool:  # noqa: ARG002 - the port's signature
-        """Return False: a model that writes or draws needs memory."""
-        return False
 
     def own_name(self, model: ModelSpec) -> str:
         """Return the option `model`, otherwise the name."""

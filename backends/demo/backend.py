@@ -8,7 +8,7 @@ a restart it knows no attempt.
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -24,7 +24,7 @@ from backends.demo.vectors import NOTE, hashed, tokens_of
 from backends.media.pictures import open_picture
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import NotLoaded, OutOfMemory, Unavailable
-from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
+from queueing.core.ports import Backend, Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.core.requests import (
     Capability,
     Chat,
@@ -85,7 +85,7 @@ class DemoBackendOptions(Record):
     oom_rate: float = Field(default=0.0, ge=0, le=1)
 
 
-class Demo:
+class Demo(Backend):
     """A backend without a server; see `queueing.core.ports.Backend` for the obligations."""
 
     needs_url: ClassVar[bool] = False
@@ -95,8 +95,6 @@ class Demo:
     parallel: ClassVar[int] = 4
 
     capabilities = frozenset(Capability)
-    unloads_together = False
-    can_unload = True
 
     def __init__(self, spec: BackendSpec) -> None:
         self._spec = spec
@@ -113,22 +111,6 @@ class Demo:
         """Return every option but a LoRA of what the model makes."""
         taken = (fields for able, fields in TAKES if model.capabilities & able)
         return frozenset().union(*taken)
-
-    def remarks(self, model: ModelSpec) -> Sequence[str]:  # noqa: ARG002 - the port's signature
-        """Return none."""
-        return ()
-
-    def usual(self, model: ModelSpec) -> Mapping[str, float]:  # noqa: ARG002 - the port's signature
-        """Return none: every size is drawn alike."""
-        return {}
-
-    def weightless(self, model: ModelSpec) -> bool:  # noqa: ARG002 - the port's signature
-        """Return False: every model stands for one that needs memory."""
-        return False
-
-    def own_name(self, model: ModelSpec) -> str:
-        """Return the name."""
-        return model.name
 
     async def probe(self) -> ServerInfo:
         """Return at once: there is no server that could be away."""
@@ -156,10 +138,6 @@ class Demo:
             if name not in taken
         )
 
-    async def loras(self, model: ModelSpec) -> tuple[str, ...]:  # noqa: ARG002 - the port's signature
-        """Return nothing: the demo has no LoRAs."""
-        return ()
-
     async def load(self, model: ModelSpec) -> None:
         """Take the time of a load; with `oom_rate`, sometimes run out of memory."""
         options = self._options(model)
@@ -179,10 +157,6 @@ class Demo:
     async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str]:
         """Return which of the models were loaded here."""
         return frozenset(model.name for model in models if model.name in self._loaded)
-
-    async def held_besides(self, models: Sequence[ModelSpec]) -> dict[str, int]:  # noqa: ARG002 - the port's signature
-        """Return nothing: no one else uses it."""
-        return {}
 
     async def run(
         self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
@@ -204,14 +178,6 @@ class Demo:
                 return await _embed(request, work, pace)
             case request:
                 return await _media(request, work, pace)
-
-    async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:  # noqa: ARG002 - the port's signature
-        """Return None: a restart of Usher restarts the demo as well."""
-        return None
-
-    def leave(self) -> bool:
-        """Return False: its work ends with Usher."""
-        return False
 
     async def aclose(self) -> None:
         """Do nothing: there is no connection."""

@@ -28,7 +28,7 @@ from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.concurrency import timeout
 from queueing.core.errors import BackendError, BadModel, NotLoaded, Rejected
 from queueing.core.near import meant_or_all
-from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
+from queueing.core.ports import Backend, Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.core.problems import What, problem
 from queueing.core.requests import Capability, Progress, Record, TextToImage, Work
 
@@ -67,7 +67,7 @@ class PainterOptions(Record):
     negative: str | None = None
 
 
-class Images(NamedModels):
+class Images(NamedModels, Backend):
     """A picture server; see `queueing.core.ports.Backend` for the obligations."""
 
     needs_url: ClassVar[bool] = True
@@ -90,9 +90,19 @@ class Images(NamedModels):
         self._recognition = Recognition(
             self._http, [PICTURE_FLAVOURS[name]() for name in names], stranger=STRANGER
         )
-        self.can_unload = False  # until the server has been identified
-        self.unloads_together = False
         self._locks: dict[str, asyncio.Lock] = {}
+
+    @property
+    def unloads_together(self) -> bool:
+        """Whether it is a server that frees all of its models at once."""
+        flavour = self._recognition.flavour
+        return flavour is not None and flavour.frees_all
+
+    @property
+    def can_unload(self) -> bool:
+        """Whether the server unloads models when it is asked to; False until it is identified."""
+        flavour = self._recognition.flavour
+        return flavour is not None and flavour.can_unload
 
     def check(self, model: ModelSpec) -> None:
         """Refuse unknown options, and capabilities that no picture server has."""
@@ -107,10 +117,6 @@ class Images(NamedModels):
         possible = self._recognition.possible()
         return frozenset[str]().union(*(flavour.takes for flavour in possible))
 
-    def remarks(self, model: ModelSpec) -> Sequence[str]:  # noqa: ARG002 - the port's signature
-        """Return none."""
-        return ()
-
     def usual(self, model: ModelSpec) -> Mapping[str, float]:
         """Return the numbers that its settings name."""
         own = _options(model)
@@ -120,7 +126,7 @@ class Images(NamedModels):
     async def probe(self) -> ServerInfo:
         """Identify the server, which may have changed since the last call."""
         with classified():
-            flavour, description = await self._recognise()
+            flavour, description = await self._recognition.recognise()
             total_mb, free_mb = await flavour.memory(self._http) or (None, None)
         return ServerInfo(
             description=description,
@@ -173,10 +179,6 @@ class Images(NamedModels):
         located = ((model, _named(served_name(model), listed)) for model in models)
         return frozenset(model.name for model, served in located if served and served.loaded)
 
-    async def held_besides(self, models: Sequence[ModelSpec]) -> dict[str, int]:  # noqa: ARG002 - the port's signature
-        """Return nothing: such a server reports no sizes."""
-        return {}
-
     async def load(self, model: ModelSpec) -> None:
         """Load a model unless it is in memory; concurrent calls share one load."""
         with loading(), classified():
@@ -222,14 +224,6 @@ class Images(NamedModels):
         keep = self._keep_metadata
         return partial(collected, self._http, pictures, model.name, keep_metadata=keep)
 
-    async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:  # noqa: ARG002 - the port's signature
-        """Return None: these servers do not know attempts by Usher's keys."""
-        return None
-
-    def leave(self) -> bool:
-        """Return False: an attempt cannot be found again."""
-        return False
-
     async def aclose(self) -> None:
         """Close the connections. Idempotent."""
         await self._http.aclose()
@@ -261,14 +255,8 @@ class Images(NamedModels):
             silence_s=max((limit for limit in limits if limit is not None), default=None),
         )
 
-    async def _recognise(self) -> tuple[PictureFlavour, str]:
-        """Detect the flavour, trying the known one first; return it and the server's description."""
-        flavour, description = await self._recognition.recognise()
-        self.can_unload, self.unloads_together = flavour.can_unload, flavour.frees_all
-        return flavour, description
-
     async def _known(self) -> PictureFlavour:
-        return self._recognition.flavour or (await self._recognise())[0]
+        return self._recognition.flavour or (await self._recognition.recognise())[0]
 
     def _lock(self, model: ModelSpec) -> asyncio.Lock:
         return self._locks.setdefault(served_name(model), asyncio.Lock())

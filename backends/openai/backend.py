@@ -38,7 +38,7 @@ from queueing.core.errors import (
     Rejected,
 )
 from queueing.core.near import meant_or_all
-from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
+from queueing.core.ports import Backend, Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.core.problems import What, problem
 from queueing.core.requests import (
     Chat,
@@ -80,7 +80,7 @@ class OpenAIOptions(Record):
         return names
 
 
-class OpenAI(NamedModels):
+class OpenAI(NamedModels, Backend):
     """A server of texts and speech; see `queueing.core.ports.Backend` for the obligations."""
 
     needs_url: ClassVar[bool] = True
@@ -93,7 +93,6 @@ class OpenAI(NamedModels):
     stranger: ClassVar[str] = "nothing at this url answers like an OpenAI-compatible server"
 
     capabilities = WRITES | EMBEDS | AUDIBLE
-    unloads_together = False
     _fields: frozenset[str] = frozenset()
 
     def __init__(self, spec: BackendSpec) -> None:
@@ -126,14 +125,6 @@ class OpenAI(NamedModels):
     def options(self, model: ModelSpec) -> frozenset[str] | None:
         """Return what models are told that read aloud or transcribe; others draw nothing."""
         return honoured(model)
-
-    def remarks(self, model: ModelSpec) -> Sequence[str]:  # noqa: ARG002 - the port's signature
-        """Return none."""
-        return ()
-
-    def usual(self, model: ModelSpec) -> Mapping[str, float]:  # noqa: ARG002 - the port's signature
-        """Return none: nothing here has a size."""
-        return {}
 
     async def probe(self) -> ServerInfo:
         """Identify the server, which may have changed since the last call."""
@@ -170,10 +161,6 @@ class OpenAI(NamedModels):
         names = ModelNames(listed, nameless=flavour.nameless)
         taken = {served.id for model in known if (served := names.find(served_name(model)))}
         return tuple(self._offer(name, served) for name, served in named if served.id not in taken)
-
-    async def loras(self, model: ModelSpec) -> tuple[str, ...]:  # noqa: ARG002 - the port's signature
-        """Return nothing: text models have no LoRAs."""
-        return ()
 
     async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
         """Return which models are in memory; None if the server does not report it."""
@@ -283,14 +270,6 @@ class OpenAI(NamedModels):
                 raise
             await self._server.find(model)
             raise Rejected(str(error), problem=problem(What.NO_COMPLETIONS)) from error
-
-    async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:  # noqa: ARG002 - the port's signature
-        """Return None: these servers stop when the connection closes, and store no answer."""
-        return None
-
-    def leave(self) -> bool:
-        """Return False: these servers stop when the connection closes."""
-        return False
 
     async def aclose(self) -> None:
         """Close the connections. Idempotent."""

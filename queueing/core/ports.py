@@ -59,16 +59,23 @@ class ServerInfo:
 class Backend(Protocol):
     """An inference server. Failures are `BackendError`s only; calls may overlap.
 
+    What has a body is the default, which a kind inherits.
+
     Cancelling any call stops its work on the server as far as the server can, then re-raises; after
     `leave` the attempts of `run` and `resume` keep running instead.
     """
 
     capabilities: frozenset[Capability]  # what servers of this kind can do at all
-    unloads_together: bool  # one unload frees all models of this server
+
+    @property
+    def unloads_together(self) -> bool:
+        """Whether one unload frees all models of this server."""
+        return False
 
     @property
     def can_unload(self) -> bool:
         """Whether the server unloads on request; else a model stays until the server drops it."""
+        return True
 
     def check(self, model: ModelSpec) -> None:
         """Raise `BadModel` when the model's options cannot work here. No I/O except local files."""
@@ -79,6 +86,7 @@ class Backend(Protocol):
         The prompt is not included. Empty for models that people choose nothing for, such as those
         that write. The model has passed `check`.
         """
+        return None
 
     def usual(self, model: ModelSpec) -> Mapping[str, float]:
         """Return the numbers of its requests that the model works with here if they name none.
@@ -86,21 +94,25 @@ class Backend(Protocol):
         They are "width", "height", "steps", "seconds" and "fps", as far as they are known. The model
         has passed `check`.
         """
+        return {}
 
     def remarks(self, model: ModelSpec) -> Sequence[str]:
         """Return sentences for `usher check` about what works, but may not be meant.
 
         The model has passed `check`.
         """
+        return ()
 
     def weightless(self, model: ModelSpec) -> bool:
         """Return whether the model takes no memory here: always available, never in the way."""
+        return False
 
     def own_name(self, model: ModelSpec) -> str:
         """Return the server's own name for what a model loads into memory.
 
         Two models with the same own name cannot be distinguished there: unloading one unloads both.
         """
+        return model.name
 
     async def probe(self) -> ServerInfo:
         """Identify the server; raise `Unavailable` when it does not answer."""
@@ -127,6 +139,7 @@ class Backend(Protocol):
 
         Empty if the model takes none. Raises `Unavailable`.
         """
+        return ()
 
     async def run(
         self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
@@ -144,6 +157,7 @@ class Backend(Protocol):
         the server does not know it, or it was stopped before its end, return None soon. Fails as
         `run` does when the attempt failed.
         """
+        return None
 
     def leave(self) -> bool:
         """From now on, let the server keep running its attempts when their calls are cancelled.
@@ -151,6 +165,7 @@ class Backend(Protocol):
         Called once, before an orderly stop: `resume` finds the attempts at the next start. Returns
         False if the server stops when its client disconnects, or stores nothing.
         """
+        return False
 
     async def load(self, model: ModelSpec) -> None:
         """Bring the model into memory; return when it is usable. Idempotent; never two copies."""
@@ -166,6 +181,7 @@ class Backend(Protocol):
 
         Empty where the server does not report that. A further copy of one of the models counts.
         """
+        return {}
 
     async def aclose(self) -> None:
         """Close connections. Idempotent."""
