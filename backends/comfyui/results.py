@@ -70,6 +70,9 @@ async def _download(server: ComfyUIServer, file: ServerFile, keep_metadata: bool
             data = await bare(data)
         except ValueError as error:
             raise UnreadableAnswer(f"{_shown(file)}: {error}") from error
+        if is_picture(mime) and mime != mime_of(data):
+            mime = mime_of(data)
+            suffix = mime.rpartition("/")[2]
     other = "application/octet-stream" if _SHOWN.match(said) else said
     return File(name=suffix, mime=mime or other, data=data)
 

@@ -37,14 +37,14 @@ async def collected(
     given: list[File] = []
     for number, picture in enumerate(pictures, start=1):
         data = await _bytes(http, picture)
-        mime = mime_of(data)
-        if not is_picture(mime):
+        if not is_picture(mime_of(data)):
             raise UnreadableAnswer("the server answered something that is not a picture")
         try:
             data = data if keep_metadata else await _cleaned(data)
         except KeptBack as why:
             _log.warning("%s: a picture is kept back: %s", model, why)
             continue
+        mime = mime_of(data)
         name = f"{model}-{number}.{mime.rpartition('/')[2].replace('jpeg', 'jpg')}"
         given.append(File(name=name, mime=mime, data=data))
     if not given:

@@ -12,7 +12,7 @@ from backends.comfyui.backend import ComfyUI
 from backends.comfyui.results import FILES_MOST, KEPT_BACK, collected
 from backends.media import films
 from backends.media.metadata import svg
-from backends.media.metadata.kinds import is_film, moves
+from backends.media.metadata.kinds import is_film, mime_of, moves
 from queueing.core.errors import Rejected, UnreadableAnswer
 from queueing.core.problems import Problem
 from queueing.core.requests import Output
@@ -217,6 +217,15 @@ async def test_words_stay_and_a_drawings_notes_go(comfy: ComfyUI) -> None:
     assert SECRET.encode() not in drawing
     assert b"<path" in drawing
     assert SECRET not in words_of(picture)
+
+
+async def test_an_avif_is_given_out_as_what_it_becomes(comfy: ComfyUI) -> None:
+    """A chat or a browser would show a WebP that is called AVIF as a broken picture."""
+    (made,) = (await given(comfy, PLANTED["AVIF"]())).files
+    assert (made.name, made.mime, mime_of(made.data)) == ("wan-1.webp", *["image/webp"] * 2)
+    whole = PLANTED["AVIF"]()
+    (made,) = (await given(comfy, whole, keep=True)).files
+    assert (made.mime, made.data) == ("image/avif", whole)
 
 
 async def test_a_page_in_place_of_a_picture_fails_the_attempt(

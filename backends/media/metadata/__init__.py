@@ -7,26 +7,28 @@ write where and when. Everything that affects the look stays: colours and orient
 import struct
 from collections.abc import Callable, Mapping
 
-from backends.media.metadata import avif, gif, jpeg, png, webp
-from backends.media.metadata.kinds import mime_of
+from backends.media.metadata import gif, jpeg, png, webp
+from backends.media.metadata.kinds import is_picture, mime_of
 
 _CLEANERS: Mapping[str, Callable[[bytes], bytes]] = {
     "image/png": png.clean,
     "image/jpeg": jpeg.clean,
     "image/gif": gif.clean,
     "image/webp": webp.clean,
-    "image/avif": avif.clean,
-    "image/heic": avif.clean,
 }
 
 
 def without_metadata(data: bytes) -> bytes:
-    """Return a picture's file without texts; files of other kinds are returned unchanged.
+    """Return a picture's file without texts; files that are no pictures are returned unchanged.
 
-    Raises `ValueError` when the file is damaged.
+    Raises `ValueError` when the file is damaged, or a picture of another kind.
     """
-    cleaner = _CLEANERS.get(mime_of(data))
+    mime = mime_of(data)
+    if not is_picture(mime):
+        return data
+    if mime not in _CLEANERS:
+        raise ValueError(f"{mime} cannot be cleaned")
     try:
-        return data if cleaner is None else cleaner(data)
+        return _CLEANERS[mime](data)
     except (struct.error, IndexError):
         raise ValueError("the picture is cut off") from None
