@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from backends.common.http_answers import HttpFailed
+from backends.common.http_answers import ErrorInAnswer, HttpFailed, HttpRefused
 from queueing.core.errors import (
     BackendError,
     BadModel,
@@ -146,6 +146,22 @@ def _judged(
     if status < BROKEN and status not in NOBODYS:
         return Rejected(cause, problem=REFUSED)
     return UnknownFailure(cause)
+
+
+def judged_answer(rules: Sequence[ErrorRule], error: HttpRefused | HttpFailed) -> BackendError:
+    """Return the error that an answer with a bad status stands for."""
+    return judged(rules, error.status, error.body, after_s=error.after_s)
+
+
+@contextmanager
+def answers_judged(rules: Sequence[ErrorRule]) -> Iterator[None]:
+    """Raise the error that a server's answer stands for."""
+    try:
+        yield
+    except (HttpRefused, HttpFailed) as error:
+        raise judged_answer(rules, error) from error
+    except ErrorInAnswer as error:
+        raise judged(rules, OK, error.body) from error
 
 
 def says(message: str, sentences: Sequence[str]) -> bool:

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from queueing.core.bounded_json import TooManyValues, require_few_values
-from queueing.core.errors import Rejected, Unavailable, UnreadableAnswer
+from queueing.core.errors import Rejected, Unavailable, UnknownFailure, UnreadableAnswer
 
 JSON_LIMIT = 64 * 1024 * 1024  # of an answer that may hold pictures
 WORDS_LIMIT = 8 * 1024 * 1024  # of JSON that says something about a server
@@ -53,6 +53,14 @@ class HttpFailed(Unavailable):
         self.status = status
         self.body = body
         self.after_s = after_s
+
+
+class ErrorInAnswer(UnknownFailure):
+    """The server reported an error inside an answer with status 200; `body` is its text or JSON."""
+
+    def __init__(self, body: JsonValue) -> None:
+        super().__init__("an error inside an answer")
+        self.body = body
 
 
 def parse_json(data: bytes | str) -> JsonValue:

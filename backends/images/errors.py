@@ -3,15 +3,17 @@
 Some report an error with status 200. People never see the server's own words.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
 
-from pydantic import JsonValue
-
-from backends.common.error_rules import ABOUT_MEMORY, ErrorRule, judged
-from backends.common.http_answers import HttpFailed, HttpRefused
+from backends.common.error_rules import (
+    ABOUT_MEMORY,
+    ErrorRule,
+    answers_judged,
+    judged,
+    judged_answer,
+)
 from queueing.core.errors import (
-    BackendError,
     BadModel,
     Busy,
     Interrupted,
@@ -54,21 +56,6 @@ RULES: Sequence[ErrorRule] = (
     ),
 )
 
-
-def classify(status: int, body: JsonValue, *, after_s: float | None = None) -> BackendError:
-    """Return the error a server's answer stands for; `body` is its text or parsed JSON."""
-    return judged(RULES, status, body, after_s=after_s)
-
-
-def classify_answer(error: HttpRefused | HttpFailed) -> BackendError:
-    """Return the error that an answer with a bad status stands for."""
-    return classify(error.status, error.body, after_s=error.after_s)
-
-
-@contextmanager
-def classified() -> Iterator[None]:
-    """Raise the error that a server's refusal stands for."""
-    try:
-        yield
-    except (HttpRefused, HttpFailed) as error:
-        raise classify_answer(error) from error
+classify = partial(judged, RULES)
+classify_answer = partial(judged_answer, RULES)
+classified = partial(answers_judged, RULES)

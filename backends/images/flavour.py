@@ -12,8 +12,9 @@ from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.common.http_calls import FormPart
+from backends.common.replies import ask
 from backends.images.order import PictureOrder
-from backends.images.replies import DrawnPicture, NameListing, ask, drawn, listing
+from backends.images.replies import DrawnPicture, NameListing, drawn, listing
 from queueing.core.errors import Rejected
 from queueing.core.ports import Report
 from queueing.core.problems import What, problem

@@ -16,17 +16,10 @@ from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.common.http_answers import HttpRefused
-from backends.common.replies import ServerReply
+from backends.common.replies import ServerReply, ask, read
 from backends.images.flavour import MIRRORED, GenericPictures, ListedPainter, mirrored, plain_prompt
 from backends.images.order import PictureOrder
-from backends.images.replies import (
-    DrawnPicture,
-    ListedName,
-    ask,
-    drawn,
-    listing,
-    read,
-)
+from backends.images.replies import DrawnPicture, ListedName, drawn, listing
 from queueing.core.errors import BadModel
 from queueing.core.ports import Report
 from queueing.core.requests import TextToImage

@@ -1,7 +1,6 @@
-"""Reads picture servers' answers into validated records and into pictures.
+"""What picture servers answer, and the pictures in it.
 
-Unknown keys are ignored; an answer that lacks a required field counts as the server's failure,
-whatever its status. Pictures come as base64 or as an address on the same server.
+Pictures come as base64 or as an address on the same server.
 """
 
 from collections.abc import Sequence
@@ -11,14 +10,10 @@ from pydantic import JsonValue
 from yarl import URL
 
 from backends.common.http import Http
-from backends.common.http_answers import WORDS_LIMIT, HttpFailed, HttpRefused
-from backends.common.recognition import TokenRefused
-from backends.common.replies import Answer, ServerReply, read_whole, validated
-from backends.images.errors import classify
+from backends.common.replies import ServerReply, read
 from queueing.core.errors import UnreadableAnswer
 
 PICTURES_MOST = 16  # of one answer; some servers add previews or layers
-BUSY = {408, 429, 502, 503, 504}  # reveals nothing about what kind of server it is
 
 
 class ListedName(ServerReply):
@@ -53,35 +48,6 @@ class DrawnPicture:
 
     base64: str = ""
     path: str = ""
-
-
-def read(record: type[Answer], body: JsonValue) -> Answer:
-    """Return an answer as a record.
-
-    Raises the error that the answer contains, or `UnreadableAnswer` if it is neither.
-    """
-    if isinstance(body, dict) and body.get("error"):
-        raise classify(200, body)
-    return validated(record, body)
-
-
-async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
-    """Return a GET's answer as a record, or None if the server has no such call.
-
-    Statuses are no guide: some servers answer a web page to any path. Raises `Unavailable` when
-    there is no answer, or when a token is required.
-    """
-    try:
-        text, _ = await http.get_bytes(path, limit=WORDS_LIMIT)
-    except (HttpRefused, HttpFailed) as error:
-        if error.status in {401, 403}:
-            raise TokenRefused(
-                "the server refuses the token, or wants one (setting `token`)"
-            ) from error
-        if error.status in BUSY:
-            raise
-        return None
-    return await read_whole(record, text)
 
 
 async def listing(http: Http) -> tuple[str, ...]:

@@ -19,11 +19,11 @@ from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.common.http_answers import JSON_LIMIT
-from backends.common.replies import ServerReply
+from backends.common.replies import ServerReply, ask, read
 from backends.images.errors import classify
 from backends.images.flavour import MIRRORED, GenericPictures, ListedPainter
 from backends.images.order import PictureOrder
-from backends.images.replies import DrawnPicture, ask, read, within_bounds
+from backends.images.replies import DrawnPicture, within_bounds
 from queueing.core.errors import BackendError
 from queueing.core.ports import Report
 from queueing.core.requests import Progress

@@ -9,9 +9,8 @@ from pydantic import Field, JsonValue
 
 from backends.common.http import Http
 from backends.common.http_answers import HttpFailed, HttpRefused
-from backends.common.replies import ServerReply
-from backends.images.errors import classify_answer
-from backends.images.replies import read
+from backends.common.replies import ServerReply, read
+from backends.images.errors import classified
 from queueing.core.errors import BackendError, Unavailable, UnreadableAnswer
 
 STOP_S = 5.0
@@ -100,7 +99,8 @@ class SwarmSessions:
             try:
                 async with self.lent(http) as session:
                     told = {**body, "session_id": session}
-                    return read(record, await _posted(http, call, told, limit_s))
+                    with classified():
+                        return read(record, await _posted(http, call, told, limit_s))
             except SessionForgotten:
                 self.forget()
                 if last:
@@ -139,7 +139,7 @@ async def _posted(
     except (HttpRefused, HttpFailed) as error:
         if "invalid_session_id" in error.body:
             raise SessionForgotten(str(error)) from error
-        raise classify_answer(error) from error
+        raise
 
 
 async def _stop(http: Http, session: str) -> None:

@@ -14,10 +14,10 @@ from typing import ClassVar
 from pydantic import JsonValue
 
 from backends.common.http import Http
-from backends.common.replies import ServerReply
+from backends.common.replies import ServerReply, ask
 from backends.images.flavour import MIRRORED, GenericPictures, ListedPainter
 from backends.images.order import PictureOrder
-from backends.images.replies import NameListing, ask, listing
+from backends.images.replies import NameListing, listing
 
 
 class OmniVersion(ServerReply):

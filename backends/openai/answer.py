@@ -6,21 +6,20 @@ answers from the wrong model, and streams that break off without a reason.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.common.http_answers import HttpFailed, HttpRefused
-from backends.openai.errors import NO_MODEL, classify, classify_answer
+from backends.openai.errors import NO_MODEL, classified, classify, classify_answer
 from backends.openai.events import EVENT_LIMIT
 from backends.openai.flavour import Flavour, ModelNames, Served, plain
 from backends.openai.gathered import InfillReader, PassedOnReader
 from backends.openai.infill import INFILL
 from backends.openai.loop_share import LoopShare
-from backends.openai.stream import AnswerReader, StreamError
+from backends.openai.stream import AnswerReader
 from queueing.core.bounded_json import LARGE, one_at_a_time
 from queueing.core.catalog import Timeouts
 from queueing.core.errors import (
@@ -75,17 +74,6 @@ async def stream_answer(http: Http, flavour: Flavour, question: Question, report
         answer = await one_at_a_time(reader.answer) if large else reader.answer()
         return Output(text=reader.text, answer=answer)
     return Output(text=_text(reader))
-
-
-@contextmanager
-def classified() -> Iterator[None]:
-    """Return the error that a server's answer stands for."""
-    try:
-        yield
-    except (HttpRefused, HttpFailed) as error:
-        raise classify_answer(error) from error
-    except StreamError as error:
-        raise classify(200, error.body) from error
 
 
 async def _stream(http: Http, flavour: Flavour, question: Question, report: Report) -> AnswerReader:

@@ -18,12 +18,13 @@ from backends.common.naming import catalog_names
 from backends.common.options import read_options
 from backends.common.reasons import reasons_kept
 from backends.openai.abilities import AUDIBLE, EMBEDS, WRITES, able, honoured, lacks
-from backends.openai.answer import Question, classified, stream_answer
+from backends.openai.answer import Question, stream_answer
 from backends.openai.audio.hearing import Recording, plain_sound, transcribe
 from backends.openai.audio.speaking import Speech, speak
 from backends.openai.audio.voices import voice_named
 from backends.openai.embedding import embed
 from backends.openai.embedding_body import Batch
+from backends.openai.errors import classified
 from backends.openai.fields import BESIDE
 from backends.openai.flavour import Flavour, LoadWish, ModelNames, Served
 from backends.openai.flavours import FLAVOURS

@@ -17,9 +17,9 @@ from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.common.http_answers import JSON_LIMIT, parse_json
-from backends.openai.answer import classified, require_same, silence_s
+from backends.openai.answer import require_same, silence_s
 from backends.openai.embedding_body import Batch, body_of
-from backends.openai.errors import NO_DIMENSIONS, classify
+from backends.openai.errors import NO_DIMENSIONS, classified, classify
 from backends.openai.flavour import EmbeddingForm, Flavour, PictureForm
 from queueing.core.bounded_json import parsed
 from queueing.core.errors import BackendError, Rejected, UnreadableAnswer

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from backends.common.http import Http
-from backends.common.replies import ServerReply
+from backends.common.replies import ServerReply, ask
 from backends.openai.errors import NO_PICTURE_EMBEDDINGS, NO_TOKENS
 from backends.openai.flavour import EmbeddingForm, PictureForm, Served
-from backends.openai.replies import ask
 from backends.openai.request import data_url
 from queueing.core.catalog import Timeouts
 from queueing.core.errors import Rejected

@@ -5,13 +5,17 @@ Studio answers errors with 200.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
-from pydantic import JsonValue
-
-from backends.common.error_rules import ABOUT_MEMORY, REFUSED, ErrorRule, judged, words_of
-from backends.common.http_answers import HttpFailed, HttpRefused
+from backends.common.error_rules import (
+    ABOUT_MEMORY,
+    REFUSED,
+    ErrorRule,
+    answers_judged,
+    judged,
+    judged_answer,
+)
 from queueing.core.errors import (
-    BackendError,
     BadModel,
     Busy,
     ModelCrashed,
@@ -35,7 +39,6 @@ NOTHING_SAID = problem(What.NOTHING_SAID)
 BAD_SOUND = problem(What.BAD_SOUND)
 LONG_SOUND = problem(What.LONG_SOUND)
 NO_VOICE = problem(What.NO_VOICE)
-TOKEN = ("invalid_api_key", "api token is required", "invalid api key", "unauthorized")
 CONTEXT = (
     "context size",
     "context length",
@@ -159,18 +162,6 @@ RULES: Sequence[ErrorRule] = (
     ),
 )
 
-
-def classify(status: int, body: JsonValue, *, after_s: float | None = None) -> BackendError:
-    """Return the error a server's answer stands for; `body` is its text or parsed JSON."""
-    return judged(RULES, status, body, after_s=after_s)
-
-
-def classify_answer(error: HttpRefused | HttpFailed) -> BackendError:
-    """Return the error that an answer with a bad status stands for."""
-    return classify(error.status, error.body, after_s=error.after_s)
-
-
-def wants_token(status: int, body: JsonValue) -> bool:
-    """Return whether a server refuses because the right token is missing."""
-    said = words_of(body).casefold()
-    return status in {401, 403} or any(word in said for word in TOKEN)
+classify = partial(judged, RULES)
+classify_answer = partial(judged_answer, RULES)
+classified = partial(answers_judged, RULES)

@@ -11,8 +11,9 @@ from enum import StrEnum
 from typing import ClassVar, Protocol
 
 from backends.common.http import Http
+from backends.common.replies import ask
 from backends.openai.audio.form import AudioForm
-from backends.openai.replies import Listing, ask, listing
+from backends.openai.replies import Listing, listing
 
 PICTURES = frozenset({"JPEG", "PNG", "WEBP"})
 SUFFIX = re.compile(r"(:latest|:\d+|@[\w-]+|\.gguf)$")  # tag, LM Studio's instance or variant, file

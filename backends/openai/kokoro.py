@@ -5,10 +5,10 @@ from typing import ClassVar
 
 from backends.common.http import Http
 from backends.common.http_answers import HttpRefused
-from backends.common.replies import ServerReply
+from backends.common.replies import ServerReply, ask
 from backends.openai.audio.form import AudioForm
 from backends.openai.flavour import Generic, Served
-from backends.openai.replies import Listing, ask, listing
+from backends.openai.replies import Listing, listing
 from queueing.core.errors import Rejected
 from queueing.core.problems import What, problem
 

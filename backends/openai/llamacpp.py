@@ -7,19 +7,10 @@ from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.common.http_answers import HttpFailed, HttpRefused
-from backends.common.replies import ServerReply
+from backends.common.replies import BUSY, ServerReply, ask, read
 from backends.openai.audio.form import SILENT, AudioForm
 from backends.openai.flavour import EmbeddingForm, Generic, LoadWish, PictureForm, Served
-from backends.openai.replies import (
-    BUSY,
-    Listed,
-    Listing,
-    ask,
-    in_mb,
-    listing,
-    post_settled,
-    read,
-)
+from backends.openai.replies import Listed, Listing, in_mb, listing, post_settled
 
 HEARS = AudioForm(
     translations=None,

@@ -4,10 +4,10 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from backends.common.http import Http
-from backends.common.replies import ServerReply
+from backends.common.replies import ServerReply, ask, read
 from backends.openai.flavour import Generic, LoadWish, Served
 from backends.openai.llamacpp import DECODED, SAMPLERS
-from backends.openai.replies import ask, listing, post_settled, read
+from backends.openai.replies import listing, post_settled
 
 
 class Running(ServerReply):

@@ -11,12 +11,12 @@ from pydantic import Field, JsonValue, SecretStr
 
 from backends.common.http import Http
 from backends.common.options import read_options
-from backends.common.replies import ServerReply
+from backends.common.replies import ServerReply, ask, read
 from backends.openai.abilities import EMBEDS, WRITES
 from backends.openai.audio.form import SILENT, AudioForm
 from backends.openai.backend import OpenAI
 from backends.openai.flavour import EmbeddingForm, Generic, LoadWish, Served
-from backends.openai.replies import ask, in_mb, read
+from backends.openai.replies import in_mb
 from backends.openai.stream import Chunk
 from queueing.core.catalog import BackendSpec
 from queueing.core.errors import UnreadableAnswer

@@ -6,11 +6,11 @@ from typing import ClassVar, TypedDict
 from pydantic import JsonValue
 
 from backends.common.http import Http
-from backends.common.replies import ServerReply
+from backends.common.replies import ServerReply, ask, read
 from backends.openai.audio.form import SILENT, AudioForm
 from backends.openai.embedding_body import KEPT
 from backends.openai.flavour import EmbeddingForm, Generic, LoadWish, Served
-from backends.openai.replies import ask, in_mb, read
+from backends.openai.replies import in_mb
 
 UNLOADED = 0  # seconds of Ollama's `keep_alive`
 

@@ -1,19 +1,15 @@
-"""Calls text servers' control endpoints and reads their answers into validated records.
+"""What text servers' control endpoints answer.
 
-Unknown keys are ignored; an answer that lacks a required field counts as the server's failure,
-whatever its status. Each flavour defines its own records; `Listed` is what all have.
+Each flavour defines its own records; `Listed` is what all have.
 """
 
 from pydantic import JsonValue
 
 from backends.common.http import Http
-from backends.common.http_answers import ERROR_LIMIT, WORDS_LIMIT, HttpFailed, HttpRefused
-from backends.common.recognition import TokenRefused
-from backends.common.replies import Answer, ServerReply, read_whole, validated
-from backends.openai.errors import classify, wants_token
+from backends.common.http_answers import HttpRefused
+from backends.common.replies import ServerReply, read
 
 MB = 1024 * 1024
-BUSY = {408, 429, 502, 503, 504}  # reveals nothing about what kind of server it is
 
 
 class Listed(ServerReply):
@@ -50,40 +46,6 @@ class Listing(ServerReply):
     """GET /v1/models."""
 
     data: tuple[Listed, ...]
-
-
-def read(record: type[Answer], body: JsonValue) -> Answer:
-    """Return an answer as a record.
-
-    Raises the error that the answer contains, or `UnreadableAnswer` if it is neither.
-    """
-    if isinstance(body, dict) and body.get("error"):
-        raise classify(200, body)
-    return validated(record, body)
-
-
-async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
-    """Return a GET's answer as a record, or None if the server has no such call.
-
-    Statuses are no guide: LM Studio answers 200 with an error to any path, others with a web page.
-    Raises `Unavailable` when there is none, `HttpFailed` when it is busy, `TokenRefused` when a token is required.
-    """
-    try:
-        text, _ = await http.get_bytes(path, limit=WORDS_LIMIT)
-    except (HttpRefused, HttpFailed) as error:
-        _refuse_other(error.status, error.body)
-        if error.status in BUSY:
-            raise
-        return None
-    answer = await read_whole(record, text)
-    if answer is None:
-        _refuse_other(200, text[:ERROR_LIMIT].decode(errors="replace"))
-    return answer
-
-
-def _refuse_other(status: int, body: JsonValue) -> None:
-    if wants_token(status, body):
-        raise TokenRefused("the server refuses the token, or wants one (setting `token`)")
 
 
 async def listing(http: Http) -> tuple[Listed, ...]:

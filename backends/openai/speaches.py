@@ -5,10 +5,10 @@ from urllib.parse import quote
 
 from backends.common.http import Http
 from backends.common.http_answers import HttpRefused
-from backends.common.replies import ServerReply
+from backends.common.replies import ServerReply, ask, read
 from backends.openai.audio.form import AudioForm
 from backends.openai.flavour import Generic, LoadWish, Served
-from backends.openai.replies import ask, post_settled, read
+from backends.openai.replies import post_settled
 from queueing.core.errors import Unavailable
 
 HEARS, SPEAKS = "automatic-speech-recognition", "text-to-speech"

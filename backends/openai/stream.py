@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import JsonValue
 from pydantic_core import from_json
 
+from backends.common.http_answers import ErrorInAnswer
 from backends.common.replies import ServerReply
 from backends.openai.events import EVENT_LIMIT, EventReader, PlainLine, ServerEvent, is_done
 from backends.openai.form import AnswerForm, Object
@@ -28,14 +29,6 @@ class Chunk(ServerReply):
     """A whole answer, of which only the number of choices matters."""
 
     choices: tuple[JsonValue, ...] | None = None
-
-
-class StreamError(Exception):
-    """The server reported an error inside its 200 answer; `body` is its text."""
-
-    def __init__(self, body: JsonValue) -> None:
-        super().__init__("error inside the stream")
-        self.body = body
 
 
 class AnswerReader:
@@ -73,7 +66,7 @@ class AnswerReader:
     def feed(self, line: str) -> bool:
         """Take one line; return whether it is a sign of progress.
 
-        Raises `StreamError` for an error event, `UnreadableAnswer` for what cannot be read.
+        Raises `ErrorInAnswer` for an error event, `UnreadableAnswer` for what cannot be read.
         """
         if self.ended:
             return False
@@ -124,7 +117,7 @@ class AnswerReader:
             self.ended = self._complete = True
             return False
         if event.error:
-            raise StreamError(_reported(data))
+            raise ErrorInAnswer(_reported(data))
         try:
             return self._take(data)
         except UnreadableAnswer as error:
@@ -141,11 +134,11 @@ class AnswerReader:
         """Read the data of an event; return whether it is a sign of progress."""
         event = parsed(data)
         if event.get("error"):
-            raise StreamError(event["error"])
+            raise ErrorInAnswer(event["error"])
         chunk = self.form.take(event)
         self._read(event.get("model"))
         if self.form.failed:
-            raise StreamError(f"the answer ended with {self.form.failed!a}")
+            raise ErrorInAnswer(f"the answer ended with {self.form.failed!a}")
         self._count("tool_calls", self.form.calls.length - self._lengths.get("tool_calls", 0))
         if chunk is None:
             return False
@@ -196,7 +189,7 @@ class AnswerReader:
     def _whole(self, text: str) -> None:
         answer = parsed(text)
         if "choices" not in answer and not answer.get("error"):
-            raise StreamError(dict(answer))
+            raise ErrorInAnswer(dict(answer))
         self._complete = True
         self._take(text)
 

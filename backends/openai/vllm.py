@@ -3,10 +3,10 @@
 from typing import ClassVar
 
 from backends.common.http import Http
-from backends.common.replies import ServerReply
+from backends.common.replies import ServerReply, ask
 from backends.openai.audio.form import AudioForm
 from backends.openai.flavour import EmbeddingForm, Generic, PictureForm, Served
-from backends.openai.replies import ask, listing
+from backends.openai.replies import listing
 
 BATCH = 4  # it does not report how many answers it writes at once, but it is made for many
 

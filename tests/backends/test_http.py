@@ -23,11 +23,11 @@ from pydantic import JsonValue
 from backends.common.http import Http
 from backends.common.http_answers import LARGE, AnswerLines, HttpFailed, HttpRefused
 from backends.common.http_calls import FormPart
+from backends.common.replies import ask
 from backends.common.unreachable import why_unreachable
-from backends.images import replies as image_replies
 from backends.images.errors import classified as picture_answer
-from backends.openai import replies as openai_replies
-from backends.openai.answer import classified as text_answer
+from backends.openai.errors import classified as text_answer
+from backends.openai.replies import Listing
 from queueing.core.errors import BadModel, Busy, Unavailable, UnreadableAnswer
 from queueing.core.requests import File
 
@@ -221,7 +221,7 @@ async def test_an_answer_of_too_many_values_is_not_parsed(serve: Serve) -> None:
     http = await serve(answer)
     tracemalloc.start()
     try:
-        for asked in (http.get_json("/"), http.post_json("/"), text_listing(http), images(http)):
+        for asked in (http.get_json("/"), http.post_json("/"), ask(http, "/", Listing)):
             with pytest.raises(UnreadableAnswer, match="more than 1000000 values"):
                 await asked
         async with http.stream_lines("/", None, read_s=5.0) as lines:
@@ -239,14 +239,6 @@ async def test_an_answer_with_a_number_of_thousands_of_digits_is_not_parsed(serv
     http = await serve(answer)
     with pytest.raises(UnreadableAnswer, match="a number of more than 400 characters"):
         await http.get_json("/")
-
-
-def text_listing(http: Http) -> Awaitable[object]:
-    return openai_replies.ask(http, "/", openai_replies.Listing)
-
-
-def images(http: Http) -> Awaitable[object]:
-    return image_replies.ask(http, "/", image_replies.NameListing)
 
 
 @pytest.mark.parametrize("coding", ["gzip", "gzip, gzip", "deflate", "br", "zstd", "X-GZIP"])

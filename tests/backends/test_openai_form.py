@@ -10,11 +10,12 @@ from typing import Any, cast
 
 import pytest
 
+from backends.common.http_answers import ErrorInAnswer
 from backends.openai.answer import Question, stream_answer
 from backends.openai.flavour import Flavour, Generic
 from backends.openai.gathered import PassedOnReader
 from backends.openai.llamacpp import LlamaCppPython
-from backends.openai.stream import ANSWER_LIMIT, KEPT_LIMIT, AnswerReader, StreamError
+from backends.openai.stream import ANSWER_LIMIT, KEPT_LIMIT, AnswerReader
 from backends.openai.tool_calls import CALLS_MOST
 from bot.gateway.answering import _in_json
 from bot.gateway.openai.chunks import ChatStream, Heading
@@ -345,9 +346,9 @@ def test_what_is_no_answer_is_never_taken_for_one(subtests: pytest.Subtests) -> 
         "two unreadable": ([CAT[0], "data: {", "", "data: {", "", *CAT[1:]], UnreadableAnswer),
         "unreadable last": ([*CAT[:2], "data: {oops", ""], UnreadableAnswer),
         "html": (["<html>", "<p>Sign in</p>"], UnreadableAnswer),
-        "detail": (['{"detail": "Not Found"}'], StreamError),
-        "error event": (["event: error", 'data: {"message": "no"}', ""], StreamError),
-        "failed": ([*CAT[:2], piece("error")], StreamError),
+        "detail": (['{"detail": "Not Found"}'], ErrorInAnswer),
+        "error event": (["event: error", 'data: {"message": "no"}', ""], ErrorInAnswer),
+        "failed": ([*CAT[:2], piece("error")], ErrorInAnswer),
         "cut": (CAT[:2], None),
         "nothing": ([piece(role="assistant"), DONE], None),
         "empty choices": (['data: {"choices": []}', DONE], None),

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.openai.stream import AnswerReader, StreamError, without_thoughts
+from backends.common.http_answers import ErrorInAnswer
+from backends.openai.stream import AnswerReader, without_thoughts
 from queueing.core.errors import UnreadableAnswer
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -75,7 +76,7 @@ def test_an_error_inside_an_answer_is_never_taken_for_text(subtests: pytest.Subt
         'error: {"code":500,"message":"x"}',
         '{"error":"Unexpected endpoint or method. (POST /v1/chat/completions)"}',
     ]:
-        with subtests.test(line=line), pytest.raises(StreamError):
+        with subtests.test(line=line), pytest.raises(ErrorInAnswer):
             read(line)
 
 
@@ -172,7 +173,7 @@ def test_the_text_so_far_never_shows_a_thought(pieces: list[str]) -> None:
 @given(st.text(max_size=300))
 def test_any_line_is_read_or_refused(line: str) -> None:
     """Bytes of a strange server could crash the attempt."""
-    with suppress(UnreadableAnswer, StreamError):
+    with suppress(UnreadableAnswer, ErrorInAnswer):
         read(line)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from backends.common.http_answers import ErrorInAnswer
 from backends.openai.gathered import PassedOnReader
-from backends.openai.stream import StreamError
 from bot.gateway.openai.chunks import ChatStream, Heading
 from bot.gateway.openai.completion_chunks import CompletionHeading, CompletionStream
 from bot.gateway.openai.response_events import ResponseStream
@@ -64,7 +64,7 @@ def test_a_chunk_of_any_shape_is_no_bug(seed: int) -> None:
                 reader.feed("data: " + json.dumps(spoilt(chance, CHUNK)))
                 reader.feed("")
             reader.close()
-        except (UnreadableAnswer, StreamError):
+        except (UnreadableAnswer, ErrorInAnswer):
             pass
         run.chunks += reader.take_chunks()
         output = Output(text=reader.text, answer=reader.answer())

@@ -30,11 +30,12 @@ from backends.comfyui.server import ComfyUIServer
 from backends.comfyui.workflow.graph import Node
 from backends.common.error_rules import REFUSED
 from backends.common.http import Http
+from backends.common.http_answers import ErrorInAnswer
 from backends.openai.backend import OpenAI
 from backends.openai.errors import RULES, classify
 from backends.openai.flavours import FLAVOURS
 from backends.openai.lmstudio import LMStudio
-from backends.openai.stream import AnswerReader, StreamError
+from backends.openai.stream import AnswerReader
 from bot.chat.commands.parse import clean
 from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
 from queueing.core.errors import BackendError, UnreadableAnswer
@@ -476,7 +477,7 @@ events = (
 def test_streamed_lines(lines: list[str]) -> None:
     """A line that is none would be a bug, or become text a chat cannot take."""
     reader = AnswerReader()
-    with suppress(BackendError, StreamError):
+    with suppress(BackendError, ErrorInAnswer):
         for line in lines:
             reader.feed(line)
         reader.close()

@@ -9,12 +9,12 @@ from pydantic import JsonValue
 from backends.common.http import Http
 from backends.media.metadata.kinds import is_text
 from backends.media.sounds import FORMS, SoundError, as_form
-from backends.openai.answer import classified, silence_s
+from backends.openai.answer import silence_s
 from backends.openai.audio.aloud import parts_of, plain_words
 from backends.openai.audio.form import AudioForm
 from backends.openai.audio.sounds import ENDINGS, joined, sound_of
 from backends.openai.audio.voices import voice_named
-from backends.openai.errors import NO_SPEECH, classify
+from backends.openai.errors import NO_SPEECH, classified, classify
 from queueing.core.catalog import Timeouts
 from queueing.core.errors import Rejected, UnreadableAnswer
 from queueing.core.ports import Report
