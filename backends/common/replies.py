@@ -18,12 +18,15 @@ from backends.common.http_answers import (
     HttpRefused,
     require_values,
 )
-from backends.common.recognition import TokenRefused
 from queueing.core.bounded_json import BoundedRecord, parsed
-from queueing.core.errors import UnreadableAnswer
+from queueing.core.errors import Unavailable, UnreadableAnswer
 
 BUSY = {408, 429, 502, 503, 504}  # reveals nothing about what kind of server it is
 TOKEN = ("invalid_api_key", "api token is required", "invalid api key", "unauthorized")
+
+
+class TokenRefused(Unavailable):
+    """The server refuses this call without another token; jobs wait until an admin fixes it."""
 
 
 class ServerReply(BoundedRecord):

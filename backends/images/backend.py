@@ -5,7 +5,6 @@ The flavour is detected, as with text servers; everything that differs between t
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import ClassVar
 
@@ -14,26 +13,23 @@ from pydantic import Field, SecretStr, field_validator
 from backends.common.error_rules import loading
 from backends.common.http import Http
 from backends.common.loras import lora_name, lora_named
-from backends.common.named_models import NamedModels, served_name
-from backends.common.naming import ENDINGS, catalog_names
+from backends.common.model_server import LoadWish, ModelServer, authorization, base_of
 from backends.common.options import read_options
 from backends.common.reasons import reasons_kept
-from backends.common.recognition import Recognition
-from backends.images.errors import NO_MODEL, classified
+from backends.common.server_backend import ServerBackend
+from backends.images.errors import RULES, classified
 from backends.images.flavour import ListedPainter, PictureFlavour, able
 from backends.images.flavours import PICTURE_FLAVOURS
 from backends.images.order import PictureOrder, prepared, size_of
 from backends.images.results import collected
 from queueing.core.catalog import BackendSpec, ModelSpec
-from queueing.core.concurrency import timeout
-from queueing.core.errors import BackendError, BadModel, NotLoaded, Rejected
+from queueing.core.errors import BadModel, NotLoaded, Rejected
 from queueing.core.near import meant_or_all
-from queueing.core.ports import Backend, Fetch, Recorded, Report, ServerInfo, at_once
+from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.core.problems import What, problem
 from queueing.core.requests import Capability, Progress, Record, TextToImage, Work
 
 STRANGER = "nothing at this url answers like a picture server"
-NAMES_TOLD = 10  # model names listed in an error about a wrong name
 CHECKED = ("negative", "steps", "guidance", "strength", "lora", "mask", "edit")
 
 
@@ -67,13 +63,10 @@ class PainterOptions(Record):
     negative: str | None = None
 
 
-class Images(NamedModels, Backend):
+class Images(ServerBackend):
     """A picture server; see `queueing.core.ports.Backend` for the obligations."""
 
-    needs_url: ClassVar[bool] = True
-    serial: ClassVar[bool] = False
-    max_models: ClassVar[int | None] = None
-    offloads: ClassVar[bool] = False
+    rules = RULES
     parallel: ClassVar[int] = 1
 
     capabilities = frozenset(
@@ -84,25 +77,18 @@ class Images(NamedModels, Backend):
         options = read_options(PictureServerOptions, spec.options, f"backends.{spec.name}")
         self._name = spec.name
         self._keep_metadata = options.keep_metadata
-        address = spec.url.rstrip("/").removesuffix("/v1")
-        self._http = Http(address, headers=_signed(spec.name, options.token))
+        self._http = Http(base_of(spec.url), headers=_signed(spec.name, options.token))
         names = PICTURE_FLAVOURS if options.flavour == "auto" else (options.flavour,)
-        self._recognition = Recognition(
-            self._http, [PICTURE_FLAVOURS[name]() for name in names], stranger=STRANGER
+        flavours = [PICTURE_FLAVOURS[name]() for name in names]
+        self._server: ModelServer[PictureFlavour, ListedPainter] = ModelServer(
+            self._http, spec.name, flavours, stranger=STRANGER
         )
-        self._locks: dict[str, asyncio.Lock] = {}
 
     @property
     def unloads_together(self) -> bool:
         """Whether it is a server that frees all of its models at once."""
-        flavour = self._recognition.flavour
+        flavour = self._server.flavour
         return flavour is not None and flavour.frees_all
-
-    @property
-    def can_unload(self) -> bool:
-        """Whether the server unloads models when it is asked to; False until it is identified."""
-        flavour = self._recognition.flavour
-        return flavour is not None and flavour.can_unload
 
     def check(self, model: ModelSpec) -> None:
         """Refuse unknown options, and capabilities that no picture server has."""
@@ -114,8 +100,7 @@ class Images(NamedModels, Backend):
 
     def options(self, model: ModelSpec) -> frozenset[str] | None:  # noqa: ARG002 - the port's signature
         """Return what the server takes; before it has been identified, what any of its kind takes."""
-        possible = self._recognition.possible()
-        return frozenset[str]().union(*(flavour.takes for flavour in possible))
+        return frozenset[str]().union(*(each.takes for each in self._server.possible()))
 
     def usual(self, model: ModelSpec) -> Mapping[str, float]:
         """Return the numbers that its settings name."""
@@ -126,7 +111,7 @@ class Images(NamedModels, Backend):
     async def probe(self) -> ServerInfo:
         """Identify the server, which may have changed since the last call."""
         with classified():
-            flavour, description = await self._recognition.recognise()
+            flavour, description = await self._server.recognise()
             total_mb, free_mb = await flavour.memory(self._http) or (None, None)
         return ServerInfo(
             description=description,
@@ -140,19 +125,16 @@ class Images(NamedModels, Backend):
         """Look for the model in the server's list."""
         self.check(model)
         with classified():
-            served = await self._find(model)
+            served = await self._server.find(model)
         if served.draws is False:
             raise BadModel(f"models.{model.name}.model: {served.id} draws no pictures")
 
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
         """Return every other model of the server that may draw, under a name to type."""
         with classified():
-            flavour = await self._known()
-            listed = [
-                served for served in await flavour.served(self._http) if served.draws is not False
-            ]
-        names = catalog_names([served.id for served in listed])
-        taken = {served.id for model in known if (served := _named(served_name(model), listed))}
+            flavour = await self._server.known()
+            listed = await self._server.listed()
+        offered = [served for served in listed.all if served.draws is not False]
         return tuple(
             ModelSpec(
                 name=name,
@@ -160,59 +142,27 @@ class Images(NamedModels, Backend):
                 capabilities=able(served.id, flavour),
                 options={"model": served.id},
             )
-            for name, served in zip(names, listed, strict=True)
-            if served.id not in taken
+            for name, served in listed.further(offered, known)
         )
 
     async def loras(self, model: ModelSpec) -> tuple[str, ...]:  # noqa: ARG002 - the port's signature
         """Return the names of the server's LoRAs."""
         with classified():
-            flavour = await self._known()
+            flavour = await self._server.known()
             return tuple(dict.fromkeys(lora_name(path) for path in await flavour.loras(self._http)))
-
-    async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
-        """Return which models are in memory; None if the server does not report it."""
-        with classified():
-            listed = await (await self._known()).served(self._http)
-        if any(served.loaded is None for served in listed):
-            return None
-        located = ((model, _named(served_name(model), listed)) for model in models)
-        return frozenset(model.name for model, served in located if served and served.loaded)
 
     async def load(self, model: ModelSpec) -> None:
         """Load a model unless it is in memory; concurrent calls share one load."""
         with loading(), classified():
-            flavour = await self._known()
-            async with self._lock(model):
-                served = await self._find(model)
-                if served.loaded is not False:
-                    return
-                try:
-                    await flavour.load(self._http, served.id, model.timeouts.load_s)
-                except asyncio.CancelledError:
-                    # No half-loaded copy stays, as far as the server allows.
-                    with suppress(BackendError, TimeoutError):
-                        async with timeout(5.0):
-                            await flavour.unload(self._http, served.id)
-                    raise
-
-    async def unload(self, model: ModelSpec) -> None:
-        """Unload a model; with SwarmUI all of them."""
-        with classified():
-            flavour = await self._known()
-            async with self._lock(model):
-                listed = await flavour.served(self._http)
-                served = _named(served_name(model), listed)
-                if served is not None and served.loaded is not False:
-                    await flavour.unload(self._http, served.id)
+            await self._server.load(model, LoadWish())
 
     async def run(
         self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
     ) -> Fetch:
         """Draw; cancelling stops the work as far as the server can."""
         with reasons_kept(), classified():
-            flavour = await self._known()
-            served = await self._find(model)
+            flavour = await self._server.known()
+            served = await self._server.find(model)
             request = _asked(self._name, flavour, _options(model), work)
             if flavour.eager and served.loaded is False:
                 # The request would load it behind the queue's back, or twice.
@@ -223,10 +173,6 @@ class Images(NamedModels, Backend):
         report(Progress(fraction=1.0))
         keep = self._keep_metadata
         return partial(collected, self._http, pictures, model.name, keep_metadata=keep)
-
-    async def aclose(self) -> None:
-        """Close the connections. Idempotent."""
-        await self._http.aclose()
 
     async def _order(
         self,
@@ -253,22 +199,6 @@ class Images(NamedModels, Backend):
             clear_mask=sent.clear_mask,
             # The job runner's own timeouts are tighter; this one catches a peer that vanished.
             silence_s=max((limit for limit in limits if limit is not None), default=None),
-        )
-
-    async def _known(self) -> PictureFlavour:
-        return self._recognition.flavour or (await self._recognition.recognise())[0]
-
-    def _lock(self, model: ModelSpec) -> asyncio.Lock:
-        return self._locks.setdefault(served_name(model), asyncio.Lock())
-
-    async def _find(self, model: ModelSpec) -> ListedPainter:
-        listed = await (await self._known()).served(self._http)
-        if served := _named(wanted := served_name(model), listed):
-            return served
-        offered = ", ".join(sorted(each.id for each in listed)[:NAMES_TOLD]) or "nothing"
-        raise BadModel(
-            f"models.{model.name}.model: {self._name} has no {wanted!r}; it offers {offered}",
-            problem=NO_MODEL,
         )
 
 
@@ -300,29 +230,15 @@ def _refused(what: What, **values: str) -> Rejected:
     return Rejected(f"the picture server: {why}", problem=why)
 
 
-def _named(name: str, listed: Sequence[ListedPainter]) -> ListedPainter | None:
-    """Return the listed model of that name: exactly, otherwise without folder, ending and case."""
-    for served in listed:
-        if name == served.id or name in served.names:
-            return served
-    wanted = _plain(name)
-    alike = (each for each in listed if wanted in map(_plain, (each.id, *each.names)))
-    return next(alike, None)
-
-
-def _plain(name: str) -> str:
-    return ENDINGS.sub("", name.replace("\\", "/").rpartition("/")[2]).casefold()
-
-
 def _options(model: ModelSpec) -> PainterOptions:
     return read_options(PainterOptions, model.options, f"models.{model.name}")
 
 
 def _signed(backend: str, token: SecretStr | None) -> dict[str, str]:
     """Return the token as servers want it: a bearer token, for SwarmUI a cookie."""
-    if token is None:
-        return {}
-    secret = token.get_secret_value()
-    if not secret.isascii() or not secret.isprintable() or set(secret) & set(' ;,"'):
-        raise BadModel(f"backends.{backend}.token: holds characters no token has")
-    return {"Authorization": f"Bearer {secret}", "Cookie": f"swarm_token={secret}"}
+    headers = authorization(backend, token, without=' ;,"')
+    return (
+        headers
+        if token is None
+        else headers | {"Cookie": f"swarm_token={token.get_secret_value()}"}
+    )

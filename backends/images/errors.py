@@ -13,6 +13,7 @@ from backends.common.error_rules import (
     judged,
     judged_answer,
 )
+from backends.common.model_server import NO_MODEL
 from queueing.core.errors import (
     BadModel,
     Busy,
@@ -23,7 +24,6 @@ from queueing.core.errors import (
 from queueing.core.problems import What, problem
 
 STEP_FAILED = problem(What.STEP_FAILED)
-NO_MODEL = problem(What.NO_MODEL)
 
 # The first that matches decides.
 RULES: Sequence[ErrorRule] = (

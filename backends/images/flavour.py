@@ -1,101 +1,57 @@
-"""What a flavour is: how one kind of picture server lists, loads, unloads and draws.
-
-`GenericPictures` is the flavour that knows OpenAI's calls and nothing more.
-"""
+"""What a flavour is: how one kind of picture server lists, loads, unloads and draws."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.common.http_calls import FormPart
+from backends.common.model_server import LoadWish, ServedModel
 from backends.common.replies import ask
 from backends.images.order import PictureOrder
 from backends.images.replies import DrawnPicture, NameListing, drawn, listing
-from queueing.core.errors import Rejected
 from queueing.core.ports import Report
-from queueing.core.problems import What, problem
 from queueing.core.requests import Capability
 
-STAYS = problem(What.STAYS)
 EDITORS = re.compile(r"edit|kontext|flux[._-]?2|klein|omnigen", re.IGNORECASE)
 MIRRORED = frozenset({"width", "height", "count", "edit"})  # what OpenAI's own calls take
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ListedPainter:
+class ListedPainter(ServedModel):
     """A model as its server lists it.
 
-    `names` are all names it answers to; `loaded` is None if the server does not report it. `draws`
-    is False for a model that is known to draw nothing, None where the list does not tell.
+    `draws` is False for a model that is known to draw nothing, None where the list does not tell.
     """
 
-    id: str
-    names: frozenset[str] = frozenset()
-    loaded: bool | None = None
     draws: bool | None = None
 
 
-class PictureFlavour(Protocol):
-    """One kind of server. Methods raise `BackendError`s as `Http` does.
+class PictureFlavour:
+    """One kind of server; itself any with OpenAI's calls for pictures, and nothing more.
 
-    `takes` are the fields of a request it honours. `load` and `unload` return when it has happened.
+    `takes` are the fields of a request it honours. Methods raise `BackendError`s as `Http` does.
     """
-
-    name: ClassVar[str]
-    takes: ClassVar[frozenset[str]]
-    starts: ClassVar[bool]  # any of its models can start from a picture, not only those that edit
-    can_unload: ClassVar[bool]
-    frees_all: ClassVar[bool]  # one unload frees all of its models
-    eager: ClassVar[bool]  # a request loads a model that is not loaded
-    shapes: ClassVar[bool]  # it needs a size for every request with a picture
-    seeds: ClassVar[int]  # how many there are
-
-    async def describe(self, http: Http) -> str | None:
-        """Return "name version" if this is the server's flavour, None if it is another one."""
-
-    def notes(self) -> tuple[str, ...]:
-        """Return sentences for `usher check`."""
-
-    async def served(self, http: Http) -> tuple[ListedPainter, ...]:
-        """Return the server's models."""
-
-    async def memory(self, http: Http) -> tuple[int, int] | None:
-        """Return (total, free) of the server's card in MB, None if it does not report it."""
-
-    async def load(self, http: Http, model: str, limit_s: float) -> None:
-        """Bring a model into memory."""
-
-    async def unload(self, http: Http, model: str) -> None:
-        """Free a model's memory."""
-
-    async def loras(self, http: Http) -> tuple[str, ...]:
-        """Return the server's own names of its LoRAs."""
-
-    async def draw(self, http: Http, order: PictureOrder, report: Report) -> Sequence[DrawnPicture]:
-        """Return what the server made; cancelling stops the work as far as the server can."""
-
-
-class GenericPictures:
-    """A server with OpenAI's calls for pictures that is of no other flavour."""
 
     name: ClassVar[str] = "generic"
     takes: ClassVar[frozenset[str]] = MIRRORED | {"mask"}
+    # any of its models can start from a picture, not only those that edit
     starts: ClassVar[bool] = False
+    nameless: ClassVar[bool] = False
     can_unload: ClassVar[bool] = False
-    frees_all: ClassVar[bool] = False
-    eager: ClassVar[bool] = False
-    shapes: ClassVar[bool] = False
-    seeds: ClassVar[int] = 2**63
+    frees_all: ClassVar[bool] = False  # one unload frees all of its models
+    eager: ClassVar[bool] = False  # a request loads a model that is not loaded
+    shapes: ClassVar[bool] = False  # it needs a size for every request with a picture
+    seeds: ClassVar[int] = 2**63  # how many there are
     note: ClassVar[str] = (
         "It keeps its model as long as it runs: its memory is never free for other models."
     )
 
     async def describe(self, http: Http) -> str | None:
-        """Accept any server that lists models."""
+        """Return "name version" if this is the server's flavour, None if it is another one."""
         return (
             "OpenAI-compatible picture server"
             if await ask(http, "/v1/models", NameListing)
@@ -103,26 +59,25 @@ class GenericPictures:
         )
 
     def notes(self) -> tuple[str, ...]:
-        """Return what it costs that the server cannot unload."""
+        """Return sentences for `usher check`."""
         return () if self.can_unload else (self.note,)
 
     async def served(self, http: Http) -> tuple[ListedPainter, ...]:
-        """Return the list; what is loaded is unknown."""
+        """Return the server's models."""
         return tuple(ListedPainter(id=name) for name in await listing(http))
 
-    async def memory(self, http: Http) -> tuple[int, int] | None:  # noqa: ARG002 - nothing is asked
-        """Return None: OpenAI's calls say nothing of memory."""
+    async def memory(self, http: Http) -> tuple[int, int] | None:  # noqa: ARG002 - for others
+        """Return (total, free) of the server's card in MB, None if it does not report it."""
         return None
 
-    async def load(self, http: Http, model: str, limit_s: float) -> None:
-        """Do nothing: the server loads by itself."""
+    async def load(self, http: Http, served: ListedPainter, wish: LoadWish) -> None:
+        """Request a load; may return before it is done."""
 
-    async def unload(self, http: Http, model: str) -> None:  # noqa: ARG002 - nothing is asked
-        """Refuse."""
-        raise Rejected(f"{self.name} cannot unload {model}", problem=STAYS)
+    async def unload(self, http: Http, served: ListedPainter) -> None:
+        """Request that a model be unloaded; may return before that is done."""
 
-    async def loras(self, http: Http) -> tuple[str, ...]:  # noqa: ARG002 - the protocol's signature
-        """Return nothing: OpenAI's calls have no LoRAs."""
+    async def loras(self, http: Http) -> tuple[str, ...]:  # noqa: ARG002 - for others
+        """Return the server's own names of its LoRAs."""
         return ()
 
     async def draw(
@@ -131,7 +86,7 @@ class GenericPictures:
         order: PictureOrder,
         report: Report,  # noqa: ARG002 - no progress is told
     ) -> Sequence[DrawnPicture]:
-        """Ask OpenAI's calls, with the fields this flavour adds."""
+        """Return what the server made; cancelling stops the work as far as the server can."""
         body = {**mirrored(order), **self.own_fields(order)}
         if not order.pictures:
             answer = await http.post_json("/v1/images/generations", body, timeout_s=order.silence_s)

@@ -16,8 +16,9 @@ from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.common.http_answers import HttpRefused
+from backends.common.model_server import LoadWish
 from backends.common.replies import ServerReply, ask, read
-from backends.images.flavour import MIRRORED, GenericPictures, ListedPainter, mirrored, plain_prompt
+from backends.images.flavour import MIRRORED, ListedPainter, PictureFlavour, mirrored, plain_prompt
 from backends.images.order import PictureOrder
 from backends.images.replies import DrawnPicture, ListedName, drawn, listing
 from queueing.core.errors import BadModel
@@ -50,7 +51,7 @@ class AbleModels(ServerReply):
     data: tuple[AbleModel, ...]
 
 
-class LocalAi(GenericPictures):
+class LocalAi(PictureFlavour):
     """LocalAI."""
 
     name: ClassVar[str] = "localai"
@@ -79,19 +80,19 @@ class LocalAi(GenericPictures):
             for name in await listing(http)
         )
 
-    async def load(self, http: Http, model: str, limit_s: float) -> None:
+    async def load(self, http: Http, served: ListedPainter, wish: LoadWish) -> None:  # noqa: ARG002 - set in its configuration
         """Ask for the load; it returns when the model is in memory."""
         try:
-            await http.post_json("/backend/load", {"model": model}, timeout_s=limit_s)
+            await http.post_json("/backend/load", {"model": served.id}, timeout_s=None)
         except HttpRefused as error:
-            if error.status not in {404, 405} or model in error.body:
+            if error.status not in {404, 405} or served.id in error.body:
                 raise
             raise BadModel("this LocalAI is too old to load a model by /backend/load") from error
 
-    async def unload(self, http: Http, model: str) -> None:
+    async def unload(self, http: Http, served: ListedPainter) -> None:
         """Stop the model's process."""
         try:
-            await http.post_json("/backend/shutdown", {"model": model}, timeout_s=60.0)
+            await http.post_json("/backend/shutdown", {"model": served.id}, timeout_s=60.0)
         except HttpRefused as error:
             if error.status != 404:
                 raise

@@ -21,7 +21,7 @@ from backends.common.http import Http
 from backends.common.http_answers import JSON_LIMIT
 from backends.common.replies import ServerReply, ask, read
 from backends.images.errors import classify
-from backends.images.flavour import MIRRORED, GenericPictures, ListedPainter
+from backends.images.flavour import MIRRORED, ListedPainter, PictureFlavour
 from backends.images.order import PictureOrder
 from backends.images.replies import DrawnPicture, within_bounds
 from queueing.core.errors import BackendError
@@ -94,7 +94,7 @@ class SdJob(ServerReply):
     result: SdImages | None = None
 
 
-class StableDiffusionCpp(GenericPictures):
+class StableDiffusionCpp(PictureFlavour):
     """stable-diffusion.cpp's server."""
 
     name: ClassVar[str] = "sdcpp"

@@ -20,7 +20,8 @@ from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.common.http_answers import HttpFailed, HttpRefused, parse_json
-from backends.images.flavour import MIRRORED, GenericPictures, ListedPainter
+from backends.common.model_server import LoadWish
+from backends.images.flavour import MIRRORED, ListedPainter, PictureFlavour
 from backends.images.order import PictureOrder
 from backends.images.replies import DrawnPicture, picture_at, within_bounds
 from backends.images.swarm_calls import (
@@ -46,7 +47,7 @@ MB = 1024 * 1024
 DEPTH = 20  # folders below each other, the most it lists
 
 
-class SwarmUi(GenericPictures):
+class SwarmUi(PictureFlavour):
     """SwarmUI."""
 
     name: ClassVar[str] = "swarmui"
@@ -104,13 +105,13 @@ class SwarmUi(GenericPictures):
             return None
         return cards[0].total_memory // MB, cards[0].free_memory // MB
 
-    async def load(self, http: Http, model: str, limit_s: float) -> None:
+    async def load(self, http: Http, served: ListedPainter, wish: LoadWish) -> None:  # noqa: ARG002 - it has no settings
         """Load a model on all of its backends."""
-        body: dict[str, JsonValue] = {"model": model}
-        await self._sessions.asked(http, "SelectModel", body, SwarmDone, limit_s)
+        body: dict[str, JsonValue] = {"model": served.id}
+        await self._sessions.asked(http, "SelectModel", body, SwarmDone, None)
         self._freed = False
 
-    async def unload(self, http: Http, model: str) -> None:  # noqa: ARG002 - it frees all of them
+    async def unload(self, http: Http, served: ListedPainter) -> None:  # noqa: ARG002 - it frees all of them
         """Free the memory of all of its backends."""
         body: dict[str, JsonValue] = {"system_ram": False, "backend": "all"}
         await self._sessions.asked(http, "FreeBackendMemory", body, SwarmDone, FREE_S)

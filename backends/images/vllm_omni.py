@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.common.replies import ServerReply, ask
-from backends.images.flavour import MIRRORED, GenericPictures, ListedPainter
+from backends.images.flavour import MIRRORED, ListedPainter, PictureFlavour
 from backends.images.order import PictureOrder
 from backends.images.replies import NameListing, listing
 
@@ -26,7 +26,7 @@ class OmniVersion(ServerReply):
     version: str
 
 
-class VllmOmni(GenericPictures):
+class VllmOmni(PictureFlavour):
     """vLLM-Omni."""
 
     name: ClassVar[str] = "vllm-omni"

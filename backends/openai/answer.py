@@ -13,9 +13,10 @@ from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.common.http_answers import HttpFailed, HttpRefused
-from backends.openai.errors import NO_MODEL, classified, classify, classify_answer
+from backends.common.model_server import NO_MODEL, ModelList, plain
+from backends.openai.errors import classified, classify, classify_answer
 from backends.openai.events import EVENT_LIMIT
-from backends.openai.flavour import Flavour, ModelNames, Served, plain
+from backends.openai.flavour import Flavour, Served
 from backends.openai.gathered import InfillReader, PassedOnReader
 from backends.openai.infill import INFILL
 from backends.openai.loop_share import LoopShare
@@ -140,7 +141,7 @@ async def require_same(
     if not flavour.exact or plain(answers) == plain(model_id):
         return
     served = await look_up()
-    if ModelNames([served]).find(answers):  # the same model under another name
+    if ModelList([served]).find(answers):  # the same model under another name
         return
     cause = f"asked {model_id}, but {answers[:200]} answered"
     raise NotLoaded(cause) if served.loaded is False else BadModel(cause, problem=NO_MODEL)

@@ -13,10 +13,17 @@ from pydantic import JsonValue, SecretStr, field_validator
 from backends.common.error_rules import loading
 from backends.common.http import Http
 from backends.common.http_answers import HttpRefused
-from backends.common.named_models import NamedModels, served_name
-from backends.common.naming import catalog_names
+from backends.common.model_server import (
+    LoadWish,
+    ModelList,
+    ModelServer,
+    authorization,
+    base_of,
+    served_name,
+)
 from backends.common.options import read_options
 from backends.common.reasons import reasons_kept
+from backends.common.server_backend import ServerBackend
 from backends.openai.abilities import AUDIBLE, EMBEDS, WRITES, able, honoured, lacks
 from backends.openai.answer import Question, stream_answer
 from backends.openai.audio.hearing import Recording, plain_sound, transcribe
@@ -24,14 +31,13 @@ from backends.openai.audio.speaking import Speech, speak
 from backends.openai.audio.voices import voice_named
 from backends.openai.embedding import embed
 from backends.openai.embedding_body import Batch
-from backends.openai.errors import classified
+from backends.openai.errors import RULES, classified
 from backends.openai.fields import BESIDE
-from backends.openai.flavour import Flavour, LoadWish, ModelNames, Served
+from backends.openai.flavour import Flavour, Served
 from backends.openai.flavours import FLAVOURS
 from backends.openai.infill import path_of
 from backends.openai.passed_on import passed_body
 from backends.openai.request import TextOptions, chat_body
-from backends.openai.server import TextServer, authorization, base_of
 from queueing.core.catalog import BackendSpec, ModelSpec, embedding_spec
 from queueing.core.errors import (
     BadModel,
@@ -39,7 +45,7 @@ from queueing.core.errors import (
     Rejected,
 )
 from queueing.core.near import meant_or_all
-from queueing.core.ports import Backend, Fetch, Recorded, Report, ServerInfo, at_once
+from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
 from queueing.core.problems import What, problem
 from queueing.core.requests import (
     Chat,
@@ -81,13 +87,27 @@ class OpenAIOptions(Record):
         return names
 
 
-class OpenAI(NamedModels, Backend):
+class TextServer(ModelServer[Flavour, Served]):
+    """Remembers how many tokens each model takes, as listed last."""
+
+    def __init__(
+        self, http: Http, backend: str, flavours: Sequence[Flavour], *, stranger: str
+    ) -> None:
+        super().__init__(http, backend, flavours, stranger=stranger)
+        self.contexts: dict[str, int] = {}
+
+    async def listed(self) -> ModelList[Served]:
+        """Return the server's models."""
+        listed = await super().listed()
+        self.contexts |= {served.id: served.context for served in listed.all if served.context}
+        return listed
+
+
+class OpenAI(ServerBackend):
     """A server of texts and speech; see `queueing.core.ports.Backend` for the obligations."""
 
-    needs_url: ClassVar[bool] = True
-    serial: ClassVar[bool] = False
-    max_models: ClassVar[int | None] = None
-    offloads: ClassVar[bool] = False
+    rules = RULES
+    _server: TextServer
     parallel: ClassVar[int] = (
         4  # the slots LM Studio and llama.cpp give a model; other servers queue
     )
@@ -109,11 +129,6 @@ class OpenAI(NamedModels, Backend):
         self._at_once: dict[str, int] = {}
         self._http = Http(base_of(spec.url), headers=authorization(spec.name, token))
         self._server = TextServer(self._http, spec.name, flavours, stranger=self.stranger)
-
-    @property
-    def can_unload(self) -> bool:
-        """Whether the server unloads models when it is asked to; False until it is identified."""
-        return self._server.can_unload
 
     def check(self, model: ModelSpec) -> None:
         """Refuse unknown options, and capabilities no text server has."""
@@ -154,33 +169,17 @@ class OpenAI(NamedModels, Backend):
         """Return every other model of the server with a use here, under a name to type."""
         with classified():
             flavour = await self._server.known()
-            listed = [
-                await flavour.details(self._http, each) for each in await self._server.listed()
-            ]
-        offered = [served for served in listed if able(served)]
-        named = zip(catalog_names([served.id for served in offered]), offered, strict=True)
-        names = ModelNames(listed, nameless=flavour.nameless)
-        taken = {served.id for model in known if (served := names.find(served_name(model)))}
-        return tuple(self._offer(name, served) for name, served in named if served.id not in taken)
-
-    async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
-        """Return which models are in memory; None if the server does not report it."""
-        with classified():
-            flavour = await self._server.known()
             listed = await self._server.listed()
-        if any(served.loaded is None for served in listed):
-            return None
-        names = ModelNames(listed, nameless=flavour.nameless)
-        found = ((model, names.find(served_name(model))) for model in models)
-        return frozenset(model.name for model, served in found if served and served.loaded)
+            detailed = [await flavour.details(self._http, each) for each in listed.all]
+        offered = [served for served in detailed if able(served)]
+        return tuple(self._offer(name, each) for name, each in listed.further(offered, known))
 
     async def held_besides(self, models: Sequence[ModelSpec]) -> Mapping[str, int]:
         """Return what other programs had loaded, and further copies of these models."""
         with classified():
             flavour = await self._server.known()
-            listed = (*await self._server.listed(), *await flavour.unlisted(self._http))
-        names = ModelNames(listed, nameless=flavour.nameless)
-        known = {served.id for model in models if (served := names.find(served_name(model)))}
+            listed = (*(await self._server.listed()).all, *await flavour.unlisted(self._http))
+        known = ModelList(listed, nameless=flavour.nameless).ids(models)
         held: dict[str, int] = {}
         for served in listed:
             copies = max(1, len(served.instances)) - (1 if served.id in known else 0)
@@ -193,11 +192,6 @@ class OpenAI(NamedModels, Backend):
         with loading(), classified():
             wish = LoadWish(_options(model).context_length, kept=model.preload)
             await self._server.load(model, wish)
-
-    async def unload(self, model: ModelSpec) -> None:
-        """Unload every copy of a model; return when none is left."""
-        with classified():
-            await self._server.unload(model)
 
     async def run(
         self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
@@ -272,10 +266,6 @@ class OpenAI(NamedModels, Backend):
             await self._server.find(model)
             raise Rejected(str(error), problem=problem(What.NO_COMPLETIONS)) from error
 
-    async def aclose(self) -> None:
-        """Close the connections. Idempotent."""
-        await self._http.aclose()
-
     def _batch(self, model: ModelSpec, request: Embed, work: Work) -> Batch:
         return Batch(
             request=request,
@@ -310,7 +300,7 @@ class OpenAI(NamedModels, Backend):
         if chat.passed_on is not None:
             name, asked = served_name(model), chat.passed_on
             return await passed_body(name, asked, files, options, flavour, more=self._fields)
-        told = self._server.context_of(model), options.context_length
+        told = self._server.contexts.get(served_name(model)), options.context_length
         context_length = min((tokens for tokens in told if tokens), default=None)
         return await chat_body(served_name(model), chat, files, options, context_length)
 

@@ -15,6 +15,7 @@ from backends.common.error_rules import (
     judged,
     judged_answer,
 )
+from backends.common.model_server import NO_MODEL
 from queueing.core.errors import (
     BadModel,
     Busy,
@@ -26,7 +27,6 @@ from queueing.core.problems import What, problem
 
 TOO_LONG = problem(What.TOO_LONG)
 NO_PICTURES = problem(What.BLIND)
-NO_MODEL = problem(What.NO_MODEL)
 NO_EMBEDDINGS = problem(What.NO_EMBEDDINGS)
 NO_PICTURE_EMBEDDINGS = problem(What.NO_PICTURE_EMBEDDINGS)
 NO_TOKENS = problem(What.NO_TOKENS)

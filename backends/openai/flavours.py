@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from backends.openai.flavour import Flavour, Generic
+from backends.openai.flavour import Flavour
 from backends.openai.kokoro import Kokoro
 from backends.openai.llamacpp import LlamaCpp, LlamaCppPython, LlamaCppRouter
 from backends.openai.llamaswap import LlamaSwap
@@ -25,9 +25,9 @@ FLAVOURS: Mapping[str, type[Flavour]] = {
         Kokoro,
         LlamaCppPython,
         WhisperCpp,
-        Generic,
+        Flavour,
     )
 }
 """By the name of the option `flavour`, in the order they are tried: each is detected by a call that
-the ones before it lack; `Generic` comes last.
+the ones before it lack; `Flavour` comes last.
 """

@@ -7,7 +7,7 @@ from backends.common.http import Http
 from backends.common.http_answers import HttpRefused
 from backends.common.replies import ServerReply, ask
 from backends.openai.audio.form import AudioForm
-from backends.openai.flavour import Generic, Served
+from backends.openai.flavour import Flavour, Served
 from backends.openai.replies import Listing, listing
 from queueing.core.errors import Rejected
 from queueing.core.problems import What, problem
@@ -23,7 +23,7 @@ class VoiceNames(ServerReply):
     voices: tuple[str | dict[str, str], ...]
 
 
-class Kokoro(Generic):
+class Kokoro(Flavour):
     """Kokoro-FastAPI, which loads its model at the first request after an unload."""
 
     name: ClassVar[str] = "kokoro"

@@ -7,9 +7,10 @@ from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.common.http_answers import HttpFailed, HttpRefused
+from backends.common.model_server import LoadWish
 from backends.common.replies import BUSY, ServerReply, ask, read
 from backends.openai.audio.form import SILENT, AudioForm
-from backends.openai.flavour import EmbeddingForm, Generic, LoadWish, PictureForm, Served
+from backends.openai.flavour import EmbeddingForm, Flavour, PictureForm, Served
 from backends.openai.replies import Listed, Listing, in_mb, listing, post_settled
 
 HEARS = AudioForm(
@@ -56,7 +57,7 @@ class Props(ServerReply):
     modalities: Modalities = Modalities()
 
 
-class LlamaCpp(Generic):
+class LlamaCpp(Flavour):
     """llama.cpp with one model, given at its start: it writes, or with `--embeddings` embeds."""
 
     name: ClassVar[str] = "llamacpp"
@@ -105,7 +106,7 @@ class LlamaCpp(Generic):
         )
 
 
-class LlamaCppPython(Generic):
+class LlamaCppPython(Flavour):
     """llama-cpp-python's own server: one model, one answer at a time.
 
     A second request interrupts the first, whose answer then ends without a reason.
@@ -134,7 +135,7 @@ class LlamaCppPython(Generic):
         return tuple(Served(id=entry.id, parallel=1) for entry in await listing(http))
 
 
-class LlamaCppRouter(Generic):
+class LlamaCppRouter(Flavour):
     """llama.cpp without a model of its own: it starts a process for each model on demand.
 
     Its /props?model=X loads X (seen with build 0c1e570), so that is never asked.
@@ -202,7 +203,7 @@ class LlamaCppRouter(Generic):
 async def _embeds(http: Http) -> bool:
     """Return whether a llama.cpp was started to embed; then it writes nothing."""
     try:
-        await http.post_json(Generic.embedding.path, {"input": "a"})
+        await http.post_json(Flavour.embedding.path, {"input": "a"})
     except (HttpRefused, HttpFailed) as error:
         if error.status in BUSY:
             raise

@@ -4,8 +4,9 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from backends.common.http import Http
+from backends.common.model_server import LoadWish
 from backends.common.replies import ServerReply, ask, read
-from backends.openai.flavour import Generic, LoadWish, Served
+from backends.openai.flavour import Flavour, Served
 from backends.openai.llamacpp import DECODED, SAMPLERS
 from backends.openai.replies import listing, post_settled
 
@@ -22,7 +23,7 @@ class Running(ServerReply):
     running: tuple[Process, ...]
 
 
-class LlamaSwap(Generic):
+class LlamaSwap(Flavour):
     """llama-swap: starts and stops other servers; a request for a model may stop another."""
 
     name: ClassVar[str] = "llamaswap"

@@ -10,12 +10,13 @@ from typing import Annotated, ClassVar
 from pydantic import Field, JsonValue, SecretStr
 
 from backends.common.http import Http
+from backends.common.model_server import LoadWish
 from backends.common.options import read_options
 from backends.common.replies import ServerReply, ask, read
 from backends.openai.abilities import EMBEDS, WRITES
 from backends.openai.audio.form import SILENT, AudioForm
 from backends.openai.backend import OpenAI
-from backends.openai.flavour import EmbeddingForm, Generic, LoadWish, Served
+from backends.openai.flavour import EmbeddingForm, Flavour, Served
 from backends.openai.replies import in_mb
 from backends.openai.stream import Chunk
 from queueing.core.catalog import BackendSpec
@@ -110,7 +111,7 @@ class LoadedAs(ServerReply):
 # ---------------------------------------------------------------- the two generations
 
 
-class LMStudio4(Generic):
+class LMStudio4(Flavour):
     """LM Studio 0.4 and newer, through its REST API v1."""
 
     name: ClassVar[str] = "lmstudio"
@@ -155,7 +156,7 @@ class LMStudio4(Generic):
             read(LoadedAs, await http.post_json("/api/v1/models/unload", {"instance_id": instance}))
 
 
-class LMStudio3(Generic):
+class LMStudio3(Flavour):
     """LM Studio 0.3.6 to 0.3.x: it lists through REST API v0, and loads only on a request."""
 
     name: ClassVar[str] = "lmstudio-0.3"

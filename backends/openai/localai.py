@@ -10,9 +10,10 @@ from pydantic import Field
 
 from backends.common.http import Http
 from backends.common.http_answers import HttpFailed, HttpRefused
+from backends.common.model_server import LoadWish
 from backends.common.replies import ServerReply, ask, read
 from backends.openai.audio.form import AudioForm
-from backends.openai.flavour import Generic, LoadWish, Served
+from backends.openai.flavour import Flavour, Served
 from backends.openai.replies import listing
 
 GONE = {404, 500}  # to an unload of what is not in memory; older versions with a fault
@@ -60,7 +61,7 @@ class LocalAiAbilities(ServerReply):
     data: tuple[LocalAiAbility, ...]
 
 
-class LocalAiServer(Generic):
+class LocalAiServer(Flavour):
     """LocalAI, which may also drop models by itself (its watchdog)."""
 
     name: ClassVar[str] = "localai"

@@ -6,10 +6,11 @@ from typing import ClassVar, TypedDict
 from pydantic import JsonValue
 
 from backends.common.http import Http
+from backends.common.model_server import LoadWish
 from backends.common.replies import ServerReply, ask, read
 from backends.openai.audio.form import SILENT, AudioForm
 from backends.openai.embedding_body import KEPT
-from backends.openai.flavour import EmbeddingForm, Generic, LoadWish, Served
+from backends.openai.flavour import EmbeddingForm, Flavour, Served
 from backends.openai.replies import in_mb
 
 UNLOADED = 0  # seconds of Ollama's `keep_alive`
@@ -56,7 +57,7 @@ class OllamaAbilities(TypedDict):
     embeds: bool | None
 
 
-class Ollama(Generic):
+class Ollama(Flavour):
     """Ollama, through its own calls for everything but the answers."""
 
     name: ClassVar[str] = "ollama"

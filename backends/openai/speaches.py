@@ -5,9 +5,10 @@ from urllib.parse import quote
 
 from backends.common.http import Http
 from backends.common.http_answers import HttpRefused
+from backends.common.model_server import LoadWish
 from backends.common.replies import ServerReply, ask, read
 from backends.openai.audio.form import AudioForm
-from backends.openai.flavour import Generic, LoadWish, Served
+from backends.openai.flavour import Flavour, Served
 from backends.openai.replies import post_settled
 from queueing.core.errors import Unavailable
 
@@ -42,7 +43,7 @@ class InstalledModels(ServerReply):
     data: tuple[Installed, ...]
 
 
-class Speaches(Generic):
+class Speaches(Flavour):
     """speaches, which drops an idle model by itself after a while (`stt_model_ttl`)."""
 
     name: ClassVar[str] = "speaches"

@@ -5,7 +5,7 @@ from typing import ClassVar
 from backends.common.http import Http
 from backends.common.replies import ServerReply, ask
 from backends.openai.audio.form import AudioForm
-from backends.openai.flavour import EmbeddingForm, Generic, PictureForm, Served
+from backends.openai.flavour import EmbeddingForm, Flavour, PictureForm, Served
 from backends.openai.replies import listing
 
 BATCH = 4  # it does not report how many answers it writes at once, but it is made for many
@@ -17,7 +17,7 @@ class VllmVersion(ServerReply):
     version: str
 
 
-class VLlm(Generic):
+class VLlm(Flavour):
     """vLLM: one model per process, loaded from start to end."""
 
     name: ClassVar[str] = "vllm"

@@ -11,7 +11,7 @@ from typing import ClassVar
 from backends.common.http import Http
 from backends.common.http_answers import HttpRefused
 from backends.openai.audio.form import AudioForm
-from backends.openai.flavour import Generic, Served
+from backends.openai.flavour import Flavour, Served
 from queueing.core.errors import Unavailable, UnreadableAnswer
 
 PAGE_LIMIT = 64 * 1024
@@ -19,7 +19,7 @@ TITLE = "Whisper.cpp Server"
 _PATH = re.compile(r"<h2>\s*(/[^\s<]*)\s*</h2>")
 
 
-class WhisperCpp(Generic):
+class WhisperCpp(Flavour):
     """whisper.cpp's `whisper-server`; its page names the path of its one call."""
 
     name: ClassVar[str] = "whispercpp"

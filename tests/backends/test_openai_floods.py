@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from backends.openai import answer, events, loop_share, stream
-from backends.openai.flavour import Generic
+from backends.openai.flavour import Flavour
 from backends.openai.gathered import PassedOnReader
 from backends.openai.loop_share import TURN_S, LoopShare
 from backends.openai.stream import AnswerReader
@@ -56,7 +56,7 @@ async def test_others_have_their_turn_during_a_flood(
     said: list[Any] = []
     question = cast("Any", None)
     reader = PassedOnReader()
-    await answer._follow(lines_of(line), reader, Generic(), question, said.append)
+    await answer._follow(lines_of(line), reader, Flavour(), question, said.append)
     other.cancel()
     assert turns >= LINES
     assert reader.text == "x"

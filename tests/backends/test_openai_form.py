@@ -12,7 +12,7 @@ import pytest
 
 from backends.common.http_answers import ErrorInAnswer
 from backends.openai.answer import Question, stream_answer
-from backends.openai.flavour import Flavour, Generic
+from backends.openai.flavour import Flavour
 from backends.openai.gathered import PassedOnReader
 from backends.openai.llamacpp import LlamaCppPython
 from backends.openai.stream import ANSWER_LIMIT, KEPT_LIMIT, AnswerReader
@@ -468,7 +468,7 @@ async def test_what_was_passed_over_is_logged_once(
 ) -> None:
     """An operator would not learn that a server sends what nobody can read."""
     lines = [CAT[0], "data: {oops", CAT[1], "data: {again", *CAT[2:]]
-    output, chunks = await asked(lines, Generic(), passed_on=passed_on)
+    output, chunks = await asked(lines, Flavour(), passed_on=passed_on)
     assert output.text == "A cat."
     assert [each.getMessage() for each in caplog.records] == [
         "m: passed over a part of an answer: the server sent an answer that can't be read: '{oops'"
@@ -488,7 +488,7 @@ async def test_a_large_answer_is_written_beside_the_loop(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(PassedOnReader, "answer", noted)
     for said in ("A cat.", "A cat." * 50_000):
-        output, _ = await asked([piece("stop", content=said), DONE], Generic(), passed_on=True)
+        output, _ = await asked([piece("stop", content=said), DONE], Flavour(), passed_on=True)
         assert output.text == said
     assert beside == [False, True]
 
@@ -499,8 +499,8 @@ async def test_only_a_server_known_for_it_breaks_answers_off_without_a_word(
 ) -> None:
     """Half an answer would be delivered, or a whole one thrown away."""
     lines = [*CAT[:2], DONE]
-    assert (await asked(lines, Generic(), passed_on=passed_on))[0].text == "A cat."
+    assert (await asked(lines, Flavour(), passed_on=passed_on))[0].text == "A cat."
     strange = [piece("stop", content=[{"type": "audio", "data": ""}])]
-    for flavour, sent in ((LlamaCppPython(), lines), (Generic(), CAT[:2]), (Generic(), strange)):
+    for flavour, sent in ((LlamaCppPython(), lines), (Flavour(), CAT[:2]), (Flavour(), strange)):
         with pytest.raises(UnreadableAnswer):
             await asked(sent, flavour, passed_on=passed_on)

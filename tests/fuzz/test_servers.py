@@ -385,7 +385,7 @@ def _connected(kind: type[OpenAI], name: str, options: str) -> OpenAI:
 def _connect(backend: OpenAI, http: Http) -> None:
     """Have a server asked through another client."""
     server = backend._server
-    server._recognition._http = server._http = backend._http = http
+    server._http = backend._http = http
 
 
 NAMED_BY = {"id", "key", "name", "model"}
@@ -419,7 +419,7 @@ def test_text_servers_lists(kind: str, data: st.DataObject) -> None:
     backend = _connected(LMStudio if lmstudio else OpenAI, spec.name, json.dumps(options))
 
     async def play() -> None:
-        backend._server._recognition.flavour = None
+        backend._server.flavour = None
         async with answering(good, *spoilt) as http:
             _connect(backend, http)
             await tried(
@@ -443,7 +443,7 @@ async def test_the_good_lists_are_understood(kind: str) -> None:
     backend = _connected(
         LMStudio if lmstudio else OpenAI, "b", json.dumps({} if lmstudio else {"flavour": kind})
     )
-    backend._server._recognition.flavour = None
+    backend._server.flavour = None
     named = {"speaches": "whisper", "kokoro": "kokoro", "whispercpp": "whisper"}.get(kind, "qwen3")
     async with answering(good, "/none", "") as http:
         _connect(backend, http)

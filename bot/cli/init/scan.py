@@ -12,7 +12,7 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from backends.common.http_answers import HttpRefused
-from backends.common.recognition import TokenRefused
+from backends.common.replies import TokenRefused
 from backends.registry import KINDS, connect
 from bot.cli.init.places import HERE, is_here, likely_kind
 from bot.cli.init.terminal import in_a_line
