@@ -1,0 +1,89 @@
+"""LocalAI's control calls: what it is, holds and can, and how its models come and go.
+
+Read in mudler/LocalAI at 82c191af (2026-08). `/backend/load` and `/backend/shutdown` wait until it
+has happened.
+"""
+
+from typing import ClassVar
+
+from backends.common.http import Http
+from backends.common.http_answers import HttpFailed, HttpRefused
+from backends.common.model_server import LoadWish, ServedModel
+from backends.common.replies import ServerReply, ask, read
+from queueing.core.errors import BadModel
+
+GONE = {404, 500}  # to an unload of what is not in memory; older versions with a fault
+
+
+class LocalAiMemory(ServerReply):
+    """GET /system: the models in memory."""
+
+    class InMemory(ServerReply):
+        """A model in memory."""
+
+        id: str
+
+    loaded_models: tuple[InMemory, ...] | None
+
+
+class LocalAiRelease(ServerReply):
+    """GET /version."""
+
+    version: str = ""
+
+
+class LocalAiAbility(ServerReply):
+    """An entry of /v1/models/capabilities, which newer versions have."""
+
+    id: str
+    capabilities: tuple[str, ...] | None = None
+
+
+class LocalAiAbilities(ServerReply):
+    """GET /v1/models/capabilities."""
+
+    data: tuple[LocalAiAbility, ...]
+
+
+class LocalAiCalls:
+    """The part of a flavour that is the same for texts and images."""
+
+    name: ClassVar[str] = "localai"
+    can_unload: ClassVar[bool] = True
+    eager: ClassVar[bool] = True
+
+    async def describe(self, http: Http) -> str | None:
+        """Detect it by /system."""
+        if not await ask(http, "/system", LocalAiMemory):
+            return None
+        told = await ask(http, "/version", LocalAiRelease)
+        return f"LocalAI {told.version if told else ''}".strip()
+
+    async def load(self, http: Http, served: ServedModel, wish: LoadWish) -> None:  # noqa: ARG002 - set in its configuration
+        """Load the model; return when it is usable."""
+        try:
+            await http.post_json("/backend/load", {"model": served.id}, timeout_s=None)
+        except HttpRefused as error:
+            if error.status not in {404, 405} or served.id in error.body:
+                raise
+            raise BadModel("this LocalAI is too old to load a model by /backend/load") from error
+
+    async def unload(self, http: Http, served: ServedModel) -> None:
+        """Unload the model."""
+        try:
+            await http.post_json("/backend/shutdown", {"model": served.id}, timeout_s=60.0)
+        except (HttpRefused, HttpFailed) as error:
+            if error.status not in GONE or "not" not in error.body:
+                raise
+
+
+async def in_memory(http: Http) -> frozenset[str]:
+    """Return the names of the models in memory."""
+    system = read(LocalAiMemory, await http.get_json("/system"))
+    return frozenset(model.id for model in system.loaded_models or ())
+
+
+async def abilities(http: Http) -> tuple[LocalAiAbility, ...] | None:
+    """Return its models with what they can do; None for versions that do not tell."""
+    told = await ask(http, "/v1/models/capabilities", LocalAiAbilities)
+    return told.data if told else None
