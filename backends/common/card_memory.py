@@ -5,7 +5,6 @@ files that Linux's driver amdgpu shows; `system` is the main memory, for servers
 Apple's processors, whose graphics use it. Linux shows it in a file; elsewhere psutil asks the system.
 """
 
-import logging
 import re
 from importlib import import_module
 from pathlib import Path
@@ -14,8 +13,6 @@ from typing import Protocol
 from backends.common.driver_calls import DriverCalls
 from backends.common.memory import MB, TIMEOUT_S, NvmlProbe
 from queueing.core.catalog import HostSpec
-
-log = logging.getLogger(__name__)
 
 SYSTEM, AMD = "system", "amd:"
 _VENDOR = "0x1002"
@@ -44,24 +41,17 @@ class CardMemory:
         self._meminfo = proc / "meminfo"
         self._cards = sys / "class/drm"
         self._calls = DriverCalls(TIMEOUT_S)  # a card that hangs lets no one read its files either
-        self._told: dict[str, str] = {}
 
     async def free_mb(self, host: HostSpec) -> tuple[int, int] | None:
         """Return (total, free) in MB of what a host's `gpu` names; None if it cannot be measured."""
         card = host.gpu
         if card is None or is_nvidia(card):
             return await self._nvidia.free_mb(host)
-        try:
-            found = await self._calls.make(lambda: self._measure(card))
-        except (OSError, ValueError) as error:  # a timeout is an OSError
-            self._tell_once(card, str(error) or type(error).__name__)
-            return None
-        self._told.pop(card, None)
-        return found
+        return await self._calls.try_to(_measuring(card), lambda: self._measure(card))
 
     def why_not(self, card: str) -> str:
         """Return why AMD's card or the main memory could not be measured last; "" if it could."""
-        return self._told.get(card, "")
+        return self._calls.faults.get(_measuring(card), "")
 
     def _measure(self, card: str) -> tuple[int, int]:
         if card == SYSTEM:
@@ -87,10 +77,9 @@ class CardMemory:
         known = ", ".join(by_address) or "none"
         raise ValueError(f"there is no such AMD card; found: {known}")
 
-    def _tell_once(self, card: str, fault: str) -> None:
-        if self._told.get(card) != fault:
-            self._told[card] = fault
-            log.warning("memory of %s cannot be measured: %s", card, fault)
+
+def _measuring(card: str) -> str:
+    return f"measure the memory of {card}"
 
 
 def is_nvidia(card: str) -> bool:

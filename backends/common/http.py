@@ -157,14 +157,13 @@ class Http:
         body: JsonValue,
         *,
         read_s: float | None,
-        headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[AsyncIterator[Sequence[str]]]:
         """POST and yield the answer's lines without line ends, in batches as they arrive.
 
         `read_s` bounds each silence, including the one before the answer. Leaving the context
         closes the connection, which stops the work on servers that notice.
         """
-        async with self._open(self._post(path, body, headers=headers), read_s) as response:
+        async with self._open(self._post(path, body), read_s) as response:
             yield AnswerLines(response)
 
     @asynccontextmanager
@@ -209,24 +208,14 @@ class Http:
         url = URL(self.base + path)
         return url.update_query(params) if params else url
 
-    def _post(
-        self,
-        path: str,
-        body: JsonValue,
-        headers: Mapping[str, str] | None = None,
-    ) -> ServerCall:
+    def _post(self, path: str, body: JsonValue) -> ServerCall:
         # Raw UTF-8 cannot hold lone surrogates; escaped JSON carries any text.
         data = written(body).encode()
-        own: dict[str, str] = {
+        headers: dict[str, str] = {
             hdrs.CONTENT_TYPE: "application/json",
             hdrs.CONTENT_LENGTH: str(len(data)),
         }
-        return ServerCall(
-            method="POST",
-            url=self._url(path),
-            data=pieces(data),
-            headers={**own, **(headers or {})},
-        )
+        return ServerCall(method="POST", url=self._url(path), data=pieces(data), headers=headers)
 
     async def _json(
         self, call: ServerCall, timeout_s: float | None, limit: int, *, empty: bool = False

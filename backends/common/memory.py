@@ -49,38 +49,26 @@ class Nvml(Protocol):
 class NvmlProbe:
     """Implements `queueing.core.ports.MemoryProbe`; a failing card never raises.
 
-    NVML is initialised on the first call. Each failure is logged once, until the card answers
-    again.
+    NVML is initialised on the first call.
     """
 
     def __init__(self, *, nvml: Nvml = pynvml, timeout_s: float = TIMEOUT_S) -> None:
         self._nvml = nvml
         self._begun = False
         self._calls = DriverCalls(timeout_s)
-        self._told: dict[str, str] = {}
 
     async def free_mb(self, host: HostSpec) -> tuple[int, int] | None:
         """Return (total, free) of the host's card in MB; None if there is no card to measure."""
         card = host.gpu
         if card is None:
             return None
-        try:
-            found = await self._calls.make(lambda: self._measure(card))
-        except (pynvml.NVMLError, TimeoutError, OSError, ValueError) as error:
-            self._tell_once(card, f"{type(error).__name__}: {error}")
-            return None
-        self._told.pop(card, None)
-        return found
+        what = f"measure the memory of card {card}"
+        return await self._calls.try_to(what, lambda: self._measure(card))
 
     async def ask(self, card: str, question: Callable[[Any, Any], Value]) -> Value | None:
         """Return the answer of a question to a card, asked of NVML and its handle; None for none."""
-        try:
-            found = await self._calls.make(lambda: self._answer(card, question))
-        except (pynvml.NVMLError, TimeoutError, OSError, ValueError) as error:
-            self._tell_once(f"{card}, its programs,", f"{type(error).__name__}: {error}")
-            return None
-        self._told.pop(f"{card}, its programs,", None)
-        return found
+        what = f"see what uses card {card}"
+        return await self._calls.try_to(what, lambda: self._answer(card, question))
 
     def _answer(self, card: str, question: Callable[[Any, Any], Value]) -> Value:
         if not self._begun:
@@ -117,8 +105,3 @@ class NvmlProbe:
         if self._begun:
             self._begun = False
             self._nvml.nvmlShutdown()
-
-    def _tell_once(self, card: str, fault: str) -> None:
-        if self._told.get(card) != fault:
-            self._told[card] = fault
-            log.warning("memory of card %s cannot be measured: %s", card, fault)

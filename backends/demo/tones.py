@@ -12,6 +12,7 @@ import wave
 from array import array
 from collections.abc import Iterable, Sequence
 
+TITLE_MOST = 60  # characters
 RATE = 16_000  # samples per second
 _LOUD = 9_000  # of 32 767
 _LETTER_S, _WORD_LEAST_S, _WORD_MOST_S = 0.05, 0.16, 0.7
@@ -55,10 +56,10 @@ def words_of(text: str) -> list[str]:
     return text.split()
 
 
-def title_of(text: str, most: int = 60) -> str:
+def title_of(text: str) -> str:
     """Return words as the name of a file: without what a file system could trip over."""
-    plain = " ".join(re.sub(r"[^\w ,'!-]", " ", text[: 4 * most]).split())
-    return plain if len(plain) <= most else plain[:most].rsplit(" ", 1)[0]
+    plain = " ".join(re.sub(r"[^\w ,'!-]", " ", text[: 4 * TITLE_MOST]).split())
+    return plain if len(plain) <= TITLE_MOST else plain[:TITLE_MOST].rsplit(" ", 1)[0]
 
 
 def length_s(data: bytes) -> float | None:

@@ -12,7 +12,7 @@ from backends.comfyui.workflow.graph import Node, link_of, names_in, words_in
 from backends.comfyui.workflow.measures import unscaled
 from backends.comfyui.workflow.template import Workflow
 from backends.comfyui.workflow.versions import least_version
-from queueing.core.requests import LoraWeight
+from queueing.core.requests import Capability, LoraWeight
 from tests.backends.described import SHIPPED, faults, recorded
 from tests.backends.shipped import asked, everything_asked, files, shipped
 
@@ -51,7 +51,7 @@ def test_a_template_that_draws_takes_seeds_and_loras(subtests: pytest.Subtests) 
     for path in SHIPPED:
         with subtests.test(path.name):
             template = shipped(path)
-            if template.upscales:
+            if Capability.UPSCALE in template.abilities:
                 continue
             assert {"seed", "lora"} <= template.options
             graph = asked(template, lora=(LoraWeight(name="ink.safetensors"),), seed=3)

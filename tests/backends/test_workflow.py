@@ -71,7 +71,7 @@ UPSCALING = [upscaling("upscale"), upscaling("upscale-model")]
 @pytest.mark.parametrize("template", DRAWING, ids=lambda found: found.name)
 def test_shipped_templates_are_sound_on_the_server(template: Workflow) -> None:
     """A template that Usher brings along would be refused by the server."""
-    files = {"picture": "usher/a.png"} if template.takes_picture else {}
+    files = {"picture": "usher/a.png"} if "picture" in template.placeholders else {}
     request = TextToImage(prompt="a cat", width=1000, height=700, seed=SEED_MAX, count=2)
     everything = request.model_copy(
         update={"lora": (LoraWeight(name="sub/ink.safetensors"),), "steps": 3}
@@ -97,7 +97,7 @@ def test_shipped_templates_enlarge_a_picture_on_the_server(template: Workflow) -
         verdict = judge(json.loads(json.dumps(as_json(graph))), {"usher/a.png"})
         assert verdict.refusal is None
         assert verdict.node_errors == {}
-    assert template.upscales
+    assert Capability.UPSCALE in template.abilities
     assert template.options == frozenset()
 
 

@@ -28,7 +28,7 @@ def inputs_for(info: Mapping[str, JsonValue], values: Mapping[str, JsonValue]) -
     for part, kinds in _parts(info.get("input")):
         for name, kind in kinds.items():
             needed = part == "required"
-            if needed and name not in values and _is_dynamic(kind, _CHOICE):
+            if needed and name not in values and _is_choice(kind):
                 found.required[name] = kind
             _expand(found, name, kind, values, needed=needed)
     return found
@@ -91,8 +91,8 @@ def _parts(inputs: JsonValue) -> Iterator[tuple[str, dict[str, JsonValue]]]:
             yield part, kinds
 
 
-def _is_dynamic(kind: JsonValue, name: str) -> bool:
-    return isinstance(kind, list) and kind[:1] == [name]
+def _is_choice(kind: JsonValue) -> bool:
+    return isinstance(kind, list) and kind[:1] == [_CHOICE]
 
 
 def _whole(value: JsonValue) -> int:

@@ -66,16 +66,6 @@ class Workflow:
         return frozenset(fields) - FILES - {"prompt"}
 
     @property
-    def takes_picture(self) -> bool:
-        """Whether it has a place for a picture."""
-        return "picture" in self.placeholders
-
-    @property
-    def upscales(self) -> bool:
-        """Whether it only enlarges a picture: it has no placeholder for a prompt."""
-        return Capability.UPSCALE in self.abilities
-
-    @property
     def edits(self) -> bool:
         """Whether its pictures are what the prompt is about."""
         return Capability.IMAGE_EDIT in self.abilities

@@ -6,6 +6,7 @@ SENT = ("PNG", "JPEG", "WEBP")
 """The picture formats, as Pillow names them, that people send and every chat and model accepts."""
 MOVING = ("PNG", "WEBP", "GIF", "AVIF")
 """The picture formats that can be animated."""
+MOVING_TYPES = frozenset(f"image/{form.lower()}" for form in MOVING)
 
 PLAYED = frozenset(
     {

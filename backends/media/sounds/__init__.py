@@ -90,12 +90,12 @@ async def as_voice(file: File, *, seconds: float = SECONDS_MOST) -> Voice:
     return Voice(file=voice, seconds=played, waveform=made[1][:256])
 
 
-async def as_form(file: File, form: SpeechFormat, *, seconds: float = SECONDS_MOST) -> File:
+async def as_form(file: File, form: SpeechFormat) -> File:
     """Return a sound in mono in the form that a program asks for.
 
-    Raises `SoundError`, also if it plays for more than that many seconds.
+    Raises `SoundError`, also if it plays for more than `SECONDS_MOST`.
     """
-    _, made = await _asked(file, MediaTask.ENCODE, seconds, form)
+    _, made = await _asked(file, MediaTask.ENCODE, SECONDS_MOST, form)
     return File(name=f"{_stem(file)}.{form}", mime=FORMS[form], data=made)
 
 

@@ -19,7 +19,7 @@ from backends.media.helper.films.containers import (
 )
 from backends.media.helper.films.plan import FilmPlan, film_plan, sound_rate
 from backends.media.helper.order import Answer, Order
-from backends.media.metadata.kinds import MOVING
+from backends.media.metadata.kinds import MOVING, MOVING_TYPES
 
 _TRIES = (1.0, 0.75, 0.5)  # of the limit: when a difficult film overshoots, the next share is tried
 _THREADS = 2
@@ -27,7 +27,6 @@ _CAREFUL = {"preset": "veryfast"}
 _QUICK = {"preset": "ultrafast", "x264-params": "no-deblock=0:deblock=0,0:aq-mode=1"}
 _FPS = 25.0
 _RATES_OF_MP3 = frozenset({16_000, 22_050, 24_000, 32_000, 44_100, 48_000})
-_MOVING = frozenset({"image/webp", "image/png", "image/gif", "image/avif"})
 _FRAMES_MOST = 3000
 _TICKS = 1000  # per second, for frames that state how long they are shown
 _TICK = Fraction(1, _TICKS)
@@ -45,7 +44,9 @@ def fitted(order: Order, data: bytes) -> tuple[Answer, bytes]:
 def fit(data: bytes, mime: str, limit: int) -> tuple[bytes, str] | None:
     """Return a file of at most `limit` bytes and its media type; None if that is impossible."""
     for share in _TRIES:
-        made_ = _moving(data, limit, share) if mime in _MOVING else _once(data, mime, limit, share)
+        made_ = (
+            _moving(data, limit, share) if mime in MOVING_TYPES else _once(data, mime, limit, share)
+        )
         if made_ is None or len(made_[0]) <= limit:
             return made_
     return None

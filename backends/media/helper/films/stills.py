@@ -14,17 +14,16 @@ from backends.media.helper.films.containers import (
     require_size,
 )
 from backends.media.helper.order import Answer, Looks, Order
-from backends.media.metadata.kinds import MOVING
+from backends.media.metadata.kinds import MOVING, MOVING_TYPES
 
 _SIDE_MOST = 768  # pixels
 _QUALITY = 85
 _DECODED_MOST = 400  # frames between two pictures; a film whose index is far off shows others
-_MOVING = frozenset({"image/webp", "image/png", "image/gif", "image/avif"})
 
 
 def extracted(order: Order, data: bytes) -> tuple[Answer, bytes]:
     """Carry out an order for some of a film's pictures."""
-    found = _of_moving if order.mime in _MOVING else _of_film
+    found = _of_moving if order.mime in MOVING_TYPES else _of_film
     pictures = [_jpeg(image) for image in found(data, order.mime, order.pictures)]
     if not pictures:
         raise Unreadable("no picture")
