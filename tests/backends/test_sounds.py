@@ -74,17 +74,11 @@ async def test_any_sound_becomes_a_voice_message(subtests: pytest.Subtests) -> N
                 assert (context.name, context.channels, context.sample_rate) == ("opus", 1, 48_000)
 
 
-async def test_a_voice_message_shows_where_it_is_loud() -> None:
-    """Discord takes no voice message without its waveform."""
+async def test_a_voice_message_is_small() -> None:
+    """A long answer would be too large for a chat."""
     voice = await as_voice(file(spoken(4.0, quiet_until=2.0)))
     assert voice.seconds == pytest.approx(4.0, abs=0.1)
-    assert len(voice.waveform) == 256
-    assert max(voice.waveform[:120]) == 0
-    assert min(voice.waveform[136:250]) > 200
-    assert max(voice.waveform) == 255
     assert len(voice.file.data) < 4 * 32_000 / 8 * 1.5
-    short = await as_voice(file(spoken(0.05)))
-    assert 1 <= len(short.waveform) <= 256
 
 
 async def test_music_stays_as_it_is_where_players_take_it() -> None:

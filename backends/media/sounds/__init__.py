@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import PurePath
 
 from backends.media import films
-from backends.media.helper.order import Answer, MediaTask, Order, pieces
+from backends.media.helper.order import Answer, MediaTask, Order
 from backends.media.helper.process import MediaError, NoLibrary, ask
 from backends.media.metadata.kinds import mime_of
 from queueing.core.requests import File, SpeechFormat
@@ -61,14 +61,10 @@ class SoundError(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Voice:
-    """A voice message: Ogg Opus, how long it plays, and how loud it is from beginning to end.
-
-    `waveform` has a byte for each of up to 256 equal parts; 255 is the loudest of them.
-    """
+    """A voice message: Ogg Opus, and how long it plays."""
 
     file: File
     seconds: float
-    waveform: bytes
 
 
 async def as_wav(file: File, *, seconds: float = SECONDS_MOST) -> File:
@@ -77,7 +73,7 @@ async def as_wav(file: File, *, seconds: float = SECONDS_MOST) -> File:
     Raises `SoundError`, also if it plays for more than that many seconds.
     """
     _, made = await _converted(file, MediaTask.WAV, seconds)
-    return File(name=f"{_stem(file)}.wav", mime="audio/wav", data=made[0])
+    return File(name=f"{_stem(file)}.wav", mime="audio/wav", data=made)
 
 
 async def as_voice(file: File, *, seconds: float = SECONDS_MOST) -> Voice:
@@ -86,8 +82,8 @@ async def as_voice(file: File, *, seconds: float = SECONDS_MOST) -> Voice:
     Raises `SoundError`, also if it plays for more than that many seconds.
     """
     played, made = await _converted(file, MediaTask.VOICE, seconds)
-    voice = File(name=f"{_stem(file)}.ogg", mime="audio/ogg", data=made[0])
-    return Voice(file=voice, seconds=played, waveform=made[1][:256])
+    voice = File(name=f"{_stem(file)}.ogg", mime="audio/ogg", data=made)
+    return Voice(file=voice, seconds=played)
 
 
 async def as_form(file: File, form: SpeechFormat) -> File:
@@ -117,12 +113,11 @@ async def as_music(file: File, *, limit: int = _MUSIC_MOST) -> File:
         raise SoundError(SoundFault.UNREADABLE, str(error)) from error
 
 
-async def _converted(file: File, task: MediaTask, seconds: float) -> tuple[float, list[bytes]]:
+async def _converted(file: File, task: MediaTask, seconds: float) -> tuple[float, bytes]:
     answer, made = await _asked(file, task, seconds)
-    looks, parts = answer.looks, list(pieces(made, answer.parts))
-    if looks is None or len(parts) != 2 or not parts[0]:
+    if answer.looks is None or not made:
         raise SoundError(SoundFault.UNREADABLE, "the helper made no sound")
-    return looks.seconds, parts
+    return answer.looks.seconds, made
 
 
 async def _asked(

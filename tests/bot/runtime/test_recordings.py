@@ -37,7 +37,7 @@ def playable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take any bytes for a recording: what is read is tried where files are checked."""
 
     async def as_it_is(file: File, **_: object) -> Voice:
-        return Voice(file=replace(file, data=file.data[4:]), seconds=1.0, waveform=b"")
+        return Voice(file=replace(file, data=file.data[4:]), seconds=1.0)
 
     monkeypatch.setattr(sounds, "as_voice", as_it_is)
 

@@ -35,7 +35,7 @@ def helped(monkeypatch: pytest.MonkeyPatch) -> None:
         return [FRAME] * most
 
     async def voice(file: File, **_: object) -> Voice:
-        return Voice(file=file, seconds=1.0, waveform=b"")
+        return Voice(file=file, seconds=1.0)
 
     monkeypatch.setattr(papers, "read_document", read)
     monkeypatch.setattr(films, "frames", frames)

@@ -64,7 +64,7 @@ def no_helper(monkeypatch: pytest.MonkeyPatch) -> None:
     async def as_it_is(file: File, **_: object) -> Voice:
         if mime_of(file.data) != "audio/ogg":
             raise SoundError(SoundFault.UNREADABLE, "no sound")
-        return Voice(file=file, seconds=1.0, waveform=b"")
+        return Voice(file=file, seconds=1.0)
 
     monkeypatch.setattr(sounds, "as_voice", as_it_is)
 
