@@ -16,7 +16,7 @@ from bot.history.stored_usage import StoredUsage, Usage
 from bot.people.access import Access
 from bot.people.audit_log import AuditLog
 from bot.people.days import day_of
-from bot.people.users import KnownPeople, Person
+from bot.people.users import People, Person
 from bot.queue.status import QueueStatus
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
@@ -46,7 +46,7 @@ class OperatorReader:
     history: StoredHistory
     usage: StoredUsage
     gpu: GpuTimes
-    people: KnownPeople
+    people: People
     access: Access
     audit: AuditLog
     clock: Clock

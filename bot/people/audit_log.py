@@ -1,8 +1,9 @@
 """The audit log: every act of an admin, with who did what to whom and when."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+
+from bot.people import sql
+from queueing.store import Connection, Database
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,11 +17,30 @@ class Act:
     detail: str = ""
 
 
-class AuditLog(Protocol):
-    """Appends and reads acts; nothing changes one that is written."""
+class AuditLog:
+    """Appends and reads acts in the jobs' database; nothing changes one that is written."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     async def write(self, act: Act) -> None:
         """Record an act; durable when it returns."""
 
-    async def newest(self, limit: int) -> Sequence[Act]:
+        def change(connection: Connection) -> None:
+            connection.execute(
+                sql.ADD_ACT, (act.at, act.actor, act.action, act.subject, act.detail)
+            )
+
+        await self._database.write(change)
+
+    async def newest(self, limit: int) -> list[Act]:
         """Return the newest acts, newest first."""
+
+        def query(connection: Connection) -> list[Act]:
+            rows = connection.execute(sql.NEWEST_ACTS, (limit,))
+            return [
+                Act(at=row[0], actor=row[1], action=row[2], subject=row[3], detail=row[4])
+                for row in rows
+            ]
+
+        return await self._database.read(query)

@@ -11,14 +11,12 @@ from bot.gateway.jobs.hooks import derived_key
 from bot.gateway.stored_attendance import StoredAttendance
 from bot.history.stored_history import StoredHistory
 from bot.history.stored_usage import StoredUsage
+from bot.people.api_keys import ApiKeys
 from bot.people.audit_log import AuditLog
 from bot.people.invites import Invites
-from bot.people.stored_api_keys import StoredApiKeys
-from bot.people.stored_audit import StoredAuditLog
-from bot.people.stored_invites import StoredInvites
-from bot.people.stored_people import StoredPeople
-from bot.people.stored_received import StoredReceived
-from bot.people.stored_uploads import StoredUploads
+from bot.people.received import ReceivedBytes
+from bot.people.uploads import Uploads
+from bot.people.users import People
 from bot.runtime.in_force import InForce
 from bot.runtime.past_pictures import ResultPictures
 from queueing.core.ports import Clock
@@ -30,18 +28,18 @@ class BotRecords:
     """The bot's own records of one database."""
 
     records: StoredRecords
-    people: StoredPeople
-    keys: StoredApiKeys
+    people: People
+    keys: ApiKeys
     audit: AuditLog
     chat_log: StoredLog
     invites: Invites | None
     links: Links
-    uploads: StoredUploads
+    uploads: Uploads
     results: StoredFiles
     past: ResultPictures
     hook_key: bytes
     attendance: StoredAttendance
-    received: StoredReceived
+    received: ReceivedBytes
     history: StoredHistory
     usage: StoredUsage
 
@@ -54,18 +52,18 @@ async def read_records(database: Database, in_force: InForce, clock: Clock) -> B
     results = StoredFiles(database)
     return BotRecords(
         records=records,
-        people=StoredPeople(database),
-        keys=StoredApiKeys(database),
-        audit=StoredAuditLog(database),
+        people=People(database),
+        keys=ApiKeys(database),
+        audit=AuditLog(database),
         chat_log=StoredLog(database),
-        invites=await StoredInvites.read(database, web.page()) if web and web.token else None,
+        invites=await Invites.read(database, web.page()) if web and web.token else None,
         links=links,
-        uploads=StoredUploads(database),
+        uploads=Uploads(database),
         results=results,
         past=ResultPictures(results, links),
         hook_key=derived_key(key),
         attendance=StoredAttendance(database),
-        received=StoredReceived(database, lambda: in_force.config.limits.files_per_hour_mb, clock),
+        received=ReceivedBytes(database, lambda: in_force.config.limits.files_per_hour_mb, clock),
         history=StoredHistory(database),
         usage=StoredUsage(database, name_in),
     )
@@ -76,7 +74,7 @@ def _links(database: Database, in_force: InForce, clock: Clock, key: bytes) -> L
     return Links(
         StoredFiles(database),
         StoredLinkEnds(database),
-        StoredPeople(database),
+        People(database),
         clock,
         key=key,
         page=web.page() if web and web.url else None,

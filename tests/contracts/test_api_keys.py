@@ -3,13 +3,12 @@
 import pytest
 
 from bot.people.api_keys import MOST_KEYS, ApiKeys, TooManyKeys
-from bot.people.stored_api_keys import StoredApiKeys
 from queueing.store import Database
 
 
 @pytest.fixture
 def keys(database: Database) -> ApiKeys:
-    return StoredApiKeys(database)
+    return ApiKeys(database)
 
 
 async def test_a_new_key_is_known_by_its_secret_alone(keys: ApiKeys) -> None:

@@ -6,9 +6,6 @@ import pytest
 
 from bot.people.audit_log import Act, AuditLog
 from bot.people.invites import Invites
-from bot.people.stored_audit import StoredAuditLog
-from bot.people.stored_invites import StoredInvites
-from bot.people.stored_people import StoredPeople
 from bot.people.users import People, Person
 from queueing.store import Database
 
@@ -18,18 +15,18 @@ Read = Callable[[], Awaitable[Invites]]
 
 @pytest.fixture
 def people(database: Database) -> People:
-    return StoredPeople(database)
+    return People(database)
 
 
 @pytest.fixture
 def audit(database: Database) -> AuditLog:
-    return StoredAuditLog(database)
+    return AuditLog(database)
 
 
 @pytest.fixture
 def read(database: Database) -> Read:
     """Return how a bot that starts learns who is invited."""
-    return lambda: StoredInvites.read(database, PAGE)
+    return lambda: Invites.read(database, PAGE)
 
 
 # ---------------------------------------------------------------- people

@@ -15,17 +15,12 @@ from bot.chat.records.message_records import ReplyPrompt
 from bot.chat.records.stored_link_ends import StoredLinkEnds
 from bot.chat.records.stored_log import StoredLog
 from bot.chat.records.stored_records import StoredRecords
-from bot.people.api_keys import MOST_KEYS, TooManyKeys
-from bot.people.audit_log import Act
-from bot.people.received import HourFull
-from bot.people.stored_api_keys import StoredApiKeys
-from bot.people.stored_audit import StoredAuditLog
-from bot.people.stored_invites import StoredInvites
-from bot.people.stored_people import StoredPeople
-from bot.people.stored_received import StoredReceived
-from bot.people.stored_uploads import StoredUploads
-from bot.people.uploads import MOST_FILES, NoRoom
-from bot.people.users import HOUR_S, Person
+from bot.people.api_keys import MOST_KEYS, ApiKeys, TooManyKeys
+from bot.people.audit_log import Act, AuditLog
+from bot.people.invites import Invites
+from bot.people.received import HourFull, ReceivedBytes
+from bot.people.uploads import MOST_FILES, NoRoom, Uploads
+from bot.people.users import HOUR_S, People, Person
 from queueing.core.requests import File
 from queueing.store import JobStore
 from tests.contracts.store_harness import NO_LIMITS, NOW, new
@@ -58,38 +53,38 @@ def words(text: str) -> ShownMessage:
 
 async def test_different_settings_survive_each_other(two: Two) -> None:
     """A language chosen while an admin sets a limit would end the limit."""
-    await StoredPeople(two.one).change("ada", style="noir")
+    await People(two.one).change("ada", style="noir")
     await two.overlapping(
-        lambda database: StoredPeople(database).change("ada", max_open=3),
-        lambda database: StoredPeople(database).change("ada", language="de"),
+        lambda database: People(database).change("ada", max_open=3),
+        lambda database: People(database).change("ada", language="de"),
     )
     for database in (two.one, two.other):
-        assert await StoredPeople(database).get("ada") == Person(
+        assert await People(database).get("ada") == Person(
             user="ada", style="noir", max_open=3, language="de"
         )
 
 
 async def test_a_ban_survives_that_its_person_is_forgotten(two: Two) -> None:
     """`/forget me`, said at the right moment, would end a ban."""
-    await StoredPeople(two.one).change("ada", language="de")
+    await People(two.one).change("ada", language="de")
 
     async def forget(database: Any) -> None:
-        await StoredPeople(database).forget("ada")
+        await People(database).forget("ada")
 
     async def ban(database: Any) -> None:
-        await StoredPeople(database).change("ada", banned_at=5.0)
+        await People(database).change("ada", banned_at=5.0)
 
     for first, second in ((ban, forget), (forget, ban)):
-        await StoredPeople(two.one).change("ada", language="de", banned_at=None)
+        await People(two.one).change("ada", language="de", banned_at=None)
         await two.overlapping(first, second)
-        assert await StoredPeople(two.other).get("ada") == Person(user="ada", banned_at=5.0)
+        assert await People(two.other).get("ada") == Person(user="ada", banned_at=5.0)
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.thorough)])
 async def test_a_crowd_of_changes_leaves_the_last_of_each_setting(two: Two, seed: int) -> None:
     """Changes from two processes would undo each other now and then."""
     random = Random(seed)
-    people = (StoredPeople(two.one), StoredPeople(two.other))
+    people = (People(two.one), People(two.other))
     wanted = Person(user="ada")
 
     async def change(name: str, values: list[Any]) -> None:
@@ -107,7 +102,7 @@ async def test_a_crowd_of_changes_leaves_the_last_of_each_setting(two: Two, seed
 async def test_acts_of_admins_are_all_kept(two: Two) -> None:
     """What an admin did would stand nowhere."""
     acts = [Act(at=1.0, actor="ada", action="ban", subject=f"bob {n}") for n in range(20)]
-    logs = (StoredAuditLog(two.one), StoredAuditLog(two.other))
+    logs = (AuditLog(two.one), AuditLog(two.other))
     await asyncio.gather(*(logs[n % 2].write(act) for n, act in enumerate(acts)))
     for log in logs:
         assert {act.subject for act in await log.newest(50)} == {act.subject for act in acts}
@@ -118,7 +113,7 @@ async def test_acts_of_admins_are_all_kept(two: Two) -> None:
 
 async def test_a_key_ends_everywhere_at_once(two: Two) -> None:
     """A stolen key would go on working at another machine."""
-    one, other = StoredApiKeys(two.one), StoredApiKeys(two.other)
+    one, other = ApiKeys(two.one), ApiKeys(two.other)
     key, secret = await one.new("ada", "Ada", name="", now=5.0)
     assert await other.by_secret(secret) == key
     assert await other.revoke("ada", key.id)
@@ -128,12 +123,12 @@ async def test_a_key_ends_everywhere_at_once(two: Two) -> None:
 
 async def test_two_processes_do_not_give_more_keys_than_one(two: Two) -> None:
     """A person would have as many keys as there are processes, times the limit."""
-    keys = StoredApiKeys(two.one)
+    keys = ApiKeys(two.one)
     for _ in range(MOST_KEYS - 1):
         await keys.new("ada", "Ada", name="", now=5.0)
     results = await two.overlapping(
-        lambda database: StoredApiKeys(database).new("ada", "Ada", name="", now=6.0),
-        lambda database: StoredApiKeys(database).new("ada", "Ada", name="", now=6.0),
+        lambda database: ApiKeys(database).new("ada", "Ada", name="", now=6.0),
+        lambda database: ApiKeys(database).new("ada", "Ada", name="", now=6.0),
     )
     assert sum(isinstance(each, TooManyKeys) for each in results) == 1
     assert len(await keys.listed("ada")) == MOST_KEYS
@@ -141,7 +136,7 @@ async def test_two_processes_do_not_give_more_keys_than_one(two: Two) -> None:
 
 async def test_the_last_use_of_a_key_only_moves_forwards(two: Two) -> None:
     """A process whose clock is behind would make a key look unused for longer."""
-    one, other = StoredApiKeys(two.one), StoredApiKeys(two.other)
+    one, other = ApiKeys(two.one), ApiKeys(two.other)
     key, secret = await one.new("ada", "Ada", name="", now=5.0)
     await one.used(key, 500.0)
     await other.used(key, 400.0)
@@ -152,18 +147,18 @@ async def test_the_last_use_of_a_key_only_moves_forwards(two: Two) -> None:
 
 async def test_two_processes_do_not_take_more_files_than_one(two: Two) -> None:
     """The disk would fill with as many files as there are processes, times the limit."""
-    uploads = StoredUploads(two.one)
+    uploads = Uploads(two.one)
     for _ in range(MOST_FILES - 1):
         await uploads.new("ada", FILE, 5.0)
     results = await two.overlapping(
-        lambda database: StoredUploads(database).new("ada", FILE, 6.0),
-        lambda database: StoredUploads(database).new("ada", FILE, 6.0),
+        lambda database: Uploads(database).new("ada", FILE, 6.0),
+        lambda database: Uploads(database).new("ada", FILE, 6.0),
     )
     assert sum(isinstance(each, NoRoom) for each in results) == 1
-    listed = await StoredUploads(two.other).listed("ada", 6.0)
+    listed = await Uploads(two.other).listed("ada", 6.0)
     assert len(listed) == MOST_FILES
-    assert await StoredUploads(two.other).file("ada", listed[0].id, 6.0) == FILE
-    assert await StoredUploads(two.other).delete("ada", listed[0].id)
+    assert await Uploads(two.other).file("ada", listed[0].id, 6.0) == FILE
+    assert await Uploads(two.other).delete("ada", listed[0].id)
     assert await uploads.get("ada", listed[0].id, 6.0) is None
 
 
@@ -180,12 +175,12 @@ async def test_bytes_of_an_hour_are_counted_together(two: Two) -> None:
     """A person could send as much for each process that accepts requests."""
     clock = _SetClock()
     results = await two.overlapping(
-        lambda database: StoredReceived(database, lambda: 10, clock).take("ada", 6 * MB),
-        lambda database: StoredReceived(database, lambda: 10, clock).take("ada", 6 * MB),
+        lambda database: ReceivedBytes(database, lambda: 10, clock).take("ada", 6 * MB),
+        lambda database: ReceivedBytes(database, lambda: 10, clock).take("ada", 6 * MB),
     )
     (full,) = [each for each in results if isinstance(each, HourFull)]
     assert full.free_at == clock.at + HOUR_S
-    one, other = [StoredReceived(each, lambda: 10, clock) for each in (two.one, two.other)]
+    one, other = [ReceivedBytes(each, lambda: 10, clock) for each in (two.one, two.other)]
     assert await other.take("bob", 10 * MB) is not None
     more = await other.take("ada", 4 * MB)
     await one.give_back(more)
@@ -203,8 +198,8 @@ async def test_bytes_of_an_hour_are_counted_together(two: Two) -> None:
 
 async def test_a_page_learns_whom_another_process_invites(two: Two) -> None:
     """A person invited from Telegram could not open the page; an uninvited one could stay."""
-    page = await StoredInvites.read(two.one, PAGE)
-    chat = await StoredInvites.read(two.other, PAGE) if two.apart else page
+    page = await Invites.read(two.one, PAGE)
+    chat = await Invites.read(two.other, PAGE) if two.apart else page
     made = await chat.invite("Ada", 1.0)
     await page.look()
     assert page.by_token(made.link.partition("=")[2]) == made.person
@@ -221,7 +216,7 @@ async def test_a_page_learns_whom_another_process_invites(two: Two) -> None:
 
 async def test_a_command_sees_whom_another_part_invited(two: Two) -> None:
     """`/uninvite` would not find a person, or `/invite` list one who has no link any more."""
-    one, other = [await StoredInvites.read(each, PAGE) for each in (two.one, two.other)]
+    one, other = [await Invites.read(each, PAGE) for each in (two.one, two.other)]
     person = (await one.invite("Ada", 1.0)).person
     assert await other.everybody() == [person]
     assert await other.named("web:ada") == person
@@ -231,7 +226,7 @@ async def test_a_command_sees_whom_another_part_invited(two: Two) -> None:
 
 async def test_a_look_that_was_slow_does_not_bring_a_person_back(two: Two) -> None:
     """An uninvited person's link would work again until the next look."""
-    invites = await StoredInvites.read(two.one, PAGE)
+    invites = await Invites.read(two.one, PAGE)
     person = (await invites.invite("Ada", 1.0)).person
     looks = [asyncio.ensure_future(invites.everybody()) for _ in range(5)]
     await asyncio.sleep(0)
@@ -242,13 +237,13 @@ async def test_a_look_that_was_slow_does_not_bring_a_person_back(two: Two) -> No
 
 async def test_two_people_invited_at_once_get_ids_of_their_own(two: Two) -> None:
     """The second would get the chat of the first, and the first no page."""
-    one = await StoredInvites.read(two.one, PAGE)
+    one = await Invites.read(two.one, PAGE)
 
     async def zoe(database: Any) -> str:
-        return (await (await StoredInvites.read(database, PAGE)).invite("Zoë", 1.0)).person.id
+        return (await (await Invites.read(database, PAGE)).invite("Zoë", 1.0)).person.id
 
     async def other_zoe(database: Any) -> str:
-        return (await (await StoredInvites.read(database, PAGE)).invite("Zoe", 1.0)).person.id
+        return (await (await Invites.read(database, PAGE)).invite("Zoe", 1.0)).person.id
 
     assert set(await two.overlapping(zoe, other_zoe)) == {"zoe", "zoe-2"}
     assert len(await one.everybody()) == 2
@@ -258,10 +253,10 @@ async def test_one_person_invited_at_once_by_two_admins_is_one(two: Two) -> None
     """A person would have two chats, and `/uninvite` would end one of their links."""
 
     async def invite(database: Any) -> str:
-        return (await (await StoredInvites.read(database, PAGE)).invite("Ada", 1.0)).person.id
+        return (await (await Invites.read(database, PAGE)).invite("Ada", 1.0)).person.id
 
     assert await two.overlapping(invite, invite) == ["ada", "ada"]
-    assert len(await (await StoredInvites.read(two.other, PAGE)).everybody()) == 1
+    assert len(await (await Invites.read(two.other, PAGE)).everybody()) == 1
 
 
 # ---------------------------------------------------------------- messages and small facts

@@ -9,8 +9,7 @@ import pytest
 
 from bot.chat.records.stored_records import MIGRATIONS, StoredRecords
 from bot.cli.main import main
-from bot.people.audit_log import Act
-from bot.people.stored_audit import StoredAuditLog
+from bot.people.audit_log import Act, AuditLog
 from queueing.core.errors import StoreError
 from queueing.core.jobs import JobEvent
 from queueing.core.requests import File, Output
@@ -30,7 +29,7 @@ async def fill(url: str) -> None:
         done = Output(text="done", files=(PICTURE, SECOND))
         await store.apply(await start(store, job), JobEvent.COMPLETE, NOW, output=done)
     await StoredRecords(database).note("key", "value ? %s $1")
-    audit = StoredAuditLog(database)
+    audit = AuditLog(database)
     for number in range(3):
         await audit.write(
             Act(at=NOW, actor="ada", action="ban", subject=f"eve {number}", detail="spam")
@@ -87,7 +86,7 @@ async def test_an_installation_moves_to_a_server_and_back(
     await copied(first, empty_postgres_url)
     assert listed(await contents(empty_postgres_url)) == listed(before)
     database = await open_database(empty_postgres_url, migrations=(MIGRATIONS,))
-    await StoredAuditLog(database).write(
+    await AuditLog(database).write(
         Act(at=NOW, actor="ada", action="unban", subject="eve", detail="")
     )
     store = JobStore(database)

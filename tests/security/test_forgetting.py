@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from bot.chat.records.stored_records import MIGRATIONS
-from bot.people.stored_people import StoredPeople
-from bot.people.users import HOUR_S
+from bot.people.users import HOUR_S, People
 from bot.platforms.web.platform import Web
 from bot.runtime.app import BotParts
 from queueing.core.errors import LimitReached
@@ -66,7 +65,7 @@ async def test_who_was_forgotten_is_in_no_count_an_hour_later(tmp_path: Path) ->
     mine = await store.add(new(owner="telegram:7"), NOW, limits=NO_LIMITS)
     await store.apply(mine, JobEvent.CANCEL, NOW)
     await store.erase([mine.id])
-    await StoredPeople(database).forget("telegram:7")
+    await People(database).forget("telegram:7")
     await store.add(new(owner="telegram:8"), NOW + HOUR_S + 1, limits=NO_LIMITS)
     await database.aclose()
     assert tables_with("telegram:7", tmp_path / "u.sqlite") == []
@@ -75,7 +74,7 @@ async def test_who_was_forgotten_is_in_no_count_an_hour_later(tmp_path: Path) ->
 async def test_forgetting_is_no_way_out_of_a_ban_or_a_quota(tmp_path: Path) -> None:
     """A person who is thrown out, or has used up the hour, would begin again by being forgotten."""
     database = await open_database(f"sqlite:///{tmp_path}/u.sqlite", migrations=(MIGRATIONS,))
-    people, store = StoredPeople(database), JobStore(database)
+    people, store = People(database), JobStore(database)
     await people.change(
         "telegram:7", banned_at=1.0, ban_reason="rude", per_hour=1, max_open=2, language="de"
     )

@@ -19,10 +19,10 @@ from bot.chat.records.chat_log import ChatLog
 from bot.chat.records.stored_records import MIGRATIONS, StoredRecords
 from bot.config.chats import ChatsConfig
 from bot.people.access import Access, PersonLimits
+from bot.people.audit_log import AuditLog
 from bot.people.naming import IdForm, NameForms
-from bot.people.stored_audit import StoredAuditLog
-from bot.people.stored_people import StoredPeople
-from bot.people.stored_received import StoredReceived
+from bot.people.received import ReceivedBytes
+from bot.people.users import People
 from bot.queue.service import QueueService
 from bot.requests.admission import AdmissionService
 from bot.requests.limits import LongestWaits, RequestLimits
@@ -49,7 +49,7 @@ class Bot:
     queue: JobQueue
     presenter: Presenter
     records: StoredRecords
-    people: StoredPeople
+    people: People
     clock: Clock
     chat: FakeChat
 
@@ -78,7 +78,7 @@ async def bot(
     chat = chat or FakeChat()
     clock = installation.clock
     database = await open_database(installation.url, migrations=(MIGRATIONS,), inline=True)
-    records, people = StoredRecords(database), StoredPeople(database)
+    records, people = StoredRecords(database), People(database)
     async with installation.queue(JobStore(database)) as queue:
         asked = service(queue)
         access = Access(admins, limits or PersonLimits())
@@ -94,7 +94,7 @@ async def bot(
                     models=asked.models,
                     status=asked.status,
                     access=access,
-                    received=StoredReceived(database, lambda: files_per_hour_mb, clock),
+                    received=ReceivedBytes(database, lambda: files_per_hour_mb, clock),
                     clock=clock,
                     waits=lambda: waits or LongestWaits(),
                 ),
@@ -102,7 +102,7 @@ async def bot(
             ),
             records=records,
             people=people,
-            audit=StoredAuditLog(database),
+            audit=AuditLog(database),
             access=access,
             clock=clock,
             commands=COMMANDS,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bot.gateway.fetching.fetcher import Fetcher
-from bot.people.stored_people import StoredPeople
+from bot.people.users import People
 from tests.bot.gateway.test_hostile_pictures import response
 from tests.bot.gateway.test_image_edits import DRAWS, png
 from tests.bot.gateway.whole_api import Api, running
@@ -130,7 +130,7 @@ async def test_nothing_is_fetched_for_a_banned_person(
 ) -> None:
     """A ban would leave them a way to make this machine fetch and decode what they choose."""
     async with fetching(tmp_path, png()) as (api, server):
-        await StoredPeople(api.parts.database).change("api:local", banned_at=1.0)
+        await People(api.parts.database).change("api:local", banned_at=1.0)
         for path, body in (way(URL) for way in WAYS):
             with subtests.test(path):
                 answer = await api.post(path, body, status=403)

@@ -10,9 +10,9 @@ import openai
 import pytest
 from PIL import Image
 
-from bot.people import stored_uploads
-from bot.people.stored_people import StoredPeople
+from bot.people import uploads as uploads_module
 from bot.people.uploads import KEPT_S
+from bot.people.users import People
 from queueing.core.clock import SystemClock
 from queueing.core.requests import TextToImage
 from tests.bot.gateway.test_image_edits import png
@@ -160,17 +160,17 @@ async def test_only_pictures_are_stored(tmp_path: Path) -> None:
 
 async def test_each_person_stores_so_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One person's program could fill the disk."""
-    monkeypatch.setattr(stored_uploads, "MOST_FILES", 2)
+    monkeypatch.setattr(uploads_module, "MOST_FILES", 2)
     async with running(tmp_path) as api:
         for _ in range(2):
             await sent(api, "/files", form(file=png()))
         refused = await sent(api, "/files", form(file=png()), status=429)
         assert refused["error"]["code"] == "files_full"
-        monkeypatch.setattr(stored_uploads, "MOST_FILES", 9)
-        monkeypatch.setattr(stored_uploads, "MOST_BYTES", 3)
+        monkeypatch.setattr(uploads_module, "MOST_FILES", 9)
+        monkeypatch.setattr(uploads_module, "MOST_BYTES", 3)
         await sent(api, "/files", form(file=png()), status=429)
-        monkeypatch.setattr(stored_uploads, "MOST_BYTES", 10**9)
-        monkeypatch.setattr(stored_uploads, "ALL_BYTES", 3)
+        monkeypatch.setattr(uploads_module, "MOST_BYTES", 10**9)
+        monkeypatch.setattr(uploads_module, "ALL_BYTES", 3)
         await sent(api, "/files", form(file=png()), status=429)
 
 
@@ -179,7 +179,7 @@ async def test_files_expire_and_are_forgotten(
 ) -> None:
     """Pictures would be kept for ever, and after their person asked to be forgotten."""
     async with running(tmp_path) as api:
-        uploads = stored_uploads.StoredUploads(api.parts.database)
+        uploads = uploads_module.Uploads(api.parts.database)
         old = await sent(api, "/files", form(file=png()))
         later = SystemClock().now() + KEPT_S + 60
         assert await uploads.get("api:local", old["id"], later) is None
@@ -188,7 +188,7 @@ async def test_files_expire_and_are_forgotten(
         await api.get(f"/files/{old['id']}", status=404)
         new = await sent(api, "/files", form(file=png()))
         await api.get(f"/files/{new['id']}")
-        await StoredPeople(api.parts.database).forget("api:local")
+        await People(api.parts.database).forget("api:local")
         await api.get(f"/files/{new['id']}", status=404)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import openai
 import pytest
 
-from bot.people.stored_people import StoredPeople
+from bot.people.users import People
 from tests.bot.gateway.test_keys import CLOSED, Page, bearer, new_key, page_of
 from tests.bot.gateway.whole_api import WAIT_S, Api, running
 
@@ -84,7 +84,7 @@ async def test_a_link_ends_with_what_it_is_for(how: str, tmp_path: Path) -> None
         elif how == "forget":
             await page.say("/forget me")
         else:
-            await StoredPeople(api.parts.database).change("web:local", banned_at=1.0)
+            await People(api.parts.database).change("web:local", banned_at=1.0)
         assert await status(api, url) == 404
 
 

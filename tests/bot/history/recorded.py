@@ -13,8 +13,8 @@ from bot.history.recorder import HistoryRecorder
 from bot.history.stored_history import StoredHistory
 from bot.history.stored_usage import StoredUsage
 from bot.people.access import Access, PersonLimits
-from bot.people.stored_audit import StoredAuditLog
-from bot.people.stored_people import StoredPeople
+from bot.people.audit_log import AuditLog
+from bot.people.users import People
 from queueing.service.jobqueue import JobQueue
 from queueing.store import Database, JobStore, open_database
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model
@@ -30,8 +30,8 @@ class RecordedQueue:
     database: Database
     recorder: HistoryRecorder
     reader: OperatorReader
-    people: StoredPeople
-    audit: StoredAuditLog
+    people: People
+    audit: AuditLog
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Recording:
             queue.events.subscribe(recorder.on_event)
             queue.hosts.subscribe(recorder.on_hosts)
             queue.events.subscribe(fractions.on_event)
-            people, audit = StoredPeople(database), StoredAuditLog(database)
+            people, audit = People(database), AuditLog(database)
             reader = OperatorReader(
                 status=queue.status,
                 fractions=fractions,

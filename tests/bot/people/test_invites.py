@@ -9,7 +9,7 @@ import pytest
 
 from bot.chat.records.stored_records import MIGRATIONS
 from bot.config.load import parse
-from bot.people.stored_invites import StoredInvites
+from bot.people.invites import Invites
 from bot.people.web_people import LOCAL, FixedPeople, Together, WebPerson
 from queueing.store import Database, open_database
 from tests.bot.cli.test_cli import CONFIG
@@ -38,11 +38,11 @@ def everything_in(folder: Path) -> bytes:
 
 async def test_a_link_lets_one_person_in_also_after_a_restart(database: Database) -> None:
     """An invited person would be a stranger after a restart, or another person."""
-    invites = await StoredInvites.read(database, PAGE)
+    invites = await Invites.read(database, PAGE)
     ada = await invites.invite("Ada Lovelace", 1.0)
     ben = await invites.invite("Ben", 1.0)
     assert ada.person == WebPerson(id="ada-lovelace", name="Ada Lovelace")
-    for known in (invites, await StoredInvites.read(database, PAGE)):
+    for known in (invites, await Invites.read(database, PAGE)):
         assert known.by_token(token_of(ada.link)) == ada.person
         assert known.by_token(token_of(ben.link)) == ben.person
         assert known.by_id("ada-lovelace") == ada.person
@@ -53,33 +53,33 @@ async def test_a_link_lets_one_person_in_also_after_a_restart(database: Database
 
 async def test_the_token_is_stored_nowhere(database: Database, tmp_path: Path) -> None:
     """Anyone who reads the database, or a backup of it, could sign in as anyone."""
-    token = token_of((await (await StoredInvites.read(database, PAGE)).invite("Ada", 1.0)).link)
+    token = token_of((await (await Invites.read(database, PAGE)).invite("Ada", 1.0)).link)
     assert len(token) >= 32
     assert token.encode() not in everything_in(tmp_path)
 
 
 async def test_a_new_link_ends_the_earlier_one(database: Database) -> None:
     """A link that was lost or passed on could never be taken back without losing the chat."""
-    invites = await StoredInvites.read(database, PAGE)
+    invites = await Invites.read(database, PAGE)
     first = await invites.invite("Ada", 1.0)
     second = await invites.invite("ada", 2.0)
     assert (first.renewed, second.renewed) == (False, True)
     assert second.person == first.person
-    for known in (invites, await StoredInvites.read(database, PAGE)):
+    for known in (invites, await Invites.read(database, PAGE)):
         assert known.by_token(token_of(first.link)) is None
         assert known.by_token(token_of(second.link)) == first.person
 
 
 async def test_nobody_gets_the_chat_of_somebody_who_left(database: Database) -> None:
     """A second Ada would read the first one's chat and own her jobs."""
-    invites = await StoredInvites.read(database, PAGE)
+    invites = await Invites.read(database, PAGE)
     first = await invites.invite("Ada", 1.0)
     await invites.uninvite(first.person)
     assert invites.by_token(token_of(first.link)) is None
     assert invites.by_id("ada") is None
     second = await invites.invite("Ada", 2.0)
     assert second.person == WebPerson(id="ada-2", name="Ada")
-    again = await StoredInvites.read(database, PAGE)
+    again = await Invites.read(database, PAGE)
     assert await again.everybody() == [second.person]
     assert again.by_token(token_of(first.link)) is None
 
@@ -100,20 +100,20 @@ async def test_an_id_is_plain_and_never_the_owners(
     name: str, expected: str, database: Database
 ) -> None:
     """A name could make its bearer the owner of the page, or break what ids are put into."""
-    invites = await StoredInvites.read(database, PAGE)
+    invites = await Invites.read(database, PAGE)
     assert (await invites.invite(name, 1.0)).person.id == expected
 
 
 async def test_two_of_one_spelling_are_two_people(database: Database) -> None:
     """Names that only look alike after simplifying would share a chat."""
-    invites = await StoredInvites.read(database, PAGE)
+    invites = await Invites.read(database, PAGE)
     ids = [(await invites.invite(name, 1.0)).person.id for name in ("Zoë", "Zoe", "李雷", "韩梅")]
     assert len(set(ids)) == 4
 
 
 async def test_the_owner_and_the_invited_are_known_together(database: Database) -> None:
     """Inviting a person would lock the owner out, or make everyone the owner."""
-    invites = await StoredInvites.read(database, PAGE)
+    invites = await Invites.read(database, PAGE)
     link = (await invites.invite("Ada", 1.0)).link
     people = Together(FixedPeople({"o" * 20: LOCAL}), invites)
     assert people.by_token("o" * 20) == LOCAL

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bot.chat.records.stored_records import MIGRATIONS
 from bot.people.access import Access, PersonLimits
-from bot.people.stored_received import StoredReceived
+from bot.people.received import ReceivedBytes
 from bot.people.users import Person
 from bot.requests.admission import AdmissionService, NewQuestion
 from bot.requests.conversation import Talk
@@ -87,7 +87,7 @@ def _service(
             models=queue.models,
             status=queue.status,
             access=Access((), limits or PersonLimits()),
-            received=StoredReceived(database, lambda: files_mb, clock),
+            received=ReceivedBytes(database, lambda: files_mb, clock),
             clock=clock,
         ),
         styles={"noir": Style(prompt="{prompt}, film noir")},

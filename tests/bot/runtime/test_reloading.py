@@ -11,7 +11,7 @@ import pytest
 
 from bot.config.config import Config
 from bot.config.load import ConfigError, parse
-from bot.people.audit_log import Act
+from bot.people.audit_log import Act, AuditLog
 from bot.people.users import Person
 from bot.runtime import control
 from bot.runtime.control import NotRunning
@@ -29,7 +29,7 @@ MORE = "admins: ['web:local']\nlimits: {per_hour: 3}\nrooms: {'*': {words: [snow
 ADA = Person(user="web:ada")
 
 
-class Audit:
+class Audit(AuditLog):
     def __init__(self, error: StoreError | None = None) -> None:
         self.acts: list[Act] = []
         self.error = error

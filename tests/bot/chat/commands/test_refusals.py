@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bot.people import stored_received
+from bot.people import received
 from queueing.core.errors import BadModel
 from tests.bot.chat.commands.test_admin_commands import say
 from tests.bot.chat.commands.test_control_commands import answers, in_bot
@@ -104,7 +104,7 @@ def test_too_many_files_in_an_hour_are_refused_with_when_there_is_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One person could fill the disk with pictures, within what else they may do."""
-    monkeypatch.setattr(stored_received, "_MB", 1)  # the limit below then counts bytes
+    monkeypatch.setattr(received, "_MB", 1)  # the limit below then counts bytes
 
     async def scenario(running: Bot, installation: Installation) -> None:
         for _ in range(2):
