@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from bot.chat.records.stored_records import MIGRATIONS
+from bot.runtime.setup import MIGRATIONS
 from queueing.store import Connection, open_database
 from queueing.store.postgres.dialect import STATEMENTS as POSTGRES_STATEMENTS
 from queueing.store.postgres.dialect import numbered

@@ -19,7 +19,7 @@ from backends.media.helper.sandbox import unheld
 from backends.registry import connect
 from bot.chat.api.base import ChatPlatform
 from bot.chat.api.errors import ChatError
-from bot.chat.records.stored_records import MIGRATIONS, StoredRecords
+from bot.chat.records.message_records import MessageRecords
 from bot.cli import api_address, database, memory_kept, processes, several_servers
 from bot.cli.findings import Finding, FindingTable, told
 from bot.config.addresses import is_loopback
@@ -30,6 +30,7 @@ from bot.runtime import heartbeat
 from bot.runtime.console import show
 from bot.runtime.logs import Redactor
 from bot.runtime.platforms import Fittings, platforms
+from bot.runtime.setup import MIGRATIONS
 from bot.serving.opening import CannotListen
 from queueing.core.catalog import Catalog, HostSpec, ModelSpec
 from queueing.core.clock import SystemClock
@@ -334,7 +335,7 @@ async def _try_chats(config: Config, *, running: bool, try_s: float) -> list[Fin
     nothing = await open_database("sqlite://", migrations=(MIGRATIONS,))
     try:
         fittings = Fittings(
-            notes=StoredRecords(nothing),
+            notes=MessageRecords(nothing),
             access=config.access(),
             clock=SystemClock(),
             chat_log=None,

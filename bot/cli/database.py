@@ -5,9 +5,9 @@ import os
 import sys
 from pathlib import Path
 
-from bot.chat.records.stored_records import MIGRATIONS
 from bot.config.database import DatabaseServer, is_address, shown
 from bot.config.load import load
+from bot.runtime.setup import MIGRATIONS
 from queueing.core.errors import StoreError
 from queueing.store import tools
 from queueing.store.sqlite import upkeep

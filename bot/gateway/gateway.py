@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from bot.chat.delivery.links import Links
 from bot.gateway.answering import Answering, WaitLimits
 from bot.gateway.attendance import Attendance, SharedAttendance
 from bot.gateway.callers import Authentication
@@ -44,7 +45,6 @@ from bot.serving.files import FileSender
 from bot.serving.listener import Listener
 from bot.serving.open_files import open_files
 from bot.serving.opening import open_at
-from bot.serving.originals import SignedLinks
 from bot.serving.visits import ConnectionLimits
 from queueing.core.concurrency import TaskGroup
 from queueing.core.ports import Clock
@@ -88,7 +88,7 @@ class Gateway:
         uploads: Uploads,
         results: ResultFiles,
         clock: Clock,
-        links: SignedLinks,
+        links: Links,
         shared: SharedAttendance,
         fetcher: Fetcher | None = None,
         served: Served = unmeasured,

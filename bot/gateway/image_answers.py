@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from bot.chat.delivery.links import Links
 from bot.gateway.answering import Answering
 from bot.gateway.client_wishes import leaves
 from bot.gateway.openai.images import ImageEdit, ImageRequest, Pictures, PictureStream
-from bot.serving.originals import SignedLinks
 from queueing.core.jobs import Job
 
 
@@ -21,7 +21,7 @@ class ImageAnswers:
     """
 
     answering: Answering
-    links: SignedLinks
+    links: Links
     url: str | None = None
 
     async def send(self, request: web.Request, job: Job, asked: ImageRequest) -> web.StreamResponse:

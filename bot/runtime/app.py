@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from bot.chat.api.base import ChatPlatform
 from bot.chat.delivery.presenter import Presenter
 from bot.chat.dispatch.dispatcher import Dispatcher
+from bot.chat.records.message_records import MessageRecords
 from bot.chat.records.stored_log import StoredLog
-from bot.chat.records.stored_records import StoredRecords
 from bot.gateway.gateway import Gateway
 from bot.requests.admission import AdmissionService
 from bot.runtime import assembly, chat_parts
@@ -48,7 +48,7 @@ class BotParts:
     gate: Dispatcher
     presenter: Presenter
     enhancer: Enhancer
-    records: StoredRecords
+    records: MessageRecords
     chat_log: StoredLog
     platforms: Sequence[ChatPlatform]
     gateway: Gateway | None

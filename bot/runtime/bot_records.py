@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from bot.chat.api.origin import name_in
 from bot.chat.delivery.links import Links, key_of
-from bot.chat.records.stored_link_ends import StoredLinkEnds
+from bot.chat.records.link_ends import LinkEnds
+from bot.chat.records.message_records import MessageRecords
 from bot.chat.records.stored_log import StoredLog
-from bot.chat.records.stored_records import StoredRecords
 from bot.gateway.jobs.hooks import derived_key
 from bot.gateway.stored_attendance import StoredAttendance
 from bot.history.stored_history import StoredHistory
@@ -27,7 +27,7 @@ from queueing.store import Database, StoredFiles
 class BotRecords:
     """The bot's own records of one database."""
 
-    records: StoredRecords
+    records: MessageRecords
     people: People
     keys: ApiKeys
     audit: AuditLog
@@ -46,7 +46,7 @@ class BotRecords:
 
 async def read_records(database: Database, in_force: InForce, clock: Clock) -> BotRecords:
     """Return the bot's records; reads what is kept in memory. Raises `StoreError`."""
-    records, web = StoredRecords(database), in_force.config.chats.web
+    records, web = MessageRecords(database), in_force.config.chats.web
     key = await key_of(records)
     links = _links(database, in_force, clock, key)
     results = StoredFiles(database)
@@ -73,7 +73,7 @@ def _links(database: Database, in_force: InForce, clock: Clock, key: bytes) -> L
     web = in_force.config.chats.web
     return Links(
         StoredFiles(database),
-        StoredLinkEnds(database),
+        LinkEnds(database),
         People(database),
         clock,
         key=key,

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 
-from bot.chat.records.stored_records import MIGRATIONS
 from bot.cluster.agreement import Agreement
 from bot.cluster.entrance import entrance_at
 from bot.cluster.post_list import PostList
@@ -29,7 +28,7 @@ from bot.runtime.platforms import import_libraries
 from bot.runtime.process import stay_small
 from bot.runtime.process_options import EVERYTHING, ProcessOptions
 from bot.runtime.reloading import LogAs, Reread, log_as_before
-from bot.runtime.setup import GRACE_S, BotSetup
+from bot.runtime.setup import GRACE_S, MIGRATIONS, BotSetup
 from queueing.core.clock import SystemClock
 from queueing.core.errors import StoreError
 from queueing.store import is_postgres, open_posts

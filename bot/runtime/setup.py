@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from importlib.resources import files
 
 from backends.registry import connect
 from bot.chat.api.base import ChatPlatform
-from bot.chat.records.stored_records import MIGRATIONS
 from bot.config.load import Config
 from bot.gateway.fetching.fetcher import Fetcher
 from bot.queue.service import QueueService
@@ -21,10 +21,16 @@ from bot.runtime.retention import most_mb
 from queueing.core.clock import SystemClock
 from queueing.core.ports import Backend, Clock
 from queueing.core.posts import Tenure
-from queueing.store import Database, open_database
+from queueing.store import Database, MigrationSet, open_database
 
 GRACE_S = 4.0  # for running jobs at an orderly stop
 SETTLE_S = 1.5  # then for their last messages; undelivered results are kept
+
+MIGRATIONS = MigrationSet(
+    name="bot",
+    directory=files("bot") / "migrations",
+    postgres=files("bot") / "migrations" / "postgres",
+)
 
 MakePlatforms = Callable[[Fittings], Sequence[ChatPlatform]]
 

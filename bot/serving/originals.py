@@ -4,7 +4,6 @@ Any holder gets the file, without a sign-in or a key.
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +11,6 @@ from aiohttp import web
 
 from backends.media.metadata.kinds import mime_of
 from bot.serving.files import FileSender, Sendable
-from queueing.core.jobs import Job
 
 PATH = "/originals/{job}/{number}/{until}/{seal}"
 
@@ -52,13 +50,6 @@ class Originals(Protocol):
 
     async def piece(self, ticket: Ticket, start: int, length: int) -> bytes | None:
         """Return some bytes of the file; None as soon as the link is no longer valid."""
-
-
-class SignedLinks(Originals, Protocol):
-    """Makes links and validates them."""
-
-    async def paths(self, job: Job) -> Callable[[int], str]:
-        """Return what makes the path of a link to each file of a job, counted from 1."""
 
 
 def is_signed_link(request: web.Request) -> bool:

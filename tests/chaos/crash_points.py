@@ -30,7 +30,7 @@ import yarl
 from backends.comfyui.backend import ComfyUI
 from backends.comfyui.server import ComfyUIServer
 from backends.openai.lmstudio import LMStudio
-from bot.chat.records.stored_records import StoredRecords
+from bot.chat.records.message_records import MessageRecords
 from bot.cli import main as cli
 from bot.gateway.answering import Answering
 from bot.gateway.jobs.routes import JobRoutes
@@ -79,7 +79,7 @@ POINTS: Mapping[str, Point] = {
     "retry": _change(JobEvent.RETRY),
     "cancel": _change(JobEvent.CANCEL),
     "say": Point(owner=Telegram, name="_reply"),
-    "note-message": Point(owner=StoredRecords, name="note_message"),
+    "note-message": Point(owner=MessageRecords, name="note_message"),
     "edit": Point(owner=Telegram, name="edit"),
     "answer-call": Point(owner=InteractionReply, name="_respond_or_post"),
     "post": Point(owner=Discord, name="send"),
@@ -95,8 +95,8 @@ POINTS: Mapping[str, Point] = {
     "accept-call": Point(owner=Submitting, name="_accepted"),
     "answer-program": Point(owner=Answering, name="output_of"),
     "show-job": Point(owner=JobRoutes, name="_view"),
-    "begin-part": Point(owner=StoredRecords, name="begin_part"),
-    "end-part": Point(owner=StoredRecords, name="end_part"),
+    "begin-part": Point(owner=MessageRecords, name="begin_part"),
+    "end-part": Point(owner=MessageRecords, name="end_part"),
     "acknowledge": Point(owner=JobStore, name="acknowledge"),
     "confirm": Point(owner=Updates, name="_look"),
     "prompt": Point(owner=ComfyUIServer, name="send"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.chat.records.stored_records import MIGRATIONS
+from bot.runtime.setup import MIGRATIONS
 from queueing.core.jobs import JobEvent
 from queueing.core.storage import Store
 from queueing.store import Database, JobStore, open_database

@@ -7,8 +7,8 @@ import pytest
 
 from bot.chat.records.chat_log import ChatLog, Entry, MemoryLog, ShownMessage, TextPart
 from bot.chat.records.stored_log import StoredLog
-from bot.chat.records.stored_records import MIGRATIONS
 from bot.platforms.web.content import shown_file
+from bot.runtime.setup import MIGRATIONS
 from queueing.core.requests import File
 from queueing.store import open_database
 from tests.bot.platforms.web.web_client import picture

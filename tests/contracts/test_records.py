@@ -4,11 +4,10 @@ import pytest
 
 from bot.chat.api.answers import Task
 from bot.chat.api.base import MessageRef
-from bot.chat.delivery.links import LinkEnds, key_of
+from bot.chat.delivery.links import key_of
 from bot.chat.records.debts import Debts
-from bot.chat.records.message_records import Records, ReplyPrompt, SentMessage, Unreachable
-from bot.chat.records.stored_link_ends import StoredLinkEnds
-from bot.chat.records.stored_records import StoredRecords
+from bot.chat.records.link_ends import LinkEnds
+from bot.chat.records.message_records import MessageRecords, ReplyPrompt, SentMessage, Unreachable
 from queueing.store import Database, JobStore
 
 DAY_S = 24 * 3600.0
@@ -19,25 +18,25 @@ def ref(message: str, *, chat: str = "42", platform: str = "telegram") -> Messag
 
 
 @pytest.fixture
-def records(database: Database) -> Records:
-    return StoredRecords(database)
+def records(database: Database) -> MessageRecords:
+    return MessageRecords(database)
 
 
 @pytest.fixture
-def debts(records: Records) -> Debts:
+def debts(records: MessageRecords) -> Debts:
     return records.debts
 
 
 @pytest.fixture
 def ends(database: Database) -> LinkEnds:
-    return StoredLinkEnds(database)
+    return LinkEnds(database)
 
 
 # ---------------------------------------------------------------- which message shows which job
 
 
 async def test_a_status_message_is_found_by_job_and_by_message(
-    records: Records, job_ids: tuple[int, ...]
+    records: MessageRecords, job_ids: tuple[int, ...]
 ) -> None:
     """An edit would not find its message, or a button not its job."""
     first, other, bare = job_ids
@@ -51,7 +50,7 @@ async def test_a_status_message_is_found_by_job_and_by_message(
 
 
 async def test_a_later_status_message_takes_the_place_of_the_earlier(
-    records: Records, job_ids: tuple[int, ...]
+    records: MessageRecords, job_ids: tuple[int, ...]
 ) -> None:
     """Edits would go to a message that is gone."""
     await records.note_message(job_ids[0], ref("1"), 5.0)
@@ -61,7 +60,7 @@ async def test_a_later_status_message_takes_the_place_of_the_earlier(
 
 
 async def test_a_chat_moves_with_all_that_is_noted_of_it(
-    records: Records, job_ids: tuple[int, ...]
+    records: MessageRecords, job_ids: tuple[int, ...]
 ) -> None:
     """After a group has become a supergroup nothing in it would be found again."""
     await records.note_message(job_ids[0], ref("1"), 5.0)
@@ -75,7 +74,7 @@ async def test_a_chat_moves_with_all_that_is_noted_of_it(
 
 
 async def test_a_deleted_job_takes_its_records_with_it(
-    records: Records, database: Database, job_ids: tuple[int, ...]
+    records: MessageRecords, database: Database, job_ids: tuple[int, ...]
 ) -> None:
     """What was forgotten would be found by its messages."""
     await records.note_message(job_ids[0], ref("1"), 5.0)
@@ -90,7 +89,7 @@ async def test_a_deleted_job_takes_its_records_with_it(
 # ---------------------------------------------------------------- further parts
 
 
-async def test_a_part_is_begun_once(records: Records, job_ids: tuple[int, ...]) -> None:
+async def test_a_part_is_begun_once(records: MessageRecords, job_ids: tuple[int, ...]) -> None:
     """After a crash a page would be sent twice."""
     first, other, _ = job_ids
     assert await records.begin_part(first, "page 2", 5.0)
@@ -100,7 +99,7 @@ async def test_a_part_is_begun_once(records: Records, job_ids: tuple[int, ...]) 
 
 
 async def test_a_part_that_was_not_sent_can_be_tried_again(
-    records: Records, job_ids: tuple[int, ...]
+    records: MessageRecords, job_ids: tuple[int, ...]
 ) -> None:
     """A page would be missing for ever."""
     await records.begin_part(job_ids[0], "page 2", 5.0)
@@ -109,7 +108,7 @@ async def test_a_part_that_was_not_sent_can_be_tried_again(
 
 
 async def test_only_a_part_that_was_sent_is_clear(
-    records: Records, job_ids: tuple[int, ...]
+    records: MessageRecords, job_ids: tuple[int, ...]
 ) -> None:
     """The person would not be told that a part may be missing."""
     job = job_ids[0]
@@ -120,7 +119,7 @@ async def test_only_a_part_that_was_sent_is_clear(
     assert await records.unclear_parts(job) == {"unclear", "interrupted"}
 
 
-async def test_a_part_leads_to_its_job(records: Records, job_ids: tuple[int, ...]) -> None:
+async def test_a_part_leads_to_its_job(records: MessageRecords, job_ids: tuple[int, ...]) -> None:
     """A reply to the second page of an answer would not be understood."""
     job = job_ids[0]
     await records.note_message(job, ref("1"), 5.0)
@@ -132,7 +131,7 @@ async def test_a_part_leads_to_its_job(records: Records, job_ids: tuple[int, ...
 
 
 async def test_a_message_that_shows_a_job_again_leads_to_it(
-    records: Records, job_ids: tuple[int, ...]
+    records: MessageRecords, job_ids: tuple[int, ...]
 ) -> None:
     """A reply to what `/show` brought would not be understood."""
     job = job_ids[0]
@@ -150,7 +149,7 @@ async def test_a_message_that_shows_a_job_again_leads_to_it(
 
 
 async def test_failed_tries_are_counted_from_the_first(
-    records: Records, job_ids: tuple[int, ...]
+    records: MessageRecords, job_ids: tuple[int, ...]
 ) -> None:
     """A chat that was deleted would be tried for ever, or given up at once."""
     job = job_ids[0]
@@ -162,7 +161,7 @@ async def test_failed_tries_are_counted_from_the_first(
 
 
 async def test_a_count_from_before_the_job_ended_goes_on(
-    records: Records, job_ids: tuple[int, ...]
+    records: MessageRecords, job_ids: tuple[int, ...]
 ) -> None:
     """A chat that failed nine times while its job ran would be tried ten times more."""
     job = job_ids[0]
@@ -172,7 +171,7 @@ async def test_a_count_from_before_the_job_ended_goes_on(
 
 
 async def test_what_was_given_up_is_tried_no_more(
-    records: Records, job_ids: tuple[int, ...]
+    records: MessageRecords, job_ids: tuple[int, ...]
 ) -> None:
     """Every start of the bot would knock at chats that are gone."""
     await records.note_unreachable(job_ids[0], 5.0, given_up=True)
@@ -184,7 +183,7 @@ async def test_what_was_given_up_is_tried_no_more(
 
 
 async def test_a_reply_is_meant_for_what_was_noted_last(
-    records: Records, job_ids: tuple[int, ...]
+    records: MessageRecords, job_ids: tuple[int, ...]
 ) -> None:
     """An answer to a form would complete another command."""
     await records.note_prompt(ref("1"), ReplyPrompt(command="vary", job_id=job_ids[0]))
@@ -193,7 +192,7 @@ async def test_a_reply_is_meant_for_what_was_noted_last(
     assert await records.prompt(ref("2")) is None
 
 
-async def test_a_conversation_begins_again_where_it_was_asked_for(records: Records) -> None:
+async def test_a_conversation_begins_again_where_it_was_asked_for(records: MessageRecords) -> None:
     """`/new` would forget another person's conversation, or not one's own."""
     await records.begin_afresh("telegram", "42", "ada", DAY_S, idle_s=60.0)
     assert await records.afresh_since("telegram", "42", "ada") == DAY_S
@@ -203,14 +202,14 @@ async def test_a_conversation_begins_again_where_it_was_asked_for(records: Recor
     assert await records.afresh_since("telegram", "42", "ada") == DAY_S + 9
 
 
-async def test_beginnings_that_no_longer_matter_are_dropped(records: Records) -> None:
+async def test_beginnings_that_no_longer_matter_are_dropped(records: MessageRecords) -> None:
     """Every `/new` of anyone would be kept for ever."""
     await records.begin_afresh("telegram", "42", "ada", 100.0, idle_s=60.0)
     await records.begin_afresh("telegram", "42", "bob", 161.0, idle_s=60.0)
     assert await records.afresh_since("telegram", "42", "ada") == 0.0
 
 
-async def test_a_forgotten_person_leaves_no_beginning(records: Records) -> None:
+async def test_a_forgotten_person_leaves_no_beginning(records: MessageRecords) -> None:
     """`/forget me` would leave where and when a person talked."""
     for user in ("ada", "bob"):
         await records.begin_afresh("telegram", "42", user, 100.0, idle_s=60.0)
@@ -219,7 +218,7 @@ async def test_a_forgotten_person_leaves_no_beginning(records: Records) -> None:
     assert await records.afresh_since("telegram", "42", "bob") == 100.0
 
 
-async def test_a_note_is_kept_by_name(records: Records) -> None:
+async def test_a_note_is_kept_by_name(records: MessageRecords) -> None:
     """Commands would be sent to Discord at every start."""
     assert await records.noted("tree") is None
     await records.note("tree", "a")
@@ -227,7 +226,7 @@ async def test_a_note_is_kept_by_name(records: Records) -> None:
     assert await records.noted("tree") == "b"
 
 
-async def test_the_key_of_links_is_made_once(records: Records) -> None:
+async def test_the_key_of_links_is_made_once(records: MessageRecords) -> None:
     """Every link would end with the process that made it."""
     key = await key_of(records)
     assert len(key) == 32
@@ -285,7 +284,7 @@ async def test_a_debt_follows_its_chat_without_its_messages(debts: Debts) -> Non
 
 
 async def test_a_job_deleted_undelivered_leaves_a_debt(
-    records: Records, database: Database, job_ids: tuple[int, ...]
+    records: MessageRecords, database: Database, job_ids: tuple[int, ...]
 ) -> None:
     """Its message would promise a result for ever."""
     await records.note_message(job_ids[0], ref("1"), 5.0)

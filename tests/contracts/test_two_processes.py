@@ -11,10 +11,9 @@ from bot.chat.api.answers import Task
 from bot.chat.api.base import MessageRef
 from bot.chat.delivery.links import key_of
 from bot.chat.records.chat_log import ShownFile, ShownMessage, TextPart
-from bot.chat.records.message_records import ReplyPrompt
-from bot.chat.records.stored_link_ends import StoredLinkEnds
+from bot.chat.records.link_ends import LinkEnds
+from bot.chat.records.message_records import MessageRecords, ReplyPrompt
 from bot.chat.records.stored_log import StoredLog
-from bot.chat.records.stored_records import StoredRecords
 from bot.people.api_keys import MOST_KEYS, ApiKeys, TooManyKeys
 from bot.people.audit_log import Act, AuditLog
 from bot.people.invites import Invites
@@ -265,16 +264,16 @@ async def test_one_person_invited_at_once_by_two_admins_is_one(two: Two) -> None
 async def test_the_key_of_links_is_made_once(two: Two) -> None:
     """The links and webhooks of one process would be false at the other."""
     made = await two.overlapping(
-        lambda database: key_of(StoredRecords(database)),
-        lambda database: key_of(StoredRecords(database)),
+        lambda database: key_of(MessageRecords(database)),
+        lambda database: key_of(MessageRecords(database)),
     )
-    assert made[0] == made[1] == await key_of(StoredRecords(two.one))
+    assert made[0] == made[1] == await key_of(MessageRecords(two.one))
 
 
 async def test_what_one_process_notes_the_other_reads(two: Two) -> None:
     """After a chat has moved to another machine, replies and buttons would mean nothing there."""
     job = await JobStore(two.one).add(new(), NOW, limits=NO_LIMITS)
-    one, other = StoredRecords(two.one), StoredRecords(two.other)
+    one, other = MessageRecords(two.one), MessageRecords(two.other)
     ref = MessageRef(platform="telegram", chat="7", message="70")
     await one.note_message(job.id, ref, 5.0)
     assert await other.job_of(ref) == job.id
@@ -295,8 +294,8 @@ async def test_of_two_that_begin_a_part_one_may_send_it(two: Two) -> None:
     """A picture would be sent twice."""
     job = await JobStore(two.one).add(new(), NOW, limits=NO_LIMITS)
     begun = await two.overlapping(
-        lambda database: StoredRecords(database).begin_part(job.id, "text 1", 5.0),
-        lambda database: StoredRecords(database).begin_part(job.id, "text 1", 5.0),
+        lambda database: MessageRecords(database).begin_part(job.id, "text 1", 5.0),
+        lambda database: MessageRecords(database).begin_part(job.id, "text 1", 5.0),
     )
     assert sorted(map(bool, begun)) == [False, True]
 
@@ -305,15 +304,15 @@ async def test_what_is_counted_is_counted_by_both(two: Two) -> None:
     """A link would come back to life, or a chat be tried for ever."""
     job = await JobStore(two.one).add(new(), NOW, limits=NO_LIMITS)
     await two.overlapping(
-        lambda database: StoredLinkEnds(database).end(job.id),
-        lambda database: StoredLinkEnds(database).end(job.id),
+        lambda database: LinkEnds(database).end(job.id),
+        lambda database: LinkEnds(database).end(job.id),
     )
-    assert await StoredLinkEnds(two.other).of(job.id) == 2
+    assert await LinkEnds(two.other).of(job.id) == 2
     await two.overlapping(
-        lambda database: StoredRecords(database).note_unreachable(job.id, 5.0, given_up=False),
-        lambda database: StoredRecords(database).note_unreachable(job.id, 6.0, given_up=False),
+        lambda database: MessageRecords(database).note_unreachable(job.id, 5.0, given_up=False),
+        lambda database: MessageRecords(database).note_unreachable(job.id, 6.0, given_up=False),
     )
-    assert (await StoredRecords(two.other).unreachable())[job.id].tries == 2
+    assert (await MessageRecords(two.other).unreachable())[job.id].tries == 2
 
 
 # ---------------------------------------------------------------- the page's messages

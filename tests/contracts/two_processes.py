@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from bot.chat.records.stored_records import MIGRATIONS
+from bot.runtime.setup import MIGRATIONS
 from queueing.store import Connection, Database, open_database
 
 T = TypeVar("T")

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from bot.chat.records.stored_log import StoredLog
-from bot.chat.records.stored_records import MIGRATIONS
 from bot.platforms.web.open_page import FRAMES_BURST
 from bot.platforms.web.platform import Web
 from bot.platforms.web.wire import FROM_PAGE, MAX_FILES, MAX_TEXT
+from bot.runtime.setup import MIGRATIONS
 from queueing.store import open_database
 from tests.bot.platforms.web.web_client import running, tab
 from tests.fakes.command_handler import ScriptedHandler

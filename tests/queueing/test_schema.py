@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.chat.records.stored_records import MIGRATIONS
+from bot.runtime.setup import MIGRATIONS
 from queueing.core.errors import StoreError
 from queueing.store import Connection, Database, MigrationSet, is_postgres, open_database, tools
 from queueing.store.schema import MADE_BEFORE, QUEUE

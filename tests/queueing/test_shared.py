@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bot.chat.records.stored_records import MIGRATIONS
+from bot.runtime.setup import MIGRATIONS
 from queueing.core.errors import StoreError
 from queueing.store import Connection, Database, open_database
 from tests.contracts.two_processes import gone

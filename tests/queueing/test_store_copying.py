@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from bot.chat.records.stored_records import MIGRATIONS, StoredRecords
+from bot.chat.records.message_records import MessageRecords
 from bot.cli.main import main
 from bot.people.audit_log import Act, AuditLog
+from bot.runtime.setup import MIGRATIONS
 from queueing.core.errors import StoreError
 from queueing.core.jobs import JobEvent
 from queueing.core.requests import File, Output
@@ -28,7 +29,7 @@ async def fill(url: str) -> None:
     for job in jobs[:7]:
         done = Output(text="done", files=(PICTURE, SECOND))
         await store.apply(await start(store, job), JobEvent.COMPLETE, NOW, output=done)
-    await StoredRecords(database).note("key", "value ? %s $1")
+    await MessageRecords(database).note("key", "value ? %s $1")
     audit = AuditLog(database)
     for number in range(3):
         await audit.write(

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.chat.records.stored_records import MIGRATIONS
 from bot.people.users import HOUR_S, People
 from bot.platforms.web.platform import Web
 from bot.runtime.app import BotParts
+from bot.runtime.setup import MIGRATIONS
 from queueing.core.errors import LimitReached
 from queueing.core.jobs import JobEvent
 from queueing.core.storage import Admission

@@ -16,7 +16,7 @@ from bot.chat.delivery.presenter import Presenter
 from bot.chat.delivery.readings import Readings
 from bot.chat.dispatch.dispatcher import Dispatcher
 from bot.chat.records.chat_log import ChatLog
-from bot.chat.records.stored_records import MIGRATIONS, StoredRecords
+from bot.chat.records.message_records import MessageRecords
 from bot.config.chats import ChatsConfig
 from bot.people.access import Access, PersonLimits
 from bot.people.audit_log import AuditLog
@@ -28,6 +28,7 @@ from bot.requests.admission import AdmissionService
 from bot.requests.limits import LongestWaits, RequestLimits
 from bot.requests.styles import Style
 from bot.runtime.enhancer import Enhancer
+from bot.runtime.setup import MIGRATIONS
 from bot.runtime.transcriber import Transcriber
 from queueing.core.ports import Clock
 from queueing.core.posts import PostReader
@@ -48,7 +49,7 @@ class Bot:
     gate: Dispatcher
     queue: JobQueue
     presenter: Presenter
-    records: StoredRecords
+    records: MessageRecords
     people: People
     clock: Clock
     chat: FakeChat
@@ -78,7 +79,7 @@ async def bot(
     chat = chat or FakeChat()
     clock = installation.clock
     database = await open_database(installation.url, migrations=(MIGRATIONS,), inline=True)
-    records, people = StoredRecords(database), People(database)
+    records, people = MessageRecords(database), People(database)
     async with installation.queue(JobStore(database)) as queue:
         asked = service(queue)
         access = Access(admins, limits or PersonLimits())

@@ -14,7 +14,7 @@ from bot.chat.api.table import Command
 from bot.chat.commands.parse import Args
 from bot.chat.delivery.links import Links
 from bot.chat.records.chat_log import ChatLog
-from bot.chat.records.message_records import Records
+from bot.chat.records.message_records import MessageRecords
 from bot.chat.texts import Value, say, word
 from bot.people.access import Access
 from bot.people.api_keys import ApiKeys
@@ -43,7 +43,7 @@ class Context:
 
     queue: QueueService
     admission: AdmissionService
-    records: Records
+    records: MessageRecords
     people: People
     audit: AuditLog
     access: Access

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from bot.chat.api.errors import ChatError, ChatGone, ServedElsewhere, SlowDown
 from bot.chat.delivery.channels import Channel, Channels, pause_s, paused_until
 from bot.chat.delivery.status_message import StatusMessage
-from bot.chat.records.message_records import Unreachable, UnreachableChats
+from bot.chat.records.message_records import MessageRecords, Unreachable
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.ports import Clock
 from queueing.core.storage import Deliveries
@@ -28,7 +28,7 @@ class DeliveryFailures:
         self,
         *,
         deliveries: Deliveries,
-        records: UnreachableChats,
+        records: MessageRecords,
         clock: Clock,
         channels: Channels,
         drop: Callable[[StatusMessage], None],

@@ -14,7 +14,7 @@ from bot.chat.api.content import Content
 from bot.chat.api.errors import ChatError, ChatUnavailable, ContentRefused, TooLarge
 from bot.chat.api.origin import Origin
 from bot.chat.delivery.result_renderer import RenderedResult, in_words
-from bot.chat.records.message_records import SentParts
+from bot.chat.records.message_records import MessageRecords
 from bot.chat.texts import status
 from queueing.core.jobs import Job, JobState
 from queueing.core.ports import Clock
@@ -69,7 +69,7 @@ class Again:
 class ExtraMessages:
     """Sends further parts, each once."""
 
-    def __init__(self, records: SentParts, clock: Clock) -> None:
+    def __init__(self, records: MessageRecords, clock: Clock) -> None:
         self._records = records
         self._clock = clock
 

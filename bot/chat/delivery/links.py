@@ -9,9 +9,9 @@ import hmac
 import secrets
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
-from typing import Protocol
 
 from bot.chat.api.notes import Notes
+from bot.chat.records.link_ends import LinkEnds
 from bot.people.users import People
 from bot.serving.originals import Original, Ticket
 from queueing.core.jobs import Job
@@ -22,16 +22,6 @@ _KEY = "links.key"
 _DAY_S = 24 * 3600.0
 
 
-class LinkEnds(Protocol):
-    """How often the links to a job's files were ended. Every end is durable when it returns."""
-
-    async def end(self, job_id: int) -> None:
-        """Count one more end of a job's links; no effect if there is no such job."""
-
-    async def of(self, job_id: int) -> int:
-        """Return how often a job's links were ended."""
-
-
 async def key_of(notes: Notes) -> bytes:
     """Return the key that seals links, created on first use; raises `StoreError`."""
     key = await notes.noted(_KEY) or await notes.note_first(_KEY, secrets.token_hex(32))
@@ -39,7 +29,7 @@ async def key_of(notes: Notes) -> bytes:
 
 
 class Links:
-    """Makes links and validates them. Implements `SignedLinks`.
+    """Makes links and validates them. Implements `Originals`.
 
     `page` is the page's address with a slash at its end, or None if links cannot be followed from
     elsewhere: then none are made. They end `days()` after their job. `key` is `key_of` the database.

@@ -30,7 +30,7 @@ from bot.chat.delivery.result_renderer import ResultRenderer
 from bot.chat.delivery.stale_messages import StaleMessages
 from bot.chat.delivery.status_message import StatusMessage
 from bot.chat.delivery.unfinished_messages import Owed
-from bot.chat.records.message_records import Records
+from bot.chat.records.message_records import MessageRecords
 from bot.queue.service import QueueService
 from bot.requests import recordings
 from queueing.core.concurrency import TaskGroup, timeout
@@ -57,7 +57,7 @@ class Presenter:
         self,
         *,
         queue: QueueService,
-        records: Records,
+        records: MessageRecords,
         platforms: Mapping[str, ChatPlatform],
         clock: Clock,
         work: TaskHandler,

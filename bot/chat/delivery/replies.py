@@ -13,7 +13,7 @@ from bot.chat.delivery.extra_messages import Again, ExtraMessages
 from bot.chat.delivery.patient_calls import Patience, Terms
 from bot.chat.delivery.result_renderer import ResultRenderer, first_page, in_words
 from bot.chat.delivery.unfinished_messages import Owed
-from bot.chat.records.message_records import ReplyPrompt, ReplyPrompts
+from bot.chat.records.message_records import MessageRecords, ReplyPrompt
 from bot.chat.texts import language_of, say
 from queueing.core.concurrency import timeout
 
@@ -30,7 +30,7 @@ class Replies:
         self,
         *,
         platforms: Mapping[str, ChatPlatform],
-        records: ReplyPrompts,
+        records: MessageRecords,
         patience: Patience,
         renderer: ResultRenderer,
         extra_messages: ExtraMessages,

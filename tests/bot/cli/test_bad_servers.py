@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from bot.chat.records.stored_records import MIGRATIONS
 from bot.cli.main import main
+from bot.runtime.setup import MIGRATIONS
 from queueing.store import open_database
 from queueing.store.schema import MADE_BEFORE
 from tests.fakes import pgbouncer

@@ -19,12 +19,12 @@ from backends.common.memory import NvmlProbe
 from backends.media import documents, films
 from backends.media.helper import sandbox
 from backends.media.helper.sandbox import Barrier
-from bot.chat.records.stored_records import MIGRATIONS
 from bot.cli import check, memory_kept
 from bot.cli.findings import Finding, FindingTable, told
 from bot.config.load import Config, ConfigError, parse
 from bot.runtime import heartbeat
 from bot.runtime.console import show
+from bot.runtime.setup import MIGRATIONS
 from queueing.core.catalog import Catalog, HostSpec
 from queueing.store import open_database
 from tests.fakes.comfyui import FakeComfyUI

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from bot.chat.api.origin import name_in
-from bot.chat.records.stored_records import MIGRATIONS
 from bot.history.operator_reader import OperatorReader
 from bot.history.progress import RunningFractions
 from bot.history.recorder import HistoryRecorder
@@ -15,6 +14,7 @@ from bot.history.stored_usage import StoredUsage
 from bot.people.access import Access, PersonLimits
 from bot.people.audit_log import AuditLog
 from bot.people.users import People
+from bot.runtime.setup import MIGRATIONS
 from queueing.service.jobqueue import JobQueue
 from queueing.store import Database, JobStore, open_database
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model

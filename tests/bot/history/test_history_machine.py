@@ -13,7 +13,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from bot.chat.records.stored_records import MIGRATIONS
 from bot.history.batch import HistoryBatch
 from bot.history.buckets import (
     GRAINS,
@@ -26,6 +25,7 @@ from bot.history.buckets import (
 )
 from bot.history.recorder import HistoryRecorder
 from bot.history.stored_history import StoredHistory
+from bot.runtime.setup import MIGRATIONS
 from queueing.core.errors import StoreError
 from queueing.core.events import JobChanged, Stopping
 from queueing.core.jobs import Job, JobEvent, NewJob

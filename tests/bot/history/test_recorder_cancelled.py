@@ -3,9 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from bot.chat.records.stored_records import MIGRATIONS
 from bot.history.recorder import HistoryRecorder
 from bot.history.stored_history import StoredHistory
+from bot.runtime.setup import MIGRATIONS
 from queueing.core.clock import SystemClock
 from queueing.core.events import LoadCause, LoadEnded
 from queueing.service.promises import Promises

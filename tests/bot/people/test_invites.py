@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.chat.records.stored_records import MIGRATIONS
 from bot.config.load import parse
 from bot.people.invites import Invites
 from bot.people.web_people import LOCAL, FixedPeople, Together, WebPerson
+from bot.runtime.setup import MIGRATIONS
 from queueing.store import Database, open_database
 from tests.bot.cli.test_cli import CONFIG
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from bot.chat.records.chat_log import ShownMessage
 from bot.chat.records.stored_log import StoredLog
-from bot.chat.records.stored_records import MIGRATIONS
 from bot.config.sections import RetentionConfig
 from bot.people.received import Received
 from bot.people.users import HOUR_S
@@ -18,6 +17,7 @@ from bot.platforms.web.content import shown_file
 from bot.platforms.web.platform import Web
 from bot.runtime import background as services
 from bot.runtime.retention import most_mb
+from bot.runtime.setup import MIGRATIONS
 from queueing.core.errors import NotAccepting
 from queueing.core.jobs import NewJob
 from queueing.core.requests import File, TextToImage

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.chat.records.stored_records import MIGRATIONS
 from bot.people.access import Access, PersonLimits
 from bot.people.received import ReceivedBytes
 from bot.people.users import Person
@@ -36,6 +35,7 @@ from bot.requests.refusals import (
     UnwantedWord,
 )
 from bot.requests.styles import Style
+from bot.runtime.setup import MIGRATIONS
 from queueing.core.errors import NotCapable, UnknownModel
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, Chat, ChatMessage, File, TextToImage

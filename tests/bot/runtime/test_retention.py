@@ -7,10 +7,10 @@ import pytest_asyncio
 
 from bot.chat.records.chat_log import ShownMessage, TextPart
 from bot.chat.records.stored_log import StoredLog
-from bot.chat.records.stored_records import MIGRATIONS
 from bot.config.sections import RetentionConfig
 from bot.platforms.web.content import shown_file
 from bot.runtime.retention import delete_expired
+from bot.runtime.setup import MIGRATIONS
 from queueing.core.jobs import Job, JobEvent, NewJob
 from queueing.core.requests import File, Output, TextToImage
 from queueing.core.storage import Admission

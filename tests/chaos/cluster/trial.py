@@ -15,7 +15,7 @@ from random import Random
 
 import psycopg
 
-from bot.chat.records.stored_records import MIGRATIONS
+from bot.runtime.setup import MIGRATIONS
 from queueing.store.postgres.schema import migrate
 from queueing.store.schema import QUEUE
 from tests.chaos.cluster.child import HERE_NAME

@@ -16,11 +16,11 @@ from yarl import URL
 
 from bot.chat.api.content import Content
 from bot.chat.records.stored_log import StoredLog
-from bot.chat.records.stored_records import MIGRATIONS
 from bot.people.web_people import WebPerson
 from bot.platforms.web import calls
 from bot.platforms.web.calls import Calls
 from bot.platforms.web.platform import Web
+from bot.runtime.setup import MIGRATIONS
 from bot.serving.files import AT_ONCE_EACH, PIECE, FileSender, Sendable, Turns, sendable
 from queueing.core.requests import File
 from queueing.store import open_database

@@ -1,17 +1,17 @@
-"""`LinkEnds`: how often the links to a job's files were ended, in the jobs' database."""
+"""How often the links to a job's files were ended, in the jobs' database."""
 
 from bot.chat.records import sql
 from queueing.store import Connection, Database
 
 
-class StoredLinkEnds:
-    """`LinkEnds` in the jobs' database."""
+class LinkEnds:
+    """How often the links to a job's files were ended. Every end is durable when it returns."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def end(self, job_id: int) -> None:
-        """Count one more end of a job's links."""
+        """Count one more end of a job's links; no effect if there is no such job."""
 
         def change(connection: Connection) -> None:
             connection.execute(sql.END_LINKS, (job_id,))
