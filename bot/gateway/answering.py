@@ -39,6 +39,7 @@ from bot.gateway.outcomes import (
 from bot.gateway.result_turns import take_turn
 from bot.gateway.runs import LOOK_EVERY_S, Run, Runs
 from bot.gateway.writers import Render, Writer
+from bot.queue.jobs import JobReader
 from bot.queue.submitting import JobSubmitter
 from bot.serving.files import Turns
 from queueing.core.bounded_json import LARGE as LARGE_TEXT
@@ -47,7 +48,6 @@ from queueing.core.concurrency import TaskGroup
 from queueing.core.errors import StoreError
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Output
-from queueing.core.storage import OutputReader
 from queueing.core.strict_json import written
 
 COMMENT_EVERY_S = 5.0
@@ -74,7 +74,7 @@ class Answering:
     def __init__(
         self,
         runs: Runs,
-        outputs: OutputReader,
+        outputs: JobReader,
         submitter: JobSubmitter,
         patience: WaitLimits,
         attendance: Attendance,

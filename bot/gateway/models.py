@@ -19,7 +19,7 @@ from bot.gateway.openai.model_rows import (
     Voices,
 )
 from bot.gateway.outcomes import refused
-from bot.queue.models import OfferReader
+from bot.queue.models import ModelReader
 from bot.queue.status import QueueStatus
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import UnknownModel
@@ -50,7 +50,7 @@ _MODALITIES: tuple[Modality, ...] = ("text", "image", "audio")
 class ModelsRoute:
     """Serves the list of models from memory, without asking a server."""
 
-    models: OfferReader
+    models: ModelReader
     status: QueueStatus
 
     async def all(self, _request: web.Request, _caller: Caller) -> web.Response:

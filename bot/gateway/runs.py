@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 
 from bot.chat.api.origin import Origin, origin_in
 from bot.queue.jobs import JobReader
-from bot.queue.status import Standings
+from bot.queue.status import QueueStatus
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
 from queueing.core.events import (
@@ -176,7 +176,7 @@ class Runs:
 
     def __init__(
         self,
-        standings: Standings,
+        standings: QueueStatus,
         jobs: JobReader,
         reading: Callable[[int], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:

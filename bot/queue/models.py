@@ -5,16 +5,12 @@ from typing import Protocol
 from queueing.core.catalog import Offer
 
 
-class OfferReader(Protocol):
-    """Answers what can be requested."""
+class ModelReader(Protocol):
+    """Answers what can be requested, and what the servers of a model have."""
 
     @property
     def offer(self) -> Offer:
         """What can be requested now, from memory: a copy that is replaced when it changes."""
-
-
-class ModelReader(OfferReader, Protocol):
-    """Answers what can be requested, and what the servers of a model have."""
 
     async def loras(self, model: str) -> tuple[str, ...]:
         """Return the LoRAs of a model's first server that can be reached.

@@ -9,7 +9,7 @@ from bot.people.days import Day, day_of
 from bot.people.received import HourFull, ReceivedBytes
 from bot.people.users import Person
 from bot.queue.jobs import JobReader
-from bot.queue.models import OfferReader
+from bot.queue.models import ModelReader
 from bot.queue.status import QueueStatus
 from bot.queue.submitting import JobSubmitter
 from bot.requests.bounds import Bounds
@@ -87,7 +87,7 @@ class RequestLimits:
 
     submitter: JobSubmitter
     jobs: JobReader
-    models: OfferReader
+    models: ModelReader
     status: QueueStatus
     access: Access
     received: ReceivedBytes

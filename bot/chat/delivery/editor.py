@@ -31,7 +31,7 @@ from bot.chat.delivery.status_message import StatusMessage
 from bot.chat.records.message_records import MessageRecords
 from bot.chat.texts import join, plain, spoken, status, word
 from bot.queue.jobs import JobReader
-from bot.queue.models import OfferReader
+from bot.queue.models import ModelReader
 from bot.queue.status import QueueStatus
 from bot.requests import recordings
 from queueing.core.jobs import JobState
@@ -49,7 +49,7 @@ class Editor:
         self,
         *,
         deliveries: Deliveries,
-        models: OfferReader,
+        models: ModelReader,
         status: QueueStatus,
         records: MessageRecords,
         platforms: Mapping[str, ChatPlatform],

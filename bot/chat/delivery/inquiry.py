@@ -6,7 +6,7 @@ Each question may cost a forecast, so many simultaneous questions are answered f
 import asyncio
 from collections.abc import Sequence
 
-from bot.queue.status import Decisions
+from bot.queue.status import QueueStatus
 from queueing.core.concurrency import TaskGroup
 from queueing.core.jobs import Job, JobState
 from queueing.core.standings import Standing
@@ -17,7 +17,7 @@ _Question = tuple[Job, asyncio.Future[Standing | None]]
 class Inquiry:
     """One for all messages; answers while `run` is running."""
 
-    def __init__(self, status: Decisions) -> None:
+    def __init__(self, status: QueueStatus) -> None:
         self._status = status
         self._asked: list[_Question] = []
         self._decided: list[_Question] = []

@@ -21,14 +21,14 @@ from bot.chat.texts.buttons import abilities_of
 from bot.chat.texts.kinds import UNKNOWN, Measures
 from bot.chat.texts.problems import told
 from bot.chat.texts.split import pages, utf16_length
-from bot.queue.models import OfferReader
+from bot.queue.jobs import JobReader
+from bot.queue.models import ModelReader
 from bot.requests import recordings
 from bot.requests.images import dimensions
 from bot.requests.kinds import gives_files, is_seen
 from queueing.core.jobs import Job, JobState
 from queueing.core.problems import Problem
 from queueing.core.requests import File, Output
-from queueing.core.storage import OutputReader
 
 _PAGES = 4  # longer answers come as a file as well
 
@@ -65,8 +65,8 @@ class ResultRenderer:
 
     def __init__(
         self,
-        outputs: OutputReader,
-        models: OfferReader,
+        outputs: JobReader,
+        models: ModelReader,
         chat_settings: ChatSettingsTable,
         originals: OriginalHints | None = None,
     ) -> None:

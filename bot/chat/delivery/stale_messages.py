@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from bot.chat.api.content import Content
 from bot.chat.delivery.rate_limit import HEAD
 from bot.chat.delivery.status_message import StatusMessage
-from bot.queue.status import Standings
+from bot.queue.status import QueueStatus
 from queueing.core.errors import StoreError
 from queueing.core.events import LinesMoved
 from queueing.core.jobs import JobState
@@ -42,7 +42,7 @@ class StaleMessages:
     def __init__(
         self,
         *,
-        status: Standings,
+        status: QueueStatus,
         messages: Collection[StatusMessage],
         draw: Callable[[StatusMessage, Standing], Content],
         stale: Callable[[StatusMessage], None],

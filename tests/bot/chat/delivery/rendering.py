@@ -1,11 +1,14 @@
 """What a renderer of results needs: a request for a picture, its job, and what the job produced."""
 
 from dataclasses import dataclass, replace
+from typing import cast
 
 from bot.chat.api.base import Invocation
 from bot.chat.api.chat_settings import ChatSettingsTable
 from bot.chat.api.origin import Origin
 from bot.chat.delivery.result_renderer import ResultRenderer
+from bot.queue.jobs import JobReader
+from bot.queue.models import ModelReader
 from queueing.core.catalog import Offer
 from queueing.core.jobs import Job, JobState, stand_in
 from queueing.core.requests import Output, TextToImage
@@ -15,7 +18,7 @@ from tests.simulation.installation import host, image_model
 
 @dataclass
 class Outputs:
-    """Implements `OutputReader`: every job produced the same."""
+    """Every job produced the same."""
 
     kept: Output | None = None
 
@@ -24,7 +27,7 @@ class Outputs:
 
 
 class Models:
-    """Implements `OfferReader`: one model that draws."""
+    """There is one model, and it draws."""
 
     offer = Offer(
         models=(image_model("flux"),), hosts=(host("gpu-1", "comfy"),), options={"flux": None}
@@ -35,7 +38,11 @@ def renderer(
     kept: Output | None = None, settings: ChatSettingsTable | None = None
 ) -> ResultRenderer:
     """Return a renderer for jobs that produced `kept`."""
-    return ResultRenderer(Outputs(kept), Models(), settings or ChatSettingsTable())
+    return ResultRenderer(
+        cast("JobReader", Outputs(kept)),
+        cast("ModelReader", Models()),
+        settings or ChatSettingsTable(),
+    )
 
 
 def origin() -> Origin:

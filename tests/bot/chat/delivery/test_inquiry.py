@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import pytest
 
@@ -10,6 +11,7 @@ from bot.chat.api.content import Content
 from bot.chat.delivery.channels import Channels
 from bot.chat.delivery.inquiry import Inquiry
 from bot.chat.delivery.status_message import StatusMessage
+from bot.queue.status import QueueStatus
 from queueing.core.errors import StoreError
 from queueing.core.jobs import Job, JobState, stand_in
 from queueing.core.standings import Standing
@@ -38,6 +40,10 @@ class Queue:
         return {job.id: Standing(job=job, shown="pending") for job in jobs}
 
 
+def inquire(queue: Queue) -> Inquiry:
+    return Inquiry(cast("QueueStatus", queue))
+
+
 def job(number: int, state: JobState = JobState.PENDING) -> Job:
     made = Job.__new__(Job)
     for name, value in {"id": number, "state": state}.items():
@@ -46,7 +52,7 @@ def job(number: int, state: JobState = JobState.PENDING) -> Job:
 
 
 async def asking(queue: Queue, numbers: Sequence[int]) -> list[Standing | BaseException | None]:
-    inquiry = Inquiry(queue)
+    inquiry = inquire(queue)
     running = asyncio.ensure_future(inquiry.run())
     asked = [asyncio.ensure_future(inquiry.of(job(number))) for number in numbers]
     asyncio.get_running_loop().call_later(0.5, asked[0].cancel)
@@ -82,7 +88,7 @@ def test_a_running_job_waits_for_no_others() -> None:
     """Its state is known without a forecast, and without the task that asks for many."""
 
     async def scenario() -> None:
-        inquiry = Inquiry(Queue())
+        inquiry = inquire(Queue())
         assert await inquiry.of(job(1, JobState.PROCESSING)) is not None
 
     run(scenario())
@@ -92,7 +98,7 @@ def test_a_job_that_has_begun_waits_for_no_others() -> None:
     """Its first message would come only when the last of a crowd has its place."""
 
     async def scenario() -> None:
-        inquiry = Inquiry(Queue())  # no one answers
+        inquiry = inquire(Queue())  # no one answers
         waiting = stand_in(1, "flux", 0.0)
         asked = asyncio.create_task(inquiry.of(waiting))
         other = asyncio.create_task(inquiry.of(stand_in(2, "flux", 0.0)))
@@ -113,7 +119,7 @@ def test_a_job_waits_for_no_decision_about_earlier_ones() -> None:
     """Each would be told where it stands only after the moment that is granted to the one before."""
 
     async def scenario() -> None:
-        inquiry = Inquiry(Queue(undecided={1: 50.0}))
+        inquiry = inquire(Queue(undecided={1: 50.0}))
         running = asyncio.create_task(inquiry.run())
         first = asyncio.create_task(inquiry.of(stand_in(1, "flux", 0.0)))
         await asyncio.sleep(0.1)

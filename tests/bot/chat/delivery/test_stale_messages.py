@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import cast
 
 import pytest
 
@@ -12,6 +13,7 @@ from bot.chat.api.origin import Origin
 from bot.chat.delivery import stale_messages
 from bot.chat.delivery.stale_messages import StaleMessages
 from bot.chat.delivery.status_message import StatusMessage
+from bot.queue.status import QueueStatus
 from queueing.core.jobs import Job, stand_in
 from queueing.core.standings import Standing
 from tests.simulation.loop import run
@@ -66,7 +68,7 @@ async def look(queue: Queue, messages: Sequence[StatusMessage]) -> list[StatusMe
     """Return the messages found stale by the first look."""
     stale: list[StatusMessage] = []
     looking = StaleMessages(
-        status=queue,
+        status=cast("QueueStatus", queue),
         messages=messages,
         draw=lambda _message, _standing: Content(body=("now",)),
         stale=stale.append,
