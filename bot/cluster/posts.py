@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 from functools import partial
 
+from bot.chat.api.held import ChatLease
 from bot.cluster.outage import Outage
 from queueing.core.clock import awake_s
 from queueing.core.concurrency import first_cause, timeout
@@ -45,7 +46,7 @@ class _End(Enum):
     FENCED = auto()
 
 
-class Lease:
+class Lease(ChatLease):
     """What a duty may ask about its own post, from memory: whether it still holds it."""
 
     def __init__(

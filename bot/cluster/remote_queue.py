@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import cast
 
+from bot.chat.api.held import ALONE, ChatLease
 from bot.cluster.methods import method
 from bot.cluster.queue_link import QueueLink
 from bot.queue.admin import ModelPreloads, QueueAdmin
@@ -26,21 +27,19 @@ class RemoteQueue:
     """Every awaited call goes to the holder; what is asked without waiting is its newest copy.
 
     Files of jobs are read from this process's own database, so that they never travel twice.
-    A duty asks only while its own post is `held`; afterwards calls raise `Fenced`, as its database
+    A duty asks only while it holds its own post; afterwards calls raise `Fenced`, as its database
     does, so that nothing a former holder of a chat's post heard becomes a job.
     """
 
-    def __init__(
-        self, link: QueueLink, files: JobFiles, *, held: Callable[[], bool] = lambda: True
-    ) -> None:
-        self.submitter = cast("JobSubmitter", _RemotePart(link, "submitter", held))
-        self.jobs = cast("JobReader", _RemoteJobs(link, files, held))
-        self.deliveries = cast("Deliveries", _RemotePart(link, "deliveries", held))
-        self.models = cast("ModelReader", _RemoteModels(link, "models", held))
-        self.status = cast("QueueStatus", _RemoteStatus(link, "status", held))
-        self.admin = cast("QueueAdmin", _RemotePart(link, "admin", held))
-        self.preloads = cast("ModelPreloads", _RemotePart(link, "preloads", held))
-        self.erasure = cast("JobEraser", _RemotePart(link, "erasure", held))
+    def __init__(self, link: QueueLink, files: JobFiles, lease: ChatLease = ALONE) -> None:
+        self.submitter = cast("JobSubmitter", _RemotePart(link, "submitter", lease))
+        self.jobs = cast("JobReader", _RemoteJobs(link, files, lease))
+        self.deliveries = cast("Deliveries", _RemotePart(link, "deliveries", lease))
+        self.models = cast("ModelReader", _RemoteModels(link, "models", lease))
+        self.status = cast("QueueStatus", _RemoteStatus(link, "status", lease))
+        self.admin = cast("QueueAdmin", _RemotePart(link, "admin", lease))
+        self.preloads = cast("ModelPreloads", _RemotePart(link, "preloads", lease))
+        self.erasure = cast("JobEraser", _RemotePart(link, "erasure", lease))
         self._events = _RemoteEvents(link)
         self.events: QueueEvents = self._events
 
@@ -71,10 +70,10 @@ class _RemoteEvents:
 class _RemotePart:
     """A part of the queue: its calls are made from its protocol."""
 
-    def __init__(self, link: QueueLink, part: str, held: Callable[[], bool]) -> None:
+    def __init__(self, link: QueueLink, part: str, lease: ChatLease) -> None:
         self._link = link
         self._part = part
-        self._held = held
+        self._lease = lease
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[object]]:
         try:
@@ -90,13 +89,13 @@ class _RemotePart:
         return call
 
     def _require_held(self) -> None:
-        if not self._held():
+        if not self._lease.held:
             raise Fenced("this process's post is over")
 
 
 class _RemoteJobs(_RemotePart):
-    def __init__(self, link: QueueLink, files: JobFiles, held: Callable[[], bool]) -> None:
-        super().__init__(link, "jobs", held)
+    def __init__(self, link: QueueLink, files: JobFiles, lease: ChatLease) -> None:
+        super().__init__(link, "jobs", lease)
         self._files = files
 
     async def inputs(self, job: Job) -> tuple[File, ...] | None:

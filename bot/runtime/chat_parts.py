@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from bot.chat.api.base import ChatPlatform
-from bot.chat.api.held import Held, always
+from bot.chat.api.held import ALONE, ChatLease
 from bot.chat.delivery.presenter import Presenter
 from bot.chat.dispatch.dispatcher import Dispatcher
 from bot.requests.admission import AdmissionService
@@ -28,13 +28,13 @@ def chats_of(
     door: AdmissionService,
     platforms: Sequence[ChatPlatform],
     *,
-    held: Held = always,
+    lease: ChatLease = ALONE,
 ) -> ChatParts:
-    """Make what chats need, listening to the queue; calls are carried out while they are `held`."""
+    """Make what chats need, listening to the queue; calls are carried out by the `lease`."""
     context = assembly.context(given, door)
     presenter = assembly.presenter(given, platforms, context)
     given.queue.events.subscribe(presenter.on_event)
-    gate = Dispatcher(context, presenter, held=held)
+    gate = Dispatcher(context, presenter, lease=lease)
     return ChatParts(platforms=platforms, gate=gate, presenter=presenter)
 
 

@@ -154,18 +154,18 @@ class ClusterProcess:
         async with AsyncExitStack() as stack:
             database = await setup.open_database(stack, tenure=lease.tenure)
             files = StoredFiles(database)
-            queue = RemoteQueue(self._link, files, held=lambda: lease.held)
+            queue = RemoteQueue(self._link, files, lease)
             stack.callback(queue.leave)
             stack.enter_context(self._link.reading(name))
             made = await setup.groundwork(database, queue, self._meters)
             given = replace(made, posts=self._shown)
             stack.enter_context(setup.desk.offering(assembly.operator_records(given)))
-            fittings = replace(assembly.fittings(given), held=lambda: lease.held)
+            fittings = replace(assembly.fittings(given), lease=lease)
             chats = chats_of(
                 given,
                 assembly.admission(given),
                 (platform_of(name, setup.in_force.config.chats, fittings),),
-                held=fittings.held,
+                lease=lease,
             )
             stack.enter_context(self._watched(database.look_at_file))
             stack.enter_context(setup.reloader.applying(given.stored.audit))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bot.chat.api.base import ChatPlatform
-from bot.chat.api.held import Held, always
+from bot.chat.api.held import ALONE, ChatLease
 from bot.chat.api.notes import Notes
 from bot.chat.commands.registry import COMMANDS
 from bot.chat.records.chat_log import ChatLog
@@ -29,8 +29,7 @@ from queueing.core.ports import Clock
 class Fittings:
     """What platforms may need from the rest of the bot.
 
-    `operator` makes what the operator's page shows; `held` says whether this process may speak and
-    act.
+    `operator` makes what the operator's page shows; by the `lease` this process may speak and act.
     """
 
     notes: Notes
@@ -43,7 +42,7 @@ class Fittings:
     past: PastPictures | None = None
     operator: Callable[[], OperatorPicture] | None = None
     files_per_hour_mb: Callable[[], int | None] = lambda: None
-    held: Held = always
+    lease: ChatLease = ALONE
 
 
 def _discord(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
@@ -57,7 +56,7 @@ def _discord(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
         describe=describe,
         notes=fittings.notes,
         commands=COMMANDS,
-        held=fittings.held,
+        lease=fittings.lease,
     )
 
 
@@ -74,7 +73,7 @@ def _telegram(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
         admins=fittings.access.admin_ids("telegram"),
         groups=fittings.access.places_of("telegram:group-admins"),
         describe=describe,
-        held=fittings.held,
+        lease=fittings.lease,
     )
 
 
@@ -97,7 +96,7 @@ def _web(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
         past=fittings.past,
         operator=fittings.operator() if fittings.operator is not None else None,
         clock=fittings.clock,
-        held=fittings.held,
+        lease=fittings.lease,
     )
 
 

@@ -27,7 +27,7 @@ from bot.chat.api.errors import (
     SlowDown,
     TooLarge,
 )
-from bot.chat.api.held import Held, always
+from bot.chat.api.held import ALONE, ChatLease
 from bot.chat.records.chat_log import Entry, MemoryLog, MomentPart, TextPart
 from bot.platforms.discord.platform import Discord
 from bot.platforms.web.platform import Web
@@ -48,18 +48,19 @@ from tests.fakes.telegram_state import FakeMessage
 RETRY_AFTER_S = 7.0
 
 
-class Post:
+class Post(ChatLease):
     """A process's post, as its chat asks after it."""
 
     def __init__(self) -> None:
-        self.held = True
+        self.mine = True
         self._asked = 0
         self._look = asyncio.Event()
 
-    def __call__(self) -> bool:
+    @property
+    def held(self) -> bool:
         self._asked += 1
         self._look.set()
-        return self.held
+        return self.mine
 
     async def asked(self, times: int = 1) -> None:
         """Wait until the chat has looked so many times more."""
@@ -89,7 +90,7 @@ class Stage(Protocol):
     def finds_again(self) -> bool:
         """Whether a repeated send with its nonce makes no second message."""
 
-    def platform(self, held: Held = always) -> ChatPlatform:
+    def platform(self, lease: ChatLease = ALONE) -> ChatPlatform:
         """Return a platform as after a restart: with the same account, and nothing else."""
 
     @property
@@ -165,8 +166,8 @@ class OnFake(Stage):
         self._said: Invocation | None = None
         self._calls: list[asyncio.Future[None]] = []
 
-    def platform(self, held: Held = always) -> ChatPlatform:
-        self._chat.handler, self._chat.held = None, held
+    def platform(self, lease: ChatLease = ALONE) -> ChatPlatform:
+        self._chat.handler, self._chat.lease = None, lease
         return self._chat
 
     async def ready(self) -> None:
@@ -254,8 +255,8 @@ class OnDiscord(Stage):
         self._unknown = fake.add_channel(300, told=False)  # that the bot has to look up
         self._where: Channel | None = None
 
-    def platform(self, held: Held = always) -> ChatPlatform:
-        return Discord(self._fake.token, held=held)
+    def platform(self, lease: ChatLease = ALONE) -> ChatPlatform:
+        return Discord(self._fake.token, lease=lease)
 
     @property
     def listened(self) -> int:
@@ -357,9 +358,9 @@ class OnTelegram(Stage):
         fake.group(int(self.group))
         self._where: FakeGroup | None = None
 
-    def platform(self, held: Held = always) -> ChatPlatform:
+    def platform(self, lease: ChatLease = ALONE) -> ChatPlatform:
         self._polls = self._fake.api.polls
-        return telegram(self._fake, held=held)
+        return telegram(self._fake, lease=lease)
 
     @property
     def listened(self) -> int:
@@ -471,8 +472,8 @@ class OnWeb(Stage):
         self._web: Web | None = None
         self._open: Tab | None = None
 
-    def platform(self, held: Held = always) -> ChatPlatform:
-        self._web, self._open = Web(port=0, log=self._log, held=held), None
+    def platform(self, lease: ChatLease = ALONE) -> ChatPlatform:
+        self._web, self._open = Web(port=0, log=self._log, lease=lease), None
         return self._web
 
     async def ready(self) -> None:

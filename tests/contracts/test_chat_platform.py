@@ -339,7 +339,7 @@ async def test_without_its_post_a_platform_says_nothing(stage: Stage) -> None:
         await stage.says("/queue")
         call = await handler.called()
         count = await stage.count()
-        post.held = False
+        post.mine = False
         for request in (
             platform.send(stage.chat, words("more")),
             platform.edit(ref, words("more")),
@@ -352,7 +352,7 @@ async def test_without_its_post_a_platform_says_nothing(stage: Stage) -> None:
             assert not failure.value.unclear
         assert await stage.reads(ref) == "⏳"
         assert await stage.count() == count
-        post.held = True
+        post.mine = True
         await platform.edit(ref, words("done"))
         assert await stage.reads(ref) == "done"
 
@@ -363,18 +363,18 @@ async def test_without_its_post_a_platform_hands_no_call_over(stage: Stage) -> N
     post, handler, held = Post(), a_handler(), list[bool]()
 
     async def note(_call: Invocation) -> None:
-        held.append(post.held)
+        held.append(post.mine)
 
     handler.then = note
     async with running(stage, handler, stage.platform(post)):
         await stage.says("/queue")
         await handler.called()
         await stage.listening()
-        post.held = False
+        post.mine = False
         looked = asyncio.ensure_future(post.asked())
         await stage.says("/models")
         await looked
-        post.held = True
+        post.mine = True
         await stage.says("/status")
         await handler.called(3 if stage.tells_again else 2)
     again = ["models"] if stage.tells_again else []
@@ -388,8 +388,8 @@ async def test_without_its_post_a_platform_does_not_begin_to_listen(stage: Stage
     post = Post()
     async with running(stage, a_handler(), stage.platform(post)):
         listened = stage.listened
-        post.held = False
+        post.mine = False
         if await stage.cut():
             await post.asked(5)
         assert stage.listened == listened
-    assert not post.held
+    assert not post.mine

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from bot.chat.api.base import ChatLimits, CommandHandler, Invocation, MessageRef
 from bot.chat.api.content import Content
 from bot.chat.api.errors import ChatError, MessageGone
-from bot.chat.api.held import Held, always, require
+from bot.chat.api.held import ALONE, ChatLease
 from bot.chat.texts import plain
 
 LIMITS = ChatLimits(
@@ -49,10 +49,10 @@ class FakeChat:
     """Implements `ChatPlatform`; groups are chats whose name begins with "g"."""
 
     def __init__(
-        self, name: str = "fake", limits: ChatLimits = LIMITS, held: Held = always
+        self, name: str = "fake", limits: ChatLimits = LIMITS, lease: ChatLease = ALONE
     ) -> None:
         self.name = name
-        self.held = held
+        self.lease = lease
         self.connected = asyncio.Event()
         self.connected.set()
         self.limits = limits
@@ -95,7 +95,7 @@ class FakeChat:
         self._show(ref.message, content)
 
     async def delete(self, ref: MessageRef) -> None:
-        require(self.held)
+        self.lease.require()
         self.messages.pop(ref.message, None)
 
     def is_group(self, chat: str) -> bool:
@@ -108,11 +108,11 @@ class FakeChat:
     async def says(self, call: Invocation) -> None:
         """Let a person make a call; without the post the platform hears none."""
         assert self.handler is not None
-        if self.held():
+        if self.lease.held:
             await self.handler.call(call)
 
     def _maybe_fail(self, chat: str, content: Content) -> None:
-        require(self.held)
+        self.lease.require()
         self.asked.append((asyncio.get_running_loop().time(), chat))
         if self.failures:
             raise self.failures.popleft()

@@ -9,7 +9,7 @@ from typing import Any
 
 from bot.chat.api.base import ChatPlatform
 from bot.chat.api.chat_settings import ChatSettingsTable
-from bot.chat.api.held import Held, always
+from bot.chat.api.held import ALONE, ChatLease
 from bot.chat.commands.context import Context
 from bot.chat.commands.registry import COMMANDS, work
 from bot.chat.delivery.presenter import Presenter
@@ -67,7 +67,7 @@ async def bot(
     styles: Mapping[str, Style] | None = None,
     files_per_hour_mb: int | None = None,
     service: Callable[[JobQueue], QueueService] = lambda queue: queue,
-    held: Held = always,
+    lease: ChatLease = ALONE,
     posts: PostReader | None = None,
     waits: LongestWaits | None = None,
 ) -> AsyncIterator[Bot]:
@@ -149,7 +149,7 @@ async def bot(
         ]
         try:
             yield Bot(
-                gate=Dispatcher(context, presenter, held=held),
+                gate=Dispatcher(context, presenter, lease=lease),
                 queue=queue,
                 presenter=presenter,
                 records=records,

@@ -5,20 +5,21 @@ process that was frozen finds its connections open when it comes back, and anoth
 place: so it looks before each call it makes, and before it acts on what it heard.
 """
 
-from collections.abc import Callable
-
 from bot.chat.api.errors import ServedElsewhere
 
-Held = Callable[[], bool]
-"""Returns whether the chat is still this process's, from memory."""
+
+class ChatLease:
+    """A chat that is this process's; this one always is, because there is no other process."""
+
+    @property
+    def held(self) -> bool:
+        """Whether the chat is still this process's, from memory."""
+        return True
+
+    def require(self) -> None:
+        """Raise `ServedElsewhere` unless the chat is this process's."""
+        if not self.held:
+            raise ServedElsewhere
 
 
-def always() -> bool:
-    """Return True: there is no other process."""
-    return True
-
-
-def require(held: Held) -> None:
-    """Raise `ServedElsewhere` unless the chat is this process's."""
-    if not held():
-        raise ServedElsewhere
+ALONE = ChatLease()

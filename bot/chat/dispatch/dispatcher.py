@@ -14,7 +14,7 @@ from itertools import chain
 from bot.chat.api.answers import Answer, Reply
 from bot.chat.api.arrivals import Arrival, Arrivals
 from bot.chat.api.base import Invocation
-from bot.chat.api.held import Held, always
+from bot.chat.api.held import ALONE, ChatLease
 from bot.chat.api.table import Command, Param, ParamKind
 from bot.chat.commands.context import Call, CallRefused, Context, reply, unknown_command
 from bot.chat.commands.parse import Args, BadCall, check, options, parse, usage
@@ -86,15 +86,15 @@ _SAYS_ENOUGH = frozenset(
 class Dispatcher:
     """Carries out calls from every platform. Implements `CommandHandler`."""
 
-    def __init__(self, context: Context, presenter: Presenter, *, held: Held = always) -> None:
-        """Take its parts; calls are carried out only while this process's post is `held`."""
+    def __init__(self, context: Context, presenter: Presenter, *, lease: ChatLease = ALONE) -> None:
+        """Take its parts; calls are carried out only while the `lease` is held."""
         self.commands: Sequence[Command] = context.commands
         self._by_name: Mapping[str, Command] = {c.name: c for c in context.commands}
         self._typed = frozenset(c.name for c in context.commands if not c.hidden)
         self._context = context
         self._presenter = presenter
         self._arrivals = Arrivals()
-        self._held = held
+        self._lease = lease
         self._closed = False
 
     def close(self) -> None:
@@ -110,7 +110,7 @@ class Dispatcher:
         with invocation.arrival or self.arrived(invocation.user, invocation.chat) as arrival:
             if not invocation.button:  # a button is about an existing job
                 await arrival.turn_soon()
-            if self._held():
+            if self._lease.held:
                 await self._carry_out(_altered(invocation, arrival=arrival))
             else:
                 await self._left_to_next_holder(invocation)
@@ -150,7 +150,7 @@ class Dispatcher:
     async def _caller(self, user: str) -> Person:
         """Return what is known of a caller. Raises `Fenced` if the post was lost meanwhile."""
         person = await self._context.people.get(user)
-        if not self._held():
+        if not self._lease.held:
             raise Fenced("this process's post is over")
         return person
 

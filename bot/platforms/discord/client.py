@@ -12,7 +12,7 @@ from discord import app_commands
 from bot.chat.api.arrivals import Arrival
 from bot.chat.api.base import CommandHandler
 from bot.chat.api.errors import ChatError
-from bot.chat.api.held import Held, require
+from bot.chat.api.held import ChatLease
 from bot.chat.api.notes import Notes
 from bot.platforms.discord.calls import InteractionReply
 from bot.platforms.discord.commands import (
@@ -57,17 +57,17 @@ class Client(discord.AutoShardedClient):
         post: PostReply,
         connected: asyncio.Event,
         starts: Starts,
-        held: Held,
+        lease: ChatLease,
     ) -> None:
         super().__init__(
             intents=discord.Intents(guilds=True, guild_messages=True, dm_messages=True),
             allowed_mentions=discord.AllowedMentions.none(),
             max_messages=None,
             max_ratelimit_timeout=LONGEST_SLEEP_S,
-            http_trace=refuse_to_wait(held),
+            http_trace=refuse_to_wait(lease),
         )
         self._starts = starts
-        self._held = held
+        self._lease = lease
         self._platform = platform
         self._handler = handler
         self._calls = calls
@@ -143,7 +143,7 @@ class Client(discord.AutoShardedClient):
     ) -> None:
         """Wait until a session may begin; Discord takes so many in five seconds."""
         await self._starts.turn(shard_id or 0)
-        require(self._held)
+        self._lease.require()
 
     def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
         """Drop what arrives after the end.
@@ -197,7 +197,7 @@ class Client(discord.AutoShardedClient):
         application did not respond", and nothing was begun. What comes after the next holder has
         connected is told to that process.
         """
-        if self._held():
+        if self._lease.held:
             return True
         _log.warning("%s: a call that came after this process's post was over", self._platform)
         return False

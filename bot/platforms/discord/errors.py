@@ -19,7 +19,7 @@ from bot.chat.api.errors import (
     SlowDown,
     TooLarge,
 )
-from bot.chat.api.held import Held, require
+from bot.chat.api.held import ChatLease
 
 # Discord's error codes: https://discord.com/developers/docs/topics/opcodes-and-status-codes
 ALREADY_ACKNOWLEDGED = 40060
@@ -98,18 +98,18 @@ def _from_answer(error: discord.HTTPException, *, unclear: bool) -> ChatError:
     return ChatUnavailable(text, unclear=unclear and error.status >= 500)
 
 
-def refuse_to_wait(held: Held) -> aiohttp.TraceConfig:
+def refuse_to_wait(lease: ChatLease) -> aiohttp.TraceConfig:
     """Return a hook for `discord.Client(http_trace=…)` that raises `RateLimited` on a 429 at once.
 
     discord.py would sleep and then send the same text, by then outdated, up to five times. Only a
     limit on the whole bot is left to it, because it then holds back all requests.
 
-    Every request and every connection to the gateway begins with a look at whether the post is
-    `held`; otherwise it raises `ServedElsewhere`.
+    Every request and every connection to the gateway begins with a look at the `lease`; unless it
+    is held, it raises `ServedElsewhere`.
     """
 
     async def require_post(*_about: object) -> None:
-        require(held)
+        lease.require()
 
     trace = aiohttp.TraceConfig()
     trace.on_request_start.append(require_post)

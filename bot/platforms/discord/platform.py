@@ -20,7 +20,7 @@ from discord import app_commands
 from bot.chat.api.base import ChatLimits, CommandHandler, MessageRef
 from bot.chat.api.content import Content
 from bot.chat.api.errors import ChatRefused, ChatUnavailable, MessageGone, ServedElsewhere
-from bot.chat.api.held import Held, always
+from bot.chat.api.held import ALONE, ChatLease
 from bot.chat.api.notes import Notes
 from bot.chat.api.table import Command
 from bot.platforms.discord.client import Client
@@ -66,7 +66,7 @@ class Discord:
     A chat is written as its channel's id, with "@" before it for a direct message. `describe`
     returns help texts by key and language. `notes` remembers across restarts which commands Discord
     knows; without it they are sent at every start, which Discord tolerates. `commands` are those
-    that `check` looks for. `held` is looked at before each request and each connection.
+    that `check` looks for. The `lease` is looked at before each request and each connection.
     The bot needs no privileged intent and receives nothing but interactions.
     """
 
@@ -93,7 +93,7 @@ class Discord:
         describe: Describe = lambda key, _language: key,
         notes: Notes | None = None,
         commands: Sequence[Command] = (),
-        held: Held = always,
+        lease: ChatLease = ALONE,
     ) -> None:
         self.name = name
         self.connected = asyncio.Event()
@@ -102,7 +102,7 @@ class Discord:
         self._notes = notes
         self._commands = commands
         self._starts = Starts()
-        self._held = held
+        self._lease = lease
         self._client: Client | None = None
         self.limits = replace(Discord.limits, upload_in=self._upload_in)
 
@@ -156,7 +156,7 @@ class Discord:
             post=self.send,
             connected=self.connected,
             starts=self._starts,
-            held=self._held,
+            lease=self._lease,
         )
         async with client:
             self._client = client

@@ -17,7 +17,7 @@ from bot.chat.api.arrivals import Arrival
 from bot.chat.api.base import ChatLimits, CommandHandler, MessageRef
 from bot.chat.api.content import Content
 from bot.chat.api.errors import ChatRefused, ChatUnavailable, MessageGone
-from bot.chat.api.held import Held, always
+from bot.chat.api.held import ALONE, ChatLease
 from bot.platforms.telegram.admins import GroupAdmins
 from bot.platforms.telegram.calls import CONFIRM_AFTER_S, Reception, TelegramPress, place_of
 from bot.platforms.telegram.commands import LANGUAGES, Describe, menu
@@ -50,7 +50,7 @@ class Telegram:
     A chat is written "<chat>" or, in a topic, "<chat>/<thread>". `base_url` and `base_file_url`
     name a self-hosted Bot API server ("http://127.0.0.1:8081/bot", "…/file/bot"). `admins` are the
     user ids whose menu also lists the admin commands; `groups` are those whose admins have rights
-    as such; `describe` returns help texts by key and language; `held` is looked at before each
+    as such; `describe` returns help texts by key and language; the `lease` is looked at before each
     request. The limits are from Telegram's documentation and from what its server was seen to refuse.
     """
 
@@ -79,7 +79,7 @@ class Telegram:
         admins: Sequence[str] = (),
         groups: Collection[str] = (),
         describe: Describe = lambda key, _language: key,
-        held: Held = always,
+        lease: ChatLease = ALONE,
     ) -> None:
         self.name = name
         self.connected = asyncio.Event()
@@ -89,7 +89,7 @@ class Telegram:
         self._admins = tuple(admins)
         self._group_admins = GroupAdmins(groups)
         self._describe = describe
-        self._held = held
+        self._lease = lease
         self._bot: Bot | None = None
 
     # ------------------------------------------------------------ incoming
@@ -218,14 +218,14 @@ class Telegram:
     async def _connection(self) -> AsyncIterator[Bot]:
         """Provide a bot without making a request, and close its connections."""
         calling = Request(
-            held=self._held,
+            lease=self._lease,
             read_timeout=REQUEST_TIMEOUT_S,
             write_timeout=REQUEST_TIMEOUT_S,
             pool_timeout=REQUEST_TIMEOUT_S,
             media_write_timeout=UPLOAD_TIMEOUT_S,
         )
         asking = UpdatesRequest(
-            held=self._held, connection_pool_size=1, pool_timeout=REQUEST_TIMEOUT_S
+            lease=self._lease, connection_pool_size=1, pool_timeout=REQUEST_TIMEOUT_S
         )
         try:
             yield Bot(

@@ -18,7 +18,7 @@ from telegram.request import HTTPXRequest
 
 from bot.chat.api.arrivals import Arrival
 from bot.chat.api.errors import ServedElsewhere
-from bot.chat.api.held import Held, require
+from bot.chat.api.held import ChatLease
 from bot.platforms.telegram.albums import ALBUM_MOST, ALBUM_QUIET_S, album_of
 from bot.platforms.telegram.errors import pause_s
 from queueing.core.concurrency import TaskGroup, timeout
@@ -242,16 +242,16 @@ def pauses_s() -> Iterator[float]:
 class Request(HTTPXRequest):
     """A connection that accepts only the Bot API's own kind of answer.
 
-    It makes no request unless the post is `held`.
+    It makes no request unless the `lease` is held.
     """
 
-    def __init__(self, *, held: Held, **how: Any) -> None:
+    def __init__(self, *, lease: ChatLease, **how: Any) -> None:
         super().__init__(**how)
-        self._held = held
+        self._lease = lease
 
     async def do_request(self, *given: Any, **named: Any) -> tuple[int, bytes]:
         """Make a request. The library raises `NetworkError` from a `ServedElsewhere`."""
-        require(self._held)
+        self._lease.require()
         return await super().do_request(*given, **named)
 
     @staticmethod
@@ -276,7 +276,7 @@ class UpdatesRequest(Request):
         They are not confirmed, so that process is given them as well.
         """
         answer = await super().do_request(*given, **named)
-        require(self._held)
+        self._lease.require()
         return answer
 
     @staticmethod

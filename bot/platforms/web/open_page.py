@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from aiohttp import WSCloseCode, WSMsgType, web
 from pydantic import TypeAdapter, ValidationError
 
-from bot.chat.api.held import Held
+from bot.chat.api.held import ChatLease
 from bot.chat.texts import language_of
 from bot.people.web_people import WebPerson
 from bot.platforms.web.calls import Calls
@@ -47,7 +47,7 @@ class Seat:
     """Whose page is open, and for how long it may be.
 
     `chosen` is the person's own language, `language` their browser's. `known` says whether the
-    page's token still opens it, `held` whether this process still serves the pages.
+    page's token still opens it, `lease` whether this process still serves the pages.
     """
 
     socket: web.WebSocketResponse
@@ -56,7 +56,7 @@ class Seat:
     chosen: str | None
     language: str | None
     known: Callable[[], bool]
-    held: Held
+    lease: ChatLease
 
 
 class OpenPage(ABC, Generic[Message]):
@@ -135,7 +135,7 @@ class OpenPage(ABC, Generic[Message]):
         try:
             await self._carry_out(message)
         except Exception as error:  # noqa: BLE001  # no frame, whatever it contains, ends the page
-            if isinstance(error, Fenced) or not self._seat.held():
+            if isinstance(error, Fenced) or not self._seat.lease.held:
                 await self.close()  # unanswered, the page repeats it where it is served now
                 return
             _log.exception("web: a frame of %s could not be carried out", self.person.id)
@@ -146,7 +146,7 @@ class OpenPage(ABC, Generic[Message]):
         """Return whether the page may see and do anything more; if not, it is closed."""
         if not self.known():  # their token was revoked while the page was open
             await self._seat.socket.close(code=NOT_KNOWN)
-        elif not self._seat.held():
+        elif not self._seat.lease.held:
             await self.close()
         else:
             return True

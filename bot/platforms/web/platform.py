@@ -18,7 +18,7 @@ from aiohttp import web
 from bot.chat.api.base import ChatLimits, CommandHandler, MessageRef, Respond
 from bot.chat.api.content import Content
 from bot.chat.api.errors import AddressTaken, ChatGone, ChatUnavailable, MessageGone, TooLarge
-from bot.chat.api.held import Held, always, require
+from bot.chat.api.held import ALONE, ChatLease
 from bot.chat.records.chat_log import ChatLog, MemoryLog, ShownMessage
 from bot.config.addresses import is_loopback
 from bot.people.received import Received
@@ -56,7 +56,8 @@ class Web:
     their own. Without either, every visitor of this machine is "local". `names` are further host names of the page, such as a proxy's, and `proxies` the addresses
     of proxies trusted to name the client. `overview` returns the lines of the page's live overview,
     from memory; `is_admin` says whether to offer the admin commands to a user such as "web:local",
-    and whether the operator's page is served to them: `operator` is what it shows. `held` is looked at before each answer and each push.
+    and whether the operator's page is served to them: `operator` is what it shows. the `lease` is looked at
+    before each answer and each push.
 
     Raises `ValueError` if other machines can reach it without a token.
     """
@@ -91,7 +92,7 @@ class Web:
         past: PastPictures | None = None,
         operator: OperatorPicture | None = None,
         clock: Clock | None = None,
-        held: Held = always,
+        lease: ChatLease = ALONE,
     ) -> None:
         opened = opened_by(host, names=names, proxies=proxies)
         if token is None and people is None and opened:
@@ -111,7 +112,7 @@ class Web:
         self._originals = originals
         self._past = past
         self._operator = operator
-        self._held = held
+        self._lease = lease
         self._clock = clock or SystemClock()
         self._lately = Lately(self._clock)
         self._server: WebServer | None = None
@@ -177,7 +178,7 @@ class Web:
             loopback=is_loopback(self._host),
             names=self._names,
             operator=self._operator,
-            held=self._held,
+            lease=self._lease,
         )
 
     def _operates(self, person: WebPerson) -> bool:
@@ -199,7 +200,7 @@ class Web:
             await self._people.look()
             lines = self._read_overview() if server.tabs else self._lines
             for page in server.pages:
-                if lines != self._lines or not page.known() or not self._held():
+                if lines != self._lines or not page.known() or not self._lease.held:
                     page.wake()
             self._lines = lines
             await asyncio.sleep(OVERVIEW_EVERY_S)
@@ -282,7 +283,7 @@ class Web:
 
     async def _show_once(self, chat: str, content: Content) -> None:
         """Show something on a person's open pages that no log may keep."""
-        require(self._held)
+        self._lease.require()
         ref = MessageRef(platform=self.name, chat=chat, message=f"once-{secrets.token_hex(10)}")
         shown = await _shown(ref, content, quiet=True, reply_to=None)
         for tab in self._server.tabs if self._server is not None else ():
@@ -311,7 +312,7 @@ class Web:
             raise TooLarge(f"files of more than {MAX_SENT} bytes")
 
     def _require_up(self) -> None:
-        require(self._held)
+        self._lease.require()
         if self._server is None:
             raise ChatUnavailable("the web chat's server is not running")
 

@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from bot.chat.api.held import Held, always
+from bot.chat.api.held import ALONE, ChatLease
 from bot.people.web_people import WebPerson
 from bot.platforms.web.calls import Calls
 from bot.platforms.web.files_of_chat import FilesOfChat
@@ -53,7 +53,7 @@ class WebServer:
 
     `commands` returns the rows a person is offered, by person and language, `who` knows whose a
     request is. `operator` is what admins see on their page, None where there is no such page.
-    Without the post that `held` asks about, it answers no request.
+    Unless the `lease` is held, it answers no request.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class WebServer:
         loopback: bool,
         names: Collection[str],
         operator: OperatorPicture | None = None,
-        held: Held = always,
+        lease: ChatLease = ALONE,
     ) -> None:
-        self._held = held
+        self._lease = lease
         self.tabs: set[Tab] = set()
         self.who = who
         self._calls = calls
@@ -93,7 +93,7 @@ class WebServer:
                 raise web.HTTPForbidden(text=NOT_OUR_NAME)
             if not self.who.needed and (why := why_not_local(request.headers, self._names)):
                 raise web.HTTPForbidden(text=f"{why} {THIS_MACHINE_ONLY}\n")
-            if not self._held():
+            if not self._lease.held:
                 raise web.HTTPServiceUnavailable(text=SERVED_ELSEWHERE, headers=_SOON)
             return await handler(request)
 
@@ -115,7 +115,9 @@ class WebServer:
         return chain(self.tabs, () if self._operator is None else self._operator.viewers)
 
     def _operator_routes(self, watcher: Watcher) -> OperatorRoutes:
-        return OperatorRoutes(watcher, calls=self._calls, admin_of=self.who.admin, held=self._held)
+        return OperatorRoutes(
+            watcher, calls=self._calls, admin_of=self.who.admin, lease=self._lease
+        )
 
     # ------------------------------------------------------------ the page
 
@@ -171,7 +173,7 @@ class WebServer:
             chosen=chosen,
             language=language,
             known=lambda: self.who.person(request) == person,
-            held=self._held,
+            lease=self._lease,
         )
         tab = Tab(
             seat,

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 from pydantic import ConfigDict, TypeAdapter
 
+from bot.chat.api.held import ChatLease
 from bot.cluster.methods import PARTS, Method, method
 from bot.cluster.queue_link import QueueLink
 from bot.cluster.remote_queue import RemoteQueue
@@ -38,13 +39,23 @@ class OneCat:
         return Output(files=(CAT,))
 
 
+class Lease(ChatLease):
+    """A post that is this process's as long as it is `mine`."""
+
+    mine = True
+
+    @property
+    def held(self) -> bool:
+        return self.mine
+
+
 async def test_a_former_holder_asks_the_queue_for_nothing_more() -> None:
     """What a frozen process had heard would become a job when it comes back."""
-    link, held = CountedLink(), [True]
-    queue = RemoteQueue(cast("QueueLink", link), OneCat(), held=lambda: held[0])
+    link, lease = CountedLink(), Lease()
+    queue = RemoteQueue(cast("QueueLink", link), OneCat(), lease)
     await queue.submitter.cancel(1)
     await queue.jobs.get(1)
-    held[0] = False
+    lease.mine = False
     requests: tuple[Any, ...] = (queue.submitter.cancel, queue.jobs.get)
     for request in (*requests, queue.jobs.inputs, queue.jobs.output):
         with pytest.raises(Fenced):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from bot.chat.api.held import Held
+from bot.chat.api.held import ChatLease
 from bot.history.hours import HourSpan
 from bot.people.web_people import WebPerson
 from bot.platforms.web.calls import Calls
@@ -31,13 +31,13 @@ class OperatorRoutes:
         *,
         calls: Calls,
         admin_of: Callable[[web.Request], WebPerson | None],
-        held: Held,
+        lease: ChatLease,
     ) -> None:
         self.viewers: set[Viewer] = set()
         self._watcher = watcher
         self._calls = calls
         self._admin_of = admin_of
-        self._held = held
+        self._lease = lease
         self._assets = Assets(page_files(page.__name__))
 
     def add_to(self, router: web.UrlDispatcher) -> None:
@@ -96,7 +96,7 @@ class OperatorRoutes:
             chosen=await self._calls.language_of(person),
             language=browsers_language(request),
             known=lambda: self._admin_of(request) == person,
-            held=self._held,
+            lease=self._lease,
         )
         viewer = Viewer(seat, self._watcher)
         self.viewers.add(viewer)

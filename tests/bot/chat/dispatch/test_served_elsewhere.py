@@ -1,13 +1,13 @@
 """A process whose post is over: what it hears and what it would show is the next holder's."""
 
 import asyncio
-from collections.abc import Callable, Iterator
 from itertools import chain, repeat
 from pathlib import Path
 
 import pytest
 
 from bot.chat.api.base import Invocation
+from bot.chat.api.held import ChatLease
 from queueing.core.errors import Fenced
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import Bot, bot, quiet
@@ -23,10 +23,15 @@ def installation(tmp_path: Path) -> Installation:
     )
 
 
-def looks(*answers: bool) -> Callable[[], bool]:
-    """Return a post that is held as the answers say, and then as the last."""
-    given: Iterator[bool] = chain(answers, repeat(answers[-1]))
-    return lambda: next(given)
+class Looks(ChatLease):
+    """A post that is held as the answers say, and then as the last."""
+
+    def __init__(self, *answers: bool) -> None:
+        self._answers = chain(answers, repeat(answers[-1]))
+
+    @property
+    def held(self) -> bool:
+        return next(self._answers)
 
 
 async def left(running: Bot, call: Invocation) -> None:
@@ -48,7 +53,7 @@ def test_a_call_that_comes_after_the_post_is_over_is_left_to_the_next_holder(
     """It would be drawn by one process and answered by two."""
 
     async def scenario() -> None:
-        async with bot(installation(tmp_path), held=looks(*answers)) as running:
+        async with bot(installation(tmp_path), lease=Looks(*answers)) as running:
             await left(running, running.chat.call("/image flux cat", comes_again=again))
 
     run(scenario())
@@ -78,7 +83,7 @@ def test_a_result_of_a_former_holder_is_not_counted_as_undeliverable(tmp_path: P
             await running.gate.call(running.chat.call("/image flux cat"))
             await asyncio.sleep(10)
             shown = len(running.chat.messages["1"].contents)
-            running.chat.held = looks(False)
+            running.chat.lease = Looks(False)
             await asyncio.sleep(3600)
             assert len(running.chat.messages["1"].contents) == shown
             assert await running.records.unreachable() == {}
