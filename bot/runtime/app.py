@@ -4,7 +4,7 @@ What starts first stops last: the queue's upkeep, then the API, then the chats; 
 still edited while running jobs get their grace.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -17,22 +17,11 @@ from bot.gateway.gateway import Gateway
 from bot.requests.admission import AdmissionService
 from bot.runtime import assembly, chat_parts
 from bot.runtime.assembly import Groundwork
-from bot.runtime.background import after, beside, keep_served
+from bot.runtime.background import beside, keep_served
 from bot.runtime.chat_parts import ChatParts, chats_of
-from bot.runtime.enhancer import Enhancer
 from bot.runtime.metering import Meters, metering
-from bot.runtime.queue_parts import (
-    FIRST_LOOK_S,
-    QueueParts,
-    enhancer_of,
-    open_queue,
-    reconfiguring,
-    transcriber_of,
-    upkeep,
-)
+from bot.runtime.queue_parts import ServedQueue, open_queue, serving
 from bot.runtime.setup import SETTLE_S, BotSetup
-from queueing.core.clock import SystemClock
-from queueing.core.ports import Backend
 from queueing.core.posts import Tenure
 from queueing.service.jobqueue import JobQueue
 from queueing.store import Database, JobStore
@@ -47,13 +36,11 @@ class BotParts:
     store: JobStore
     gate: Dispatcher
     presenter: Presenter
-    enhancer: Enhancer
     records: MessageRecords
     chat_log: StoredLog
     platforms: Sequence[ChatPlatform]
     gateway: Gateway | None
     meters: Meters | None
-    backends: Mapping[str, Backend]
 
 
 class App:
@@ -80,30 +67,17 @@ class App:
         setup = self._setup
         async with AsyncExitStack() as stack:
             database = await setup.open_database(stack, tenure=tenure)
-            queue = await open_queue(setup, database, stack)
-            if database.alone and isinstance(setup.clock, SystemClock):
-                setup.clock.start_after(await queue.store.newest_moment())
+            parts = await open_queue(setup, database, stack)
             meters = await stack.enter_async_context(metering(setup.config.metrics, setup.version))
-            if meters is not None:
-                await stack.enter_async_context(meters.on_queue(queue.queue, setup.clock))
-            given = await setup.groundwork(database, queue.queue, meters)
-            door = assembly.admission(given)
+            queue = await stack.enter_async_context(serving(setup, parts, meters))
+            given, door = queue.given, queue.door
             chats = chats_of(given, door, setup.platforms(assembly.fittings(given)))
-            enhancer, transcriber = enhancer_of(given, door), transcriber_of(given, door)
             gateway = gateway_of(setup, given, door)
-            stack.enter_context(
-                setup.reloader.applying(given.stored.audit, reconfiguring(setup, queue, stack))
-            )
-            stack.enter_context(setup.desk.offering(assembly.operator_records(given)))
             async with (
-                beside(*upkeep(setup, queue, given)),
-                after(queue.lookout.looked, within_s=FIRST_LOOK_S),
-                beside(
-                    enhancer.run(), transcriber.run(), *([keep_served(gateway)] if gateway else [])
-                ),
+                beside(*([keep_served(gateway)] if gateway else [])),
                 chat_parts.connected(chats, settle_s=SETTLE_S),
             ):
-                yield _parts(given, queue, chats, enhancer, gateway, meters=meters)
+                yield _parts(queue, chats, gateway, meters)
 
 
 def gateway_of(setup: BotSetup, given: Groundwork, door: AdmissionService) -> Gateway | None:
@@ -116,25 +90,18 @@ def gateway_of(setup: BotSetup, given: Groundwork, door: AdmissionService) -> Ga
 
 
 def _parts(
-    given: Groundwork,
-    queue: QueueParts,
-    chats: ChatParts,
-    enhancer: Enhancer,
-    gateway: Gateway | None,
-    *,
-    meters: Meters | None,
+    queue: ServedQueue, chats: ChatParts, gateway: Gateway | None, meters: Meters | None
 ) -> BotParts:
+    parts, stored = queue.parts, queue.given.stored
     return BotParts(
-        queue=queue.queue,
-        database=queue.database,
-        store=queue.store,
+        queue=parts.queue,
+        database=parts.database,
+        store=parts.store,
         gate=chats.gate,
         presenter=chats.presenter,
-        enhancer=enhancer,
-        records=given.stored.records,
-        chat_log=given.stored.chat_log,
+        records=stored.records,
+        chat_log=stored.chat_log,
         platforms=chats.platforms,
         gateway=gateway,
         meters=meters,
-        backends=queue.backends,
     )

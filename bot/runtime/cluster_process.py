@@ -19,24 +19,18 @@ from bot.cluster.queue_server import QueueServer
 from bot.cluster.remote_queue import RemoteQueue
 from bot.runtime import assembly, chat_parts
 from bot.runtime.app import gateway_of
-from bot.runtime.background import after, beside, keep_served
+from bot.runtime.assembly import Groundwork
+from bot.runtime.background import beside, keep_served
 from bot.runtime.chat_parts import chats_of
 from bot.runtime.duties import QUEUE
 from bot.runtime.metering import Meters
 from bot.runtime.platforms import platform_of
-from bot.runtime.queue_parts import (
-    FIRST_LOOK_S,
-    enhancer_of,
-    open_queue,
-    reconfiguring,
-    transcriber_of,
-    upkeep,
-)
+from bot.runtime.queue_parts import open_queue, serving
 from bot.runtime.setup import BotSetup
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
 from queueing.core.posts import PostReader
-from queueing.store import StoredFiles
+from queueing.store import Database, StoredFiles
 
 log = logging.getLogger(__name__)
 
@@ -105,26 +99,13 @@ class ClusterProcess:
         async with AsyncExitStack() as stack:
             database = await setup.open_database(stack, tenure=lease.tenure)
             parts = await open_queue(setup, database, stack, lambda: lease.held)
-            given = await setup.groundwork(database, parts.queue, self._meters)
-            door = assembly.admission(given)
-            enhancer, transcriber = enhancer_of(given, door), transcriber_of(given, door)
-            stack.enter_context(setup.desk.offering(assembly.operator_records(given)))
             server = QueueServer(
                 parts.queue, secret=lease.tenure.secret, held=lambda: lease.left_s > 0
             )
             stack.enter_context(self._watched(database.look_at_file))
-            if self._meters is not None:
-                await stack.enter_async_context(self._meters.on_queue(parts.queue, setup.clock))
-            prepare = reconfiguring(setup, parts, stack)
-            stack.enter_context(setup.reloader.applying(given.stored.audit, prepare))
             async with (
-                beside(
-                    *upkeep(setup, parts, given),
-                    enhancer.run(),
-                    transcriber.run(),
-                    database.fenced(),
-                ),
-                after(parts.lookout.looked, within_s=FIRST_LOOK_S),
+                beside(database.fenced()),
+                serving(setup, parts, self._meters),
                 self._entrance.admitting(server),
             ):
                 await parts.queue.run()
@@ -157,9 +138,7 @@ class ClusterProcess:
             queue = RemoteQueue(self._link, files, lease)
             stack.callback(queue.leave)
             stack.enter_context(self._link.reading(name))
-            made = await setup.groundwork(database, queue, self._meters)
-            given = replace(made, posts=self._shown)
-            stack.enter_context(setup.desk.offering(assembly.operator_records(given)))
+            given = await self._given(stack, database, queue)
             fittings = replace(assembly.fittings(given), lease=lease)
             chats = chats_of(
                 given,
@@ -167,8 +146,6 @@ class ClusterProcess:
                 (platform_of(name, setup.in_force.config.chats, fittings),),
                 lease=lease,
             )
-            stack.enter_context(self._watched(database.look_at_file))
-            stack.enter_context(setup.reloader.applying(given.stored.audit))
             async with (
                 beside(database.fenced()),
                 chat_parts.connected(chats, settle_s=HAND_OVER_S),
@@ -203,10 +180,19 @@ class ClusterProcess:
         async with AsyncExitStack() as stack:
             database = await setup.open_database(stack, shared=True)
             queue = RemoteQueue(self._link, StoredFiles(database))
-            given = await setup.groundwork(database, queue, self._meters)
-            stack.enter_context(setup.desk.offering(assembly.operator_records(given)))
+            given = await self._given(stack, database, queue)
             gateway = gateway_of(setup, given, assembly.admission(given))
             if gateway is not None:
-                stack.enter_context(self._watched(database.look_at_file))
-                stack.enter_context(setup.reloader.applying(given.stored.audit))
                 await keep_served(gateway)
+
+    async def _given(
+        self, stack: AsyncExitStack, database: Database, queue: RemoteQueue
+    ) -> Groundwork:
+        """Return what a duty's parts are made from; until the stack ends, it is told of and asked."""
+        setup = self._setup
+        made = await setup.groundwork(database, queue, self._meters)
+        given = replace(made, posts=self._shown)
+        stack.enter_context(setup.desk.offering(assembly.operator_records(given)))
+        stack.enter_context(self._watched(database.look_at_file))
+        stack.enter_context(setup.reloader.applying(given.stored.audit))
+        return given

@@ -1,8 +1,8 @@
 """The queue with its servers, and what runs beside it in the same process."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -16,13 +16,13 @@ from bot.history.recorder import HistoryRecorder
 from bot.requests.admission import AdmissionService
 from bot.runtime import assembly
 from bot.runtime.assembly import Groundwork
-from bot.runtime.background import keep_told, tidy
-from bot.runtime.enhancer import Enhancer
+from bot.runtime.background import after, beside, keep_told, tidy
 from bot.runtime.lookout import ModelLookout
+from bot.runtime.metering import Meters
 from bot.runtime.reloading import Prepare
 from bot.runtime.setup import BotSetup
-from bot.runtime.transcriber import Transcriber
 from queueing.core.catalog import BackendSpec, Catalog
+from queueing.core.clock import SystemClock
 from queueing.core.ports import Backend
 from queueing.service.jobqueue import JobQueue
 from queueing.store import Database, JobStore
@@ -41,6 +41,15 @@ class QueueParts:
     lookout: ModelLookout
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServedQueue:
+    """A queue that is served, for the parts between people and it."""
+
+    parts: QueueParts
+    given: Groundwork
+    door: AdmissionService
+
+
 async def open_queue(
     setup: BotSetup,
     database: Database,
@@ -53,6 +62,8 @@ async def open_queue(
     """
     store = JobStore(database)
     await store.prepare()
+    if database.alone and isinstance(setup.clock, SystemClock):
+        setup.clock.start_after(await store.newest_moment())
     catalog = setup.in_force.config.catalog()
     backends = _made(setup, catalog.backends.values())
     for backend in backends.values():
@@ -83,6 +94,33 @@ async def open_queue(
     )
 
 
+@asynccontextmanager
+async def serving(
+    setup: BotSetup, parts: QueueParts, meters: Meters | None
+) -> AsyncIterator[ServedQueue]:
+    """Do what runs beside a queue until the block ends, which runs the queue itself.
+
+    The block begins once its servers were looked at. Raises `StoreError`.
+    """
+    async with AsyncExitStack() as stack:
+        if meters is not None:
+            await stack.enter_async_context(meters.on_queue(parts.queue, setup.clock))
+        given = await setup.groundwork(parts.database, parts.queue, meters)
+        door = assembly.admission(given)
+        enhancer, transcriber = assembly.enhancer(given, door), assembly.transcriber(given, door)
+        for listener in (enhancer.on_event, transcriber.on_event):
+            parts.queue.events.subscribe(listener)
+        prepare = reconfiguring(setup, parts, stack)
+        stack.enter_context(setup.reloader.applying(given.stored.audit, prepare))
+        stack.enter_context(setup.desk.offering(assembly.operator_records(given)))
+        async with (
+            beside(*upkeep(setup, parts, given)),
+            after(parts.lookout.looked, within_s=FIRST_LOOK_S),
+            beside(enhancer.run(), transcriber.run()),
+        ):
+            yield ServedQueue(parts=parts, given=given, door=door)
+
+
 def reconfiguring(setup: BotSetup, parts: QueueParts, stack: AsyncExitStack) -> Prepare:
     """Return what prepares a queue for another configuration; `stack` ends with the queue."""
 
@@ -110,20 +148,6 @@ def _unlike(catalog: Catalog, known: Catalog) -> list[BackendSpec]:
         for name, spec in catalog.backends.items()
         if known.backends.get(name) != spec or known.hosts_of[name] != catalog.hosts_of[name]
     ]
-
-
-def enhancer_of(given: Groundwork, door: AdmissionService) -> Enhancer:
-    """Return what has prompts improved, listening to the queue."""
-    made = assembly.enhancer(given, door)
-    given.queue.events.subscribe(made.on_event)
-    return made
-
-
-def transcriber_of(given: Groundwork, door: AdmissionService) -> Transcriber:
-    """Return what has recordings written down, listening to the queue."""
-    made = assembly.transcriber(given, door)
-    given.queue.events.subscribe(made.on_event)
-    return made
 
 
 def upkeep(

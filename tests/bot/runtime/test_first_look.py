@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from backends.demo.backend import Demo
-from bot.runtime import app, chat_parts
+from bot.runtime import chat_parts, queue_parts
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import Unavailable
 from tests.bot.whole_bot import on_telegram
@@ -69,6 +69,6 @@ async def test_a_server_that_hangs_holds_up_the_start_for_a_moment_only(
         raise AssertionError
 
     monkeypatch.setattr(Demo, "discover", never)
-    runs_out(monkeypatch, app, "FIRST_LOOK_S")
+    runs_out(monkeypatch, queue_parts, "FIRST_LOOK_S")
     async with FakeTelegram() as fake, on_telegram(fake, tmp_path, TEXT):
         assert fake.api.polls
