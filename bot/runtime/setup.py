@@ -35,7 +35,7 @@ MIGRATIONS = MigrationSet(
 MakePlatforms = Callable[[Fittings], Sequence[ChatPlatform]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class BotSetup:
     """The configuration of a bot and what its parts are made by; nothing is opened yet.
 
@@ -55,17 +55,15 @@ class BotSetup:
     grace_s: float = field(default_factory=lambda: GRACE_S)
     reread: Reread | None = None
     log_as: LogAs = log_as_before
-    desk: OperatorDesk = field(default_factory=OperatorDesk, compare=False)
-    in_force: InForce = field(init=False, compare=False)
-    reloader: Reloader = field(init=False, compare=False)
+    desk: OperatorDesk = field(default_factory=OperatorDesk)
+    in_force: InForce = field(init=False)
+    reloader: Reloader = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin with the configuration as it is; a reload replaces the one in force."""
-        in_force = InForce(self.config)
-        object.__setattr__(self, "in_force", in_force)
+        self.in_force = InForce(self.config)
         reread = self.reread or (lambda: self.config)
-        reloader = Reloader(in_force, reread, self.clock, log_as=self.log_as)
-        object.__setattr__(self, "reloader", reloader)
+        self.reloader = Reloader(self.in_force, reread, self.clock, log_as=self.log_as)
 
     async def open_database(
         self, stack: AsyncExitStack, *, tenure: Tenure | None = None, shared: bool = False
