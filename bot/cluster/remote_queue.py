@@ -1,8 +1,8 @@
 """The queue as a process sees it that does not hold it: implements `QueueService` over a link."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import cast
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from bot.chat.api.held import ALONE, ChatLease
 from bot.cluster.methods import method
@@ -22,6 +22,9 @@ from queueing.core.requests import File, Output
 from queueing.core.standings import QueueSnapshot
 from queueing.core.storage import Deliveries, JobFiles
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 class RemoteQueue:
     """Every awaited call goes to the holder; what is asked without waiting is its newest copy.
@@ -32,14 +35,14 @@ class RemoteQueue:
     """
 
     def __init__(self, link: QueueLink, files: JobFiles, lease: ChatLease = ALONE) -> None:
-        self.submitter = cast("JobSubmitter", _RemotePart(link, "submitter", lease))
-        self.jobs = cast("JobReader", _RemoteJobs(link, files, lease))
-        self.deliveries = cast("Deliveries", _RemotePart(link, "deliveries", lease))
-        self.models = cast("ModelReader", _RemoteModels(link, "models", lease))
-        self.status = cast("QueueStatus", _RemoteStatus(link, "status", lease))
-        self.admin = cast("QueueAdmin", _RemotePart(link, "admin", lease))
-        self.preloads = cast("ModelPreloads", _RemotePart(link, "preloads", lease))
-        self.erasure = cast("JobEraser", _RemotePart(link, "erasure", lease))
+        self.submitter = _RemoteSubmitter(link, lease)
+        self.jobs = _RemoteJobs(link, lease, files)
+        self.deliveries = _RemoteDeliveries(link, lease)
+        self.models = _RemoteModels(link, lease)
+        self.status = _RemoteStatus(link, lease)
+        self.admin = _RemoteAdmin(link, lease)
+        self.preloads = _RemotePreloads(link, lease)
+        self.erasure = _RemoteErasure(link, lease)
         self._events = _RemoteEvents(link)
         self.events: QueueEvents = self._events
 
@@ -68,51 +71,108 @@ class _RemoteEvents:
 
 
 class _RemotePart:
-    """A part of the queue: its calls are made from its protocol."""
+    """A part of the queue, each of whose calls travels unless this process's post is over."""
 
-    def __init__(self, link: QueueLink, part: str, lease: ChatLease) -> None:
+    part: ClassVar[str]
+
+    def __init__(self, link: QueueLink, lease: ChatLease) -> None:
         self._link = link
-        self._part = part
         self._lease = lease
 
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[object]]:
-        try:
-            called = method(self._part, name)
-        except LookupError:
-            raise AttributeError(name) from None
-
-        async def call(*args: object, **named: object) -> object:
-            self._require_held()
-            return await self._link.call(called, args, named)
-
-        setattr(self, name, call)
-        return call
-
-    def _require_held(self) -> None:
+    def require_held(self) -> None:
         if not self._lease.held:
             raise Fenced("this process's post is over")
 
+    async def ask(self, name: str, args: Sequence[object], named: Mapping[str, object]) -> Any:
+        self.require_held()
+        return await self._link.call(method(self.part, name), args, named)
+
+
+def _asked(
+    declared: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[_RemotePart, P], Coroutine[Any, Any, T]]:
+    """Return the method that makes a declared call at the holder of the queue."""
+
+    async def call(part: _RemotePart, /, *args: P.args, **named: P.kwargs) -> T:
+        result: T = await part.ask(declared.__name__, args, named)
+        return result
+
+    return call
+
+
+class _RemoteSubmitter(_RemotePart):
+    part = "submitter"
+    submit = _asked(JobSubmitter.submit)
+    cancel = _asked(JobSubmitter.cancel)
+    replace_request = _asked(JobSubmitter.replace_request)
+    give_up = _asked(JobSubmitter.give_up)
+
 
 class _RemoteJobs(_RemotePart):
-    def __init__(self, link: QueueLink, files: JobFiles, lease: ChatLease) -> None:
-        super().__init__(link, "jobs", lease)
+    part = "jobs"
+    get = _asked(JobReader.get)
+    find = _asked(JobReader.find)
+    open_jobs = _asked(JobReader.open_jobs)
+    held_jobs = _asked(JobReader.held_jobs)
+    history = _asked(JobReader.history)
+    gpu_used = _asked(JobReader.gpu_used)
+    gpu_time = _asked(JobReader.gpu_time)
+
+    def __init__(self, link: QueueLink, lease: ChatLease, files: JobFiles) -> None:
+        super().__init__(link, lease)
         self._files = files
 
     async def inputs(self, job: Job) -> tuple[File, ...] | None:
-        self._require_held()
+        self.require_held()
         return await self._files.inputs(job)
 
     async def output(self, job: Job) -> Output | None:
-        self._require_held()
+        self.require_held()
         return await self._files.output(job)
 
 
+class _RemoteDeliveries(_RemotePart):
+    part = "deliveries"
+    unacknowledged = _asked(Deliveries.unacknowledged)
+    to_tell = _asked(Deliveries.to_tell)
+    acknowledge = _asked(Deliveries.acknowledge)
+
+
 class _RemoteModels(_RemotePart):
+    part = "models"
+    loras = _asked(ModelReader.loras)
+    is_at_hand = _asked(ModelReader.is_at_hand)
+
     @property
     def offer(self) -> Offer:
         return self._link.offer
 
 
 class _RemoteStatus(_RemotePart):
+    part = "status"
+    standings = _asked(QueueStatus.standings)
+    decided = _asked(QueueStatus.decided)
+
     def snapshot(self) -> QueueSnapshot:
         return self._link.snapshot
+
+
+class _RemoteAdmin(_RemotePart):
+    part = "admin"
+    pause = _asked(QueueAdmin.pause)
+    resume = _asked(QueueAdmin.resume)
+    drain = _asked(QueueAdmin.drain)
+    clear = _asked(QueueAdmin.clear)
+    move_first = _asked(QueueAdmin.move_first)
+
+
+class _RemotePreloads(_RemotePart):
+    part = "preloads"
+    preload = _asked(ModelPreloads.preload)
+    waits_for = _asked(ModelPreloads.waits_for)
+    unload = _asked(ModelPreloads.unload)
+
+
+class _RemoteErasure(_RemotePart):
+    part = "erasure"
+    forget = _asked(JobEraser.forget)
