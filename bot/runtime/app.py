@@ -74,7 +74,7 @@ class App:
             chats = chats_of(given, door, setup.platforms(assembly.fittings(given)))
             gateway = gateway_of(setup, given, door)
             async with (
-                beside(*([keep_served(gateway)] if gateway else [])),
+                beside(*([keep_served(gateway.run)] if gateway else [])),
                 chat_parts.connected(chats, settle_s=SETTLE_S),
             ):
                 yield _parts(queue, chats, gateway, meters)

@@ -5,9 +5,9 @@ Each runs until it is cancelled, and no failure of one ends another.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Protocol
+from typing import Any
 
 from bot.chat.api.base import ChatPlatform, CommandHandler
 from bot.chat.api.errors import AddressTaken, ChatRefused
@@ -58,19 +58,16 @@ async def _keep_up(platform: ChatPlatform, handler: CommandHandler) -> ChatRefus
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
 
-class SideServer(Protocol):
-    """A server of the bot beside its chats: the API, or the metrics."""
-
-    async def run(self) -> None:
-        """Serve until cancelled. Raises `CannotListen`."""
+Serve = Callable[[], Awaitable[None]]
+"""Serves until cancelled. Raises `CannotListen`."""
 
 
-async def keep_served(server: SideServer, name: str = "the API") -> None:
-    """Keep a server up: it may fail, the chats go on."""
+async def keep_served(serve: Serve, name: str = "the API") -> None:
+    """Keep a server of the bot beside its chats up: it may fail, the chats go on."""
     pause_s, told = _FIRST_PAUSE_S, False
     while True:
         try:
-            await server.run()
+            await serve()
         except CannotListen as error:
             if not told:
                 log.error("%s %s; it begins once the address is free", name, error)  # noqa: TRY400

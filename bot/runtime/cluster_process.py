@@ -183,7 +183,7 @@ class ClusterProcess:
             given = await self._given(stack, database, queue)
             gateway = gateway_of(setup, given, assembly.admission(given))
             if gateway is not None:
-                await keep_served(gateway)
+                await keep_served(gateway.run)
 
     async def _given(
         self, stack: AsyncExitStack, database: Database, queue: RemoteQueue

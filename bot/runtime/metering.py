@@ -68,5 +68,5 @@ async def metering(config: MetricsConfig | None, version: str) -> AsyncIterator[
     place = MetricsPlace(host=config.host, port=config.port, token=token)
     endpoint = MetricsEndpoint(place, instruments)
     lag = watch_loop(instruments.lag.observe)
-    async with beside(keep_served(endpoint, "the endpoint of metrics"), lag):
+    async with beside(keep_served(endpoint.run, "the endpoint of metrics"), lag):
         yield Meters(instruments, endpoint)

@@ -89,7 +89,7 @@ async def two_apis(url: str, text: str = CONFIG) -> AsyncIterator[TwoApis]:
             given = await setup.groundwork(database, queue)
             gateway = gateway_of(setup, given, assembly.admission(given))
             assert gateway is not None
-            await stack.enter_async_context(beside(keep_served(gateway)))
+            await stack.enter_async_context(beside(keep_served(gateway.run)))
             return await serve(gateway)
 
         async def start_another() -> Api:

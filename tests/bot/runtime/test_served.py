@@ -30,7 +30,7 @@ def test_an_address_that_becomes_free_is_used_at_once(caplog: pytest.LogCaptureF
 
     async def scenario() -> float:
         gateway = OnATakenAddress(asyncio.get_running_loop().time() + 4000)
-        serving = asyncio.ensure_future(keep_served(gateway))
+        serving = asyncio.ensure_future(keep_served(gateway.run))
         await asyncio.sleep(5000)
         serving.cancel()
         await asyncio.wait({serving})
