@@ -20,6 +20,7 @@ from backends.registry import connect
 from bot.chat.api.base import ChatPlatform
 from bot.chat.api.errors import ChatError
 from bot.chat.records.message_records import MessageRecords
+from bot.chat.records.stored_log import ChatLog
 from bot.cli import api_address, database, memory_kept, processes, several_servers
 from bot.cli.findings import Finding, FindingTable, told
 from bot.config.addresses import is_loopback
@@ -338,7 +339,7 @@ async def _try_chats(config: Config, *, running: bool, try_s: float) -> list[Fin
             notes=MessageRecords(nothing),
             access=config.access(),
             clock=SystemClock(),
-            chat_log=None,
+            chat_log=ChatLog(nothing),
             overview=None,
         )
         chats = platforms(config.chats, fittings)

@@ -12,7 +12,7 @@ from bot.chat.api.base import ChatPlatform
 from bot.chat.delivery.presenter import Presenter
 from bot.chat.dispatch.dispatcher import Dispatcher
 from bot.chat.records.message_records import MessageRecords
-from bot.chat.records.stored_log import StoredLog
+from bot.chat.records.stored_log import ChatLog
 from bot.gateway.gateway import Gateway
 from bot.requests.admission import AdmissionService
 from bot.runtime import assembly, chat_parts
@@ -37,7 +37,7 @@ class BotParts:
     gate: Dispatcher
     presenter: Presenter
     records: MessageRecords
-    chat_log: StoredLog
+    chat_log: ChatLog
     platforms: Sequence[ChatPlatform]
     gateway: Gateway | None
     meters: Meters | None

@@ -6,7 +6,7 @@ from bot.chat.api.origin import name_in
 from bot.chat.delivery.links import Links, key_of
 from bot.chat.records.link_ends import LinkEnds
 from bot.chat.records.message_records import MessageRecords
-from bot.chat.records.stored_log import StoredLog
+from bot.chat.records.stored_log import ChatLog
 from bot.gateway.jobs.hooks import derived_key
 from bot.gateway.stored_attendance import StoredAttendance
 from bot.history.stored_history import StoredHistory
@@ -31,7 +31,7 @@ class BotRecords:
     people: People
     keys: ApiKeys
     audit: AuditLog
-    chat_log: StoredLog
+    chat_log: ChatLog
     invites: Invites | None
     links: Links
     uploads: Uploads
@@ -55,7 +55,7 @@ async def read_records(database: Database, in_force: InForce, clock: Clock) -> B
         people=People(database),
         keys=ApiKeys(database),
         audit=AuditLog(database),
-        chat_log=StoredLog(database),
+        chat_log=ChatLog(database),
         invites=await Invites.read(database, web.page()) if web and web.token else None,
         links=links,
         uploads=Uploads(database),

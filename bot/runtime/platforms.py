@@ -12,7 +12,7 @@ from bot.chat.api.base import ChatPlatform
 from bot.chat.api.held import ALONE, ChatLease
 from bot.chat.api.notes import Notes
 from bot.chat.commands.registry import COMMANDS
-from bot.chat.records.chat_log import ChatLog
+from bot.chat.records.stored_log import ChatLog
 from bot.chat.texts import describe
 from bot.config.chats import ChatsConfig
 from bot.people.access import Access
@@ -35,7 +35,7 @@ class Fittings:
     notes: Notes
     access: Access
     clock: Clock
-    chat_log: ChatLog | None
+    chat_log: ChatLog
     overview: Callable[[], tuple[ModelLine, ...]] | None
     web_people: WebPeople | None = None
     originals: Originals | None = None

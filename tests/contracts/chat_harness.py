@@ -28,7 +28,7 @@ from bot.chat.api.errors import (
     TooLarge,
 )
 from bot.chat.api.held import ALONE, ChatLease
-from bot.chat.records.chat_log import Entry, MemoryLog, MomentPart, TextPart
+from bot.chat.records.chat_log import Entry, MomentPart, TextPart
 from bot.platforms.discord.platform import Discord
 from bot.platforms.web.platform import Web
 from queueing.core.errors import StoreError
@@ -40,6 +40,7 @@ from tests.fakes.chat import FakeChat
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord_people import Person
 from tests.fakes.discord_state import APPLICATION_ID, Channel, FakeFile
+from tests.fakes.memory_log import MemoryLog
 from tests.fakes.telegram import FakeTelegram
 from tests.fakes.telegram_json import document as document_shape
 from tests.fakes.telegram_state import FakeChat as FakeGroup

@@ -12,7 +12,6 @@ from bot.chat.commands import ask as ask_module
 from bot.chat.commands.registry import COMMANDS
 from bot.chat.texts import CATALOGUES, describe, word
 from bot.platforms.discord.platform import Discord
-from bot.platforms.web.platform import Web
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
 from tests.bot.platforms.discord.discord_bot import running as on_discord
 from tests.bot.platforms.telegram.telegram_bot import running as on_telegram
@@ -23,6 +22,7 @@ from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord_json import message as message_shape
 from tests.fakes.discord_state import APPLICATION_ID
+from tests.fakes.memory_log import web_chat
 from tests.fakes.telegram import FakeTelegram
 from tests.simulation.bot_installation import ADMIN, Bot
 
@@ -300,7 +300,7 @@ async def test_the_page_hands_on_every_kind() -> None:
     """A file dropped onto the page would be shown there and never looked at."""
     for kind, (name, mime) in FILES.items():
         handler = ScriptedHandler()
-        async with on_web(Web(port=0), handler) as web, tab(web) as page:
+        async with on_web(web_chat(port=0), handler) as web, tab(web) as page:
             key = await page.say("", uploads=[await uploaded(web, b"data", name, mime)])
             alone = await handler.taken()
             await page.say("and this?", reply_to=f"line-{key}")

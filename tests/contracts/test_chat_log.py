@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from bot.chat.records.chat_log import ChatLog, Entry, MemoryLog, ShownMessage, TextPart
-from bot.chat.records.stored_log import StoredLog
+from bot.chat.records.chat_log import Entry, ShownMessage, TextPart
+from bot.chat.records.stored_log import ChatLog
 from bot.platforms.web.content import shown_file
 from bot.runtime.setup import MIGRATIONS
 from queueing.core.requests import File
 from queueing.store import open_database
 from tests.bot.platforms.web.web_client import picture
+from tests.fakes.memory_log import MemoryLog
 
 KEEP = 5
 
@@ -24,7 +25,7 @@ async def log(request: pytest.FixtureRequest) -> AsyncIterator[ChatLog]:
     url = request.getfixturevalue("postgres_url") if request.param == "postgres" else "sqlite://"
     database = await open_database(url, migrations=(MIGRATIONS,), inline=True)
     try:
-        yield StoredLog(database, keep=KEEP)
+        yield ChatLog(database, keep=KEEP)
     finally:
         await database.aclose()
 
@@ -161,7 +162,7 @@ async def test_a_database_keeps_the_conversation_over_a_restart(
     logs = []
     for _ in range(2):
         database = await open_database(url, migrations=(MIGRATIONS,))
-        log = StoredLog(database)
+        log = ChatLog(database)
         logs.append(log.id)
         await put(log, "a", "one")
         assert len(await log.since("ada", 0, 10)) == 1

@@ -13,7 +13,7 @@ from bot.chat.delivery.links import key_of
 from bot.chat.records.chat_log import ShownFile, ShownMessage, TextPart
 from bot.chat.records.link_ends import LinkEnds
 from bot.chat.records.message_records import MessageRecords, ReplyPrompt
-from bot.chat.records.stored_log import StoredLog
+from bot.chat.records.stored_log import ChatLog
 from bot.people.api_keys import MOST_KEYS, ApiKeys, TooManyKeys
 from bot.people.audit_log import Act, AuditLog
 from bot.people.invites import Invites
@@ -321,8 +321,8 @@ async def test_what_is_counted_is_counted_by_both(two: Two) -> None:
 async def test_two_messages_at_once_have_numbers_of_their_own(two: Two) -> None:
     """One of them would be refused, or an open page never learn of it."""
     entries = await two.overlapping(
-        lambda database: StoredLog(database).put("ada", "a", 1.0, words("one"), ()),
-        lambda database: StoredLog(database).put("bob", "b", 1.0, words("two"), ()),
+        lambda database: ChatLog(database).put("ada", "a", 1.0, words("one"), ()),
+        lambda database: ChatLog(database).put("bob", "b", 1.0, words("two"), ()),
     )
     numbers = [each.number for each in entries if not isinstance(each, BaseException)]
     assert numbers == [1, 2]
@@ -331,18 +331,18 @@ async def test_two_messages_at_once_have_numbers_of_their_own(two: Two) -> None:
 async def test_an_edit_survives_that_retention_takes_the_files(two: Two) -> None:
     """A message would show again what it showed before."""
     file = ShownFile(id="f", name=FILE.name, mime=FILE.mime, size=len(FILE.data))
-    await StoredLog(two.one).put(
+    await ChatLog(two.one).put(
         "ada", "a", 1.0, words("old").model_copy(update={"files": (file,)}), (FILE,)
     )
 
     async def edit(database: Any) -> None:
-        await StoredLog(database).edit("ada", "a", words("new"), ())
+        await ChatLog(database).edit("ada", "a", words("new"), ())
 
     async def shrink(database: Any) -> None:
-        await StoredLog(database).shrink(0)
+        await ChatLog(database).shrink(0)
 
     await two.overlapping(edit, shrink)
-    entry = await StoredLog(two.other).get("ada", "a")
+    entry = await ChatLog(two.other).get("ada", "a")
     assert entry is not None
     assert entry.shown == words("new")
 
@@ -351,7 +351,7 @@ async def test_an_edit_survives_that_retention_takes_the_files(two: Two) -> None
 async def test_a_page_that_reads_on_misses_nothing(two: Two, seed: int) -> None:
     """A number that is committed late would lie behind what the page has seen."""
     random = Random(seed)
-    logs = (StoredLog(two.one), StoredLog(two.other))
+    logs = (ChatLog(two.one), ChatLog(two.other))
     seen: dict[str, int] = {}
     writing = asyncio.gather(
         *(

@@ -17,13 +17,13 @@ from PIL import Image
 
 from backends.media.pictures import open_picture
 from bot.platforms.web.content import shown_file
-from bot.platforms.web.platform import Web
 from bot.requests import images as pictures
 from bot.requests.refusals import Declined
 from queueing.core.errors import Rejected
 from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import running, tab
 from tests.fakes.command_handler import ScriptedHandler
+from tests.fakes.memory_log import web_chat
 from tests.fuzz.hostile_input import EXAMPLES, bounded
 
 PACKAGES = ("queueing", "backends", "bot", "benchmarks")
@@ -103,7 +103,7 @@ async def test_a_page_goes_on_after_broken_pictures(kind: str) -> None:
     """The line would be repeated for ever and all lines behind it would wait."""
     random = Random(kind)
     async with (
-        running(Web(port=0), ScriptedHandler()) as web,
+        running(web_chat(port=0), ScriptedHandler()) as web,
         tab(web) as page,
         aiohttp.ClientSession(headers={"Origin": web.url.rstrip("/")}) as session,
     ):
@@ -123,7 +123,7 @@ async def test_a_frame_whose_handling_fails_is_answered(monkeypatch: pytest.Monk
         raise RuntimeError("a fault of this machine")
 
     monkeypatch.setattr("bot.platforms.web.calls.Calls.say", fails)
-    async with running(Web(port=0), ScriptedHandler()) as web, tab(web) as page:
+    async with running(web_chat(port=0), ScriptedHandler()) as web, tab(web) as page:
         key = await page.say("/image cat")
         assert await page.next("refused") == {"type": "refused", "key": key, "reason": "invalid"}
         await page.send(type="suggest", id=1, command="image", param="model", typed="f")

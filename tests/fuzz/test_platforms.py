@@ -19,10 +19,10 @@ from bot.chat.api.content import Content
 from bot.platforms.discord import render as discord_render
 from bot.platforms.telegram.calls import Reception
 from bot.platforms.telegram.updates import Updates, UpdatesRequest
-from bot.platforms.web.platform import Web
 from queueing.core.concurrency import TaskGroup
 from tests.bot.platforms.web.web_client import running
 from tests.fakes.command_handler import ScriptedHandler
+from tests.fakes.memory_log import web_chat
 from tests.fuzz.hostile_input import NASTY, bounded, spoiled, texts, values
 
 # ---------------------------------------------------------------- Telegram's updates
@@ -186,7 +186,7 @@ asked = st.tuples(st.sampled_from([b"GET", b"POST", b"HEAD", b"OPTIONS", b"TRACE
 
 async def test_any_request_is_answered(caplog: pytest.LogCaptureFixture) -> None:
     """Some request would be a bug: a traceback a stranger can have at any time."""
-    async with running(Web(port=0), ScriptedHandler()) as web:
+    async with running(web_chat(port=0), ScriptedHandler()) as web:
         port = int(URL(web.url).port or 0)
         loop = asyncio.get_running_loop()
 

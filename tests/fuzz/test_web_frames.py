@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from bot.chat.records.stored_log import StoredLog
+from bot.chat.records.stored_log import ChatLog
 from bot.platforms.web.open_page import FRAMES_BURST
 from bot.platforms.web.platform import Web
 from bot.platforms.web.wire import FROM_PAGE, MAX_FILES, MAX_TEXT
@@ -18,6 +18,7 @@ from bot.runtime.setup import MIGRATIONS
 from queueing.store import open_database
 from tests.bot.platforms.web.web_client import running, tab
 from tests.fakes.command_handler import ScriptedHandler
+from tests.fakes.memory_log import web_chat
 from tests.fuzz.hostile_input import NASTY, bounded, spoiled, texts, values
 
 KEY = "0123456789abcdef"
@@ -52,7 +53,7 @@ async def test_numbers_beyond_all_bounds_are_answered(
 ) -> None:
     """A number the database cannot hold closed the page, with a traceback each time."""
     database = await open_database(f"sqlite:///{tmp_path}/a.sqlite", migrations=(MIGRATIONS,))
-    log = StoredLog(database)
+    log = ChatLog(database)
     hello = {"type": "hello", "log": log.id, "since": 0}
     whole = [
         {**frame, name: number}
@@ -82,7 +83,7 @@ async def test_a_page_survives_what_no_page_sends() -> None:
         "[" * 1_000,
         *(json.dumps({**frame, name: bad}) for frame in FRAMES for name in frame for bad in NASTY),
     ]
-    async with running(Web(port=0), ScriptedHandler()) as web, tab(web) as good:
+    async with running(web_chat(port=0), ScriptedHandler()) as web, tab(web) as good:
         left = [text.encode(errors="surrogatepass").decode(errors="replace") for text in bad]
         while left:
             async with tab(web) as page:

@@ -15,8 +15,8 @@ from bot.chat.commands.registry import COMMANDS, work
 from bot.chat.delivery.presenter import Presenter
 from bot.chat.delivery.readings import Readings
 from bot.chat.dispatch.dispatcher import Dispatcher
-from bot.chat.records.chat_log import ChatLog
 from bot.chat.records.message_records import MessageRecords
+from bot.chat.records.stored_log import ChatLog
 from bot.config.chats import ChatsConfig
 from bot.people.access import Access, PersonLimits
 from bot.people.audit_log import AuditLog

@@ -13,8 +13,8 @@ from bot.chat.api.content import Body, Button, Content
 from bot.chat.api.table import Command
 from bot.chat.commands.parse import Args
 from bot.chat.delivery.links import Links
-from bot.chat.records.chat_log import ChatLog
 from bot.chat.records.message_records import MessageRecords
+from bot.chat.records.stored_log import ChatLog
 from bot.chat.texts import Value, say, word
 from bot.people.access import Access
 from bot.people.api_keys import ApiKeys

@@ -4,7 +4,7 @@ from bot.chat.api.answers import Answer
 from bot.chat.api.origin import Origin
 from bot.chat.api.table import Command, Param, ParamKind
 from bot.chat.commands.context import Call, Context, reply
-from bot.chat.records.chat_log import ChatLog
+from bot.chat.records.stored_log import ChatLog
 from queueing.core.jobs import Job
 from queueing.core.requests import Chat
 

@@ -1,6 +1,7 @@
 """The web chat's messages in the database, so that a conversation survives a restart.
 
-Implements `ChatLog` of `bot.chat.records.chat_log`; keeps the newest messages of each chat.
+Discord and Telegram store their messages themselves; the page has only this log. It never knows who
+is connected and never pushes: a page asks for what is newer than the number it has seen.
 """
 
 from collections.abc import Sequence
@@ -16,8 +17,13 @@ _MB = 1024 * 1024
 _AT_ONCE = 20  # with pictures, megabytes are overwritten while other writers wait
 
 
-class StoredLog:
-    """A `ChatLog` that keeps the newest `keep` messages a chat, durable when a call returns."""
+class ChatLog:
+    """Stores the newest `keep` messages of every chat and their files, durable when a call returns.
+
+    Changes get their numbers in the order in which they become visible to `since`: a reader that
+    has seen a number has seen all smaller ones. `id` names the log: a page that knows the numbers
+    of another log starts over.
+    """
 
     def __init__(self, database: Database, *, keep: int = 1000) -> None:
         self.id = database.id.hex
@@ -27,7 +33,10 @@ class StoredLog:
     async def put(
         self, chat: str, message: str, at: float, shown: ShownMessage, files: Sequence[File]
     ) -> Entry:
-        """Add a message unless it is there."""
+        """Add a message; one of that id that is already there is returned unchanged.
+
+        `files` are the bytes of `shown.files`, in their order.
+        """
 
         def change(connection: Connection) -> Entry:
             _take_turn(connection)
@@ -50,7 +59,10 @@ class StoredLog:
     async def edit(
         self, chat: str, message: str, shown: ShownMessage, files: Sequence[File]
     ) -> Entry | None:
-        """Make a message show this."""
+        """Make a message show this and drop files no longer in it; None if it is not there.
+
+        Idempotent: an edit that changes nothing gets no new number.
+        """
 
         def change(connection: Connection) -> Entry | None:
             _take_turn(connection)
@@ -66,15 +78,15 @@ class StoredLog:
         return await self._database.write(change)
 
     async def delete(self, chat: str, message: str) -> None:
-        """Leave a mark where the message was, so that pages learn of it."""
+        """Delete a message and its files; a missing message is no error. Idempotent."""
         await self._database.write(partial(_remove, chat=chat, messages=(message,)))
 
     async def forget(self, chat: str, messages: Sequence[str]) -> None:
-        """Leave a mark where each message was, and overwrite what they held."""
+        """Delete these messages and overwrite what they held; pages learn of it. Idempotent."""
         await self._database.write_and_scrub(partial(_remove, chat=chat, messages=messages))
 
     async def clear(self, chat: str) -> None:
-        """Leave a mark where each message was, and overwrite what they held."""
+        """Delete all of a chat's messages, overwritten; pages learn of it. Idempotent."""
 
         def change(connection: Connection) -> None:
             _take_turn(connection)
@@ -112,7 +124,7 @@ class StoredLog:
         return -(-int(left) // _MB)
 
     async def get(self, chat: str, message: str) -> Entry | None:
-        """Return a message that is there."""
+        """Return a message, None if it was deleted or never there."""
 
         def query(connection: Connection) -> Entry | None:
             entry = _entry(connection, chat, message)
@@ -121,18 +133,21 @@ class StoredLog:
         return await self._database.read(query)
 
     async def since(self, chat: str, number: int, limit: int) -> Sequence[Entry]:
-        """Return what changed, or the newest messages."""
+        """Return what changed after `number`, oldest change first, at most `limit` entries.
+
+        Number 0 asks for a fresh page: the newest `limit` messages, none of them deleted.
+        """
         if number == 0:
             newest = await self._select(sql.NEWEST_ENTRIES, (chat, limit))
             return sorted(newest, key=lambda entry: entry.number)
         return await self._select(sql.CHANGED_ENTRIES, (chat, number, limit))
 
     async def before(self, chat: str, place: int, limit: int) -> Sequence[Entry]:
-        """Return earlier messages."""
+        """Return the last `limit` messages before `place`, in their order."""
         return (await self._select(sql.EARLIER_ENTRIES, (chat, place, limit)))[::-1]
 
     async def file(self, chat: str, file: str) -> File | None:
-        """Return a file."""
+        """Return a file of that chat by its id, None if there is none."""
 
         def query(connection: Connection) -> File | None:
             row = connection.execute(sql.FILE, (chat, file)).fetchone()
@@ -141,7 +156,7 @@ class StoredLog:
         return await self._database.read(query)
 
     async def file_head(self, chat: str, file: str) -> FileHead | None:
-        """Return a file's properties."""
+        """Return a file's properties, None if there is none; costs the same for any size."""
 
         def query(connection: Connection) -> FileHead | None:
             row = connection.execute(sql.FILE_HEAD, (chat, file)).fetchone()
@@ -150,7 +165,7 @@ class StoredLog:
         return await self._database.read(query)
 
     async def file_piece(self, chat: str, file: str, start: int, length: int) -> bytes | None:
-        """Return some bytes of a file."""
+        """Return some bytes of a file, fewer at its end; None if there is none."""
         key = {"chat": chat, "id": file}
         return await self._database.read(
             lambda connection: connection.piece("web_files", key, start, length)

@@ -16,7 +16,6 @@ from bot.chat.api.base import Attachment, CommandHandler, Invocation, MessageRef
 from bot.chat.api.errors import ChatError
 from bot.chat.records.chat_log import (
     BarPart,
-    ChatLog,
     MomentPart,
     PeriodPart,
     ShownButton,
@@ -24,6 +23,7 @@ from bot.chat.records.chat_log import (
     ShownMessage,
     TextPart,
 )
+from bot.chat.records.stored_log import ChatLog
 from bot.people.received import Received
 from bot.people.web_people import WebPerson
 from bot.platforms.web.content import shown_file, split_command

@@ -19,7 +19,8 @@ from bot.chat.api.base import ChatLimits, CommandHandler, MessageRef, Respond
 from bot.chat.api.content import Content
 from bot.chat.api.errors import AddressTaken, ChatGone, ChatUnavailable, MessageGone, TooLarge
 from bot.chat.api.held import ALONE, ChatLease
-from bot.chat.records.chat_log import ChatLog, MemoryLog, ShownMessage
+from bot.chat.records.chat_log import ShownMessage
+from bot.chat.records.stored_log import ChatLog
 from bot.config.addresses import is_loopback
 from bot.people.received import Received
 from bot.people.web_people import LOCAL, FixedPeople, OnlyLocal, Together, WebPeople, WebPerson
@@ -85,7 +86,7 @@ class Web:
         names: Collection[str] = (),
         proxies: Collection[str] = (),
         files_per_hour_mb: Callable[[], int | None] = lambda: None,
-        log: ChatLog | None = None,
+        log: ChatLog,
         overview: Callable[[], Sequence[ModelLine]] | None = None,
         is_admin: Callable[[str], bool] | None = None,
         originals: Originals | None = None,
@@ -105,7 +106,7 @@ class Web:
         self._names = frozenset(word.casefold() for word in names) | {host.casefold()}
         self._clients = Clients(proxies)
         self._files_per_hour_mb = files_per_hour_mb
-        self._log = log or MemoryLog()
+        self._log = log
         self._overview = overview
         self._lines: tuple[ModelLine, ...] = ()
         self._is_admin = is_admin

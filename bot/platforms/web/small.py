@@ -16,7 +16,7 @@ from typing import Protocol
 from PIL import Image
 
 from backends.media.metadata.kinds import SENT
-from bot.chat.records.chat_log import ChatLog
+from bot.chat.records.stored_log import ChatLog
 from bot.serving.files import Sendable, sendable
 from queueing.core.requests import File
 

@@ -9,12 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.chat.records.chat_log import ShownMessage
-from bot.chat.records.stored_log import StoredLog
+from bot.chat.records.stored_log import ChatLog
 from bot.config.sections import RetentionConfig
 from bot.people.received import Received
 from bot.people.users import HOUR_S
 from bot.platforms.web.content import shown_file
-from bot.platforms.web.platform import Web
 from bot.runtime import background as services
 from bot.runtime.retention import most_mb
 from bot.runtime.setup import MIGRATIONS
@@ -25,6 +24,7 @@ from queueing.core.storage import Admission
 from queueing.store import Database, JobStore, open_database
 from tests.bot.platforms.web.web_client import picture, running, tab
 from tests.fakes.command_handler import ScriptedHandler
+from tests.fakes.memory_log import web_chat
 from tests.simulation.loop import run
 
 MB = 1024 * 1024
@@ -76,7 +76,7 @@ def test_no_hour_holds_more(sent: list[tuple[int, int]]) -> None:
 async def test_the_page_says_that_it_was_too_much() -> None:
     """The line would be lost, or repeated for ever."""
     async with (
-        running(Web(port=0, files_per_hour_mb=lambda: 1), ScriptedHandler()) as web,
+        running(web_chat(port=0, files_per_hour_mb=lambda: 1), ScriptedHandler()) as web,
         tab(web) as page,
     ):
         upload = web._server._calls.upload  # type: ignore[union-attr]
@@ -102,7 +102,7 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
     await opened.aclose()
 
 
-async def _put(log: StoredLog, number: int) -> None:
+async def _put(log: ChatLog, number: int) -> None:
     file = File(name="a.bin", mime="a/b", data=bytes([number]) * MB)
     shown = ShownMessage(author="person", files=(shown_file("local", f"m{number}", file),))
     await log.put("local", f"m{number}", float(number), shown, (file,))
@@ -110,7 +110,7 @@ async def _put(log: StoredLog, number: int) -> None:
 
 async def test_a_database_of_its_largest_size_is_a_full_disk(database: Database) -> None:
     """Everything would be written until the machine's disk is full."""
-    log, store = StoredLog(database), JobStore(database)
+    log, store = ChatLog(database), JobStore(database)
     new = NewJob(
         model="flux",
         request=TextToImage(prompt="cat"),
@@ -131,7 +131,7 @@ def test_much_that_comes_is_tidied_before_the_hour_is_over(monkeypatch: pytest.M
 
     async def scenario() -> int:
         database = await open_database("sqlite://", migrations=(MIGRATIONS,), inline=True)
-        log, clock = StoredLog(database), SetClock()
+        log, clock = ChatLog(database), SetClock()
         tidying = asyncio.create_task(
             services.tidy(database, JobStore(database), log, clock, lambda: KEPT)
         )

@@ -14,12 +14,12 @@ import bot.serving.listener as listener_module
 from bot.chat.api.base import ChatPlatform, Invocation
 from bot.chat.commands.registry import COMMANDS
 from bot.platforms.discord.platform import Discord
-from bot.platforms.web.platform import Web
 from tests.bot.platforms.discord.discord_bot import RecordingHandler
 from tests.bot.platforms.telegram.telegram_bot import running as telegram_running
 from tests.bot.platforms.telegram.telegram_bot import telegram
 from tests.bot.platforms.web.web_client import opened
 from tests.fakes.discord import FakeDiscord
+from tests.fakes.memory_log import web_chat
 from tests.fakes.telegram import FakeTelegram
 
 SOON_S = 20.0
@@ -123,7 +123,7 @@ async def test_discord_is_told_that_a_session_ends() -> None:
 
 async def test_a_stop_does_not_wait_for_a_page_that_answers_nothing() -> None:
     """One page on a sleeping telephone would keep all others away for seconds."""
-    platform = Web(port=0)
+    platform = web_chat(port=0)
     async with begun(platform) as task, opened(platform.url) as page:
         await page.hello()
         assert await stopping_s(platform, task) < listener_module.FINISH_S
@@ -131,7 +131,7 @@ async def test_a_stop_does_not_wait_for_a_page_that_answers_nothing() -> None:
 
 async def test_a_stop_does_not_wait_for_a_slow_upload() -> None:
     """One film over a slow connection would keep all others away for seconds."""
-    platform = Web(port=0)
+    platform = web_chat(port=0)
     async with begun(platform) as task:
         url = urlsplit(platform.url)
         reader, writer = await asyncio.open_connection("127.0.0.1", url.port)

@@ -9,6 +9,7 @@ from bot.runtime.platforms import Fittings, platform_of, platforms
 from queueing.core.clock import SystemClock
 from tests.bot.config.configs import with_lines
 from tests.bot.platforms.discord.discord_bot import NotesInMemory
+from tests.fakes.memory_log import MemoryLog
 
 ALL = (
     "  discord: {token: a-token-of-discord}",
@@ -25,7 +26,7 @@ def fittings(given: Config) -> Fittings:
         notes=NotesInMemory(),
         access=given.access(),
         clock=SystemClock(),
-        chat_log=None,
+        chat_log=MemoryLog(),
         overview=None,
     )
 

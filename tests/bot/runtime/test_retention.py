@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 
 from bot.chat.records.chat_log import ShownMessage, TextPart
-from bot.chat.records.stored_log import StoredLog
+from bot.chat.records.stored_log import ChatLog
 from bot.config.sections import RetentionConfig
 from bot.platforms.web.content import shown_file
 from bot.runtime.retention import delete_expired
@@ -45,7 +45,7 @@ async def _drawn(store: JobStore, number: int) -> Job:
     return job
 
 
-async def _put(log: StoredLog, number: int) -> None:
+async def _put(log: ChatLog, number: int) -> None:
     """Put a message with a picture on the page."""
     file = _picture(number)
     described = (shown_file("local", f"m{number}", file),)
@@ -53,7 +53,7 @@ async def _put(log: StoredLog, number: int) -> None:
     await log.put("local", f"m{number}", NOW + number, shown, (file,))
 
 
-async def _on_the_page(log: StoredLog) -> dict[str, int]:
+async def _on_the_page(log: ChatLog) -> dict[str, int]:
     """Return how many pictures each message shows that its page can fetch."""
     entries = await log.since("local", 0, 100)
     return {
@@ -67,7 +67,7 @@ async def _on_the_page(log: StoredLog) -> dict[str, int]:
 
 async def test_the_oldest_pictures_go_first_and_the_words_stay(database: Database) -> None:
     """The page's pictures would fill the disk beyond what the operator allows."""
-    log, store = StoredLog(database), JobStore(database)
+    log, store = ChatLog(database), JobStore(database)
     for number in range(5):
         await _put(log, number)
     seen = (await log.since("local", 0, 100))[-1].number
@@ -78,7 +78,7 @@ async def test_the_oldest_pictures_go_first_and_the_words_stay(database: Databas
 
 async def test_jobs_have_what_the_page_leaves(database: Database) -> None:
     """Without a web chat half of the room would stand empty; with one it would be taken twice."""
-    log, store = StoredLog(database), JobStore(database)
+    log, store = ChatLog(database), JobStore(database)
     jobs = [await _drawn(store, number) for number in range(5)]
     await delete_expired(store, log, KEPT, NOW + 60)
     assert [await store.output(job) is not None for job in jobs] == [False, True, True, True, True]

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.people.web_people import is_weak
-from bot.platforms.web.platform import Web
 from bot.platforms.web.signed_in import COOKIE
 from bot.serving.guesses import WRONG_AT_ONCE, Guesses
 from tests.bot.platforms.web.web_client import running, tab
 from tests.fakes.command_handler import ScriptedHandler
+from tests.fakes.memory_log import web_chat
 
 TOKEN = "9f86d081884c7d659a2feaa0c55ad015"
 
@@ -61,7 +61,7 @@ def test_many_wrong_tokens_shut_an_address_for_a_while() -> None:
 async def test_guesses_are_refused_by_link_and_by_cookie() -> None:
     """One of the ways in would stay open to guessing."""
     async with (
-        running(Web(port=0, token=TOKEN), ScriptedHandler()) as web,
+        running(web_chat(port=0, token=TOKEN), ScriptedHandler()) as web,
         aiohttp.ClientSession() as session,
     ):
 
@@ -85,7 +85,7 @@ async def test_guesses_are_refused_by_link_and_by_cookie() -> None:
 async def test_signing_out_takes_the_token_and_the_pictures_from_the_browser() -> None:
     """Anyone who sits at a shared machine next would be the one who was there before."""
     async with (
-        running(Web(port=0, token=TOKEN), ScriptedHandler()) as web,
+        running(web_chat(port=0, token=TOKEN), ScriptedHandler()) as web,
         aiohttp.ClientSession() as session,
     ):
         async with session.post(f"{web.url}signout") as elsewhere:
@@ -98,5 +98,5 @@ async def test_signing_out_takes_the_token_and_the_pictures_from_the_browser() -
         assert (forgotten.value, forgotten["max-age"], forgotten["httponly"]) == ("", "0", True)
         async with tab(web, cookie=TOKEN, greet=False) as page:
             assert (await page.hello())["signed_in"]
-    async with running(Web(port=0), ScriptedHandler()) as web, tab(web, greet=False) as page:
+    async with running(web_chat(port=0), ScriptedHandler()) as web, tab(web, greet=False) as page:
         assert not (await page.hello())["signed_in"]

@@ -9,12 +9,13 @@ from typing import Any
 from bot.chat.api.base import MessageRef
 from bot.chat.api.content import Strong
 from bot.chat.api.errors import ContentRefused
-from bot.chat.records.chat_log import MemoryLog, ShownMessage, TextPart
+from bot.chat.records.chat_log import ShownMessage, TextPart
 from bot.chat.texts import plain
 from queueing.core.jobs import JobState
 from queueing.core.requests import Capability
 from tests.bot.chat.commands.test_admin_commands import say
 from tests.fakes.chat import FakeChat, Message
+from tests.fakes.memory_log import MemoryLog
 from tests.simulation.bot_installation import Bot, play
 from tests.simulation.installation import Installation, host, image_model, until
 

@@ -9,7 +9,7 @@ import pytest
 from bot.chat.api.base import MessageRef
 from bot.chat.api.content import Button, Content, Markdown, Moment
 from bot.chat.api.errors import ChatRefused, ChatUnavailable, TooLarge
-from bot.chat.records.chat_log import Entry, MemoryLog
+from bot.chat.records.chat_log import Entry
 from bot.people.web_people import FixedPeople, WebPerson
 from bot.platforms.web.calls import CALLS_BURST
 from bot.platforms.web.content import split_command
@@ -22,6 +22,7 @@ from queueing.core.requests import File
 from tests.backends.planted import PLANTED, SECRET, words_of
 from tests.bot.platforms.web.web_client import picture, running, tab, text_of, uploaded
 from tests.fakes.command_handler import ScriptedHandler
+from tests.fakes.memory_log import MemoryLog, web_chat
 from tests.fakes.ports import port_of
 
 CANCEL = Button(command="cancel", job_id=7, label="Cancel", danger=True)
@@ -68,7 +69,7 @@ def test_a_line_names_its_command() -> None:
 
 async def test_a_line_becomes_a_call_and_a_bubble(handler: ScriptedHandler) -> None:
     """What a person types would not reach the bot, or not be seen in their own chat."""
-    async with running(Web(port=0), handler) as web, tab(web) as page:
+    async with running(web_chat(port=0), handler) as web, tab(web) as page:
         key = await page.say("/image flux a cat")
         call = await handler.taken()
         assert (call.command, call.text) == ("image", "flux a cat")
@@ -88,7 +89,7 @@ async def test_a_chosen_language_reaches_all_pages_of_its_person_and_no_others(
     ada, bob = WebPerson(id="ada", name="Ada"), WebPerson(id="bob", name="Bob")
     people = FixedPeople({"a" * 20: ada, "b" * 20: bob})
     async with (
-        running(Web(port=0, people=people), handler) as web,
+        running(web_chat(port=0, people=people), handler) as web,
         tab(web, cookie="a" * 20) as first,
         tab(web, cookie="a" * 20) as second,
         tab(web, cookie="b" * 20) as other,
@@ -118,7 +119,7 @@ class Unread(dict[str, str]):
 
 async def test_a_line_sent_again_is_one_call(handler: ScriptedHandler) -> None:
     """A page that reconnects before it heard back would make every request twice."""
-    async with running(Web(port=0), handler) as web:
+    async with running(web_chat(port=0), handler) as web:
         key = uuid4().hex
         for _ in range(3):
             async with tab(web) as page:
@@ -132,7 +133,7 @@ async def test_a_line_sent_again_while_it_is_taken_waits_for_the_first(
 ) -> None:
     """A quick reconnect would make a second job of a request still being accepted."""
     handler.open.clear()
-    async with running(Web(port=0), handler) as web, tab(web) as first, tab(web) as second:
+    async with running(web_chat(port=0), handler) as web, tab(web) as first, tab(web) as second:
         key = await first.say("/image cat")
         await handler.taken()
         await second.say("/image cat", key)
@@ -156,7 +157,7 @@ async def test_a_line_sent_again_after_a_restart_has_the_same_key(handler: Scrip
 
 async def test_a_line_answers_what_it_replies_to(handler: ScriptedHandler) -> None:
     """A reply to an answer could not continue its conversation."""
-    async with running(Web(port=0), handler) as web, tab(web) as page:
+    async with running(web_chat(port=0), handler) as web, tab(web) as page:
         ref = await web.send("local", Content(body=("an answer",)))
         await page.say("and then?", reply_to=ref.message)
         call = await handler.taken()
@@ -165,7 +166,7 @@ async def test_a_line_answers_what_it_replies_to(handler: ScriptedHandler) -> No
 
 async def test_a_button_calls_its_command_with_its_job(handler: ScriptedHandler) -> None:
     """Buttons under a message would do nothing, or act on another job."""
-    async with running(Web(port=0), handler) as web, tab(web) as page:
+    async with running(web_chat(port=0), handler) as web, tab(web) as page:
         ref = await web.send("local", Content(body=("waiting",), buttons=((CANCEL,),)))
         key = uuid4().hex
         press = {"type": "press", "message": ref.message, "command": "cancel", "job": 7}
@@ -182,7 +183,7 @@ async def test_a_button_that_is_not_there_cannot_be_pressed(handler: ScriptedHan
     """A forged press could act with buttons no one was given."""
     cases: list[dict[str, object]] = [{"job": 8}, {"command": "clear"}, {"message": "msg-none"}]
     for forged in cases:
-        async with running(Web(port=0), handler) as web, tab(web) as page:
+        async with running(web_chat(port=0), handler) as web, tab(web) as page:
             ref = await web.send("local", Content(buttons=((CANCEL,),)))
             press = {"type": "press", "message": ref.message, "command": "cancel", "job": 7}
             await page.send(**{**press, **forged}, key=uuid4().hex)
@@ -195,7 +196,7 @@ async def test_an_attached_picture_reaches_the_call_and_the_bubble(
 ) -> None:
     """A picture to start from would be lost on its way, or not shown in the chat."""
     file = picture("a cat.png")
-    async with running(Web(port=0), handler) as web, tab(web) as page:
+    async with running(web_chat(port=0), handler) as web, tab(web) as page:
         upload = await _upload(web, file, "photos\\a%20cat.png")
         await page.say("/image flux", uploads=[upload])
         call = await handler.taken()
@@ -211,7 +212,7 @@ async def test_a_picture_is_stored_without_what_a_camera_wrote(handler: Scripted
     """The page would keep the place where a photo was taken, and give it back."""
     for kind in list(PLANTED):
         file = File(name="a.bin", mime=f"image/{kind.lower()}", data=PLANTED[kind]())
-        async with running(Web(port=0), handler) as web, tab(web) as page:
+        async with running(web_chat(port=0), handler) as web, tab(web) as page:
             upload = await _upload(web, file, "a.bin")
             await page.say("/image flux", uploads=[upload])
             (shown,) = (await page.entry("/image flux"))["shown"]["files"]
@@ -229,7 +230,7 @@ async def test_a_picture_is_stored_without_what_a_camera_wrote(handler: Scripted
 
 async def test_a_line_whose_upload_is_gone_says_so(handler: ScriptedHandler) -> None:
     """A request would be carried out without the picture it is about."""
-    async with running(Web(port=0), handler) as web, tab(web) as page:
+    async with running(web_chat(port=0), handler) as web, tab(web) as page:
         await page.say("/image flux", uploads=["none"])
         assert (await page.next("refused"))["reason"] == "upload-gone"
     assert handler.keys == []
@@ -237,7 +238,7 @@ async def test_a_line_whose_upload_is_gone_says_so(handler: ScriptedHandler) -> 
 
 async def test_an_empty_line_is_no_call(handler: ScriptedHandler) -> None:
     """Blank lines would bother the bot and fill the chat."""
-    async with running(Web(port=0), handler) as web, tab(web) as page:
+    async with running(web_chat(port=0), handler) as web, tab(web) as page:
         await page.say("  \n ")
         assert (await page.next("refused"))["reason"] == "empty"
     assert handler.keys == []
@@ -245,7 +246,7 @@ async def test_an_empty_line_is_no_call(handler: ScriptedHandler) -> None:
 
 async def test_a_very_long_line_is_left_to_the_bot_to_refuse(handler: ScriptedHandler) -> None:
     """A 100,000-character prompt would break the connection instead of getting an answer."""
-    async with running(Web(port=0), handler) as web, tab(web) as page:
+    async with running(web_chat(port=0), handler) as web, tab(web) as page:
         await page.say("/image " + "\u0001" * 100_000)
         call = await handler.taken()
         assert len(call.text) == 100_000
@@ -253,7 +254,7 @@ async def test_a_very_long_line_is_left_to_the_bot_to_refuse(handler: ScriptedHa
 
 async def test_too_many_lines_are_refused_and_the_rest_works_on(handler: ScriptedHandler) -> None:
     """One person's flood would reach the queue unbraked, or break their page."""
-    web = Web(port=0, clock=SetClock())  # on a busy machine lines would come slowly enough
+    web = web_chat(port=0, clock=SetClock())  # on a busy machine lines would come slowly enough
     async with running(web, handler), tab(web) as page:
         for at in range(CALLS_BURST + 5):
             await page.say(f"line {at}")
@@ -273,7 +274,7 @@ async def test_what_no_page_sends_is_refused_and_nothing_breaks(handler: Scripte
         '{"type":"say","key":"short","text":"x"}',
         '{"a":"\\ud800"}',
     ]
-    async with running(Web(port=0), handler) as web, tab(web) as page:
+    async with running(web_chat(port=0), handler) as web, tab(web) as page:
         for frame in cases:
             await page.socket.send_str(frame)
             assert (await page.next("refused"))["reason"] == "invalid", frame
@@ -286,7 +287,7 @@ async def test_what_no_page_sends_is_refused_and_nothing_breaks(handler: Scripte
 
 async def test_a_message_reaches_every_page_and_changes_in_place(handler: ScriptedHandler) -> None:
     """A status message would be missing on the phone, or appear again with every edit."""
-    async with running(Web(port=0), handler) as web, tab(web) as desk, tab(web) as phone:
+    async with running(web_chat(port=0), handler) as web, tab(web) as desk, tab(web) as phone:
         ref = await web.send(
             "local", Content(body=("#3 · ready ", Moment(5e9, before="at ")), buttons=((CANCEL,),))
         )
@@ -313,7 +314,7 @@ async def test_a_message_reaches_every_page_and_changes_in_place(handler: Script
 
 async def test_an_answer_is_a_bubble_and_a_private_one_is_quiet(handler: ScriptedHandler) -> None:
     """The bot's first answer would not appear, or could not be edited into the result."""
-    async with running(Web(port=0), handler) as web, tab(web) as page:
+    async with running(web_chat(port=0), handler) as web, tab(web) as page:
         await page.say("/image cat")
         call = await handler.taken()
         ref = await call.respond(Content(body=("accepted",)), False)
@@ -329,7 +330,7 @@ async def test_an_answer_is_a_bubble_and_a_private_one_is_quiet(handler: Scripte
 
 async def test_a_reconnect_brings_only_what_was_missed(handler: ScriptedHandler) -> None:
     """Every lost connection would send the whole conversation again, or lose a part of it."""
-    async with running(Web(port=0), handler) as web:
+    async with running(web_chat(port=0), handler) as web:
         kept = await web.send("local", Content(body=("seen",)))
         changed = await web.send("local", Content(body=("old",)))
         async with tab(web, greet=False) as page:
@@ -348,7 +349,7 @@ async def test_a_reconnect_brings_only_what_was_missed(handler: ScriptedHandler)
 
 async def test_a_page_that_knows_another_log_starts_over(handler: ScriptedHandler) -> None:
     """After a restart with a new log the page would wait for numbers that never come."""
-    async with running(Web(port=0), handler) as web:
+    async with running(web_chat(port=0), handler) as web:
         await web.send("local", Content(body=("here",)))
         async with tab(web, greet=False) as page:
             assert (await page.hello("another", 500))["fresh"]
@@ -359,7 +360,7 @@ async def test_a_page_that_knows_another_log_starts_over(handler: ScriptedHandle
 
 async def test_earlier_messages_come_when_asked_for(handler: ScriptedHandler) -> None:
     """A long conversation could not be read back, or would be sent whole to every page."""
-    async with running(Web(port=0), handler) as web:
+    async with running(web_chat(port=0), handler) as web:
         for at in range(PAGE + 10):
             await web.send("local", Content(body=(f"message {at}",)))
         async with tab(web, greet=False) as page:
@@ -393,7 +394,7 @@ async def test_a_page_that_saw_nothing_learns_of_all_that_came(handler: Scripted
 
 async def test_a_burst_of_edits_ends_with_the_newest(handler: ScriptedHandler) -> None:
     """A streamed answer could stop short on the page, or pile up for a slow one."""
-    async with running(Web(port=0), handler) as web, tab(web) as page:
+    async with running(web_chat(port=0), handler) as web, tab(web) as page:
         ref = await web.send("local", Content(body=("0",)))
         for at in range(500):
             await web.edit(ref, Content(body=(Markdown(f"word {at}"),)))
@@ -459,7 +460,7 @@ async def test_nothing_is_served_of_a_message_that_was_deleted(handler: Scripted
 
 async def test_half_a_surrogate_pair_is_shown_as_a_replacement(handler: ScriptedHandler) -> None:
     """A stream cut inside an emoji would make the message impossible to send."""
-    async with running(Web(port=0), handler) as web, tab(web) as page:
+    async with running(web_chat(port=0), handler) as web, tab(web) as page:
         await web.send("local", Content(body=(Markdown("cat \ud83d"),)))
         assert text_of(await page.entry("cat")) == "cat \ufffd"
 
@@ -470,7 +471,7 @@ async def test_files_beyond_the_limit_are_refused(
     """The bot could not fall back to a smaller file."""
     monkeypatch.setattr("bot.platforms.web.platform.MAX_SENT", 1000)
     big = File(name="x.bin", mime="application/zip", data=b"x" * 1001)
-    async with running(Web(port=0), handler) as web:
+    async with running(web_chat(port=0), handler) as web:
         with pytest.raises(TooLarge):
             await web.send("local", Content(files=(big,)))
 
@@ -478,17 +479,17 @@ async def test_files_beyond_the_limit_are_refused(
 async def test_a_taken_port_stops_this_platform_with_its_reason(handler: ScriptedHandler) -> None:
     """The operator would not learn why there is no page."""
     port = port_of(handler)
-    async with running(Web(port=port), handler):
+    async with running(web_chat(port=port), handler):
         with pytest.raises(ChatRefused, match=rf"^cannot listen on 127.0.0.1:{port}: [^\[]+$"):
-            await Web(port=port).run(handler)
+            await web_chat(port=port).run(handler)
         with pytest.raises(ChatRefused):
-            await Web(port=port).check()
-    assert str(port) in await Web(port=port).check()
+            await web_chat(port=port).check()
+    assert str(port) in await web_chat(port=port).check()
 
 
 async def test_stopping_closes_open_pages(handler: ScriptedHandler) -> None:
     """An orderly stop would hang as long as a person has the page open."""
-    async with running(Web(port=0), handler) as web:
+    async with running(web_chat(port=0), handler) as web:
         stack = tab(web)
         page = await stack.__aenter__()
     async with asyncio.timeout(60):
@@ -549,20 +550,20 @@ async def test_a_line_said_while_the_page_moves_is_left_for_the_page_to_repeat(
 
 async def test_commands_are_offered_with_their_help(handler: ScriptedHandler) -> None:
     """Completion would miss commands, or offer those for admins or that are only buttons."""
-    web = Web(port=0, is_admin=lambda user: user == "web:boss")
+    web = web_chat(port=0, is_admin=lambda user: user == "web:boss")
     async with running(web, handler), tab(web, greet=False) as page:
         commands = {row["name"]: row for row in (await page.hello())["commands"]}
         assert list(commands) == ["image", "ask", "queue", "forget"]
         assert commands["image"]["help"]
         assert [param["name"] for param in commands["image"]["params"]][:2] == ["model", "prompt"]
-    web = Web(port=0, is_admin=lambda user: user == "web:local")
+    web = web_chat(port=0, is_admin=lambda user: user == "web:local")
     async with running(web, handler), tab(web, greet=False) as page:
         assert "preload" in {row["name"] for row in (await page.hello())["commands"]}
 
 
 async def test_model_names_are_suggested(handler: ScriptedHandler) -> None:
     """People would have to memorise the models' names."""
-    async with running(Web(port=0), handler) as web, tab(web) as page:
+    async with running(web_chat(port=0), handler) as web, tab(web) as page:
         ask = {"type": "suggest", "command": "image", "param": "model", "typed": "flux"}
         await page.send(**ask, id=3)
         assert await page.next("values") == {
@@ -577,7 +578,7 @@ async def test_model_names_are_suggested(handler: ScriptedHandler) -> None:
 async def test_the_overview_is_pushed_when_it_changes(handler: ScriptedHandler) -> None:
     """The page's header would show lines that are long gone."""
     lines = [ModelLine(model="flux", waiting=3, memory="loading")]
-    web = Web(port=0, overview=lambda: lines)
+    web = web_chat(port=0, overview=lambda: lines)
     async with running(web, handler), tab(web, greet=False) as page:
         await page.hello()
         assert (await page.next("overview"))["lines"][0]["waiting"] == 3
@@ -590,7 +591,7 @@ async def test_each_person_has_a_chat_of_their_own(handler: ScriptedHandler) -> 
     people = FixedPeople(
         {"a" * 20: WebPerson(id="ada", name="Ada"), "b" * 20: WebPerson(id="ben", name="Ben")}
     )
-    web = Web(port=0, people=people)
+    web = web_chat(port=0, people=people)
     async with (
         running(web, handler),
         tab(web, cookie="a" * 20) as ada,

@@ -15,7 +15,7 @@ from aiohttp import web
 from yarl import URL
 
 from bot.chat.api.content import Content
-from bot.chat.records.stored_log import StoredLog
+from bot.chat.records.stored_log import ChatLog
 from bot.people.web_people import WebPerson
 from bot.platforms.web import calls
 from bot.platforms.web.calls import Calls
@@ -192,7 +192,7 @@ async def test_files_of_the_page_come_from_the_database_in_pieces(
 ) -> None:
     """Each reader would have the whole file read into memory."""
     database = await open_database(f"sqlite:///{tmp_path}/a.sqlite", migrations=(MIGRATIONS,))
-    log = StoredLog(database)
+    log = ChatLog(database)
     monkeypatch.setattr(log, "file", None)  # which reads the whole of it
     async with running(Web(port=0, log=log), ScriptedHandler()) as page:
         ref = await page.send("local", Content(files=(FILE,)))

@@ -6,13 +6,13 @@ import pytest
 from backends.media import films
 from backends.media.helper.process import WALL_S
 from bot.chat.api.content import Content
-from bot.platforms.web.platform import Web
 from bot.requests import images as pictures
 from bot.requests.images import bare
 from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import running
 from tests.fakes.chromium import running_chromium
 from tests.fakes.command_handler import ScriptedHandler
+from tests.fakes.memory_log import web_chat
 
 pytest.importorskip("av", reason="films and sound need usher-bot[media]")
 
@@ -29,7 +29,7 @@ def content(kind: str, *, spoiler: bool = False) -> Content:
 async def test_films_and_sound_play_in_place(tmp_path_factory: pytest.TempPathFactory) -> None:
     """A film would be a file to download, or a hidden one be seen by anyone who looks over a shoulder."""
     with running_chromium(tmp_path_factory.mktemp("chromium")) as browser:
-        async with running(Web(port=0), ScriptedHandler()) as web, browser.page() as page:
+        async with running(web_chat(port=0), ScriptedHandler()) as web, browser.page() as page:
             await page.goto(web.url)
             await page.wait_text("Connected")
             await web.send("local", content("webm"))
@@ -64,7 +64,7 @@ async def test_a_player_can_seek() -> None:
     """A player asks for ranges; Safari plays nothing without."""
     for kind in ("mp4", "webm", "flac", "mp3", "ogg", "wav"):
         file = content(kind).files[0]
-        async with running(Web(port=0), ScriptedHandler()) as web:
+        async with running(web_chat(port=0), ScriptedHandler()) as web:
             ref = await web.send("local", Content(files=(file,)))
             entry = await web._log.get("local", ref.message)
             assert entry is not None, kind

@@ -12,6 +12,7 @@ from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.web_client import picture, running, tab
 from tests.fakes.chromium import Chromium, Page, running_chromium
 from tests.fakes.command_handler import ScriptedHandler
+from tests.fakes.memory_log import web_chat
 
 EDIT = Button(command="edit", job_id=7, label="Edit")
 SECOND = Button(command="vary", job_id=7, label="🎲 2", number=2)
@@ -33,7 +34,7 @@ FORM = Form(
 async def test_a_form_goes_to_the_page_that_asked_and_comes_back_once() -> None:
     """A form would open on every page of a person, or be carried out twice."""
     handler = ScriptedHandler()
-    async with running(Web(port=0), handler) as web, tab(web) as page, tab(web) as other:
+    async with running(web_chat(port=0), handler) as web, tab(web) as page, tab(web) as other:
         ref = await web.send("local", Content(body=("done",), buttons=((EDIT,),)))
         press = {"key": uuid4().hex, "message": ref.message, "command": "edit", "job": 7}
         await page.send(type="press", **press)
@@ -70,7 +71,7 @@ async def test_a_form_no_page_sends_is_not_taken() -> None:
     ]
     for values in cases:
         handler = ScriptedHandler()
-        async with running(Web(port=0), handler) as web, tab(web) as page:
+        async with running(web_chat(port=0), handler) as web, tab(web) as page:
             await page.send(type="submit", key=uuid4().hex, command="edit", job=7, values=values)
             assert (await page.next("refused"))["reason"] == "invalid", values
         assert handler.keys == [], values
@@ -79,7 +80,7 @@ async def test_a_form_no_page_sends_is_not_taken() -> None:
 async def test_a_button_of_one_picture_among_several_says_which() -> None:
     """The second picture's button would vary the first."""
     handler = ScriptedHandler()
-    async with running(Web(port=0), handler) as web, tab(web) as page:
+    async with running(web_chat(port=0), handler) as web, tab(web) as page:
         ref = await web.send("local", Content(body=("done",), buttons=((SECOND,),)))
         press = {"message": ref.message, "command": "vary", "job": 7}
         await page.send(type="press", key=uuid4().hex, **press, number=2)
@@ -91,7 +92,7 @@ async def test_a_button_of_one_picture_among_several_says_which() -> None:
 async def test_a_reply_brings_the_words_it_answers_along() -> None:
     """A question about a message would be asked about nothing."""
     handler = ScriptedHandler()
-    async with running(Web(port=0), handler) as web, tab(web) as page:
+    async with running(web_chat(port=0), handler) as web, tab(web) as page:
         ref = await web.send("local", Content(body=("a cat\nflux",)))
         await page.say("what is this?", reply_to=ref.message)
         assert (await handler.taken()).quoted == "a cat\nflux"
@@ -133,7 +134,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
 @pytest_asyncio.fixture
 async def stage(chromium: Chromium) -> AsyncIterator[Stage]:
     handler = ScriptedHandler()
-    async with running(Web(port=0), handler) as web, chromium.page() as page:
+    async with running(web_chat(port=0), handler) as web, chromium.page() as page:
         await page.goto(web.url)
         await page.wait_text("Connected")
         yield Stage(web, handler, page)

@@ -13,7 +13,6 @@ import pytest_asyncio
 
 from bot.chat.api.base import Invocation, MessageRef
 from bot.chat.api.content import Button, Content, Markdown, Moment
-from bot.chat.records.chat_log import MemoryLog
 from bot.platforms.web.calls import CALLS_BURST, Calls
 from bot.platforms.web.page import page_files
 from bot.platforms.web.platform import Web
@@ -22,6 +21,7 @@ from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import picture, running
 from tests.fakes.chromium import Chromium, Page, running_chromium
 from tests.fakes.command_handler import ScriptedHandler
+from tests.fakes.memory_log import MemoryLog, web_chat
 from tests.fakes.ports import port_of
 
 pytestmark = pytest.mark.browser
@@ -78,7 +78,7 @@ async def stage(chromium: Chromium) -> AsyncIterator[Stage]:
     handler = ScriptedHandler()
     lines = [ModelLine(model="flux", waiting=3, running=1, memory="ready")]
     async with (
-        running(Web(port=0, overview=lambda: lines), handler) as web,
+        running(web_chat(port=0, overview=lambda: lines), handler) as web,
         chromium.page() as page,
     ):
         await page.goto(web.url)
@@ -606,7 +606,7 @@ async def test_a_stranger_is_asked_to_sign_in(chromium: Chromium) -> None:
     """Without the right token one would meet a broken page, or get in."""
     token, handler = "correct-horse-battery-staple", ScriptedHandler()
     async with (
-        running(Web(port=0, token=token), handler) as web,
+        running(web_chat(port=0, token=token), handler) as web,
         chromium.page() as page,
     ):
         await page.goto(web.url)

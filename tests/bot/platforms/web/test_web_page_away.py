@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from bot.chat.api.content import Content, Moment
-from bot.chat.records.chat_log import MemoryLog
 from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.test_web_page import Stage, chromium, stage
 from tests.bot.platforms.web.web_client import picture, running
 from tests.fakes.chromium import Chromium
 from tests.fakes.command_handler import ScriptedHandler
+from tests.fakes.memory_log import MemoryLog
 from tests.fakes.ports import port_of
 
 __all__ = ["chromium", "stage"]  # fixtures of the page's own tests

@@ -3,11 +3,11 @@
 import pytest
 
 from bot.chat.api.content import Button, Content, Markdown
-from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.test_web_page import LAST, Stage, chromium, stage
 from tests.bot.platforms.web.web_client import picture, running
 from tests.fakes.chromium import Chromium
 from tests.fakes.command_handler import ScriptedHandler
+from tests.fakes.memory_log import web_chat
 
 __all__ = ["chromium", "stage"]  # fixtures of the page's own tests
 pytestmark = pytest.mark.browser
@@ -111,7 +111,7 @@ async def test_the_list_below_the_text_is_announced_and_allowed_there(stage: Sta
 async def test_the_page_to_sign_in_has_its_landmark(chromium: Chromium) -> None:
     """Readers of the page jump to its main part, and would find none."""
     shown = "[...document.querySelectorAll('main')].filter((node) => node.checkVisibility())"
-    web = Web(port=0, token="correct-horse-battery-staple")
+    web = web_chat(port=0, token="correct-horse-battery-staple")
     async with running(web, ScriptedHandler()), chromium.page() as page:
         await page.goto(web.url)
         await page.wait_text("Sign in")

@@ -18,7 +18,6 @@ from yarl import URL
 
 from bot.chat.api.base import MessageRef
 from bot.chat.api.content import Content
-from bot.chat.records.chat_log import MemoryLog
 from bot.people.web_people import FixedPeople, WebPerson
 from bot.platforms.web import open_page
 from bot.platforms.web.guard import origin_allowed
@@ -34,6 +33,7 @@ from bot.serving.visits import ConnectionLimits
 from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import Tab, picture, running, tab
 from tests.fakes.command_handler import ScriptedHandler
+from tests.fakes.memory_log import MemoryLog, web_chat
 
 TOKEN = "correct-horse-battery-staple"
 Headers = Mapping[str, str]
@@ -104,7 +104,7 @@ def test_a_page_reached_by_tls_is_not_one_in_the_clear() -> None:
 
 async def test_a_rebound_name_reaches_nothing(handler: ScriptedHandler) -> None:
     """The check of names would be missing on a route."""
-    async with running(Web(port=0), handler) as web:
+    async with running(web_chat(port=0), handler) as web:
         for path in ("", "static/app.js", "socket", "files/x"):
             status, _, _ = await _get(web, path, {"Host": "evil.example"})
             assert status == 403, path
@@ -115,7 +115,7 @@ async def test_another_page_can_neither_connect_nor_upload(handler: ScriptedHand
     cases: list[str | None] = ["https://evil.example", None]
     for origin in cases:
         headers = {"Origin": origin} if origin else {}
-        async with running(Web(port=0), handler) as web, aiohttp.ClientSession() as session:
+        async with running(web_chat(port=0), handler) as web, aiohttp.ClientSession() as session:
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
                 await session.ws_connect(f"{web.url}socket", headers=headers)
             assert refused.value.status == 403, origin
@@ -128,7 +128,7 @@ async def test_another_page_can_neither_connect_nor_upload(handler: ScriptedHand
 
 async def test_every_answer_carries_the_protecting_headers(handler: ScriptedHandler) -> None:
     """Some answer could be framed, sniffed as a page, or run a script."""
-    async with running(Web(port=0), handler) as web:
+    async with running(web_chat(port=0), handler) as web:
         for path in ("", "static/app.js", "static/none", "files/none", "nowhere"):
             _, headers, _ = await _get(web, path)
             policy = headers["Content-Security-Policy"]
@@ -143,7 +143,7 @@ async def test_the_page_has_no_inline_code_and_nothing_from_elsewhere(
     handler: ScriptedHandler,
 ) -> None:
     """The content policy would break the page, or have to be loosened for it."""
-    async with running(Web(port=0), handler) as web:
+    async with running(web_chat(port=0), handler) as web:
         _, _, page = await _get(web, "")
         text = page.decode()
         assert " style=" not in text
@@ -162,7 +162,7 @@ async def test_no_path_leads_out_of_the_page(handler: ScriptedHandler) -> None:
         "static/__init__.py",
         "files/..%2f..%2fetc%2fpasswd",
     ]
-    async with running(Web(port=0), handler) as web:
+    async with running(web_chat(port=0), handler) as web:
         for path in cases:
             status, _, body = await _get(web, path)
             assert status == 404, path
@@ -176,14 +176,14 @@ def test_an_address_open_to_others_needs_a_token() -> None:
     """A default setting would give the GPUs to everyone on the network."""
     for host in ("0.0.0.0", "::", "", "192.168.1.5", "gpu-box"):
         with pytest.raises(ValueError, match="token"):
-            Web(host=host)
-        Web(host=host, token=TOKEN)
+            web_chat(host=host)
+        web_chat(host=host, token=TOKEN)
 
 
 def test_a_token_that_could_be_guessed_is_refused() -> None:
     """A short token would be found by trying."""
     with pytest.raises(ValueError, match="16 characters"):
-        Web(token="secret")
+        web_chat(token="secret")
 
 
 async def test_a_stranger_gets_the_bare_page_and_nothing_else(handler: ScriptedHandler) -> None:
@@ -209,7 +209,7 @@ async def test_a_stranger_gets_the_bare_page_and_nothing_else(handler: ScriptedH
 async def test_a_link_with_a_token_signs_in_once(handler: ScriptedHandler) -> None:
     """The token would stay in the address, or its cookie be readable, sent along, or guessed."""
     async with (
-        running(Web(port=0, token=TOKEN), handler) as web,
+        running(web_chat(port=0, token=TOKEN), handler) as web,
         aiohttp.ClientSession() as session,
     ):
         async with session.get(f"{web.url}?token={TOKEN}", allow_redirects=False) as answer:
@@ -235,7 +235,7 @@ async def test_nothing_writes_a_token_to_the_log(
 ) -> None:
     """Everyone who reads the log could sign in."""
     caplog.set_level(logging.DEBUG)
-    async with running(Web(port=0, token=TOKEN), handler) as web:
+    async with running(web_chat(port=0, token=TOKEN), handler) as web:
         await _get(web, f"?token={TOKEN}")
         async with tab(web, cookie=TOKEN) as page:
             await page.say("hello")
@@ -248,7 +248,7 @@ async def test_a_person_taken_off_the_list_is_out_at_once(handler: ScriptedHandl
     for elsewhere in (False, True):
         people, lines = _People(), len(handler.keys)
         async with (
-            running(Web(port=0, people=people), handler) as web,
+            running(web_chat(port=0, people=people), handler) as web,
             tab(web, cookie=TOKEN) as page,
         ):
             await page.say("hello")
@@ -290,7 +290,7 @@ async def test_people_cannot_share_a_key(handler: ScriptedHandler) -> None:
     people = FixedPeople(
         {"a" * 20: WebPerson(id="ada", name="A"), "b" * 20: WebPerson(id="ben", name="B")}
     )
-    async with running(Web(port=0, people=people), handler) as web:
+    async with running(web_chat(port=0, people=people), handler) as web:
         for token in ("a" * 20, "b" * 20):
             async with tab(web, cookie=token) as page:
                 await page.say("/image cat", "0" * 32)
@@ -337,7 +337,7 @@ async def test_an_upload_that_is_too_large_is_cut_off(
             yield b"x" * 2**20
 
     data = BytesIO(b"x" * (MAX_UPLOAD + 1)) if announced else drip()
-    async with running(Web(port=0), handler) as web, aiohttp.ClientSession() as session:
+    async with running(web_chat(port=0), handler) as web, aiohttp.ClientSession() as session:
         headers = {"Origin": web.url.rstrip("/")}
         # Cut off while it is still sending is as good as an answer.
         with contextlib.suppress(aiohttp.ClientConnectionError):
@@ -358,7 +358,7 @@ def _no_frame_comes_slowly_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_no_frame_comes_slowly_enough")
 async def test_a_flood_of_frames_closes_the_page(handler: ScriptedHandler) -> None:
     """One client could keep the loop and the database busy for everyone."""
-    async with running(Web(port=0), handler) as web, tab(web) as page:
+    async with running(web_chat(port=0), handler) as web, tab(web) as page:
         with contextlib.suppress(ConnectionError):
             for _ in range(FRAMES_BURST // 50 + 1):
                 for _ in range(50):
@@ -372,7 +372,7 @@ async def test_a_flood_of_frames_closes_the_page(handler: ScriptedHandler) -> No
 @pytest.mark.usefixtures("_no_frame_comes_slowly_enough")
 async def test_who_reads_no_answers_gets_no_more(handler: ScriptedHandler) -> None:
     """One client that only writes could fill the memory with answers to it."""
-    async with running(Web(port=0), handler) as web, tab(web) as page:
+    async with running(web_chat(port=0), handler) as web, tab(web) as page:
         with contextlib.suppress(ConnectionError):
             for _ in range(FRAMES_BURST * 3):
                 await page.send(type="earlier", before=1)
@@ -384,7 +384,7 @@ async def test_who_reads_no_answers_gets_no_more(handler: ScriptedHandler) -> No
 
 async def test_a_frame_beyond_all_bounds_closes_the_page(handler: ScriptedHandler) -> None:
     """One frame could fill the memory."""
-    async with running(Web(port=0), handler) as web, tab(web) as page:
+    async with running(web_chat(port=0), handler) as web, tab(web) as page:
         with contextlib.suppress(ConnectionError):  # cut off while it was still sending
             await page.socket.send_str(json.dumps({"type": "say", "text": "x" * 4_000_000}))
         codes = {aiohttp.WSCloseCode.MESSAGE_TOO_BIG, aiohttp.WSCloseCode.ABNORMAL_CLOSURE}
@@ -394,7 +394,7 @@ async def test_a_frame_beyond_all_bounds_closes_the_page(handler: ScriptedHandle
 
 async def test_a_frame_of_too_many_values_closes_the_page(handler: ScriptedHandler) -> None:
     """Each such frame kept the loop for a quarter of a second, and wrote a line into the log."""
-    async with running(Web(port=0), handler) as web, tab(web) as page:
+    async with running(web_chat(port=0), handler) as web, tab(web) as page:
         await page.send(type="say", key="k", text="x", uploads=[[]] * MAX_VALUES)
         assert await _close_code(page) == aiohttp.WSCloseCode.POLICY_VIOLATION
     assert handler.keys == []
@@ -409,7 +409,7 @@ async def test_what_a_page_sends_fills_no_log(
         raise ZeroDivisionError
 
     caplog.set_level(logging.INFO, "bot.platforms.web")
-    async with running(Web(port=0), handler) as web:
+    async with running(web_chat(port=0), handler) as web:
         monkeypatch.setattr(OpenTab, "_carry_out", fails)
         for _ in range(2):  # closing a page and opening another one does not help
             async with tab(web, greet=False) as page:
@@ -427,7 +427,7 @@ async def test_what_a_page_sends_fills_no_log(
 
 async def test_one_person_cannot_open_pages_without_end(handler: ScriptedHandler) -> None:
     """One person's pages could use up the server's connections."""
-    async with running(Web(port=0), handler) as web, aiohttp.ClientSession() as session:
+    async with running(web_chat(port=0), handler) as web, aiohttp.ClientSession() as session:
         origin = web.url.rstrip("/")
         pages = [
             await session.ws_connect(f"{web.url}socket", origin=origin) for _ in range(MAX_TABS)
@@ -483,7 +483,7 @@ async def test_what_is_no_request_leaves_no_traceback(
 ) -> None:
     """Strangers could fill the operator's disk through the log."""
     caplog.set_level(logging.INFO)
-    async with running(Web(port=0), handler) as page:
+    async with running(web_chat(port=0), handler) as page:
         port = URL(page.url).port
         for sent in (b"\x16\x03\x01\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 10_000):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -498,7 +498,7 @@ async def test_what_is_no_request_leaves_no_traceback(
 async def test_a_packed_upload_is_not_unpacked_beyond_the_limit(handler: ScriptedHandler) -> None:
     """A few megabytes could unpack to gigabytes in memory."""
     bomb = gzip.compress(bytes(6 * MAX_UPLOAD), compresslevel=1)
-    async with running(Web(port=0), handler) as page, aiohttp.ClientSession() as session:
+    async with running(web_chat(port=0), handler) as page, aiohttp.ClientSession() as session:
         headers = {"Origin": page.url.rstrip("/"), "Content-Encoding": "gzip"}
         tracemalloc.start()
         try:
@@ -518,7 +518,7 @@ async def test_uploads_of_one_person_do_not_pile_up(handler: ScriptedHandler) ->
         yield b"x"
         await stop.wait()
 
-    async with running(Web(port=0), handler) as page, aiohttp.ClientSession() as session:
+    async with running(web_chat(port=0), handler) as page, aiohttp.ClientSession() as session:
         headers = {"Origin": page.url.rstrip("/")}
 
         async def upload(data: bytes | AsyncIterator[bytes]) -> int:

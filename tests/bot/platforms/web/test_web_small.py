@@ -9,12 +9,12 @@ import aiohttp
 from PIL import Image
 
 from bot.chat.api.content import Content
-from bot.chat.records.chat_log import MemoryLog
 from bot.platforms.web.platform import Web
 from bot.platforms.web.small import SCREEN, THUMB, PastPicture, Small, smaller
 from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import picture, running
 from tests.fakes.command_handler import ScriptedHandler
+from tests.fakes.memory_log import MemoryLog, web_chat
 
 
 class Kept:
@@ -91,7 +91,7 @@ async def test_the_picture_of_a_past_job_is_its_owners_and_ends_with_it() -> Non
     """The history would show strangers what one drew, or what was deleted long ago."""
     mine = Kept("web:local")
     async with (
-        running(Web(port=0, past=mine), ScriptedHandler()) as web,
+        running(web_chat(port=0, past=mine), ScriptedHandler()) as web,
         aiohttp.ClientSession() as http,
     ):
         async with http.get(f"{web.url}past/7") as answer:
@@ -110,14 +110,14 @@ async def test_the_picture_of_a_past_job_is_its_owners_and_ends_with_it() -> Non
             assert answer.status == 404
     theirs = Kept("web:ada")
     async with (
-        running(Web(port=0, past=theirs), ScriptedHandler()) as web,
+        running(web_chat(port=0, past=theirs), ScriptedHandler()) as web,
         aiohttp.ClientSession() as http,
         http.get(f"{web.url}past/7") as answer,
     ):
         assert answer.status == 404
     token = "correct-horse-battery-staple"
     async with (
-        running(Web(port=0, past=mine, token=token), ScriptedHandler()) as web,
+        running(web_chat(port=0, past=mine, token=token), ScriptedHandler()) as web,
         aiohttp.ClientSession() as http,
         http.get(f"{web.url}past/7") as answer,
     ):

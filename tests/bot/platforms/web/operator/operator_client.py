@@ -15,6 +15,7 @@ from bot.platforms.web.operator.picture import OperatorPicture
 from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.operator.examples import ExampleJobs, ExampleRecords
 from tests.bot.platforms.web.web_client import WAIT_S
+from tests.fakes.memory_log import web_chat
 
 TOKEN, ADAS = "the-admins-own-long-token", "adas-equally-long-token"
 
@@ -26,7 +27,7 @@ class Example:
         at = time.time()
         self.records, self.jobs = ExampleRecords(at), ExampleJobs(at)
         self.admins = {"web:local"}
-        self.web = Web(
+        self.web = web_chat(
             port=0,
             token=TOKEN,
             people=FixedPeople({ADAS: WebPerson(id="ada", name="Ada")}),

@@ -13,6 +13,7 @@ from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.operator.operator_client import ADAS, TOKEN, Example, operator_tab
 from tests.bot.platforms.web.web_client import WAIT_S, running, tab
 from tests.fakes.command_handler import ScriptedHandler
+from tests.fakes.memory_log import web_chat
 
 ADDRESSES = (
     "operator",
@@ -82,7 +83,7 @@ async def test_the_way_there_is_offered_to_admins_only(example: Example) -> None
 
 async def test_there_is_no_way_to_a_page_that_is_not_there() -> None:
     """A web chat without an operator's page would offer a dead link."""
-    web = Web(port=0, is_admin=lambda _: True)
+    web = web_chat(port=0, is_admin=lambda _: True)
     async with running(web, ScriptedHandler()):
         assert (await _answer(web, "operator", None))[0] == 404
         async with tab(web, greet=False) as page:

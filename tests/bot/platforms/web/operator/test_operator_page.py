@@ -11,7 +11,6 @@ from bot.chat.api.content import Content
 from bot.history.hours import HourSpan, Segment
 from bot.people.audit_log import Act
 from bot.platforms.web.operator.picture import OperatorPicture
-from bot.platforms.web.platform import Web
 from queueing.core.world import Blocked, Reason
 from tests.bot.platforms.web.operator.examples import ExampleJobs, ExampleRecords
 from tests.bot.platforms.web.operator.operator_client import ADAS, TOKEN, Example
@@ -19,6 +18,7 @@ from tests.bot.platforms.web.test_web_page import ATTACKS, chromium
 from tests.bot.platforms.web.web_client import running
 from tests.fakes.chromium import Chromium, Page
 from tests.fakes.command_handler import ScriptedHandler
+from tests.fakes.memory_log import web_chat
 
 __all__ = ["chromium"]  # a fixture of the chat page's tests
 pytestmark = pytest.mark.browser
@@ -445,7 +445,7 @@ async def test_a_page_of_a_busy_bot_needs_no_motion_and_knows_the_dark(chromium:
     """Stripes would move before people whom that makes ill."""
     records = ExampleRecords(at=1_795_400_000.0)
     picture = OperatorPicture(records, ExampleJobs(at=1_795_400_000.0))
-    web = Web(port=0, operator=picture, is_admin=lambda _: True)
+    web = web_chat(port=0, operator=picture, is_admin=lambda _: True)
     async with running(web, ScriptedHandler()), chromium.page() as page:
         features = [
             {"name": "prefers-reduced-motion", "value": "reduce"},

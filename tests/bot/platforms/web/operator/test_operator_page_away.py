@@ -13,6 +13,7 @@ from tests.bot.platforms.web.test_web_page import chromium
 from tests.bot.platforms.web.web_client import running
 from tests.fakes.chromium import Chromium
 from tests.fakes.command_handler import ScriptedHandler
+from tests.fakes.memory_log import web_chat
 from tests.fakes.ports import port_of
 
 __all__ = ["chromium"]  # a fixture of the chat page's tests
@@ -30,7 +31,7 @@ async def test_the_page_comes_back_with_its_server_and_what_was_pressed_is_done(
 
     def web() -> Web:
         picture = OperatorPicture(records, jobs)
-        return Web(port=port, operator=picture, is_admin=lambda _: True)
+        return web_chat(port=port, operator=picture, is_admin=lambda _: True)
 
     async with chromium.page() as page:
         async with running(web(), handler) as first:
