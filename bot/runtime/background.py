@@ -11,9 +11,10 @@ from typing import Any
 
 from bot.chat.api.base import ChatPlatform, CommandHandler
 from bot.chat.api.errors import AddressTaken, ChatRefused
+from bot.chat.records.stored_log import ChatLog
 from bot.config.sections import RetentionConfig
 from bot.gateway.jobs.endings import JobEndings
-from bot.runtime.retention import KeptLog, delete_expired
+from bot.runtime.retention import delete_expired
 from bot.serving.opening import CannotListen
 from queueing.core.clock import doubt_of
 from queueing.core.concurrency import TaskGroup, timeout
@@ -94,7 +95,7 @@ async def keep_told(endings: JobEndings) -> None:
 async def tidy(
     database: Database,
     jobs: Upkeep,
-    chat_log: KeptLog,
+    chat_log: ChatLog,
     clock: Clock,
     retention: Callable[[], RetentionConfig],
 ) -> None:

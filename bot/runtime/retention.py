@@ -1,8 +1,8 @@
 """How long delivered work is kept, by age and by size: jobs and the web chat's messages together."""
 
 import logging
-from typing import Protocol
 
+from bot.chat.records.stored_log import ChatLog
 from bot.config.sections import RetentionConfig
 from queueing.core.storage import Upkeep
 
@@ -20,24 +20,8 @@ def most_mb(kept: RetentionConfig) -> int:
     return kept.size_mb + kept.size_mb // 4 + _ROOM_MB
 
 
-class KeptLog(Protocol):
-    """The log that grows beside the jobs."""
-
-    async def expire(self, before: float) -> int:
-        """Delete messages from before a moment and overwrite them; return how many.
-
-        A message that shows a job stays as long as the job does: its end may be yet to come.
-        """
-
-    async def shrink(self, keep_mb: int) -> int:
-        """Remove the files of the oldest messages until the rest fits, and overwrite them.
-
-        The words stay. Returns the size of the remaining files in MB, rounded up.
-        """
-
-
 async def delete_expired(
-    jobs: Upkeep, chat_log: KeptLog, kept: RetentionConfig, now: float
+    jobs: Upkeep, chat_log: ChatLog, kept: RetentionConfig, now: float
 ) -> None:
     """Delete what is older or larger than may be kept. Idempotent; raises `StoreError`.
 
