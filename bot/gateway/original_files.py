@@ -5,7 +5,7 @@ from aiohttp import web
 from bot.serving import originals
 from bot.serving.address import Clients
 from bot.serving.files import FileSender
-from bot.serving.originals import Originals
+from bot.serving.originals import LinkReader
 
 ROUTE = f"GET /v1{originals.PATH}"
 
@@ -13,7 +13,7 @@ ROUTE = f"GET /v1{originals.PATH}"
 class OriginalFiles:
     """Serves signed links. They need no key, and one that is sent along is not looked at."""
 
-    def __init__(self, links: Originals, clients: Clients, sender: FileSender) -> None:
+    def __init__(self, links: LinkReader, clients: Clients, sender: FileSender) -> None:
         self._links = links
         self._clients = clients
         self._sender = sender

@@ -21,7 +21,7 @@ from bot.platforms.web.operator.picture import OperatorPicture
 from bot.platforms.web.platform import Web
 from bot.platforms.web.small import PastPictures
 from bot.platforms.web.wire import ModelLine
-from bot.serving.originals import Originals
+from bot.serving.originals import LinkReader
 from queueing.core.ports import Clock
 
 
@@ -38,7 +38,7 @@ class Fittings:
     chat_log: ChatLog
     overview: Callable[[], tuple[ModelLine, ...]] | None
     web_people: WebPeople | None = None
-    originals: Originals | None = None
+    originals: LinkReader | None = None
     past: PastPictures | None = None
     operator: Callable[[], OperatorPicture] | None = None
     files_per_hour_mb: Callable[[], int | None] = lambda: None

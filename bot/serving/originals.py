@@ -42,7 +42,7 @@ class Original:
     size: int
 
 
-class Originals(Protocol):
+class LinkReader(Protocol):
     """Validates links."""
 
     async def find(self, ticket: Ticket) -> Original | None:
@@ -58,7 +58,7 @@ def is_signed_link(request: web.Request) -> bool:
 
 
 async def answer(
-    request: web.Request, originals: Originals | None, sender: FileSender, *, whose: str
+    request: web.Request, originals: LinkReader | None, sender: FileSender, *, whose: str
 ) -> web.StreamResponse:
     """Send the file of a link; every invalid link looks the same: 404."""
     ticket = _ticket(request)

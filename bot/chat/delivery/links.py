@@ -29,7 +29,7 @@ async def key_of(notes: Notes) -> bytes:
 
 
 class Links:
-    """Makes links and validates them. Implements `Originals`.
+    """Makes links and validates them. Implements `LinkReader`.
 
     `page` is the page's address with a slash at its end, or None if links cannot be followed from
     elsewhere: then none are made. They end `days()` after their job. `key` is `key_of` the database.

@@ -15,7 +15,7 @@ from bot.platforms.web.wire import MAX_FILES, MAX_UPLOAD
 from bot.requests.images import bare
 from bot.serving import originals as signed_links
 from bot.serving.files import FileSender, Sendable, bare_name, sendable
-from bot.serving.originals import Originals
+from bot.serving.originals import LinkReader
 from bot.serving.unpacking import encoding_of
 from queueing.core.concurrency import timeout
 from queueing.core.requests import File
@@ -32,7 +32,7 @@ class FilesOfChat:
         calls: Calls,
         lately: Lately,
         *,
-        originals: Originals | None,
+        originals: LinkReader | None,
         past: PastPictures | None,
     ) -> None:
         self._who = who

@@ -37,7 +37,7 @@ from bot.platforms.web.wire import MAX_UPLOAD, CommandRow, ModelLine, command_ro
 from bot.serving.address import Clients
 from bot.serving.listener import Listener
 from bot.serving.local import opened_by
-from bot.serving.originals import Originals
+from bot.serving.originals import LinkReader
 from queueing.core.clock import SystemClock
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
@@ -89,7 +89,7 @@ class Web:
         log: ChatLog,
         overview: Callable[[], Sequence[ModelLine]] | None = None,
         is_admin: Callable[[str], bool] | None = None,
-        originals: Originals | None = None,
+        originals: LinkReader | None = None,
         past: PastPictures | None = None,
         operator: OperatorPicture | None = None,
         clock: Clock | None = None,
