@@ -20,7 +20,7 @@ from bot.runtime.assembly import Groundwork
 from bot.runtime.background import beside, keep_served
 from bot.runtime.chat_parts import ChatParts, chats_of
 from bot.runtime.metering import Meters, metering
-from bot.runtime.queue_parts import ServedQueue, open_queue, serving
+from bot.runtime.queue_parts import QueueParts, open_queue, serving
 from bot.runtime.setup import SETTLE_S, BotSetup
 from queueing.core.posts import Tenure
 from queueing.service.jobqueue import JobQueue
@@ -69,15 +69,14 @@ class App:
             database = await setup.open_database(stack, tenure=tenure)
             parts = await open_queue(setup, database, stack)
             meters = await stack.enter_async_context(metering(setup.config.metrics, setup.version))
-            queue = await stack.enter_async_context(serving(setup, parts, meters))
-            given, door = queue.given, queue.door
+            given, door = await stack.enter_async_context(serving(setup, parts, meters))
             chats = chats_of(given, door, setup.platforms(assembly.fittings(given)))
             gateway = gateway_of(setup, given, door)
             async with (
                 beside(*([keep_served(gateway.run)] if gateway else [])),
                 chat_parts.connected(chats, settle_s=SETTLE_S),
             ):
-                yield _parts(queue, chats, gateway, meters)
+                yield _parts(given, parts, chats, gateway, meters=meters)
 
 
 def gateway_of(setup: BotSetup, given: Groundwork, door: AdmissionService) -> Gateway | None:
@@ -90,17 +89,21 @@ def gateway_of(setup: BotSetup, given: Groundwork, door: AdmissionService) -> Ga
 
 
 def _parts(
-    queue: ServedQueue, chats: ChatParts, gateway: Gateway | None, meters: Meters | None
+    given: Groundwork,
+    parts: QueueParts,
+    chats: ChatParts,
+    gateway: Gateway | None,
+    *,
+    meters: Meters | None,
 ) -> BotParts:
-    parts, stored = queue.parts, queue.given.stored
     return BotParts(
         queue=parts.queue,
         database=parts.database,
         store=parts.store,
         gate=chats.gate,
         presenter=chats.presenter,
-        records=stored.records,
-        chat_log=stored.chat_log,
+        records=given.stored.records,
+        chat_log=given.stored.chat_log,
         platforms=chats.platforms,
         gateway=gateway,
         meters=meters,

@@ -41,15 +41,6 @@ class QueueParts:
     lookout: ModelLookout
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ServedQueue:
-    """A queue that is served, for the parts between people and it."""
-
-    parts: QueueParts
-    given: Groundwork
-    door: AdmissionService
-
-
 async def open_queue(
     setup: BotSetup,
     database: Database,
@@ -97,10 +88,11 @@ async def open_queue(
 @asynccontextmanager
 async def serving(
     setup: BotSetup, parts: QueueParts, meters: Meters | None
-) -> AsyncIterator[ServedQueue]:
+) -> AsyncIterator[tuple[Groundwork, AdmissionService]]:
     """Do what runs beside a queue until the block ends, which runs the queue itself.
 
-    The block begins once its servers were looked at. Raises `StoreError`.
+    The block begins once its servers were looked at, and has what the parts between people and the
+    queue are made from. Raises `StoreError`.
     """
     async with AsyncExitStack() as stack:
         if meters is not None:
@@ -118,7 +110,7 @@ async def serving(
             after(parts.lookout.looked, within_s=FIRST_LOOK_S),
             beside(enhancer.run(), transcriber.run()),
         ):
-            yield ServedQueue(parts=parts, given=given, door=door)
+            yield given, door
 
 
 def reconfiguring(setup: BotSetup, parts: QueueParts, stack: AsyncExitStack) -> Prepare:
