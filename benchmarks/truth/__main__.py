@@ -82,8 +82,8 @@ def _print_cases(seed: int, watch: Watch) -> None:
     for name in ("differs", "passed", "untrue"):
         for case in getattr(watch, name).cases:
             print(seed, name, case)
-    for span in sorted(watch.spans, key=lambda each: each.looks):
-        print(seed, span)
+    for age in sorted(watch.misread.all, key=lambda each: each.seen_at - each.since):
+        print(seed, age)
 
 
 def _first_runs(seeds: Sequence[int], options: argparse.Namespace) -> Mapping[str, object]:

@@ -10,12 +10,10 @@ from benchmarks.truth.crowd import HOSTS, Server
 _CLAIMS: Mapping[str, re.Pattern[str]] = {
     "loading": re.compile(r"(?m)^(?:📦 )?loading (?P<model>\S+) on (?P<host>[\w-]+)"),
     "loaded first": re.compile(r"(?m)^(?P<model>\S+) is being loaded on (?P<host>[\w-]+) first"),
-    "first": re.compile(r"requests? for (?P<model>\S+) goe?s? first on (?P<host>[\w-]+)"),
     "let in first": re.compile(
         r"(?m)^(?P<model>\S+) has waited longer and gets its turn on (?P<host>[\w-]+) first"
     ),
     "kept": re.compile(r"(?m)^(?P<host>[\w-]+) is kept for (?P<model>[^\s,]+), which"),
-    "runs": re.compile(r"(?m)^(?P<model>\S+) is busy on (?P<host>[\w-]+) until"),
     "busy": re.compile(r"(?m)^(?P<model>\S+) is busy on (?P<host>[\w-]+)$"),
     "offline": re.compile(r"(?m)^(?P<host>[\w-]+) is offline"),
     "failed": re.compile(r"(?m)^loading (?P<model>\S+) failed"),
@@ -23,7 +21,7 @@ _CLAIMS: Mapping[str, re.Pattern[str]] = {
     "drawing": re.compile(r"(?m)^🎨 drawing with"),
     "waiting": re.compile(r"(?m)^⏳ \S+ · #\d+ in line"),
 }
-_COMES_FIRST = frozenset({"first", "let in first", "kept"})
+_COMES_FIRST = frozenset({"let in first", "kept"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,6 @@ class Truth:
     def __init__(self, servers: Mapping[str, Server]) -> None:
         self._servers = servers
         self._on = {host: servers[backend] for host, (backend, _) in HOSTS.items()}
-        self.accepted: dict[str, float] = {}  # requests by prompt, in the loop's time
 
     def holds(self, claim: Claim) -> bool | None:
         """Return whether a claim is true now; None if that depends on what comes next."""
@@ -68,14 +65,12 @@ class Truth:
             return self._holds_on(claim, self._on[claim.host])
         return not drawn
 
-    def _holds_on(self, claim: Claim, server: Server) -> bool | None:
+    def _holds_on(self, claim: Claim, server: Server) -> bool:
         match claim.kind:
             case "offline":
                 return not server.up
-            case "runs":
-                return None if _runs(server, claim.model) else False
             case "busy":
-                return _runs(server, claim.model)
+                return any(attempt.model == claim.model for attempt in server.running)
             case _:
                 return claim.model in server.loading
 
@@ -87,30 +82,14 @@ class Truth:
     def came_true(self, claim: Claim, at: float) -> bool:
         """Return whether what a claim named came before the job's own model.
 
-        "Until its running job ends" is true if nothing goes first that was waiting at the time. What
-        failed before it could begin counts as first: from then on the message must name another.
+        What failed before it could begin counts as first: from then on the message must name another.
         """
-        server = self._on.get(claim.host)
-        if server is None:
-            return False
-        ends = claim.kind == "runs"
+        server = self._on[claim.host]
         first = bisect_left(server.starts, at, key=lambda start: start[0])
-        for moment, model, prompt in server.starts[first:]:
+        for moment, model, _ in server.starts[first:]:
             if model == claim.model:
-                return (
-                    not ends
-                    or self.accepted.get(prompt, at) > at
-                    or _upset(server, claim.model, at, moment)
-                )
+                return True
             if model == claim.own:
-                return ends or _upset(server, claim.model, at, moment)
+                failed = (each for each, name in server.upsets if name in {claim.model, ""})
+                return any(at <= each <= moment for each in failed)
         return True
-
-
-def _upset(server: Server, model: str, since: float, until: float) -> bool:
-    """Return whether work or a load of that model failed there in that time."""
-    return any(since <= at <= until and name in {model, ""} for at, name in server.upsets)
-
-
-def _runs(server: Server, model: str) -> bool:
-    return any(attempt.model == model for attempt in server.running)

@@ -72,6 +72,8 @@ def figures(runs: Sequence[Run]) -> dict[str, object]:
     """Return the figures of all crowds together."""
     promises = [promise for run in runs for promise in run.promises]
     lanes, measured = by_lane(promises), [each for each in promises if each.measured]
+    reads = sum((run.reads for run in runs), Counter[tuple[str, str]]())
+    untrue = sum((run.untrue for run in runs), Counter[tuple[str, str, str]]())
     return {
         "crowds": len(runs),
         **{name: sum(run.counts[name] for run in runs) for name in runs[0].counts},
@@ -83,9 +85,12 @@ def figures(runs: Sequence[Run]) -> dict[str, object]:
         "lanes_outside": [line for run in runs for line in _outside(run)],
         "width_over_wait_p50": round(median(each.width for each in measured), 3) if measured else 0,
         "width_by_lane": _each(by_lane(measured), lambda own: median(each.width for each in own)),
-        "place_true_share": true_share(runs, "place"),
-        "moment_true_share": true_share(runs, "moment"),
-        "untrue_share_by_cause": _causes(runs),
+        "place_true_share": _true_share(reads, untrue, "place"),
+        "moment_true_share": _true_share(reads, untrue, "moment"),
+        "untrue_share_by_cause": {
+            f"{room} {what} {why}": round(number / reads[what, room], 4)
+            for (what, room, why), number in untrue.most_common()
+        },
     }
 
 
@@ -109,30 +114,19 @@ def _outside(run: Run) -> Iterable[str]:
             yield f"{run.seed}/{lane}: {share:.3f} of {len(own)}"
 
 
-def true_share(runs: Iterable[Run], what: str) -> dict[str, float | None]:
+def _true_share(
+    reads: Counter[tuple[str, str]], untrue: Counter[tuple[str, str, str]], what: str
+) -> dict[str, float | None]:
     """Return the share of the reads of each kind of room in which a place or moment was true.
 
     It is None where no message stood while its job waited.
     """
-    reads: Counter[str] = Counter()
-    untrue: Counter[str] = Counter()
-    for run in runs:
-        reads.update({room: n for (kind, room), n in run.reads.items() if kind == what})
-        for (kind, room, _), number in run.untrue.items():
-            untrue[room] += number if kind == what else 0
+    wrong = Counter[str]()
+    for (kind, room, _), number in untrue.items():
+        wrong[room] += number if kind == what else 0
     return {
-        room: round(1 - untrue[room] / reads[room], 4) if reads[room] else None
+        room: round(1 - wrong[room] / reads[what, room], 4) if reads[what, room] else None
         for room in ("private", *ROOMS.values())
-    }
-
-
-def _causes(runs: Sequence[Run]) -> dict[str, float]:
-    """Return the share of reads in which a cause made something untrue, the largest first."""
-    reads = sum((run.reads for run in runs), Counter[tuple[str, str]]())
-    untrue = sum((run.untrue for run in runs), Counter[tuple[str, str, str]]())
-    return {
-        f"{room} {what} {why}": round(number / reads[what, room], 4)
-        for (what, room, why), number in untrue.most_common()
     }
 
 

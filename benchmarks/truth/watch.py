@@ -1,6 +1,5 @@
 """Looks at every open message twice a second, next to what `/queue` tells and to the servers."""
 
-import asyncio
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -54,22 +53,33 @@ def flat(body: Body) -> str:
 
 
 @dataclass(slots=True)
-class _Age:
+class Age:
     """How long something has been wrong, and for how much of that an edit was allowed."""
 
+    key: object
     since: float
     seen_at: float
+    seen: object
     allowed_s: float = 0.0
-    counted: bool = False
+
+    def __str__(self) -> str:
+        """Return a line for people."""
+        lasted = f"{self.seen_at - self.since:g} s, {self.allowed_s:g} s of it free for an edit"
+        return f"{self.key}: {lasted}, since {self.since:.0f} {self.seen}"
 
 
 class Ages:
     """Adds up, for each wrong thing, the time in which it could have been corrected."""
 
-    def __init__(self, most_s: float) -> None:
+    def __init__(self, most_s: float = 0.0) -> None:
         self._most_s = most_s
-        self._open: dict[object, _Age] = {}
-        self.cases: list[object] = []
+        self._open: dict[object, Age] = {}
+        self.all: list[Age] = []
+
+    @property
+    def cases(self) -> list[Age]:
+        """What stayed wrong for too long."""
+        return [age for age in self.all if age.allowed_s > self._most_s]
 
     def note(
         self, key: object, now: float, *, wrong: bool, free: bool, since: float, seen: object = ""
@@ -78,33 +88,11 @@ class Ages:
         if not wrong:
             self._open.pop(key, None)
             return
-        age = self._open.setdefault(key, _Age(since, since))
+        if (age := self._open.get(key)) is None:
+            age = self._open[key] = Age(key, since, since, seen)
+            self.all.append(age)
         age.allowed_s += (now - age.seen_at) * free
         age.seen_at = now
-        if age.allowed_s > self._most_s and not age.counted:
-            age.counted = True
-            self.cases.append((key, round(age.since, 1), seen))
-
-
-@dataclass(kw_only=True)
-class Untrue:
-    """For how long a message said something untrue, and for how much of it an edit was allowed."""
-
-    room: str
-    what: str
-    why: Fault
-    job_id: int
-    shown_at: float
-    shown: str
-    said: str
-    looks: int = 0
-    allowed: int = 0
-
-    def __str__(self) -> str:
-        """Return a line for people."""
-        lasted = f"{self.looks * LOOK_S:g} s, {self.allowed * LOOK_S:g} s of it free for an edit"
-        name = f"{self.room} {self.what} {self.why}, job {self.job_id}"
-        return f"{name}: {lasted}, shown {self.shown_at:.0f}\n  {self.shown!r}\n  {self.said!r}"
 
 
 class Watch:
@@ -122,15 +110,11 @@ class Watch:
         self._said: dict[int, str] = {}  # by `/queue`, at the last look
         self.looks = 0
         self.differs, self.passed, self.untrue = Ages(DIFFERS_S), Ages(PASSED_S), Ages(UNTRUE_S)
-        self._spans: dict[tuple[int, str], Untrue] = {}
-        self.spans: list[Untrue] = []
+        self.misread = Ages()
 
     def on_event(self, event: Event) -> None:
         """Follow the jobs."""
         if isinstance(event, JobChanged):
-            if event.event is None:
-                now = asyncio.get_running_loop().time()
-                self._truth.accepted.setdefault(_prompt(event.job), now)
             self._jobs[event.job.id] = event.job
 
     def show(self, chat: StrictChat, room: str, content: Content) -> None:
@@ -188,28 +172,13 @@ class Watch:
         if is_read(said, standing) or said.latest is not None:
             found["moment"] = moment_fault(said, standing, now)
         for what in ("place", "moment"):
-            key, why = (standing.job.id, what), found.get(what)
+            why = found.get(what)
             self._run.reads[what, room] += what in found
-            span = self._spans.get(key)
-            if span is not None and span.why is not why:
-                self.spans.append(self._spans.pop(key))
-            if why is None:
-                continue
-            self._run.untrue[what, room, why] += 1
-            span = self._spans.setdefault(
-                key,
-                Untrue(
-                    room=room,
-                    what=what,
-                    why=why,
-                    job_id=standing.job.id,
-                    shown_at=shown.since,
-                    shown=text,
-                    said=told,
-                ),
-            )
-            span.looks += 1
-            span.allowed += free
+            if why is not None:
+                self._run.untrue[what, room, why] += 1
+            for fault in Fault:
+                key, wrong = (room, what, fault.value, standing.job.id), why is fault
+                self.misread.note(key, now, wrong=wrong, free=free, since=now, seen=(text, told))
 
     def mended(self, job_id: int, shown: str, now: float) -> None:
         """Note a new text: a difference ends if it is what `/queue` said at the last look.
@@ -244,7 +213,6 @@ class Watch:
 
     def close(self, start: float) -> None:
         """Put what was seen into the run; `start` is the clock's time when the loop's was zero."""
-        self.spans += self._spans.values()
         for key, seen in self._claims.items():
             last = seen[0][0]
             for at, free, holds in seen:
