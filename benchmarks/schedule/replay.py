@@ -4,26 +4,25 @@ import asyncio
 import gc
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 from unittest.mock import patch
 
-from benchmarks.schedule.server import Ledger, TraceServer, index_of, sleep_until
+from benchmarks.schedule.server import Ledger, TraceInstallation, index_of, sleep_until
 from benchmarks.schedule.trace import JobOutcome, Outcome, Trace, TraceJob
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobState, NewJob
 from queueing.core.requests import TextToImage
 from queueing.core.standings import Estimate, Standing
-from queueing.core.storage import Admission
 from queueing.core.world import Plan, Residency, Rules, Start, World
 from queueing.engine import scheduler
 from queueing.planning import plan
 from queueing.planning.board import Board
 from queueing.planning.space import candidates, is_idle, make_room
 from queueing.service.jobqueue import JobQueue
-from queueing.store import JobStore, open_database
-from tests.fakes.clock import VirtualClock
 from tests.simulation import loop as virtual
+from tests.simulation.installation import NO_LIMITS
 
 RULES = {
     "serial": Rules(gate=False, replicate=False),
@@ -34,7 +33,6 @@ RULES = {
     "without-R5": Rules(replicate=False),
     "without-double": Rules(double=False),
 }
-NO_LIMITS = Admission()
 LOOKS = 50  # turns of the loop; a start is recorded within a few
 
 
@@ -61,28 +59,11 @@ def serial_plan(world: World) -> Plan:
     return Plan()
 
 
-class Stopwatch:
-    """Measures a planner while it decides for the scheduler, in processor time."""
-
-    def __init__(self, decide: Callable[[World], Plan]) -> None:
-        self._decide = decide
-        self.decisions = 0
-        self.spent_s = 0.0
-
-    def __call__(self, world: World) -> Plan:
-        """Decide, and count the decision with its time."""
-        began = time.process_time()
-        answer = self._decide(world)
-        self.spent_s += time.process_time() - began
-        self.decisions += 1
-        return answer
-
-
 class Replay:
     """One trace on its way through a queue."""
 
     def __init__(self, trace: Trace, rules: str, *, promises: bool) -> None:
-        self.watch = Stopwatch(serial_plan if rules == "serial" else plan)
+        self._plan = serial_plan if rules == "serial" else plan
         self._trace = trace
         self._promises = promises
         self._rules = RULES[rules]
@@ -90,45 +71,28 @@ class Replay:
         self._estimates: dict[int, Estimate | None] = {}
         self._states: dict[int, JobState] = {}
         self._promising_s = 0.0
+        self._decisions, self._deciding_s = 0, 0.0
         self._ids: dict[int, int] = {}
-        self._all_ended: asyncio.Future[None] | None = None
+        self._all_ended = asyncio.Event()
+
+    def decide(self, world: World) -> Plan:
+        """Decide for the scheduler, and count the decision with its processor time."""
+        began = time.process_time()
+        answer = self._plan(world)
+        self._deciding_s += time.process_time() - began
+        self._decisions += 1
+        return answer
 
     async def run(self) -> Outcome:
         """Replay the trace to its end."""
-        self._all_ended = asyncio.get_running_loop().create_future()
-        async with self._queue() as queue, asyncio.TaskGroup() as people:
+        installation = TraceInstallation(self._ledger, self._rules)
+        async with installation.queue() as queue, asyncio.TaskGroup() as people:
+            queue.events.subscribe(self._notice)
             asking = people.create_task(self._people(queue))
             if self._trace.jobs:
-                await self._all_ended
+                await self._all_ended.wait()
             asking.cancel()  # later cancels are of jobs that have ended
         return self._outcome()
-
-    @asynccontextmanager
-    async def _queue(self) -> AsyncIterator[JobQueue]:
-        store = JobStore(await open_database("sqlite://", inline=True))
-        queue = JobQueue(
-            store=store,
-            catalog=self._trace.catalog(),
-            backends=self._servers(),
-            clock=VirtualClock(0.0),
-            rules=self._rules,
-            runner="replay",
-        )
-        queue.events.subscribe(self._notice)
-        running = asyncio.create_task(queue.run())
-        try:
-            yield queue
-        finally:
-            running.cancel()
-            with suppress(asyncio.CancelledError):
-                await running
-            await store.aclose()
-
-    def _servers(self) -> dict[str, TraceServer]:
-        servers = {name: TraceServer(name, self._ledger) for name in self._trace.hosts_of()}
-        for resident in self._trace.resident:
-            servers[resident.backend].hold(self._ledger.models[resident.model])
-        return servers
 
     async def _people(self, queue: JobQueue) -> None:
         """Ask and cancel, moment by moment; requests go before cancels of the same moment."""
@@ -186,8 +150,8 @@ class Replay:
     def _notice(self, event: Event) -> None:
         if isinstance(event, JobChanged) and event.job.state.final:
             self._states[index_of(event.job.request)] = event.job.state
-            if len(self._states) == len(self._trace.jobs) and self._all_ended is not None:
-                self._all_ended.set_result(None)
+            if len(self._states) == len(self._trace.jobs):
+                self._all_ended.set()
 
     def _outcome(self) -> Outcome:
         jobs = len(self._trace.jobs)
@@ -195,27 +159,20 @@ class Replay:
             jobs=tuple(self._job(index) for index in range(jobs)),
             loads=tuple(self._ledger.loads),
             peak_vram_mb={name: gpu.peak_mb for name, gpu in self._ledger.gpus.items()},
-            decisions=self.watch.decisions,
-            decision_us_mean=1e6 * self.watch.spent_s / max(1, self.watch.decisions),
+            decisions=self._decisions,
+            decision_us_mean=1e6 * self._deciding_s / max(1, self._decisions),
             forecast_ms_per_job=1e3 * self._promising_s / max(1, jobs),
         )
 
     def _job(self, index: int) -> JobOutcome:
-        state = self._states[index]
+        state, found = self._states[index], dict[str, Any]()
         run, estimate = self._ledger.runs.get(index), self._estimates.get(index)
-        if run is not None and state is JobState.CANCELLED and run.finished_s == run.started_s:
-            run = None  # cancelled in the moment of its turn
-        return JobOutcome(
-            index=index,
-            model=self._trace.jobs[index].model,
-            backend=None if run is None else run.backend,
-            ready_s=None if run is None else run.ready_s,
-            started_s=None if run is None else run.started_s,
-            finished_s=None if run is None else run.finished_s,
-            estimate_s=None if estimate is None else estimate.at,
-            range_s=None if estimate is None else (estimate.earliest, estimate.latest),
-            state=state.value,
-        )
+        if run is not None and (state is not JobState.CANCELLED or run.finished_s != run.started_s):
+            found |= asdict(run)  # it was not cancelled in the moment of its turn
+        if estimate is not None:
+            found |= {"estimate_s": estimate.at, "range_s": (estimate.earliest, estimate.latest)}
+        model = self._trace.jobs[index].model
+        return JobOutcome(index=index, model=model, state=state.value, **found)
 
 
 def _estimate(job: Job, standing: Standing) -> Estimate | None:
@@ -250,7 +207,7 @@ def replay(trace: Trace, rules: str, *, promises: bool = True) -> Outcome:
     before = gc.get_threshold()
     gc.set_threshold(50_000, 20, 50)  # days of work pass in seconds and leave almost no cycles
     try:
-        with patch.object(scheduler, "plan", run.watch):
+        with patch.object(scheduler, "plan", run.decide):
             return virtual.run(run.run())
     finally:
         gc.set_threshold(*before)

@@ -9,7 +9,10 @@ from queueing.core.catalog import ModelSpec
 from queueing.core.errors import NotLoaded
 from queueing.core.ports import Fetch, Recorded, Report, at_once
 from queueing.core.requests import Output, TextToImage, Work
+from queueing.core.world import Rules
 from tests.fakes.backend import Card, FakeBackend, FakeServer
+from tests.fakes.clock import VirtualClock
+from tests.simulation.installation import Installation
 
 
 @dataclass
@@ -147,14 +150,9 @@ class TraceServer(FakeBackend):
         ends_s = now + spec.load_s
         evicted = self._ledger.took(spec, self.name)
         # Recorded as it begins: a load that the trace's end cuts short has taken its memory, too.
+        times = {"started_s": now, "finished_s": ends_s}
         self._ledger.loads.append(
-            LoadOutcome(
-                backend=self.name,
-                model=model.name,
-                started_s=now,
-                finished_s=ends_s,
-                evicted=evicted,
-            )
+            LoadOutcome(backend=self.name, model=model.name, evicted=evicted, **times)
         )
         await sleep_until(ends_s)
         self._memory.add(model.name)
@@ -168,6 +166,23 @@ class TraceServer(FakeBackend):
     async def loaded(self, _models: Sequence[ModelSpec]) -> frozenset[str] | None:
         """Return the models in memory."""
         return frozenset(self._memory)
+
+
+class TraceInstallation(Installation):
+    """The hosts, servers and models of a trace."""
+
+    def __init__(self, ledger: Ledger, rules: Rules) -> None:
+        catalog, clock = ledger.trace.catalog(), VirtualClock(0.0)
+        super().__init__(catalog=catalog, cards={}, servers={}, rules=rules, clock=clock)
+        self._ledger = ledger
+
+    def connect(self) -> dict[str, FakeBackend]:
+        """Return the servers, with what they hold from the start."""
+        trace = self._ledger.trace
+        servers = {name: TraceServer(name, self._ledger) for name in trace.hosts_of()}
+        for resident in trace.resident:
+            servers[resident.backend].hold(self._ledger.models[resident.model])
+        return {**servers}
 
 
 def index_of(request: object) -> int:

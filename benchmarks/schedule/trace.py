@@ -45,6 +45,11 @@ class TraceBackend(Given):
     name: str
     serial: bool = False
 
+    def spec(self) -> BackendSpec:
+        """Return the server as the queue knows it."""
+        parallel = 1 if self.serial else NO_BOUND
+        return BackendSpec(name=self.name, kind="trace", serial=self.serial, parallel=parallel)
+
 
 class TraceHost(Given):
     """A memory budget: `vram_mb` times `margin`.
@@ -62,21 +67,8 @@ class TraceHost(Given):
 
     def spec(self) -> HostSpec:
         """Return the host as the queue knows it."""
-        return HostSpec(
-            name=self.name,
-            machine=self.machine,
-            vram_mb=self.vram_mb,
-            margin=self.margin,
-            backends=tuple(
-                BackendSpec(
-                    name=backend.name,
-                    kind="trace",
-                    serial=backend.serial,
-                    parallel=1 if backend.serial else NO_BOUND,
-                )
-                for backend in self.backends
-            ),
-        )
+        backends = tuple(backend.spec() for backend in self.backends)
+        return HostSpec(**self.model_dump(exclude={"slows", "backends"}), backends=backends)
 
 
 class TraceModel(Given):
@@ -162,12 +154,12 @@ class JobOutcome(Record):
 
     index: int
     model: str
-    backend: str | None
-    ready_s: float | None
-    started_s: float | None
-    finished_s: float | None
-    estimate_s: float | None
-    range_s: tuple[float, float] | None
+    backend: str | None = None
+    ready_s: float | None = None
+    started_s: float | None = None
+    finished_s: float | None = None
+    estimate_s: float | None = None
+    range_s: tuple[float, float] | None = None
     state: str
 
 

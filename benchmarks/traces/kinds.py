@@ -12,6 +12,7 @@ from benchmarks.traces.pieces import (
     host,
     hosts,
     model,
+    request,
     requests,
     takes,
     trace,
@@ -168,24 +169,12 @@ def crowd(rng: Random, jobs: int) -> Trace:
     weights = zipf(50)
     until_s = jobs * usual_s(weights, [work_s(m) for m in models]) / (3 * 8)
     asked = [(rng.uniform(0, until_s), rng.choices(models, weights)[0]) for _ in range(jobs)]
-    made = [
-        TraceJob(
-            at=round(at, 3), model=m.name, service_s=takes(rng, m), user=f"u{rng.randint(1, 50)}"
-        )
-        for at, m in asked
-    ]
+    made = [request(rng, m, round(at, 3), people=50) for at, m in asked]
     return trace(hosts(8), models, made)
 
 
-SHIPPED = {
-    "two-queues": two_queues,
-    "two-hosts": two_hosts,
-    "bursty": bursty,
-    "alternating": alternating,
-    "hot-and-cold": hot_and_cold,
-    "overload": overload,
-    "shared-card": shared_card,
-    "crowded-cards": crowded_cards,
-    "lanes-and-cancels": lanes_and_cancels,
-    "two-cards": two_cards,
-}
+_KINDS = (
+    *(two_queues, two_hosts, bursty, alternating, hot_and_cold, overload),
+    *(shared_card, crowded_cards, lanes_and_cancels, two_cards),
+)
+SHIPPED = {kind.__name__.replace("_", "-"): kind for kind in _KINDS}

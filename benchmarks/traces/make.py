@@ -9,6 +9,7 @@ import argparse
 import json
 from collections.abc import Sequence
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -45,17 +46,15 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", choices=sorted(SHIPPED), default=list(SHIPPED))
     parser.add_argument("--crowd", type=int, metavar="JOBS")
     options = parser.parse_args()
+    kinds = {name: SHIPPED[name] for name in options.kinds}
     if options.crowd:
-        name = f"crowd-{options.crowd}"
-        traces = {name: crowd(Random(name), options.crowd)}
+        kinds = {f"crowd-{options.crowd}": partial(crowd, jobs=options.crowd)}
     elif options.variants:
         numbers = range(1, options.variants + 1)
-        variants = {f"{kind}-{n}": kind for kind in options.kinds for n in numbers}
-        traces = {name: SHIPPED[kind](Random(name)) for name, kind in variants.items()}
-    else:
-        traces = {name: shipped(name) for name in options.kinds}
-    for name, trace in traces.items():
-        (options.dir / f"{name}.json").write_text(as_text(trace), encoding="utf-8")
+        kinds = {f"{name}-{n}": kind for name, kind in kinds.items() for n in numbers}
+    for name, kind in kinds.items():
+        text = as_text(kind(Random(name)))
+        (options.dir / f"{name}.json").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

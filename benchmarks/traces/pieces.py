@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from random import Random
+from typing import Any
 
 from benchmarks.schedule.trace import Resident, Trace, TraceBackend, TraceHost, TraceJob, TraceModel
 
@@ -21,23 +22,10 @@ def hosts(count: int) -> list[TraceHost]:
     return [host(number) for number in range(1, count + 1)]
 
 
-def model(
-    name: str,
-    *on: str,
-    vram_mb: int = 12 * GB,
-    load_s: float = 30.0,
-    service_s: float = 10.0,
-    parallel: int = 1,
-) -> TraceModel:
+def model(name: str, *on: str, **fields: Any) -> TraceModel:
     """Return a model."""
-    return TraceModel(
-        name=name,
-        vram_mb=vram_mb,
-        load_s=load_s,
-        service_s=service_s,
-        parallel=parallel,
-        backends=on or ("b1",),
-    )
+    usual: dict[str, Any] = {"vram_mb": 12 * GB, "load_s": 30.0, "service_s": 10.0}
+    return TraceModel(name=name, backends=on or ("b1",), **usual | fields)
 
 
 def drawn(
@@ -83,6 +71,12 @@ def takes(rng: Random, asked: TraceModel) -> float:
     return round(asked.service_s * rng.uniform(0.7, 1.35), 3)
 
 
+def request(rng: Random, asked: TraceModel, at: float, people: int) -> TraceJob:
+    """Return a request of one of so many people."""
+    service_s, user = takes(rng, asked), f"u{rng.randint(1, people)}"
+    return TraceJob(at=at, model=asked.name, service_s=service_s, user=user)
+
+
 def arrivals(rng: Random, per_s: float, until_s: float) -> Iterator[float]:
     """Yield the moments of independent arrivals."""
     at = rng.expovariate(per_s)
@@ -93,12 +87,7 @@ def arrivals(rng: Random, per_s: float, until_s: float) -> Iterator[float]:
 
 def requests(rng: Random, asked: TraceModel, per_s: float, until_s: float) -> list[TraceJob]:
     """Return independent requests for one model."""
-    return [
-        TraceJob(
-            at=at, model=asked.name, service_s=takes(rng, asked), user=f"u{rng.randint(1, 20)}"
-        )
-        for at in arrivals(rng, per_s, until_s)
-    ]
+    return [request(rng, asked, at, people=20) for at in arrivals(rng, per_s, until_s)]
 
 
 def bursts(
