@@ -7,6 +7,7 @@ outages. The exit status is 1 when a request was lost or something leaked; stand
 """
 
 import argparse
+import json
 import logging
 import random
 import sys
@@ -14,6 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.figures import show
 from tests.simulation.loop import run
 from tests.simulation.soak import Report, Soak
 
@@ -38,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report = run(soak())
     for fault in report.faults[:20]:
         print(fault, file=sys.stderr)
-    print(report.as_json() if options.json else report.as_json().replace(", ", "\n").strip("{}"))
+    show(json.loads(report.as_json()), as_json=options.json)
     bad = report.lost or report.tasks_leaked or report.handles_leaked or report.faults
     return 1 if bad else 0
 

@@ -22,12 +22,12 @@ of `tokens_per_s`.
 
 import argparse
 import asyncio
-import json
 import statistics
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from typing import Any
 import aiohttp
 
 from benchmarks.api.client import Client
+from benchmarks.figures import medians, show
 from benchmarks.processes import cpu_s, process, usher
 from tests.fakes.postgres_server import free_port
 
@@ -67,7 +68,8 @@ STAND_IN = f"""
 REAL = f"""
   real: {{model: "MODEL", backends: [server], {TEXTS}, parallel: 256}}
 """
-Figure = Callable[[Client, int], Awaitable[float]]
+TEXT = "The cat sleeps on the warm sofa while it rains outside."
+Figure = Callable[[Client], Awaitable[float]]
 
 
 async def tokens_per_s(client: Client, streams: int, tokens: int) -> float:
@@ -97,17 +99,21 @@ async def ttft_ms(client: Client, streams: int) -> float:
     return statistics.median(found)
 
 
-async def in_turns(clients: Mapping[str, Client], figure: Figure) -> dict[str, dict[str, float]]:
-    """Return a figure by client and number of streams: the median of rounds that take turns."""
-    found: dict[str, dict[str, float]] = {name: {} for name in clients}
-    for streams in STREAMS:
-        rounds = [
-            {name: await figure(client, streams) for name, client in clients.items()}
-            for _ in range(ROUNDS)
-        ]
-        for name in clients:
-            found[name][str(streams)] = statistics.median(each[name] for each in rounds)
-    return found
+async def in_turns(clients: Mapping[str, Client], figure: Figure, rounds: int) -> Any:
+    """Return a figure by client: the median of rounds in which the clients take turns."""
+    found = [{name: await figure(each) for name, each in clients.items()} for _ in range(rounds)]
+    return medians(found)
+
+
+async def by_streams(
+    clients: Mapping[str, Client], figure: Callable[..., Awaitable[float]]
+) -> dict[str, dict[str, float]]:
+    """Return a figure by client and number of streams."""
+    found = {
+        streams: await in_turns(clients, partial(figure, streams=streams), ROUNDS)
+        for streams in STREAMS
+    }
+    return {name: {str(n): each[name] for n, each in found.items()} for name in clients}
 
 
 async def requests_per_s(client: Client) -> float:
@@ -115,29 +121,16 @@ async def requests_per_s(client: Client) -> float:
     return await _calls_per_s(lambda: client.read(client.fast, 1), SHORT_S)
 
 
-async def embeddings_per_s(clients: Mapping[str, Client]) -> dict[str, float]:
-    """Return how many texts the callers get embedded per second, by client, in turns."""
-    text = "The cat sleeps on the warm sofa while it rains outside. " * 18
-    rounds = [
-        {
-            name: await _calls_per_s(partial(client.embed, text), SHORT_S / ROUNDS)
-            for name, client in clients.items()
-        }
-        for _ in range(ROUNDS)
-    ]
-    return {name: statistics.median(each[name] for each in rounds) for name in clients}
+async def embeddings_per_s(client: Client) -> float:
+    """Return how many texts the callers get embedded per second."""
+    return await _calls_per_s(partial(client.embed, f"{TEXT} " * 18), SHORT_S / ROUNDS)
 
 
-async def batch_per_s(clients: Mapping[str, Client]) -> dict[str, float]:
-    """Return how many texts of large calls are embedded per second, by client, in turns."""
-    texts = ["The cat sleeps on the warm sofa while it rains outside."] * BATCH
-    taken: dict[str, list[float]] = {name: [] for name in clients}
-    for _ in range(BATCHES):
-        for name, client in clients.items():
-            began = time.perf_counter()
-            await client.embed(texts, encoding_format="base64")
-            taken[name].append(time.perf_counter() - began)
-    return {name: BATCH / statistics.median(each) for name, each in taken.items()}
+async def batch_per_s(client: Client) -> float:
+    """Return how many texts of a large call are embedded per second."""
+    began = time.perf_counter()
+    await client.embed([TEXT] * BATCH, encoding_format="base64")
+    return BATCH / (time.perf_counter() - began)
 
 
 async def _calls_per_s(call: Callable[[], Awaitable[object]], during_s: float) -> float:
@@ -167,15 +160,9 @@ async def both(clients: Mapping[str, Client], tokens: int) -> dict[str, Any]:
     """Return the figures that are compared."""
     rate = partial(tokens_per_s, tokens=tokens)
     return {
-        "ttft_ms": await in_turns(clients, ttft_ms),
-        "tokens_per_s": await in_turns(clients, rate),
+        "ttft_ms": await by_streams(clients, ttft_ms),
+        "tokens_per_s": await by_streams(clients, rate),
     }
-
-
-def _client(session: aiohttp.ClientSession, address: str, model: str | None) -> Client:
-    if model is None:
-        return Client(session, address)
-    return Client(session, address, paced=model, fast=model, long=REAL_TOKENS)
 
 
 @asynccontextmanager
@@ -193,10 +180,11 @@ async def compared(
     timeout = aiohttp.ClientTimeout(total=None)
     with tempfile.TemporaryDirectory() as folder, usher(Path(folder), config) as running:
         async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
-            clients = {
-                "direct": _client(session, server, model),
-                "usher": _client(session, f"http://127.0.0.1:{port}", model and "real"),
-            }
+            direct, usher_ = Client(session, server), Client(session, f"http://127.0.0.1:{port}")
+            if model is not None:
+                direct = replace(direct, paced=model, fast=model, long=REAL_TOKENS)
+                usher_ = replace(usher_, paced="real", fast="real", long=REAL_TOKENS)
+            clients = {"direct": direct, "usher": usher_}
             for client in clients.values():
                 await client.up()
                 await client.read(client.fast, 10)
@@ -213,8 +201,8 @@ async def of_stand_in(tokens: int) -> tuple[dict[str, Any], float]:
             await tokens_per_s(clients["usher"], max(STREAMS), tokens)
             used_us = (cpu_s(usher_pid) - before) * 1e6 / (max(STREAMS) * tokens)
             figures["requests_per_s"] = await requests_per_s(clients["usher"])
-            figures["embeddings_per_s"] = await embeddings_per_s(clients)
-            figures["batch_per_s"] = await batch_per_s(clients)
+            figures["embeddings_per_s"] = await in_turns(clients, embeddings_per_s, ROUNDS)
+            figures["batch_per_s"] = await in_turns(clients, batch_per_s, BATCHES)
             figures["rss_mb"] = await rss_mb(clients["usher"], usher_pid)
     return figures, used_us
 
@@ -237,11 +225,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     figures, used_us = asyncio.run(of_stand_in(options.tokens))
     address = options.llama_cpp
     figures["llama_cpp"] = asyncio.run(of_llama_cpp(address.rstrip("/"))) if address else None
-    if options.json:
-        print(json.dumps(figures))
-        return
-    for name, value in (*figures.items(), ("cpu_us_per_token", used_us)):
-        print(f"{name:<18}", json.dumps(value))
+    shown = figures if options.json else {**figures, "cpu_us_per_token": used_us}
+    show(shown, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
@@ -14,30 +15,22 @@ LONG = 100_000
 _WORD = re.compile(rb'"content": ?"[^"]')  # real servers leave the space out
 
 
+@dataclass(frozen=True)
 class Client:
     """Calls one address. `paced` and `fast` are its models; both may be the same real one."""
 
-    def __init__(
-        self,
-        session: aiohttp.ClientSession,
-        address: str,
-        *,
-        paced: str = "paced",
-        fast: str = "fast",
-        long: int = LONG,
-    ) -> None:
-        self._session = session
-        self._url = f"{address}/v1"
-        self.paced = paced
-        self.fast = fast
-        self.long = long
+    session: aiohttp.ClientSession
+    address: str
+    paced: str = "paced"
+    fast: str = "fast"
+    long: int = LONG
 
     async def up(self) -> tuple[str, ...]:
         """Wait until the server answers; return the names of its models."""
         async with asyncio.timeout(60):
             while True:
                 try:
-                    async with self._session.get(f"{self._url}/models") as answer:
+                    async with self.session.get(f"{self.address}/v1/models") as answer:
                         if answer.status == 200:
                             return tuple(each["id"] for each in (await answer.json())["data"])
                 except aiohttp.ClientConnectionError:
@@ -49,8 +42,8 @@ class Client:
         """Begin a stream."""
         said = [{"role": "user", "content": "Go on."}]
         body: dict[str, Any] = {"model": model, "messages": said, "max_tokens": tokens}
-        async with self._session.post(
-            f"{self._url}/chat/completions", json={**body, "stream": True}
+        async with self.session.post(
+            f"{self.address}/v1/chat/completions", json={**body, "stream": True}
         ) as answer:
             if answer.status != 200:
                 raise SystemExit(await answer.text())
@@ -59,7 +52,7 @@ class Client:
     async def embed(self, text: str | list[str], **fields: str) -> None:
         """Read the vector of each text."""
         body = {"model": "words", "input": text, **fields}
-        async with self._session.post(f"{self._url}/embeddings", json=body) as answer:
+        async with self.session.post(f"{self.address}/v1/embeddings", json=body) as answer:
             if answer.status != 200:
                 raise SystemExit(await answer.text())
             await answer.read()

@@ -36,9 +36,9 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from benchmarks.figures import show
 from tests.chaos.real import RealInstallation
 from tests.chaos.trial import Trial
-from tests.chaos.verdict import Verdict
 
 if TYPE_CHECKING:
     from tests.chaos.cluster.trial import ClusterTrial
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         verdict = asyncio.run(_trial(options, folder).run())
     for line in (*verdict.breaches, *getattr(verdict, "circumstances", ())):
         print(line, file=sys.stderr)
-    print(verdict.as_json() if options.json else _as_text(verdict))
+    show(json.loads(verdict.as_json()), as_json=options.json)
     return 1 if verdict.breaches else 0
 
 
@@ -104,11 +104,7 @@ def _measure_speed(options: argparse.Namespace) -> int:
     from benchmarks.chaos import speed  # noqa: PLC0415  needs psycopg
 
     found = speed.measure(options.database, options.cluster, quick=options.quick)
-    if options.json:
-        print(json.dumps(found))
-        return 0
-    for name, figures in found.items():
-        print(f"{name:18}", *(f"{each}: {figure:<10g}" for each, figure in figures.items()))
+    show(found, as_json=options.json)
     return 0
 
 
@@ -148,10 +144,6 @@ def _trial(options: argparse.Namespace, folder: Path) -> "Trial | ClusterTrial":
     return Trial(
         folder, kills=options.kills, stops=stops, seed=options.seed, installation=installation
     )
-
-
-def _as_text(verdict: Verdict) -> str:
-    return verdict.as_json().replace(", ", "\n").strip("{}")
 
 
 if __name__ == "__main__":

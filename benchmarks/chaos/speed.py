@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing, suppress
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from statistics import median, quantiles
@@ -29,6 +30,7 @@ from typing import NamedTuple
 import aiohttp
 import psycopg
 
+from benchmarks.figures import medians
 from benchmarks.postgres import new_database
 from benchmarks.processes import cpu_s, usher
 from tests.fakes.postgres_server import NOT_INSTALLED, binaries, free_port, running_server
@@ -203,13 +205,10 @@ async def _measure(server: str, count: int, size: Size) -> dict[str, dict[str, f
         for each, figures in rounds.items():
             with tempfile.TemporaryDirectory() as folder:
                 figures.append(await _measure_once(Path(folder), server, each, size))
-    return {
-        name: {
-            str(each): round(median(one[name] for one in figures), 2)
-            for each, figures in rounds.items()
-        }
-        for name in rounds[1][0]
+    found = {
+        str(each): medians(figures, partial(round, ndigits=2)) for each, figures in rounds.items()
     }
+    return {name: {each: found[each][name] for each in found} for name in found["1"]}
 
 
 def measure(database: str | None, processes: int, *, quick: bool) -> dict[str, dict[str, float]]:

@@ -8,13 +8,13 @@ are on Telegram, half on Discord. `edits_naive` is one edit for every change of 
 
 import argparse
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Sequence
 from random import Random
 
 from benchmarks.edits.places import Places
+from benchmarks.figures import show
 from bot.people.access import PersonLimits
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import JobEvent
@@ -143,12 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--minutes", type=float, default=30.0, help="of virtual time")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING)
-    figures = virtual.run(_measure(options.seed, options.minutes))
-    if options.json:
-        print(json.dumps(figures))
-        return
-    for name, value in figures.items():
-        print(f"{name:<32}{value:>12g}")
+    show(virtual.run(_measure(options.seed, options.minutes)), as_json=options.json)
 
 
 if __name__ == "__main__":

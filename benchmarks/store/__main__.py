@@ -12,9 +12,9 @@ disk that matters; every figure is with WAL and `synchronous=FULL`. Keys of the 
   The raw loop executes the store's statements with ready-made values, one transaction for each step
   of as many lives as there are workers. All are medians of rounds that take turns.
   With `--database` the raw loop is psycopg's, one pipeline for each transaction, and
-  `peer_lives_per_s` has a loop of SKIP LOCKED and other queues for PostgreSQL, those installed. `server` has the
-  settings that matter; a server that does not flush its commits is refused. With `--delay-ms`, each
-  round trip to the server takes that much longer for everyone.
+  `peer_lives_per_s` has a loop of SKIP LOCKED. `server` has the settings that matter; a server that
+  does not flush its commits is refused. With `--delay-ms`, each round trip to the server takes that
+  much longer for everyone.
 - `submit_to_start_ms`: from calling `add` until a waiting worker has stored the start durably.
 - `claim_us`: one claim of 50 made together (find the heads of 50 models, start them all, flush
   included) by number of waiting jobs; `position_us`: one call for one job, likewise.
@@ -22,7 +22,6 @@ disk that matters; every figure is with WAL and `synchronous=FULL`. Keys of the 
 
 import argparse
 import asyncio
-import json
 import random
 import statistics
 import tempfile
@@ -32,7 +31,8 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
-from benchmarks.postgres import what_is_measured
+from benchmarks.figures import medians, show
+from benchmarks.postgres import new_database, what_is_measured
 from benchmarks.store.delay_proxy import delayed
 from benchmarks.store.jobs import (
     LIMITS,
@@ -40,6 +40,7 @@ from benchmarks.store.jobs import (
     NOW,
     Ground,
     charge_rows,
+    commit,
     database_in,
     job_rows,
     lives_per_s,
@@ -48,7 +49,7 @@ from benchmarks.store.jobs import (
     raw_lives_per_s,
     together,
 )
-from benchmarks.store.rivals import huey_lives_per_s, peer_lives_per_s
+from benchmarks.store.rivals import huey_lives_per_s, skip_locked_lives_per_s
 from queueing.core.jobs import JobEvent
 from queueing.store import JobStore
 from queueing.store.jobs import queries
@@ -83,10 +84,10 @@ async def raw_per_s(ground: Ground, callers: int, amount: int) -> float:
         with closing(plain_connection(database)) as connection:
             started = time.perf_counter()
             for at in range(0, amount, callers):
-                connection.begin()
-                connection.executemany(queries.INSERT_JOB, rows[at : at + callers])
-                connection.executemany(queries.CHARGE, charges[at : at + callers])
-                connection.commit()
+                those = slice(at, at + callers)
+                commit(
+                    connection, (queries.INSERT_JOB, rows[those]), (queries.CHARGE, charges[those])
+                )
             return amount / (time.perf_counter() - started)
 
 
@@ -107,8 +108,9 @@ async def lives_of_all(ground: Ground, workers: int, amount: int) -> dict[str, A
         found["lives_per_s"] = await lives_per_s(database, workers, amount)
     fewer = max(workers * 3, amount // 5)
     if isinstance(ground, str):
-        peers = await peer_lives_per_s(ground, workers, fewer)
-        return found | {"peer_lives_per_s": peers}
+        with new_database(ground) as url:
+            peer = round(await skip_locked_lives_per_s(url, workers, fewer))
+        return found | {"peer_lives_per_s": {"skip_locked": peer}}
     return found | {"huey_lives_per_s": huey_lives_per_s(ground, workers, fewer)}
 
 
@@ -122,15 +124,9 @@ async def in_turns(
     found: Figures = {}
     for number, amount in sizes.items():
         turns = [await measure_all(ground, number, amount) for _ in range(rounds)]
-        for name in turns[0]:
-            found.setdefault(name, {})[str(number)] = _median([turn[name] for turn in turns])
+        for name, figure in medians(turns, round).items():
+            found.setdefault(name, {})[str(number)] = figure
     return found
-
-
-def _median(turns: Sequence[Any]) -> Any:
-    if isinstance(turns[0], dict):
-        return {name: _median([turn[name] for turn in turns]) for name in turns[0]}
-    return round(statistics.median(turns))
 
 
 async def measure_submit_to_start(ground: Ground, amount: int) -> dict[str, float]:
@@ -167,9 +163,7 @@ async def measure_depth(ground: Ground, depth: int, seed: int) -> tuple[float, f
         with closing(plain_connection(database)) as connection:
             rows = job_rows(depth)
             for at in range(0, depth, FILLED_AT_ONCE):
-                connection.begin()
-                connection.executemany(queries.INSERT_JOB, rows[at : at + FILLED_AT_ONCE])
-                connection.commit()
+                commit(connection, (queries.INSERT_JOB, rows[at : at + FILLED_AT_ONCE]))
             connection.settle()
         store = JobStore(database)
         await store.positions([])
@@ -244,11 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.database is not None:
             ground = stack.enter_context(delayed(options.database, options.delay_ms))
         found = asyncio.run(measure(ground, quick=options.quick, seed=options.seed))
-    if options.json:
-        print(json.dumps(found))
-        return
-    for name, value in found.items():
-        print(f"{name:20} {value}")
+    show(found, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -206,21 +206,19 @@ def raw_lives_per_s(database: OwnDatabase, workers: int, amount: int) -> float:
         began = time.perf_counter()
         for at in range(0, amount, workers):
             those = slice(at, at + workers)
-            added = [(queries.INSERT_JOB, rows[those]), (queries.CHARGE, charges[those])]
-            _commit(connection, added)
+            commit(connection, (queries.INSERT_JOB, rows[those]), (queries.CHARGE, charges[those]))
             numbers = [number for (number,) in connection.fetch(_FETCH, (workers,))]
             started: list[Row] = [(1, NOW, "b", 1, "r", number, 1) for number in numbers]
-            _commit(connection, [(queries.CHANGE[JobEvent.START], started)])
+            commit(connection, (queries.CHANGE[JobEvent.START], started))
             ended: list[Row] = [(NOW, None, None, number, 2) for number in numbers]
             outputs = [row for number in numbers for row in output_rows(number, DONE)]
-            changes = [(queries.CHANGE[JobEvent.COMPLETE], ended), (queries.INSERT_OUTPUT, outputs)]
-            _commit(connection, changes)
+            complete = queries.CHANGE[JobEvent.COMPLETE]
+            commit(connection, (complete, ended), (queries.INSERT_OUTPUT, outputs))
         return amount / (time.perf_counter() - began)
 
 
-def _commit(
-    connection: PlainFile | PlainSession, statements: Sequence[tuple[str, list[Row]]]
-) -> None:
+def commit(connection: PlainFile | PlainSession, *statements: tuple[str, list[Row]]) -> None:
+    """Execute each statement for its rows, all in one transaction."""
     connection.begin()
     for text, rows in statements:
         connection.executemany(text, rows)

@@ -1,20 +1,17 @@
 """Makes the shipped traces, the same ones every time: `python -m benchmarks.traces.make`.
 
-`--dir` names another folder than this one. `--variants N` makes N others of each kind, to see what is luck; `--kinds` names some of them;
-`--crowd JOBS` makes one of so many jobs for 50 models on 8 hosts, to see what estimates cost.
-`benchmarks.schedule` takes the name of a shipped trace without a file.
+`--dir` names another folder than this one. `benchmarks.schedule` takes the name of a shipped trace without a file.
 """
 
 import argparse
 import json
 from collections.abc import Sequence
 from fnmatch import fnmatch
-from functools import partial
 from pathlib import Path
 from random import Random
 
 from benchmarks.schedule.trace import Trace
-from benchmarks.traces.kinds import SHIPPED, crowd
+from benchmarks.traces.kinds import SHIPPED
 
 
 def shipped(name: str) -> Trace:
@@ -42,18 +39,9 @@ def main() -> None:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--dir", type=Path, default=Path(__file__).resolve().parent)
-    parser.add_argument("--variants", type=int, default=0)
-    parser.add_argument("--kinds", nargs="+", choices=sorted(SHIPPED), default=list(SHIPPED))
-    parser.add_argument("--crowd", type=int, metavar="JOBS")
     options = parser.parse_args()
-    kinds = {name: SHIPPED[name] for name in options.kinds}
-    if options.crowd:
-        kinds = {f"crowd-{options.crowd}": partial(crowd, jobs=options.crowd)}
-    elif options.variants:
-        numbers = range(1, options.variants + 1)
-        kinds = {f"{name}-{n}": kind for name, kind in kinds.items() for n in numbers}
-    for name, kind in kinds.items():
-        text = as_text(kind(Random(name)))
+    for name in SHIPPED:
+        text = as_text(shipped(name))
         (options.dir / f"{name}.json").write_text(text, encoding="utf-8")
 
 

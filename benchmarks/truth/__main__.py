@@ -9,13 +9,13 @@ estimates of models that never ran.
 
 import argparse
 import asyncio
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 from random import Random
 from statistics import fmean
 
+from benchmarks.figures import show
 from benchmarks.truth.claims import Truth
 from benchmarks.truth.crowd import (
     NO_LIMITS,
@@ -111,11 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     seeds = options.seeds or [options.seed]
     found = {} if options.world == FIRST_RUNS else _crowds(seeds, options)
     found = {**found, **_first_runs(seeds, options)}
-    if options.json:
-        print(json.dumps(found))
-        return
-    for name, value in found.items():
-        print(f"{name:<24}{value!s:>40}")
+    show(found, as_json=options.json)
 
 
 if __name__ == "__main__":

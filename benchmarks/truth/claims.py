@@ -21,7 +21,6 @@ _CLAIMS: Mapping[str, re.Pattern[str]] = {
     "drawing": re.compile(r"(?m)^🎨 drawing with"),
     "waiting": re.compile(r"(?m)^⏳ \S+ · #\d+ in line"),
 }
-_COMES_FIRST = frozenset({"let in first", "kept"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,29 +49,25 @@ class Truth:
         self._servers = servers
         self._on = {host: servers[backend] for host, (backend, _) in HOSTS.items()}
 
-    def holds(self, claim: Claim) -> bool | None:
+    def holds(self, claim: Claim) -> bool | None:  # noqa: PLR0911  # one for each kind
         """Return whether a claim is true now; None if that depends on what comes next."""
-        if claim.kind in _COMES_FIRST:
-            return None
         drawn = any(server.draws(claim.wish) for server in self._servers.values())
-        if claim.kind == "drawing":
-            return drawn or self.ended_at(claim.wish) is not None
-        if claim.kind == "failed":
-            return not any(
-                claim.model in s.memory or claim.model in s.loading for s in self._servers.values()
-            )
-        if claim.host:
-            return self._holds_on(claim, self._on[claim.host])
-        return not drawn
-
-    def _holds_on(self, claim: Claim, server: Server) -> bool:
         match claim.kind:
+            case "let in first" | "kept":
+                return None
+            case "drawing":
+                return drawn or self.ended_at(claim.wish) is not None
+            case "failed":
+                return not any(
+                    claim.model in {*s.memory, *s.loading} for s in self._servers.values()
+                )
             case "offline":
-                return not server.up
+                return not self._on[claim.host].up
             case "busy":
-                return any(attempt.model == claim.model for attempt in server.running)
-            case _:
-                return claim.model in server.loading
+                return any(each.model == claim.model for each in self._on[claim.host].running)
+            case "loading" | "loaded first":
+                return claim.model in self._on[claim.host].loading
+        return not drawn
 
     def ended_at(self, wish: str) -> float | None:
         """Return when a server finished a request, in the loop's time."""

@@ -66,7 +66,8 @@ class Server(FakeServer):
         super().__init__(name, card)
         self._random = random
         self._models = models
-        self.fates, self.load_fates = self._fate, self._load_fate
+        self.fates = lambda _work: Fate(error=self._fault(_FAULTY))
+        self.load_fates = lambda: self._fault(2 * _FAULTY)
         self.progress_every_s = 1.0
         self.done_at: dict[str, float] = {}  # by prompt, in the loop's time
         self.upsets: list[tuple[float, str]] = []  # failures, and of which model ("": of all)
@@ -82,7 +83,7 @@ class Server(FakeServer):
         """Draw in about the model's usual time."""
         self.service_s = self._models[model][3] * self._wander()
         attempt = super().accept(model, work)
-        attempt.done.add_done_callback(lambda done: self._note(prompt_of(work), done))
+        attempt.done.add_done_callback(partial(self._note_end, prompt_of(work)))
         attempt.done.add_done_callback(partial(self._note_upset, model))
         return attempt
 
@@ -95,7 +96,7 @@ class Server(FakeServer):
         """Return whether it works at that request now."""
         return any(prompt_of(attempt.work) == prompt for attempt in self.running)
 
-    def _note(self, prompt: str, done: "asyncio.Future[None]") -> None:
+    def _note_end(self, prompt: str, done: "asyncio.Future[None]") -> None:
         if not done.cancelled() and done.exception() is None:
             self.done_at[prompt] = asyncio.get_running_loop().time()
 
@@ -105,12 +106,6 @@ class Server(FakeServer):
 
     def _wander(self) -> float:
         return math.exp(self._random.gauss(0.0, _WANDERS))
-
-    def _fate(self, _work: Work) -> Fate:
-        return Fate(error=self._fault(_FAULTY))
-
-    def _load_fate(self) -> Exception | None:
-        return self._fault(2 * _FAULTY)
 
     def _fault(self, probability: float) -> Exception | None:
         return OutOfMemory("no") if self._random.random() < probability else None

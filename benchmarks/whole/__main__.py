@@ -151,11 +151,9 @@ async def _profiled(options: argparse.Namespace) -> Sequence[str]:
     ]
 
 
-def _in_a_process(options: argparse.Namespace, callers: int, waiting: int) -> Figures:
-    command = [sys.executable, "-m", "benchmarks.whole", "--json", "--kind", options.kind]
+def _in_a_process(arguments: Sequence[str], callers: int, waiting: int) -> Figures:
+    command = [sys.executable, "-m", "benchmarks.whole", *arguments]
     command += ["--callers", str(callers), "--waiting", str(waiting), "--alone"]
-    command += ["--calls", str(options.calls)]
-    command += ["--dir", options.dir] if options.dir else []
     root = Path(__file__).resolve().parents[2]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=root)
     found: Figures = json.loads(done.stdout)
@@ -182,7 +180,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.callers = [50] if options.callers is CALLERS else options.callers
         print(*asyncio.run(_profiled(options)), sep="\n")
         return
-    runs = [_in_a_process(options, c, w) for w in options.waiting for c in options.callers]
+    given = sys.argv[1:] if arguments is None else arguments
+    runs = [_in_a_process(given, c, w) for w in options.waiting for c in options.callers]
     if options.json:
         by_key = {f"callers={r.pop('callers')},waiting={r.pop('waiting')}": r for r in runs}
         print(json.dumps(by_key))

@@ -28,26 +28,24 @@ OWN = "the benchmark's callers, chat and server"
 OTHER = "other parts"
 _ROOT = f"{Path(__file__).resolve().parents[2]}/"
 _OURS = ("bot/", "queueing/", "backends/", "benchmarks/", "tests/")
-# The first match anywhere in a task's stack wins: part, ends of paths, functions (or any).
+_HISTORY = "the history of the last hours, without its writes"
+_FIRST = "the first message: where the job stands"
+_ATTEMPT = "the attempt: sending, watching, fetching"
+# The first match anywhere in a task's stack wins: part, end of a path, functions (or any).
 PARTS = (
-    (
-        "the history of the last hours, without its writes",
-        ("history/recorder.py", "history/batch.py", "history/timeline.py"),
-        (),
-    ),
-    ("the changes of a job, and announcing them", ("service/event_bus.py",), ("both", "publish")),
-    ("the result: reading it, showing it, noting that", ("delivery/editor.py",), ("_finish",)),
-    ("the first message: where the job stands", ("delivery/editor.py",), ("_update",)),
-    ("the first message: where the job stands", ("delivery/inquiry.py",), ()),
-    ("which message of a chat is next", ("delivery/presenter.py",), ()),
-    ("the call: reading it, limits, accepting it", ("dispatch/dispatcher.py",), ()),
-    (
-        "the attempt: sending, watching, fetching",
-        ("engine/job_runner.py", "engine/attempts.py"),
-        (),
-    ),
-    ("the scheduler: snapshots and decisions", ("engine/scheduler.py",), ()),
-    ("the loop's side of the database", ("store/batching.py",), ()),
+    (_HISTORY, "history/recorder.py"),
+    (_HISTORY, "history/batch.py"),
+    (_HISTORY, "history/timeline.py"),
+    ("the changes of a job, and announcing them", "service/event_bus.py", "both", "publish"),
+    ("the result: reading it, showing it, noting that", "delivery/editor.py", "_finish"),
+    (_FIRST, "delivery/editor.py", "_update"),
+    (_FIRST, "delivery/inquiry.py"),
+    ("which message of a chat is next", "delivery/presenter.py"),
+    ("the call: reading it, limits, accepting it", "dispatch/dispatcher.py"),
+    (_ATTEMPT, "engine/job_runner.py"),
+    (_ATTEMPT, "engine/attempts.py"),
+    ("the scheduler: snapshots and decisions", "engine/scheduler.py"),
+    ("the loop's side of the database", "store/batching.py"),
 )
 
 
@@ -63,10 +61,8 @@ def part_of(frame: FrameType | None) -> str:
         return LOOP
     if stack[0][0].startswith(("benchmarks/", "tests/")):
         return OWN
-    for part, ends, functions in PARTS:
-        if any(
-            path.endswith(ends) and (not functions or name in functions) for path, name in stack
-        ):
+    for part, end, *functions in PARTS:
+        if any(path.endswith(end) and name in (functions or [name]) for path, name in stack):
             return part
     return OTHER
 

@@ -10,10 +10,9 @@ import pytest
 from benchmarks.schedule.__main__ import is_covered, main, summary
 from benchmarks.schedule.replay import RULES, replay
 from benchmarks.schedule.trace import Trace, TraceJob, read
-from benchmarks.traces.kinds import SHIPPED
+from benchmarks.traces.kinds import GB, SHIPPED, bursts, host, hosts, model, requests
+from benchmarks.traces.kinds import trace as trace_of
 from benchmarks.traces.make import as_text, named, shipped
-from benchmarks.traces.pieces import GB, bursts, host, hosts, model, requests
-from benchmarks.traces.pieces import trace as trace_of
 from tests.benchmarks.trace_check import check
 
 SHORT_S = 400.0
