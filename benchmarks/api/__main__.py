@@ -69,7 +69,7 @@ REAL = f"""
   real: {{model: "MODEL", backends: [server], {TEXTS}, parallel: 256}}
 """
 TEXT = "The cat sleeps on the warm sofa while it rains outside."
-Figure = Callable[[Client], Awaitable[float]]
+Figure = Callable[..., Awaitable[float]]
 
 
 async def tokens_per_s(client: Client, streams: int, tokens: int) -> float:
@@ -105,9 +105,7 @@ async def in_turns(clients: Mapping[str, Client], figure: Figure, rounds: int) -
     return medians(found)
 
 
-async def by_streams(
-    clients: Mapping[str, Client], figure: Callable[..., Awaitable[float]]
-) -> dict[str, dict[str, float]]:
+async def by_streams(clients: Mapping[str, Client], figure: Figure) -> dict[str, dict[str, float]]:
     """Return a figure by client and number of streams."""
     found = {
         streams: await in_turns(clients, partial(figure, streams=streams), ROUNDS)

@@ -32,6 +32,7 @@ import random
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -71,20 +72,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--seed", type=int, default=random.randrange(2**32))
     add("--json", action="store_true")
     add("--keep", type=Path, help="a folder for the database and the log")
-    add(
-        "--comfyui",
-        nargs=2,
-        type=Path,
-        metavar=("PYTHON", "FOLDER"),
-        help="a real ComfyUI: the Python that runs it, and the folder of its main.py",
-    )
-    add(
-        "--llama-server",
-        nargs=2,
-        type=Path,
-        metavar=("FILE", "MODEL"),
-        help="a real llama.cpp: its llama-server, and a GGUF file",
-    )
+    real = partial(add, nargs=2, type=Path)
+    comfyui = "a real ComfyUI: the Python that runs it, and the folder of its main.py"
+    real("--comfyui", metavar=("PYTHON", "FOLDER"), help=comfyui)
+    llama = "a real llama.cpp: its llama-server, and a GGUF file"
+    real("--llama-server", metavar=("FILE", "MODEL"), help=llama)
     add("--cluster", type=int, metavar="PROCESSES", help="so many processes on one PostgreSQL")
     add("--waiting", type=int, default=500, help="of a cluster: jobs in line beforehand")
     add("--leases-alone", action="store_true", help="of a cluster: no advisory locks or notices")
@@ -137,13 +129,11 @@ def _trial(options: argparse.Namespace, folder: Path) -> "Trial | ClusterTrial":
             waiting=options.waiting,
             quick=not options.leases_alone,
         )
-    installation = (
-        RealInstallation(*options.comfyui, *options.llama_server) if options.comfyui else None
-    )
-    stops = options.kills if options.stops is None else options.stops
-    return Trial(
-        folder, kills=options.kills, stops=stops, seed=options.seed, installation=installation
-    )
+    kills, stops, real = options.kills, options.stops, None
+    if options.comfyui:
+        real = RealInstallation(*options.comfyui, *options.llama_server)
+    stops = kills if stops is None else stops
+    return Trial(folder, kills=kills, stops=stops, seed=options.seed, installation=real)
 
 
 if __name__ == "__main__":

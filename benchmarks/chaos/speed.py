@@ -24,13 +24,12 @@ from contextlib import ExitStack, closing, suppress
 from functools import partial
 from itertools import cycle
 from pathlib import Path
-from statistics import median, quantiles
 from typing import NamedTuple
 
 import aiohttp
 import psycopg
 
-from benchmarks.figures import medians
+from benchmarks.figures import medians, percentiles
 from benchmarks.postgres import new_database
 from benchmarks.processes import cpu_s, usher
 from tests.fakes.postgres_server import NOT_INSTALLED, binaries, free_port, running_server
@@ -190,10 +189,8 @@ async def _measure_once(folder: Path, server: str, count: int, size: Size) -> di
     return {
         "serving": len(programs),
         "jobs_per_s": size.calls / took,
-        "ack_ms_p50": median(acks) * 1000,
-        "ack_ms_p95": quantiles(acks, n=20, method="inclusive")[18] * 1000,
-        "event_lag_ms_p50": median(lags) * 1000,
-        "event_lag_ms_p95": quantiles(lags, n=20, method="inclusive")[18] * 1000,
+        **percentiles("ack_ms", acks),
+        **percentiles("event_lag_ms", lags),
         "cpu_ms_per_job": used * 1000 / size.calls,
     }
 

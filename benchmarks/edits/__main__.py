@@ -119,7 +119,7 @@ async def _measure(seed: int, minutes: float) -> dict[str, float]:
         await community.fill(running)
         await asyncio.sleep(SETTLE_S)
         began_s, before = time.process_time(), sum(chat.edits for chat in chats)
-        places.begin()
+        places.counting = True
         await asyncio.sleep(minutes * 60.0)
         edits = sum(chat.edits for chat in chats) - before
         cpu_s = time.process_time() - began_s

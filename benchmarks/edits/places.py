@@ -31,13 +31,9 @@ class Places:
         self._group_jobs: set[int] = set()
         self._accepted_at: dict[int, float] = {}
         self._ended_at: dict[int, float] = {}
-        self._counting = False
+        self.counting = False
         self._changes = 0
         self._seconds: defaultdict[str, list[float]] = defaultdict(list)
-
-    def begin(self) -> None:
-        """Count from now on."""
-        self._counting = True
 
     def end(self) -> dict[str, float]:
         """Return the figures; what is still stale or not delivered counts as of now."""
@@ -78,7 +74,7 @@ class Places:
             case JobEvent.COMPLETE:
                 self._ended_at[job.id] = _now()
             case JobEvent.RELEASE:
-                self._counting = False  # the bot stops, and gives back what ran
+                self.counting = False  # the bot stops, and gives back what ran
             case other:
                 raise AssertionError(f"unexpected: {other}")
 
@@ -86,7 +82,7 @@ class Places:
         for place, job_id in enumerate(queue, start=1):
             if self._true[job_id] != place:
                 self._true[job_id] = place
-                self._changes += self._counting
+                self._changes += self.counting
                 self._compare(job_id)
 
     def show(self, chat: str, content: Content) -> None:
@@ -128,7 +124,7 @@ class Places:
             self._note("group" if job_id in self._group_jobs else "first", _now() - since)
 
     def _note(self, kind: str, seconds: float) -> None:
-        if self._counting:
+        if self.counting:
             self._seconds[kind].append(seconds)
 
 

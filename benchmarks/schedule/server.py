@@ -62,7 +62,7 @@ class Ledger:
         self.runs: dict[int, Run] = {}
         self.loads: list[LoadOutcome] = []
         self._ready: dict[str, set[str]] = {}  # backends by model
-        self._ready_since: dict[str, float] = {}  # without a break on all of them, by model
+        self.ready_since: dict[str, float] = {}  # without a break on all of them, by model
 
     def gpus_of(self, model: str, backend: str) -> list[Gpu]:
         """Return the GPUs that a copy uses."""
@@ -81,7 +81,7 @@ class Ledger:
         """Record that a copy is ready."""
         ready = self._ready.setdefault(model, set())
         if not ready:
-            self._ready_since[model] = now
+            self.ready_since[model] = now
         ready.add(backend)
 
     def left(self, model: str, backend: str) -> None:
@@ -89,10 +89,6 @@ class Ledger:
         self._ready.get(model, set()).discard(backend)
         for gpu in self.gpus.values():
             gpu.give(backend, model)
-
-    def ready_since(self, model: str) -> float:
-        """Return since when a copy of the model has been ready without a break."""
-        return self._ready_since[model]
 
 
 class TraceServer(FakeBackend):
@@ -123,7 +119,7 @@ class TraceServer(FakeBackend):
         index = index_of(work.request)
         job = self._ledger.trace.jobs[index]
         now = asyncio.get_running_loop().time()
-        since = max(job.at, self._ledger.ready_since(model.name))
+        since = max(job.at, self._ledger.ready_since[model.name])
         gpus = self._ledger.gpus_of(model.name, self.name)
         takes_s = job.service_s * (1 + max(gpu.slows * gpu.running for gpu in gpus))
         run = Run(backend=self.name, ready_s=since, started_s=now, ends_s=now + takes_s)

@@ -224,12 +224,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--quick", action="store_true", help="a small run of some seconds")
     parser.add_argument("--dir", type=Path, default=None, help="where to make the databases")
-    parser.add_argument(
-        "--database",
-        default=None,
-        metavar="postgresql://…",
-        help="measure on this server instead; databases are made there and dropped",
-    )
+    where = "measure on this server instead; databases are made there and dropped"
+    parser.add_argument("--database", metavar="postgresql://…", help=where)
     parser.add_argument("--delay-ms", type=float, default=0.0, help="a longer way to that server")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)

@@ -48,16 +48,6 @@ def drawn(
     ]
 
 
-def zipf(count: int) -> list[float]:
-    """Return the popularity of so many models, the most popular first."""
-    return [1 / rank for rank in range(1, count + 1)]
-
-
-def usual_s(weights: Sequence[float], seconds: Sequence[float]) -> float:
-    """Return the mean of times by popularity."""
-    return sum(w * s for w, s in zip(weights, seconds, strict=True)) / sum(weights)
-
-
 def takes(rng: Random, asked: TraceModel) -> float:
     """Return a job's real duration: the prior, plus or minus a third."""
     return round(asked.service_s * rng.uniform(0.7, 1.35), 3)
@@ -73,12 +63,11 @@ def arrivals(rng: Random, per_s: float, until_s: float) -> Iterator[float]:
 
 def requests(rng: Random, asked: TraceModel, per_s: float, until_s: float) -> list[TraceJob]:
     """Return independent requests for one model."""
-    return [
-        TraceJob(
-            at=at, model=asked.name, service_s=takes(rng, asked), user=f"u{rng.randint(1, 20)}"
-        )
-        for at in arrivals(rng, per_s, until_s)
-    ]
+    jobs = []
+    for at in arrivals(rng, per_s, until_s):
+        service_s, user = takes(rng, asked), f"u{rng.randint(1, 20)}"
+        jobs.append(TraceJob(at=at, model=asked.name, service_s=service_s, user=user))
+    return jobs
 
 
 def bursts(
@@ -96,9 +85,8 @@ def bursts(
     for first_at in arrivals(rng, per_s, until_s):
         asked, at, user = rng.choices(models, weights)[0], first_at, f"u{rng.randint(1, 30)}"
         for _ in range(rng.randint(1, most)):
-            jobs.append(
-                TraceJob(at=round(at, 3), model=asked.name, service_s=takes(rng, asked), user=user)
-            )
+            service_s = takes(rng, asked)
+            jobs.append(TraceJob(at=round(at, 3), model=asked.name, service_s=service_s, user=user))
             at += rng.expovariate(1 / pause_s)
     return jobs
 
@@ -136,8 +124,9 @@ def two_hosts(rng: Random) -> Trace:
 
 def bursty(rng: Random) -> Trace:
     """Three GPUs, eight models of Zipf popularity, asked for in bursts of up to nine."""
-    models, weights = drawn(rng, 8, "b1", "b2", "b3"), zipf(8)
-    per_s = 0.6 * 3 / usual_s(weights, [m.service_s for m in models]) / 5
+    models, weights = drawn(rng, 8, "b1", "b2", "b3"), [1 / rank for rank in range(1, 9)]
+    work_s = sum(w * m.service_s for w, m in zip(weights, models, strict=True))
+    per_s = 0.6 * 3 / (work_s / sum(weights)) / 5
     return trace(hosts(3), models, bursts(rng, models, weights, per_s, 3000, most=9, pause_s=3))
 
 
@@ -205,18 +194,10 @@ def crowded_cards(rng: Random) -> Trace:
 
 def lanes_and_cancels(rng: Random) -> Trace:
     """Two GPUs with several slots; people in three lanes, some of whom lose patience."""
-    models = [
-        model(
-            f"m{i}",
-            "b1",
-            "b2",
-            vram_mb=(6, 8, 12, 14)[i] * GB,
-            load_s=20.0 + 8 * i,
-            service_s=5.0 + 4 * i,
-            parallel=(4, 2, 1, 1)[i],
-        )
-        for i in range(4)
-    ]
+    models = []
+    for i, (gb, slots) in enumerate(((6, 4), (8, 2), (12, 1), (14, 1))):
+        times = {"load_s": 20.0 + 8 * i, "service_s": 5.0 + 4 * i}
+        models.append(model(f"m{i}", "b1", "b2", vram_mb=gb * GB, parallel=slots, **times))
     jobs = []
     for asked in models:
         for job in requests(rng, asked, 0.45 * asked.parallel / asked.service_s, 1800):

@@ -63,9 +63,8 @@ class Run:
     @property
     def faulty(self) -> bool:
         """Whether anything was wrong that could have been corrected."""
-        return any(
-            self.counts[each] for each in ("contradictions", "past_moments", "untrue_reasons")
-        )
+        wrong = ("contradictions", "past_moments", "untrue_reasons")
+        return any(self.counts[each] for each in wrong)
 
 
 def figures(runs: Sequence[Run]) -> dict[str, object]:

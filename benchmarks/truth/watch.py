@@ -36,11 +36,10 @@ class Shown:
     first_at: float
 
     @property
-    def moments(self) -> list[float]:
+    def moments(self) -> set[float]:
         """The moments it names, and the end of its range."""
-        body = self.content.body
-        moments = [part.at for part in body if isinstance(part, Moment)]
-        return moments + [part.ends_at for part in body if isinstance(part, Period)]
+        parts = (part for part in self.content.body if isinstance(part, Moment | Period))
+        return {part.at if isinstance(part, Moment) else part.ends_at for part in parts}
 
 
 def flat(body: Body) -> str:
@@ -155,7 +154,7 @@ class Watch:
         if job.state.final:
             return
         self.compare(job.id, text, told, now, free=free)
-        for moment in set(shown.moments):
+        for moment in shown.moments:
             if moment > shown.since:  # it was ahead when it was shown
                 wrong = moment < now
                 self.passed.note((job.id, moment), now, wrong=wrong, free=free, since=moment)

@@ -21,9 +21,9 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
-from statistics import quantiles
 
+from benchmarks.figures import percentiles
+from benchmarks.processes import ROOT
 from benchmarks.whole.limit import Parts, limit_ms
 from benchmarks.whole.profile import Profile
 from benchmarks.whole.world import Asked, Chat, Instant
@@ -94,23 +94,18 @@ async def _measured(
     with watched:
         done = await _ask_all(chat, options.kind, callers, calls)
     took_s, cpu_s = time.perf_counter() - began, time.process_time() - began_cpu
+    times = percentiles("ack_ms", [asked.accepted_s for asked in done])
+    times |= percentiles("first_ms", [asked.first_s or 0.0 for asked in done])
     return {
         "callers": callers,
         "waiting": waiting,
         "jobs": len(done),
         "jobs_per_s": round(len(done) / took_s, 1),
         "cpu_ms_per_job": round(cpu_s * 1000 / len(done), 3),
-        **_percentiles("ack_ms", [asked.accepted_s for asked in done]),
-        **_percentiles("first_ms", [asked.first_s or 0.0 for asked in done]),
+        **{name: round(ms, 1) for name, ms in times.items()},
         "requests_per_job": round(chat.requests / len(done), 2),
         "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
-
-
-def _percentiles(name: str, seconds: Sequence[float]) -> Figures:
-    """Return the median and the 95th percentile in milliseconds."""
-    cuts = quantiles(seconds, n=20, method="inclusive") if len(seconds) > 1 else [*seconds] * 19
-    return {f"{name}_p50": round(cuts[9] * 1000, 1), f"{name}_p95": round(cuts[18] * 1000, 1)}
 
 
 async def _run(
@@ -154,8 +149,7 @@ async def _profiled(options: argparse.Namespace) -> Sequence[str]:
 def _in_a_process(arguments: Sequence[str], callers: int, waiting: int) -> Figures:
     command = [sys.executable, "-m", "benchmarks.whole", *arguments]
     command += ["--callers", str(callers), "--waiting", str(waiting), "--alone"]
-    root = Path(__file__).resolve().parents[2]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=root)
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=ROOT)
     found: Figures = json.loads(done.stdout)
     return found
 

@@ -159,9 +159,8 @@ class LongSteps:
 
     def lines(self, jobs: int) -> Sequence[str]:
         """Return what was seen as lines of a table."""
-        garbage = (
-            f"garbage collection, in all of these, ms; the longest {_ms(self._collections)} ms"
-        )
+        longest = _ms(self._collections)
+        garbage = f"garbage collection, in all of these, ms; the longest {longest} ms"
         longest_first = sorted(self._long.items(), key=lambda each: -max(each[1]))
         return [
             f"{garbage:<57}{sum(self._collections) * 1000 / jobs:>8.3f}",
