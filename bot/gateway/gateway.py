@@ -19,7 +19,6 @@ from bot.gateway.image_answers import ImageAnswers
 from bot.gateway.image_edits import ImageEditRoute, no_variations
 from bot.gateway.image_generations import ImageRoute
 from bot.gateway.jobs.document import DESCRIPTION, DocumentRoute
-from bot.gateway.jobs.downloads import Downloads
 from bot.gateway.jobs.files import FileRoutes, keep_tidy
 from bot.gateway.jobs.hook_calls import HookSettings
 from bot.gateway.jobs.new_jobs import NewJobs
@@ -174,14 +173,13 @@ class Gateway:
             submitting=submitting, answering=answering, files=raw, pictures=pictures
         )
         models = self._models(queue)
-        downloads = Downloads(self._sender)
         jobs = JobRoutes(
             jobs=queue.jobs,
             submitter=queue.submitter,
             status=queue.status,
             runs=self._runs,
             results=self._results,
-            downloads=downloads,
+            sender=self._sender,
             new=NewJobs(
                 submitting=submitting,
                 pictures=pictures,
@@ -190,7 +188,7 @@ class Gateway:
             ),
         )
         files = FileRoutes(
-            uploads=self._uploads, pictures=pictures, clock=self._clock, downloads=downloads
+            uploads=self._uploads, pictures=pictures, clock=self._clock, sender=self._sender
         )
         return {
             "POST /v1/chat/completions": chat,

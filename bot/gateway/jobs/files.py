@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import Final
+from urllib.parse import quote
 
 from aiohttp import web
 
 from bot.gateway.callers import Caller
 from bot.gateway.errors import ApiError, invalid
-from bot.gateway.jobs.downloads import Downloads
 from bot.gateway.jobs.pictures import no_file
 from bot.gateway.jobs.side_records import DeletedUpload, UploadList, UploadView
 from bot.gateway.json_answers import json_response
@@ -20,7 +20,7 @@ from bot.gateway.multipart import form_of
 from bot.gateway.pictures import RequestPictures
 from bot.gateway.recordings import require_recording_weight
 from bot.people.uploads import NoRoom, Upload, Uploads
-from bot.serving.files import Sendable
+from bot.serving.files import FILE_POLICY, FileSender, Sendable
 from queueing.core.clock import doubt_of
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
@@ -29,6 +29,11 @@ log = logging.getLogger(__name__)
 
 TIDY_EVERY_S = 3600.0
 FIELD: Final = "file"
+FILE_HEADERS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": FILE_POLICY,
+    "Cache-Control": "private, no-cache",
+}
 _NAME: Final = re.compile(r"file-[0-9a-f]{24}", re.ASCII)
 
 
@@ -39,7 +44,7 @@ class FileRoutes:
     uploads: Uploads
     pictures: RequestPictures
     clock: Clock
-    downloads: Downloads
+    sender: FileSender
 
     async def new(self, request: web.Request, caller: Caller) -> web.Response:
         """Store a picture, a sound or a film. Raises `ApiError`."""
@@ -81,7 +86,7 @@ class FileRoutes:
             tag=name,
             piece=partial(self.uploads.piece, name),
         )
-        return await self.downloads.send(request, caller, file)
+        return await send_file(self.sender, request, caller, file)
 
     async def delete(self, request: web.Request, caller: Caller) -> web.Response:
         """Delete a file. Raises `ApiError`."""
@@ -89,6 +94,20 @@ class FileRoutes:
         if not await self.uploads.delete(caller.user, name):
             raise no_file(name)
         return json_response(DeletedUpload(id=name))
+
+
+async def send_file(
+    sender: FileSender, request: web.Request, caller: Caller, file: Sendable
+) -> web.StreamResponse:
+    """Send a caller's file: whole, or the range that a player or a resumed download wants.
+
+    Raises `HTTPException`s, such as 416.
+    """
+    plain = "".join(each for each in file.name if each.isascii() and each.isprintable())
+    plain = plain.replace('"', "").replace("\\", "")
+    disposition = f"inline; filename=\"{plain}\"; filename*=UTF-8''{quote(file.name, safe='')}"
+    about = {"Content-Type": file.mime, "Content-Disposition": disposition}
+    return await sender.send(request, file, whose=caller.user, headers={**FILE_HEADERS, **about})
 
 
 async def keep_tidy(uploads: Uploads, clock: Clock) -> None:

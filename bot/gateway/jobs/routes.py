@@ -11,7 +11,7 @@ from bot.gateway import sse
 from bot.gateway.callers import Caller
 from bot.gateway.errors import ApiError, invalid
 from bot.gateway.jobs import events
-from bot.gateway.jobs.downloads import Downloads
+from bot.gateway.jobs.files import send_file
 from bot.gateway.jobs.hooks import secret_of
 from bot.gateway.jobs.new_jobs import NewJobs
 from bot.gateway.jobs.parameters import ID_MOST, LIST_MOST, WAIT_MOST_S
@@ -24,7 +24,7 @@ from bot.gateway.runs import Runs
 from bot.queue.jobs import JobReader
 from bot.queue.status import QueueStatus
 from bot.queue.submitting import JobSubmitter
-from bot.serving.files import Sendable
+from bot.serving.files import FileSender, Sendable
 from queueing.core.bounded_json import LARGE, one_at_a_time
 from queueing.core.jobs import FINAL, Job, JobState
 from queueing.core.storage import ResultFiles
@@ -42,7 +42,7 @@ class JobRoutes:
     runs: Runs
     new: NewJobs
     results: ResultFiles
-    downloads: Downloads
+    sender: FileSender
 
     async def submit(self, request: web.Request, caller: Caller) -> web.Response:
         """Accept a job: 202 with its number and place. Raises `ApiError`."""
@@ -120,7 +120,7 @@ class JobRoutes:
             tag=f"{job.id}-{number}",
             piece=partial(self.results.piece, job.id, number),
         )
-        return await self.downloads.send(request, caller, file)
+        return await send_file(self.sender, request, caller, file)
 
     async def lines(self, _request: web.Request, caller: Caller) -> web.Response:
         """Return all queues."""
