@@ -6,22 +6,24 @@ usage if it was requested.
 """
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import JsonValue
 
 from bot.gateway import sse
 from bot.gateway.errors import ApiError
-from bot.gateway.openai.alike_chunks import Around, around_text, pass_on
 from bot.gateway.runs import Run
 from bot.gateway.waiting import line_of, place_of
-from queueing.core.alike import KnownForm
+from queueing.core.alike import PROBE, KnownForm
 from queueing.core.requests import Output
 
 Object = dict[str, Any]
+Around = tuple[bytes, ...]
+"""What stands around the text of a chunk, as it is sent; thoughts are sent under two names."""
 _BESIDE = ("timings", "system_fingerprint")
 NO_USAGE: Object = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
 
@@ -84,15 +86,24 @@ class PlaceForm(StrEnum):
     OPEN_WEBUI = "openwebui"
 
 
-@dataclass(kw_only=True, slots=True)
-class ChatStream:
-    """Writes the events of a streamed answer; implements `bot.gateway.answering.Writer`."""
+class ChunkHeading(Protocol):
+    """The fields that all chunks of one answer share."""
 
-    heading: Heading
+    def chunk(self, choices: Sequence[Any], **more: Any) -> Object:
+        """Return a chunk with this heading."""
+
+
+@dataclass(kw_only=True)
+class ChunkStream(ABC):
+    """Passes a server's chunks on under another heading; implements `bot.gateway.writers.Writer`.
+
+    Those that differ from an earlier one in their text alone are not parsed.
+    """
+
+    heading: ChunkHeading
     usage: bool = False
     form: PlaceForm = PlaceForm.COMMENT
     sent: int = 0
-    status_open: bool = False
     known: KnownForm[Around] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -105,22 +116,13 @@ class ChatStream:
         return self.sent > 0
 
     def news(self, run: Run) -> bytes:
-        """Return a server's new chunks with this answer's heading, preceded by the role."""
+        """Return a server's new chunks with this answer's heading, preceded by its opening."""
         fresh = run.chunks_after(self.sent)
         if not fresh:
             return b""
-        first = b"" if self.begun else self._status_done() + self._opening()
+        first = b"" if self.begun else self._opening()
         self.sent += len(fresh)
         return first + b"".join([self._one(chunk) for chunk in fresh])
-
-    def _one(self, chunk: str) -> bytes:
-        return pass_on(chunk, self.known, self._renamed)
-
-    def _around(self, chunk: str) -> Around | None:
-        return around_text(self._renamed(chunk))
-
-    def _renamed(self, chunk: str) -> bytes:
-        return sse.data(self.heading.renamed(json.loads(chunk)))
 
     def place(self, run: Run) -> bytes:
         """Return the place in line in the form this client shows."""
@@ -128,7 +130,6 @@ class ChatStream:
             case PlaceForm.DATA:
                 return self._event([], usher=place_of(run))
             case PlaceForm.OPEN_WEBUI:
-                self.status_open = True
                 return self._status(line_of(run), done=False)
         return sse.comment(place_of(run))
 
@@ -136,11 +137,55 @@ class ChatStream:
         """Return an empty chunk: LangChain gives up 120 s after the last one."""
         return self._event([])
 
+    def failing(self, error: ApiError) -> bytes:
+        """Return the error in place of the end, for which SDKs raise an exception."""
+        return sse.data(error.body)
+
+    @abstractmethod
+    def _opening(self) -> bytes:
+        """Return what precedes the first chunk."""
+
+    @abstractmethod
+    def _renamed(self, chunk: str) -> bytes:
+        """Return a server's chunk as one of this answer."""
+
+    def _one(self, chunk: str) -> bytes:
+        if (found := self.known.read(chunk)) is not None:
+            around, said = found
+            return said.encode().join(around)
+        data = self._renamed(chunk)
+        self.known.learn(chunk)
+        return data
+
+    def _around(self, chunk: str) -> Around | None:
+        """Return what stands around the text of a chunk that says `PROBE`, None if it does not."""
+        around = tuple(self._renamed(chunk).split(PROBE.encode()))
+        return around if len(around) > 1 else None
+
+    def _status(self, text: str, *, done: bool) -> bytes:
+        data: Object = {"description": text, "done": done, "hidden": done}
+        return self._event([], event={"type": "status", "data": data})
+
+    def _event(self, choices: Sequence[Any], **more: Any) -> bytes:
+        return sse.data(self.heading.chunk(choices, **more))
+
+
+@dataclass(kw_only=True)
+class ChatStream(ChunkStream):
+    """Writes the events of a streamed answer."""
+
+    heading: Heading
+    status_open: bool = False
+
+    def place(self, run: Run) -> bytes:
+        """Return the place in line; a status that is shown must be taken back."""
+        self.status_open = self.form is PlaceForm.OPEN_WEBUI
+        return super().place(run)
+
     def closing(self, output: Output) -> bytes:
         """Return the end of the stream, with the whole answer if none of it has been sent."""
         answer = answer_of(output)
-        events = [self._status_done()]
-        events += [] if self.begun else [self._opening(), self._all_of(answer)]
+        events = [self._status_done() if self.begun else self._opening() + self._all_of(answer)]
         if self.usage:
             more = {name: answer[name] for name in _BESIDE if name in answer}
             events.append(self._event([], usage=answer.get("usage") or NO_USAGE, **more))
@@ -148,7 +193,10 @@ class ChatStream:
 
     def failing(self, error: ApiError) -> bytes:
         """Return the error in place of the end, for which SDKs raise an exception."""
-        return self._status_done() + sse.data(error.body)
+        return self._status_done() + super().failing(error)
+
+    def _renamed(self, chunk: str) -> bytes:
+        return sse.data(self.heading.renamed(json.loads(chunk)))
 
     def _status_done(self) -> bytes:
         if not self.status_open:
@@ -156,12 +204,8 @@ class ChatStream:
         self.status_open = False
         return self._status("", done=True)
 
-    def _status(self, text: str, *, done: bool) -> bytes:
-        data: Object = {"description": text, "done": done, "hidden": done}
-        return self._event([], event={"type": "status", "data": data})
-
     def _opening(self) -> bytes:
-        return self._event([_choice({"role": "assistant", "content": ""})])
+        return self._status_done() + self._event([_choice({"role": "assistant", "content": ""})])
 
     def _all_of(self, answer: Object) -> bytes:
         message = under_both_names(answer["message"])
@@ -170,9 +214,6 @@ class ChatStream:
             delta["tool_calls"] = [{"index": n, **call} for n, call in enumerate(calls)]
         said = self._event([_choice(delta)]) if delta else b""
         return said + self._event([_choice({}, _finish_reason(answer))])
-
-    def _event(self, choices: Sequence[Any], **more: JsonValue) -> bytes:
-        return sse.data(self.heading.chunk(choices, **more))
 
 
 def answer_of(output: Output) -> Object:

@@ -2,18 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
 from bot.gateway import sse
-from bot.gateway.errors import ApiError
-from bot.gateway.openai.alike_chunks import Around, around_text, pass_on
-from bot.gateway.openai.chunks import NO_USAGE, Object, PlaceForm, answer_of
+from bot.gateway.openai.chunks import NO_USAGE, ChunkStream, Object, answer_of
 from bot.gateway.openai.response_parts import objects_in
-from bot.gateway.runs import Run
-from bot.gateway.waiting import line_of, place_of
-from queueing.core.alike import KnownForm
 from queueing.core.requests import Output
 
 _BESIDE = ("timings", "system_fingerprint")
@@ -42,57 +37,11 @@ class CompletionHeading:
         )
 
 
-@dataclass(kw_only=True, slots=True)
-class CompletionStream:
-    """Writes the events of a streamed completion; implements `bot.gateway.answering.Writer`."""
+@dataclass(kw_only=True)
+class CompletionStream(ChunkStream):
+    """Writes the events of a streamed completion."""
 
     heading: CompletionHeading
-    usage: bool = False
-    form: PlaceForm = PlaceForm.COMMENT
-    sent: int = 0
-    known: KnownForm[Around] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Prepare to recognise chunks that differ in their text alone."""
-        self.known = KnownForm(self._around)
-
-    @property
-    def begun(self) -> bool:
-        """Whether a chunk of the answer has been sent."""
-        return self.sent > 0
-
-    def news(self, run: Run) -> bytes:
-        """Return a server's new chunks with this answer's heading, preceded by the prompt."""
-        fresh = run.chunks_after(self.sent)
-        if not fresh:
-            return b""
-        first = b"" if self.begun else self._echo()
-        self.sent += len(fresh)
-        return first + b"".join([self._one(chunk) for chunk in fresh])
-
-    def _one(self, chunk: str) -> bytes:
-        return pass_on(chunk, self.known, self._renamed)
-
-    def _around(self, chunk: str) -> Around | None:
-        return around_text(self._renamed(chunk))
-
-    def _renamed(self, chunk: str) -> bytes:
-        choice = json.loads(chunk)["choices"][0]
-        return self._event([_choice(choice["delta"].get("content") or "", choice)])
-
-    def place(self, run: Run) -> bytes:
-        """Return the place in line in the form this client shows."""
-        match self.form:
-            case PlaceForm.DATA:
-                return self._event([], usher=place_of(run))
-            case PlaceForm.OPEN_WEBUI:
-                data = {"description": line_of(run), "done": False}
-                return self._event([], event={"type": "status", "data": data})
-        return sse.comment(place_of(run))
-
-    def keeping(self) -> bytes:
-        """Return an empty chunk."""
-        return self._event([])
 
     def closing(self, output: Output) -> bytes:
         """Return the end of the stream, with the whole answer if none of it has been sent."""
@@ -102,16 +51,13 @@ class CompletionStream:
             events.append(self._event([], usage=answer.get("usage") or NO_USAGE))
         return b"".join((*events, sse.DONE))
 
-    def failing(self, error: ApiError) -> bytes:
-        """Return the error in place of the end, for which SDKs raise an exception."""
-        return sse.data(error.body)
+    def _renamed(self, chunk: str) -> bytes:
+        choice = json.loads(chunk)["choices"][0]
+        return self._event([_choice(choice["delta"].get("content") or "", choice)])
 
-    def _echo(self) -> bytes:
+    def _opening(self) -> bytes:
         text = self.heading.echoed
         return self._event([_choice(text, {})]) if text else b""
-
-    def _event(self, choices: Sequence[Object], **more: Any) -> bytes:
-        return sse.data(self.heading.chunk(choices, **more))
 
 
 def _whole(answer: Mapping[str, Any], echoed: str) -> Object:
