@@ -1,8 +1,7 @@
 """What a command may answer; the presenter sends it."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from bot.chat.api.base import MessageRef
 from bot.chat.api.content import Content, Form
@@ -43,11 +42,11 @@ class Reply:
     private: bool = True
 
 
-class TaskHandler(Protocol):
-    """Does what outlasts a call and returns what the first answer becomes."""
+TaskHandler = Callable[[Task], Awaitable[Content]]
+"""Does what outlasts a call and returns what the first answer becomes.
 
-    async def __call__(self, task: Task, /) -> Content:
-        """Do the task; failures become content. After a crash it may be called again."""
+Failures become content. After a crash it may be called again.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -287,9 +287,8 @@ class Editor:
         if message.ref is None:
             return False
         message.told = True
-        platform, chat = message.origin.platform, message.origin.chat
-        turn = partial(self._channels.turn, platform, chat)
-        place = Below(platform=self._platform(message), ref=message.ref, turn=turn)
+        platform = self._platform(message)
+        place = Below(platform=platform, ref=message.ref, channels=self._channels)
         if not await self._extra_messages.send_rest(place, message.job, rendered):
             await self._show(message, _with_send_again(message, rendered.content))
         if aloud.goes_on is not None:
@@ -297,7 +296,7 @@ class Editor:
         await self._deliveries.acknowledge(message.job)
         if message.job.finished_at is not None:
             took_s = max(0.0, self._clock.now() - message.job.finished_at)
-            self._meter.delivered(platform, took_s)
+            self._meter.delivered(platform.name, took_s)
         has_spare = self._channels.of(message).has_spare(self._clock.now())
         if self._platform(message).limits.pings and has_spare:
             await self._extra_messages.ping(place, message.job, message.origin)

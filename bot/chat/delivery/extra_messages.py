@@ -5,14 +5,13 @@ Each part is recorded before it is sent and never blindly sent twice.
 
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from bot.chat.api.base import ChatPlatform, MessageRef
 from bot.chat.api.content import Content
 from bot.chat.api.errors import ChatError, ChatUnavailable, ContentRefused, TooLarge
 from bot.chat.api.origin import Origin
+from bot.chat.delivery.channels import Channels, Turn
 from bot.chat.delivery.result_renderer import RenderedResult, in_words
 from bot.chat.records.message_records import MessageRecords
 from bot.chat.texts import status
@@ -25,36 +24,24 @@ _PING = "ping"
 _PING_AFTER_S = 60.0
 
 
-class SendTurn(Protocol):
-    """Waits until the chat's budget has room for one more request, which the block sends."""
-
-    def __call__(
-        self, *, burst: bool = False, upload: bool = False
-    ) -> AbstractAsyncContextManager[object]:
-        """Return the turn, in a `burst` as far as the chat allows; an `upload` may take long."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Below:
-    """Where further messages go: beneath a status message."""
+    """Where further messages go: beneath a status message, each in a turn of its chat."""
 
     platform: ChatPlatform
     ref: MessageRef
-    turn: SendTurn
+    channels: Channels
+
+    def turn(self, *, burst: bool = False, upload: bool = False) -> Turn:
+        """Return the turn that sends one more request."""
+        return self.channels.turn(self.ref.platform, self.ref.chat, burst=burst, upload=upload)
 
 
-class AnswerCall(Protocol):
-    """Answers a call with a message; None if the message cannot be edited."""
+AnswerCall = Callable[[Content], Awaitable[MessageRef | None]]
+"""Answers a call with a message; None if the message cannot be edited. Raises `ChatError`."""
 
-    async def __call__(self, content: Content) -> MessageRef | None:
-        """Answer. Raises `ChatError`."""
-
-
-class Post(Protocol):
-    """Posts a message beneath another, by default beneath the caller's."""
-
-    async def __call__(self, content: Content, reply_to: MessageRef | None = None) -> MessageRef:
-        """Post. Raises `ChatError`."""
+Post = Callable[[Content, MessageRef | None], Awaitable[MessageRef]]
+"""Posts a message beneath another, or with None beneath the caller's. Raises `ChatError`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,7 +80,7 @@ class ExtraMessages:
         first = replace(rendered.content, files=())
         ref = await place.respond(first)
         if ref is None:
-            ref = await place.send(first)
+            ref = await place.send(first, None)
         await self._records.note_again(job.id, ref, self._clock.now())
         if rendered.content.files:
             await place.edit(ref, rendered.content)

@@ -104,7 +104,7 @@ class Replies:
         await self._extra_messages.send_again(again, rendered, shown.job)
 
     async def _send(
-        self, call: Invocation, content: Content, reply_to: MessageRef | None = None
+        self, call: Invocation, content: Content, reply_to: MessageRef | None
     ) -> MessageRef:
         """Post a further message; one that may be there already is not posted again."""
         platform = self._platforms[call.platform]

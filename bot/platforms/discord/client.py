@@ -10,7 +10,7 @@ import discord
 from discord import app_commands
 
 from bot.chat.api.arrivals import Arrival
-from bot.chat.api.base import CommandHandler
+from bot.chat.api.base import ChatPlatform, CommandHandler
 from bot.chat.api.errors import ChatError
 from bot.chat.api.held import ChatLease
 from bot.chat.api.notes import Notes
@@ -23,7 +23,7 @@ from bot.platforms.discord.commands import (
     missing_commands,
 )
 from bot.platforms.discord.errors import chat_errors, refuse_to_wait
-from bot.platforms.discord.messages import PostReply, Spoken
+from bot.platforms.discord.messages import Spoken
 from bot.platforms.discord.places import is_astray
 from bot.platforms.discord.render import filled_in, pressed
 from bot.platforms.discord.starts import Starts
@@ -48,14 +48,11 @@ class Client(discord.AutoShardedClient):
     def __init__(
         self,
         *,
-        platform: str,
+        platform: ChatPlatform,
         handler: CommandHandler,
         calls: TaskGroup,
         describe: Describe,
         notes: Notes | None,
-        download_limit: int,
-        post: PostReply,
-        connected: asyncio.Event,
         starts: Starts,
         lease: ChatLease,
     ) -> None:
@@ -72,12 +69,9 @@ class Client(discord.AutoShardedClient):
         self._handler = handler
         self._calls = calls
         self._notes = notes
-        self._download_limit = download_limit
-        self._post = post
-        self._connected = connected
         self._describe = describe
         self._texts = HelpTexts(describe)
-        self.tree = command_tree(self, platform, handler, describe, self._take)
+        self.tree = command_tree(self, platform.name, handler, describe, self._take)
         self.tree.error(self._on_outdated_command)
 
     async def setup_hook(self) -> None:
@@ -85,12 +79,12 @@ class Client(discord.AutoShardedClient):
 
         The bot is logged in by now, so messages can go out already.
         """
-        self._connected.set()
+        self._platform.connected.set()
         if self.application is not None and self.application.interactions_endpoint_url:
             _log.error(
                 "%s: the application has an interactions endpoint URL, so no command reaches this"
                 " bot: remove it in the developer portal",
-                self._platform,
+                self._platform.name,
             )
         await self.tree.set_translator(self._texts)
         await self._register()
@@ -106,7 +100,7 @@ class Client(discord.AutoShardedClient):
         A refusal is only logged, because the earlier commands still work; an outage raises, and the
         whole connection is tried again.
         """
-        name = f"{self._platform}.commands.{self.application_id}"
+        name = f"{self._platform.name}.commands.{self.application_id}"
         wanted = await digest(self.tree, self._texts)
         noted = await self._notes.noted(name) if self._notes is not None else None
         try:
@@ -115,12 +109,14 @@ class Client(discord.AutoShardedClient):
             if noted == wanted and not missing:
                 return
             if noted == wanted:
-                _log.warning("%s: Discord lost commands: %s", self._platform, ", ".join(missing))
+                _log.warning(
+                    "%s: Discord lost commands: %s", self._platform.name, ", ".join(missing)
+                )
             await self.tree.sync()
         except discord.DiscordServerError:
             raise
         except (app_commands.AppCommandError, discord.HTTPException, discord.RateLimited) as error:
-            _log.error("%s: the commands were not registered: %s", self._platform, error)
+            _log.error("%s: the commands were not registered: %s", self._platform.name, error)
             return
         if self._notes is not None:
             await self._notes.note(name, wanted)
@@ -156,7 +152,7 @@ class Client(discord.AutoShardedClient):
 
     async def on_ready(self) -> None:
         """Log that calls are received; Discord repeats this after every reconnect."""
-        _log.info("%s: connected as %s", self._platform, self.user)
+        _log.info("%s: connected as %s", self._platform.name, self.user)
 
     async def on_interaction(self, interaction: "discord.Interaction[Any]") -> None:
         """Handle a pressed button or submitted form; slash commands come through the command tree."""
@@ -172,7 +168,7 @@ class Client(discord.AutoShardedClient):
             await interaction.response.defer()  # a message from an earlier installation of this bot
             return
         command, values = came
-        await self._take(interaction, command, values)
+        await self._take(interaction, command, values, None)
 
     async def on_message(self, message: discord.Message) -> None:
         """Handle a question by mention, by reply or in a direct message."""
@@ -182,8 +178,6 @@ class Client(discord.AutoShardedClient):
             message=message,
             platform=self._platform,
             me=self.user.id,
-            post=self._post,
-            download_limit=self._download_limit,
         )
         if spoken.invocation() is not None:
             arrival = self._arrived(message.author.id, message.channel.id)
@@ -199,12 +193,12 @@ class Client(discord.AutoShardedClient):
         """
         if self._lease.held:
             return True
-        _log.warning("%s: a call that came after this process's post was over", self._platform)
+        _log.warning("%s: a call that came after this process's post was over", self._platform.name)
         return False
 
     def _arrived(self, person_id: int, channel_id: int) -> Arrival:
         """Reserve a call's place in the order; an unknown channel already has its final id."""
-        return self._handler.arrived(f"{self._platform}:{person_id}", f"{channel_id}")
+        return self._handler.arrived(f"{self._platform.name}:{person_id}", f"{channel_id}")
 
     async def _hear(self, spoken: Spoken, arrival: Arrival) -> None:
         """Hand a message to the handler."""
@@ -216,9 +210,9 @@ class Client(discord.AutoShardedClient):
                 if invocation is not None:
                     await self._handler.call(replace(invocation, arrival=arrival))
         except ChatError as error:
-            _log.warning("%s: a message in an unknown channel: %s", self._platform, error)
+            _log.warning("%s: a message in an unknown channel: %s", self._platform.name, error)
         except Exception:  # noqa: BLE001 - one broken call must not end the connection
-            _log.exception("%s: message %s failed", self._platform, spoken.message.id)
+            _log.exception("%s: message %s failed", self._platform.name, spoken.message.id)
 
     async def _find(self, message: Any) -> None:
         """Ask Discord what a message's channel is part of, or the rules set there would not apply.
@@ -239,23 +233,27 @@ class Client(discord.AutoShardedClient):
             data: Mapping[str, Any] = interaction.data or {}
             # Not dict(): a namespace has every attribute, `keys` included.
             values = {name: value for name, value in interaction.namespace}  # noqa: C416
-            await self._take(interaction, str(data.get("name")), values)
+            await self._take(interaction, str(data.get("name")), values, None)
         else:
-            _log.error("%s: interaction %s failed", self._platform, interaction.id, exc_info=error)
+            _log.error(
+                "%s: interaction %s failed", self._platform.name, interaction.id, exc_info=error
+            )
 
     async def _take(
         self,
         interaction: "discord.Interaction[Any]",
         command: str,
         values: Mapping[str, Any],
-        about: discord.Message | None = None,
+        about: discord.Message | None,
     ) -> None:
         if interaction.channel_id is None:
-            _log.warning("%s: a call from a channel of an unknown kind", self._platform)
+            _log.warning("%s: a call from a channel of an unknown kind", self._platform.name)
             return
         if not self._heard():
             return
-        call = InteractionReply(interaction, platform=self._platform, post=self._post, about=about)
+        call = InteractionReply(
+            interaction, platform=self._platform.name, post=self._platform.send, about=about
+        )
         arrival = self._arrived(interaction.user.id, interaction.channel_id)
         self._calls.create_task(self._serve(call, command, values, arrival))
 
@@ -264,7 +262,7 @@ class Client(discord.AutoShardedClient):
     ) -> None:
         try:
             with arrival:
-                limit = self._download_limit
+                limit = self._platform.limits.download
                 await call.serve(self._handler, command, values, arrival, limit=limit)
         except Exception:  # noqa: BLE001 - one broken call must not end the connection
-            _log.exception("%s: /%s failed", self._platform, command)
+            _log.exception("%s: /%s failed", self._platform.name, command)

@@ -6,8 +6,8 @@ Knows nothing of what a command does; every call goes to one `Take`.
 import hashlib
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 import discord
 from discord import app_commands
@@ -26,18 +26,10 @@ Describe = Callable[[str, str], str]
 """Returns a help text: `describe(key, language)`."""
 
 
-class Take(Protocol):
-    """Carries out a call: its values by parameter name, or the message whose menu was opened."""
-
-    async def __call__(
-        self,
-        interaction: "discord.Interaction[Any]",
-        command: str,
-        values: Mapping[str, Any],
-        about: discord.Message | None = None,
-    ) -> None:
-        """Return at once; the call continues by itself."""
-
+Take = Callable[
+    ["discord.Interaction[Any]", str, Mapping[str, Any], discord.Message | None], Awaitable[None]
+]
+"""Begins a command's call: its values by parameter name, or the message whose menu was opened."""
 
 _OPTION_TYPES: Mapping[ParamKind, discord.AppCommandOptionType] = {
     ParamKind.WHOLE: discord.AppCommandOptionType.integer,
@@ -166,7 +158,7 @@ def slash_command(
 
     async def callback(interaction: "discord.Interaction[Any]", **values: Any) -> None:
         given = {param.name: values[_identifier(param)] for param in command.params}
-        await take(interaction, command.name, given)
+        await take(interaction, command.name, given, None)
 
     # discord.py reads a command's options from its callback's signature.
     callback.__signature__ = _signature(command, platform, handler)  # type: ignore[attr-defined]

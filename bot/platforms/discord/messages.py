@@ -8,11 +8,10 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import discord
 
-from bot.chat.api.base import Attachment, Invocation, MessageRef
+from bot.chat.api.base import Attachment, ChatPlatform, Invocation, MessageRef
 from bot.chat.api.content import Content
 from bot.platforms.discord.calls import chat_of
 from bot.platforms.discord.files import attachments_of, of_reply, unseen
@@ -23,29 +22,13 @@ _PERSONS = {discord.MessageType.default, discord.MessageType.reply}
 _COMMAND = re.compile(r"/([a-z][a-z-]*)(?=\s|$)", re.IGNORECASE | re.ASCII)
 
 
-class PostReply(Protocol):
-    """Posts an ordinary message that quotes another."""
-
-    async def __call__(
-        self,
-        chat: str,
-        content: Content,
-        *,
-        reply_to: MessageRef | None = None,
-        nonce: str | None = None,
-    ) -> MessageRef:
-        """Post. Raises `ChatError`."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spoken:
     """A message to the bot, as a call."""
 
     message: discord.Message
-    platform: str
+    platform: ChatPlatform
     me: int
-    post: PostReply
-    download_limit: int
 
     def invocation(self) -> Invocation | None:
         """Return the call in the form the handler takes, None for a message not meant for the bot."""
@@ -58,9 +41,9 @@ class Spoken:
         replied = self._replied()
         ours = replied is not None and replied.author.id == self.me
         return Invocation(
-            key=f"{self.platform}:message:{message.id}",
-            platform=self.platform,
-            user=f"{self.platform}:{message.author.id}",
+            key=f"{self.platform.name}:message:{message.id}",
+            platform=self.platform.name,
+            user=f"{self.platform.name}:{message.author.id}",
             user_name=message.author.display_name,
             chat=self._chat(),
             group=message.guild is not None,
@@ -86,7 +69,7 @@ class Spoken:
         request = self._ref(self.message.id)
         words = "".join(str(part) for part in content.body)
         nonce = f"{self.message.id} {hashlib.sha256(words.encode()).hexdigest()}"
-        return await self.post(self._chat(), content, reply_to=request, nonce=nonce)
+        return await self.platform.send(self._chat(), content, reply_to=request, nonce=nonce)
 
     def _is_for_us(self) -> bool:
         """Return whether a message is meant for the bot.
@@ -98,7 +81,9 @@ class Spoken:
             return True
         replied = self._replied()
         to_us = replied is not None and replied.author.id == self.me
-        speaks = self.message.content or any(attachments_of(self.message, self.download_limit))
+        speaks = self.message.content or any(
+            attachments_of(self.message, self.platform.limits.download)
+        )
         return to_us and bool(speaks) and not (replied and replied.attachments)
 
     def _names_us(self) -> bool:
@@ -115,9 +100,9 @@ class Spoken:
 
     def _files(self, replied: discord.Message | None, *, ours: bool) -> Iterator[Attachment]:
         """Yield the message's attachments and those of the message it replies to."""
-        yield from attachments_of(self.message, self.download_limit)
+        yield from attachments_of(self.message, self.platform.limits.download)
         if replied is not None:
-            shown = tuple(of_reply(replied, self.download_limit, ours=ours))
+            shown = tuple(of_reply(replied, self.platform.limits.download, ours=ours))
             yield from shown
             if self.message.guild is not None and not (ours or shown or replied.content):
                 yield unseen()  # in a server Discord shows a bot no other people's messages
@@ -145,4 +130,4 @@ class Spoken:
         return chat_of(self.message.channel.id, group=self.message.guild is not None)
 
     def _ref(self, message_id: int) -> MessageRef:
-        return MessageRef(platform=self.platform, chat=self._chat(), message=str(message_id))
+        return MessageRef(platform=self.platform.name, chat=self._chat(), message=str(message_id))

@@ -147,14 +147,11 @@ class Discord:
         discord.py cannot start a client twice. `calls` owns the tasks that serve interactions.
         """
         client = Client(
-            platform=self.name,
+            platform=self,
             handler=handler,
             calls=calls,
             describe=self._describe,
             notes=self._notes,
-            download_limit=self.limits.download,
-            post=self.send,
-            connected=self.connected,
             starts=self._starts,
             lease=self._lease,
         )
