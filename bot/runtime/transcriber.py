@@ -9,7 +9,6 @@ import logging
 
 from bot.chat.api.chat_settings import ChatSettingsTable
 from bot.chat.api.origin import origin_in
-from bot.chat.texts import word
 from bot.people.users import People
 from bot.queue.erasure import JobEraser
 from bot.queue.jobs import JobReader
@@ -208,8 +207,7 @@ class Transcriber:
             if (unwanted := unwanted_word(words, heard)) is not None:
                 raise Unheard(problem(What.UNWANTED, word=unwanted))
             if recordings.is_cut(heard):
-                cut = (*origin.cut, word(origin.language, "recording.itself"))
-                reply_to = origin.model_copy(update={"cut": cut}).model_dump_json()
+                reply_to = origin.model_copy(update={"cut_recording": True}).model_dump_json()
         asked = recordings.asked(request, heard)
         await self._submitter.replace_request(
             question.id, asked, reply_to=reply_to, version=question.version

@@ -45,6 +45,7 @@ class Origin(Record):
     hook: Hook | None = None
     aloud: bool = False  # the answer is read aloud as well
     cut: tuple[str, ...] = ()  # the documents of which only the beginning was asked about
+    cut_recording: bool = False  # only the beginning of what was said in its recordings was, too
 
     @classmethod
     def of(

@@ -70,7 +70,8 @@ class OpenMessages:
             elif job.state.final:
                 message.delayed_until = 0.0  # a penalty in a passing state does not concern the end
         if job.reply_to != message.job.reply_to and (told := origin_in(job.reply_to)) is not None:
-            message.origin = message.origin.model_copy(update={"cut": told.cut})
+            cut = {"cut": told.cut, "cut_recording": told.cut_recording}
+            message.origin = message.origin.model_copy(update=cut)
         message.job = job
         begun = job.state is JobState.PROCESSING and message.shown is not None
         if begun and self._channels.of(message).crowded:

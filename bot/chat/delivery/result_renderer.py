@@ -96,7 +96,7 @@ class ResultRenderer:
             limits = replace(limits, upload=int(limits.upload * _SHARE[fallback]))
         hint = status.near_model(origin.near, language)
         aloud = await _fitting(aloud, limits, language)
-        notes = _in_lines(spoken.cut(origin.cut, language), aloud.note)
+        notes = _in_lines(spoken.cut(origin, language), aloud.note)
         rendered = await self._whole(job, language, limits, written, hint=hint, notes=notes)
         if aloud.sound:
             rendered = replace(

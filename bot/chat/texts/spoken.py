@@ -1,8 +1,7 @@
 """What messages say about recordings and voices: who listens, what was heard, who reads. Pure."""
 
-from collections.abc import Sequence
-
 from bot.chat.api.content import Body, Content
+from bot.chat.api.origin import Origin
 from bot.chat.texts import buttons, join, say, word
 from bot.chat.texts.status import running, shortened, waiting
 from queueing.core.jobs import Job, JobState
@@ -41,6 +40,8 @@ def quoted(heard: str, language: str) -> str:
     return word(language, "recording.heard", text=shortened(heard, HEARD_SHOWN))
 
 
-def cut(names: Sequence[str], language: str) -> Body:
-    """Return the sentence about documents of which only the beginning was asked about."""
+def cut(origin: Origin, language: str) -> Body:
+    """Return the sentence about what only the beginning of was asked about."""
+    recording = (word(language, "recording.itself"),) if origin.cut_recording else ()
+    names = (*origin.cut, *recording)
     return say(language, "result.cut", names=", ".join(names)) if names else ()

@@ -14,6 +14,7 @@ from backends.media.sounds import Voice
 from bot.chat.api.attachment_kinds import AttachmentKind
 from bot.chat.api.base import Album, Attachment
 from bot.chat.api.chat_settings import ChatSettings, ChatSettingsTable
+from bot.chat.api.origin import origin_in
 from bot.people.access import PersonLimits
 from bot.requests import recordings, sounds
 from queueing.core.catalog import ModelSpec
@@ -576,6 +577,10 @@ def test_what_was_cut_of_a_recording_is_said() -> None:
         job = await question(running)
         assert isinstance(job.request, Chat)
         assert len(job.request.messages[-1].text) == recordings.HEARD_LIMIT
+        origin = origin_in(job.reply_to)
+        assert origin is not None
+        assert origin.cut_recording
+        assert origin.cut == (), "words of one language would be stored"
 
     (message, *_) = played(scenario).messages.values()
     assert any(
