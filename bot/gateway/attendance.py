@@ -7,16 +7,16 @@ may serve the API: each knows its own calls, and tells the others when a job has
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Protocol
 
 from aiohttp import web
 
 from bot.chat.api.origin import origin_in
 from bot.gateway.errors import ApiError
+from bot.gateway.stored_attendance import StoredAttendance
 from bot.gateway.whole_steps import seen_through
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
@@ -28,39 +28,6 @@ MOST_LOST = 10_000
 """How many lost jobs are remembered; the oldest are forgotten."""
 SHOW_EVERY_S = 2.0
 """How often a process with open calls shows the others that it lives."""
-
-
-class SharedAttendance(Protocol):
-    """Which processes have calls about a job. Every call raises `StoreError`.
-
-    The process that accepted a job attends to it unless it says otherwise. A process that has ended
-    attends to nothing. `run` names this process; `alone` says that there is no other.
-    """
-
-    run: str
-    alone: bool
-
-    async def come(self, job_id: int) -> None:
-        """Note that a call of this process is about a job."""
-
-    async def leave(self, job_ids: Collection[int]) -> None:
-        """Note that no call of this process is about these jobs any more."""
-
-    async def take_over(self, job_id: int, accepted_by: str) -> bool:
-        """Attend to a job that is without a caller; return False if it has or had one.
-
-        Of several that try at once, one gets it. A job whose caller was answered or that was given
-        up is not to be had.
-        """
-
-    async def answer(self, accepted_by: Mapping[int, str]) -> bool:
-        """Note that the callers of these jobs get their answers; False if one was taken over."""
-
-    async def give_up(self, job_id: int, accepted_by: str) -> bool:
-        """Leave a job; return whether it is now without a caller, and then for good."""
-
-    async def show(self) -> None:
-        """Have the other processes see that this one lives, after the server was away."""
 
 
 @dataclass(eq=False, slots=True)
@@ -88,7 +55,7 @@ def job_of(request: web.Request) -> int | None:
 class Attendance:
     """Remembers the calls that are open, and the jobs whose caller left or was told to come back."""
 
-    def __init__(self, shared: SharedAttendance) -> None:
+    def __init__(self, shared: StoredAttendance) -> None:
         self._shared = shared
         self._calls: set[Attended] = set()
         self._lost: dict[int, None] = {}  # a set that keeps its order

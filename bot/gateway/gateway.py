@@ -8,7 +8,7 @@ from functools import partial
 
 from bot.chat.delivery.links import Links
 from bot.gateway.answering import Answering, WaitLimits
-from bot.gateway.attendance import Attendance, SharedAttendance
+from bot.gateway.attendance import Attendance
 from bot.gateway.callers import Authentication
 from bot.gateway.chat_completions import ChatRoute
 from bot.gateway.completions import CompletionRoute
@@ -32,6 +32,7 @@ from bot.gateway.responses import ResponseRoute
 from bot.gateway.runs import Runs
 from bot.gateway.server import Route, Served, application, unmeasured
 from bot.gateway.speech import SpeechRoute
+from bot.gateway.stored_attendance import StoredAttendance
 from bot.gateway.submitting import Submitting
 from bot.gateway.transcriptions import TranscriptionRoutes
 from bot.people.api_keys import ApiKeys
@@ -88,7 +89,7 @@ class Gateway:
         results: ResultFiles,
         clock: Clock,
         links: Links,
-        shared: SharedAttendance,
+        shared: StoredAttendance,
         fetcher: Fetcher | None = None,
         served: Served = unmeasured,
     ) -> None:

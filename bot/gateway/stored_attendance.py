@@ -1,4 +1,4 @@
-"""`SharedAttendance` in the bot's database.
+"""Which processes have calls about a job, in the bot's database.
 
 A job is attended to by the process that accepted it, without a word in the database, until that
 process notes that its caller has left or was answered. A process lives as long as its opening of the
@@ -15,7 +15,11 @@ _FOR_GOOD = frozenset({_GIVEN_UP, _ANSWERED})
 
 
 class StoredAttendance:
-    """Implements `bot.gateway.attendance.SharedAttendance`; `run` names this process."""
+    """Notes which processes have calls about a job. Every call raises `StoreError`.
+
+    The process that accepted a job attends to it unless it says otherwise. A process that has ended
+    attends to nothing. `run` names this process; `alone` says that there is no other.
+    """
 
     def __init__(self, database: Database, *, run: str | None = None) -> None:
         self.run = run or database.run
@@ -37,7 +41,11 @@ class StoredAttendance:
         await self._database.write(change)
 
     async def take_over(self, job_id: int, accepted_by: str) -> bool:
-        """Attend to a job that is without a caller; return False if it has or had one."""
+        """Attend to a job that is without a caller; return False if it has or had one.
+
+        Of several that try at once, one gets it. A job whose caller was answered or that was given
+        up is not to be had.
+        """
         living = await self._living()
 
         def change(connection: Connection) -> bool:

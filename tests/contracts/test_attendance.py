@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from bot.gateway.attendance import SharedAttendance
 from bot.gateway.stored_attendance import StoredAttendance
 from queueing.core.jobs import Job
 from queueing.store import Database, JobStore
@@ -24,7 +23,7 @@ async def job(two: Two) -> Job:
     return await JobStore(two.one).add(new(), NOW, limits=NO_LIMITS)
 
 
-def of(database: Database) -> SharedAttendance:
+def of(database: Database) -> StoredAttendance:
     return StoredAttendance(database)
 
 
