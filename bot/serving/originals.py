@@ -58,19 +58,19 @@ def is_signed_link(request: web.Request) -> bool:
 
 
 async def answer(
-    request: web.Request, originals: LinkReader | None, sender: FileSender, *, whose: str
+    request: web.Request, links: LinkReader | None, sender: FileSender, *, whose: str
 ) -> web.StreamResponse:
     """Send the file of a link; every invalid link looks the same: 404."""
     ticket = _ticket(request)
-    found = await originals.find(ticket) if originals is not None and ticket is not None else None
-    if originals is None or ticket is None or found is None:
+    found = await links.find(ticket) if links is not None and ticket is not None else None
+    if links is None or ticket is None or found is None:
         raise web.HTTPNotFound
-    head = await originals.piece(ticket, 0, _HEAD)
+    head = await links.piece(ticket, 0, _HEAD)
     if head is None:
         raise web.HTTPNotFound
 
     async def piece(start: int, length: int) -> bytes | None:
-        return await originals.piece(ticket, start, length)
+        return await links.piece(ticket, start, length)
 
     file = Sendable(
         name=found.name,
