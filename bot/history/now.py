@@ -159,15 +159,13 @@ class OperatorNow:
     idle_models: tuple[str, ...]
 
 
-def now_of(
-    snapshot: QueueSnapshot, at: float, fractions: Mapping[int, float], names: Mapping[str, str]
-) -> OperatorNow:
-    """Return what a snapshot says; `fractions` by job and `names` by user are what else is known."""
+def now_of(snapshot: QueueSnapshot, at: float, names: Mapping[str, str]) -> OperatorNow:
+    """Return what a snapshot says; `names` are those of people, by user."""
     used = [model for model in snapshot.models if _is_used(model)]
     return OperatorNow(
         at=at,
         mode="paused" if snapshot.paused.everything else "open",
-        hosts=tuple(_host(host, snapshot, fractions, names) for host in snapshot.hosts),
+        hosts=tuple(_host(host, snapshot, names) for host in snapshot.hosts),
         lines=tuple(_line(model, at) for model in used),
         idle_models=tuple(model.name for model in snapshot.models if not _is_used(model)),
     )
@@ -178,12 +176,7 @@ def _is_used(model: ModelStatus) -> bool:
     return bool(model.waiting or model.running or model.copies or stopped)
 
 
-def _host(
-    host: HostStatus,
-    snapshot: QueueSnapshot,
-    fractions: Mapping[int, float],
-    names: Mapping[str, str],
-) -> HostNow:
+def _host(host: HostStatus, snapshot: QueueSnapshot, names: Mapping[str, str]) -> HostNow:
     servers = [server for server in snapshot.backends if server.is_on(host.name)]
     copies = [
         (model.name, copy)
@@ -209,7 +202,7 @@ def _host(
         memory=_memory(host, [copy for _, copy in copies]),
         copies=tuple(_copy(model, copy, host.name) for model, copy in copies),
         servers=tuple(_server(server) for server in servers),
-        running=tuple(_running(each, fractions, names) for each in running),
+        running=tuple(_running(each, names) for each in running),
         rest=None if host.paused else host.rest,
         awake_until=host.awake_until,
         unmeasured_since=host.unmeasured_since,
@@ -259,9 +252,7 @@ def _server(server: BackendStatus) -> ServerNow:
     )
 
 
-def _running(
-    job: RunningStatus, fractions: Mapping[int, float], names: Mapping[str, str]
-) -> RunningNow:
+def _running(job: RunningStatus, names: Mapping[str, str]) -> RunningNow:
     return RunningNow(
         job=job.job_id,
         model=job.model,
@@ -269,7 +260,7 @@ def _running(
         user=job.owner,
         name=names.get(job.owner, job.owner),
         began_at=job.began_at,
-        fraction=fractions.get(job.job_id),
+        fraction=job.fraction,
         ends=job.ends,
     )
 

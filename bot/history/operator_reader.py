@@ -10,7 +10,6 @@ from bot.history.hours import HourSpan, OperatorHours
 from bot.history.now import OperatorNow, now_of
 from bot.history.persons import OperatorPeople, PersonUse
 from bot.history.picture_of_hours import Recorded, bounds, grain_of, hours_of
-from bot.history.progress import RunningFractions
 from bot.history.stored_history import StoredHistory
 from bot.history.stored_usage import StoredUsage, Usage
 from bot.people.access import Access
@@ -42,7 +41,6 @@ class OperatorReader:
     """Implements `OperatorRecords` in any process that reaches the queue and the database."""
 
     status: QueueStatus
-    fractions: RunningFractions
     history: StoredHistory
     usage: StoredUsage
     gpu: GpuTimes
@@ -56,7 +54,7 @@ class OperatorReader:
         """Return how everything stands. Raises `StoreError` while the queue cannot be reached."""
         snapshot, now = self.status.snapshot(), self.clock.now()
         names = await self._known_names({job.owner for job in snapshot.running})
-        return now_of(snapshot, now, self.fractions.by_job, names)
+        return now_of(snapshot, now, names)
 
     async def read_hours(self, span: HourSpan) -> OperatorHours:
         """Return how it has been. Raises `StoreError`."""

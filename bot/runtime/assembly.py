@@ -20,7 +20,6 @@ from bot.gateway.jobs.endings import JobEndings
 from bot.gateway.jobs.hook_calls import HookSettings
 from bot.gateway.server import unmeasured
 from bot.history.operator_reader import OperatorReader
-from bot.history.progress import RunningFractions
 from bot.history.reading import OperatorRecords
 from bot.metrics.delivery_counts import DeliveryCounts
 from bot.metrics.instruments import Instruments
@@ -198,12 +197,10 @@ def presenter(given: Groundwork, platforms: Sequence[ChatPlatform], commands: Co
 
 
 def operator_records(given: Groundwork) -> OperatorRecords:
-    """Return what an operator is shown, following the queue from now on."""
-    stored, fractions = given.stored, RunningFractions()
-    given.queue.events.subscribe(fractions.on_event)
+    """Return what an operator is shown."""
+    stored = given.stored
     return OperatorReader(
         status=given.queue.status,
-        fractions=fractions,
         history=stored.history,
         usage=stored.usage,
         gpu=given.queue.jobs,

@@ -151,7 +151,10 @@ class ModelStatus:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunningStatus:
-    """A job that occupies a place on a backend, and when its person is told that it ends."""
+    """A job that occupies a place on a backend, and when its person is told that it ends.
+
+    `fraction` of its work is done, None if its server reports none.
+    """
 
     job_id: int
     model: str
@@ -159,6 +162,7 @@ class RunningStatus:
     owner: str
     began_at: float
     ends: Estimate | None
+    fraction: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

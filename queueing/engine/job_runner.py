@@ -274,6 +274,8 @@ class Processor:
             self._fleet.jobs.hold(job.id)
         elif ends_at:
             self._fleet.jobs.expect(job.id, ends_at)
+        if progress.fraction is not None:
+            self._fleet.jobs.reach(job.id, progress.fraction)
         self._effects.publish(Progressed(job_id=job.id, progress=progress))
 
     # ------------------------------------------------------------ outcomes

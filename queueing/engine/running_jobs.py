@@ -23,6 +23,7 @@ class Slot:
     ends_at: float
     held: bool = False  # by other clients' prompts in the server's own queue
     began_at: float = 0.0
+    fraction: float | None = None  # of its work, as its server has reported last
 
 
 _altered = altering(Slot)
@@ -93,6 +94,12 @@ class RunningJobs:
             self._slots[job_id] = _altered(slot, held=True)
             self.meter.rest(job_id)
             self._shown()
+
+    def reach(self, job_id: int, fraction: float) -> None:
+        """Note how much of a running job is done; nothing is planned by it."""
+        slot = self._slots.get(job_id)
+        if slot is not None:
+            self._slots[job_id] = _altered(slot, fraction=fraction)
 
     def last_to_end(self, host: str, *, apart_from: str) -> str | None:
         """Return, of the other models that run on a host, the one whose jobs end last."""

@@ -238,6 +238,7 @@ class Reports:
             owner=job.owner,
             began_at=slot.began_at,
             ends=self._shown.look_up((job.id, job.state), fresh, self._clock.now()),
+            fraction=slot.fraction,
         )
 
     def _models(self) -> tuple[ModelStatus, ...]:

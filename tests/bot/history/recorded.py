@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from bot.chat.api.origin import name_in
 from bot.history.operator_reader import OperatorReader
-from bot.history.progress import RunningFractions
 from bot.history.recorder import HistoryRecorder
 from bot.history.stored_history import StoredHistory
 from bot.history.stored_usage import StoredUsage
@@ -46,15 +45,13 @@ class Recording:
         clock = self.installation.clock
         database = await open_database(self.installation.url, migrations=(MIGRATIONS,), inline=True)
         async with self.installation.queue(JobStore(database)) as queue:
-            history, fractions = StoredHistory(database), RunningFractions()
+            history = StoredHistory(database)
             recorder = HistoryRecorder(history, queue.promises, clock, keep_s=lambda: KEPT_S)
             queue.events.subscribe(recorder.on_event)
             queue.hosts.subscribe(recorder.on_hosts)
-            queue.events.subscribe(fractions.on_event)
             people, audit = People(database), AuditLog(database)
             reader = OperatorReader(
                 status=queue.status,
-                fractions=fractions,
                 history=history,
                 usage=StoredUsage(database, name_in),
                 gpu=queue.jobs,

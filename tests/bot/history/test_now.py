@@ -71,7 +71,13 @@ SERVER = BackendStatus(
 )
 ENDS = Estimate(at=NOW + 4, earliest=NOW + 3, latest=NOW + 6)
 RUNNING = RunningStatus(
-    job_id=7, model="flux", backend="comfy", owner="web:1", began_at=NOW - 3, ends=ENDS
+    job_id=7,
+    model="flux",
+    backend="comfy",
+    owner="web:1",
+    began_at=NOW - 3,
+    ends=ENDS,
+    fraction=0.25,
 )
 SNAPSHOT = QueueSnapshot(
     models=(BUSY, IDLE),
@@ -83,7 +89,7 @@ SNAPSHOT = QueueSnapshot(
 
 
 def made(snapshot: QueueSnapshot = SNAPSHOT) -> OperatorNow:
-    return now_of(snapshot, NOW, {7: 0.25}, {"web:1": "Ada"})
+    return now_of(snapshot, NOW, {"web:1": "Ada"})
 
 
 def test_everything_stands_on_its_host() -> None:
@@ -170,7 +176,7 @@ def test_a_host_at_rest_is_told_from_one_that_an_admin_paused() -> None:
         replace(HOST, name="gpu-2", rest=quiet, paused=True),
         replace(HOST, name="gpu-3", awake_until=NOW + 60, unmeasured_since=NOW - 60),
     )
-    now = now_of(replace(SNAPSHOT, hosts=hosts), NOW, {}, {})
+    now = now_of(replace(SNAPSHOT, hosts=hosts), NOW, {})
     assert [host.rest for host in now.hosts] == [quiet, None, None]
     assert [host.awake_until for host in now.hosts] == [None, None, NOW + 60]
     assert [host.unmeasured_since for host in now.hosts] == [None, None, NOW - 60]
@@ -190,8 +196,8 @@ def test_a_host_whose_owner_wants_it_says_so() -> None:
         rest = Reason(why=why, model="", host=HOST.name, until=5.0)
         resting = replace(SNAPSHOT, hosts=(replace(HOST, rest=rest),))
         paused = replace(SNAPSHOT, hosts=(replace(HOST, rest=rest, paused=True),))
-        assert now_of(resting, 0.0, {}, {}).hosts[0].mode == mode, why
-        assert now_of(paused, 0.0, {}, {}).hosts[0].mode in {"paused", "draining"}, why
+        assert now_of(resting, 0.0, {}).hosts[0].mode == mode, why
+        assert now_of(paused, 0.0, {}).hosts[0].mode in {"paused", "draining"}, why
 
 
 def test_a_model_over_two_cards_is_drawn_on_each_with_its_share() -> None:

@@ -16,6 +16,7 @@ from bot.history.written import to_json
 from bot.people.audit_log import Act
 from queueing.core.catalog import WakeSpec
 from queueing.core.errors import Rejected
+from queueing.core.events import Progressed
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
 from queueing.planning.rests import LEAD_S
 from tests.bot.history.recorded import KEPT_S, Recording, two_cards
@@ -285,13 +286,16 @@ def test_now_shows_a_running_job_with_its_progress(there: Recording) -> None:
         async with there.opened() as bot:
             asked = there.installation.new("turbo", "cat")
             job = await bot.queue.submitter.submit(asked, limits=NO_LIMITS)
-            while not bot.reader.fractions.by_job:  # noqa: ASYNC110 - virtual time
+            events, told = there.installation.events, list[Progressed]()
+            while not told:
                 await asyncio.sleep(0.5)
+                told = [each for each in events if isinstance(each, Progressed)]
             now = await bot.reader.read_now()
             (running,) = now.hosts[1].running
-            assert (running.job, running.fraction) == (job.id, bot.reader.fractions.by_job[job.id])
+            assert (running.job, running.fraction) == (job.id, told[-1].progress.fraction)
+            assert running.fraction is not None
             await ended(bot.queue, job)
-            assert not bot.reader.fractions.by_job
+            assert not (await bot.reader.read_now()).hosts[1].running
 
     run(scenario())
 
