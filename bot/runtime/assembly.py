@@ -79,7 +79,7 @@ def fittings(given: Groundwork) -> Fittings:
         overview=lambda: overview(queue.status.snapshot().models),
         web_people=stored.invites,
         originals=stored.links,
-        past=stored.past,
+        results=stored.results,
         operator=lambda: OperatorPicture(operator_records(given), queue.jobs, given.posts),
         files_per_hour_mb=lambda: given.config.limits.files_per_hour_mb,
     )

@@ -18,7 +18,6 @@ from bot.people.received import ReceivedBytes
 from bot.people.uploads import Uploads
 from bot.people.users import People
 from bot.runtime.in_force import InForce
-from bot.runtime.past_pictures import ResultPictures
 from queueing.core.ports import Clock
 from queueing.store import Database, StoredFiles
 
@@ -36,7 +35,6 @@ class BotRecords:
     links: Links
     uploads: Uploads
     results: StoredFiles
-    past: ResultPictures
     hook_key: bytes
     attendance: StoredAttendance
     received: ReceivedBytes
@@ -49,7 +47,6 @@ async def read_records(database: Database, in_force: InForce, clock: Clock) -> B
     records, web = MessageRecords(database), in_force.config.chats.web
     key = await key_of(records)
     links = _links(database, in_force, clock, key)
-    results = StoredFiles(database)
     return BotRecords(
         records=records,
         people=People(database),
@@ -59,8 +56,7 @@ async def read_records(database: Database, in_force: InForce, clock: Clock) -> B
         invites=await Invites.read(database, web.page()) if web and web.token else None,
         links=links,
         uploads=Uploads(database),
-        results=results,
-        past=ResultPictures(results, links),
+        results=StoredFiles(database),
         hook_key=derived_key(key),
         attendance=StoredAttendance(database),
         received=ReceivedBytes(database, lambda: in_force.config.limits.files_per_hour_mb, clock),

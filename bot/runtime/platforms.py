@@ -19,10 +19,10 @@ from bot.people.access import Access
 from bot.people.web_people import WebPeople
 from bot.platforms.web.operator.picture import OperatorPicture
 from bot.platforms.web.platform import Web
-from bot.platforms.web.small import PastPictures
 from bot.platforms.web.wire import ModelLine
 from bot.serving.originals import LinkReader
 from queueing.core.ports import Clock
+from queueing.core.storage import ResultFiles
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,7 +39,7 @@ class Fittings:
     overview: Callable[[], tuple[ModelLine, ...]] | None
     web_people: WebPeople | None = None
     originals: LinkReader | None = None
-    past: PastPictures | None = None
+    results: ResultFiles | None = None
     operator: Callable[[], OperatorPicture] | None = None
     files_per_hour_mb: Callable[[], int | None] = lambda: None
     lease: ChatLease = ALONE
@@ -93,7 +93,7 @@ def _web(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
         overview=fittings.overview,
         is_admin=fittings.access.is_admin,
         originals=fittings.originals,
-        past=fittings.past,
+        results=fittings.results,
         operator=fittings.operator() if fittings.operator is not None else None,
         clock=fittings.clock,
         lease=fittings.lease,

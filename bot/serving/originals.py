@@ -43,13 +43,16 @@ class Original:
 
 
 class LinkReader(Protocol):
-    """Validates links."""
+    """Validates links. Every call raises `StoreError`."""
 
     async def find(self, ticket: Ticket) -> Original | None:
         """Return the file, None if the link is invalid or has ended."""
 
     async def piece(self, ticket: Ticket, start: int, length: int) -> bytes | None:
         """Return some bytes of the file; None as soon as the link is no longer valid."""
+
+    async def ended(self, job_id: int) -> bool:
+        """Return whether a job's links were ended, as they are when its result is deleted."""
 
 
 def is_signed_link(request: web.Request) -> bool:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from bot.chat.api.content import Body
 from bot.chat.texts import join, say, word
-from bot.requests.stills import length
 from queueing.core.jobs import Job
 from queueing.core.requests import (
     AnyRequest,
@@ -111,3 +110,11 @@ def _choices(request: Request, language: str) -> Sequence[str]:
 
 def _pixels(size: tuple[int, int]) -> str:
     return f"{size[0]}×{size[1]}"
+
+
+def length(seconds: float) -> str:
+    """Return how long something plays as players show it, such as "1:05"; "" where unknown."""
+    if seconds <= 0:
+        return ""
+    minutes, rest = divmod(max(1, round(seconds)), 60)
+    return f"{minutes}:{rest:02d}"

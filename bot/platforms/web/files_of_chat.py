@@ -10,7 +10,7 @@ from bot.platforms.web.calls import Calls
 from bot.platforms.web.lately import Lately
 from bot.platforms.web.page_requests import require_own_page
 from bot.platforms.web.signed_in import SignedIn
-from bot.platforms.web.small import PastPictures, Small, past_file, small_file
+from bot.platforms.web.small import Thumbnails
 from bot.platforms.web.wire import MAX_FILES, MAX_UPLOAD
 from bot.requests.images import bare
 from bot.serving import originals as signed_links
@@ -24,7 +24,7 @@ UPLOAD_S = 600.0  # for the largest picture over a slow connection
 
 
 class FilesOfChat:
-    """The routes of files. `originals` are those behind signed links, `past` those of past jobs."""
+    """The routes of files. `originals` are those behind signed links."""
 
     def __init__(
         self,
@@ -33,14 +33,13 @@ class FilesOfChat:
         lately: Lately,
         *,
         originals: LinkReader | None,
-        past: PastPictures | None,
+        thumbnails: Thumbnails,
     ) -> None:
         self._who = who
         self._calls = calls
         self._lately = lately
         self._originals = originals
-        self._past = past
-        self._small = Small()
+        self._thumbnails = thumbnails
         self.uploading: Counter[str] = Counter()  # by person
         self._files = FileSender()
 
@@ -73,13 +72,13 @@ class FilesOfChat:
         wanted = request.match_info["file"]
         file = await self._kept(person, wanted) or await self._replaced(person, wanted)
         if file is not None and "small" in request.query:
-            file = await small_file(self._small, self._calls.log, person.id, file) or file
+            file = await self._thumbnails.of_file(person.id, file) or file
         return await self._own(request, person, file)
 
     async def _past_picture(self, request: web.Request) -> web.StreamResponse:
         person = self._who.require(request)
         owner, said = self._calls.user(person), request.match_info["job"]
-        file = await past_file(self._small, self._past, owner, said)
+        file = await self._thumbnails.of_past_job(owner, said)
         return await self._own(request, person, file)
 
     async def _own(

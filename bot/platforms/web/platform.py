@@ -32,7 +32,7 @@ from bot.platforms.web.open_page import OpenPage
 from bot.platforms.web.operator.picture import OperatorPicture
 from bot.platforms.web.server import WebServer
 from bot.platforms.web.signed_in import SignedIn
-from bot.platforms.web.small import PastPictures
+from bot.platforms.web.small import Thumbnails
 from bot.platforms.web.wire import MAX_UPLOAD, CommandRow, ModelLine, command_rows
 from bot.serving.address import Clients
 from bot.serving.listener import Listener
@@ -41,6 +41,7 @@ from bot.serving.originals import LinkReader
 from queueing.core.clock import SystemClock
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
+from queueing.core.storage import ResultFiles
 
 _logger = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ class Web:
         overview: Callable[[], Sequence[ModelLine]] | None = None,
         is_admin: Callable[[str], bool] | None = None,
         originals: LinkReader | None = None,
-        past: PastPictures | None = None,
+        results: ResultFiles | None = None,
         operator: OperatorPicture | None = None,
         clock: Clock | None = None,
         lease: ChatLease = ALONE,
@@ -111,7 +112,7 @@ class Web:
         self._lines: tuple[ModelLine, ...] = ()
         self._is_admin = is_admin
         self._originals = originals
-        self._past = past
+        self._thumbnails = Thumbnails(self._log, results, originals)
         self._operator = operator
         self._lease = lease
         self._clock = clock or SystemClock()
@@ -169,7 +170,8 @@ class Web:
             received=Received(self._files_per_hour_mb, self._clock),
         )
         who = SignedIn(self._people, self._clients, self._operates)
-        files = FilesOfChat(who, calls, self._lately, originals=self._originals, past=self._past)
+        originals, thumbnails = self._originals, self._thumbnails
+        files = FilesOfChat(who, calls, self._lately, originals=originals, thumbnails=thumbnails)
         return WebServer(
             who=who,
             calls=calls,

@@ -9,16 +9,18 @@ import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from io import BytesIO
-from typing import Protocol
 
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont, ImageOps
 
-from backends.media.metadata.kinds import SENT
+from backends.media import films
+from backends.media.metadata.kinds import SENT, is_film, is_picture, is_sound, mime_of
 from bot.chat.records.stored_log import ChatLog
+from bot.chat.texts.kinds import length
 from bot.serving.files import Sendable, sendable
+from bot.serving.originals import LinkReader
 from queueing.core.requests import File
+from queueing.core.storage import ResultFiles
 
 MOST_BYTES = 16 * 1024 * 1024  # of all small pictures together
 MEGAPIXELS = 40  # larger ones are not decoded
@@ -28,34 +30,71 @@ SCREEN = 1280
 LARGEST = 64 * 1024 * 1024  # bytes; larger files are not read for a small picture
 
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
+_HEAD = 64  # bytes that identify a file
 _QUALITY = 82
+STILL = 320  # pixels; it is shown smaller
+_NIGHT = (32, 34, 40)
 
 Read = Callable[[], Awaitable[bytes | None]]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PastPicture:
-    """A picture of a past job; `read` returns None once it is gone."""
+class Thumbnails:
+    """Makes small pictures, one at a time, and caches the most recently requested.
 
-    name: str
-    read: Read
+    Those of past jobs are the first picture of each result, or the still of a film or sound. A
+    result that was once deleted is not shown again unasked, although it is kept for `/show`.
+    """
 
-
-class PastPictures(Protocol):
-    """Finds the pictures of past jobs."""
-
-    async def find(self, owner: str, job_id: int) -> PastPicture | None:
-        """Return the first file of a job's result; None if it is not kept or not the owner's."""
-
-
-class Small:
-    """Makes small pictures, one at a time, and caches the most recently requested."""
-
-    def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(
+        self,
+        log: ChatLog,
+        results: ResultFiles | None,
+        links: LinkReader | None,
+        *,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self._log = log
+        self._results = results
+        self._links = links
         self._most = most_bytes
         self._kept: OrderedDict[tuple[str, int], bytes] = OrderedDict()
         self._bytes = 0
         self._one = asyncio.Lock()
+
+    async def of_file(self, chat: str, file: Sendable) -> Sendable | None:
+        """Return a file of a chat as a picture for a screen, None if it cannot be made smaller."""
+        if file.size > LARGEST or not file.mime.startswith("image/"):
+            return None
+
+        async def read() -> bytes | None:
+            kept = await self._log.file(chat, file.tag)
+            return None if kept is None else kept.data
+
+        return await self.of(f"file {chat} {file.tag}", file.name, SCREEN, read)
+
+    async def of_past_job(self, owner: str, said: str) -> Sendable | None:
+        """Return the picture of a past job by the number in `said`.
+
+        None if there is no such job, it is not the owner's, or it is forgotten, deleted or a text.
+        """
+        results, links = self._results, self._links
+        if results is None or links is None or not _NUMBER.fullmatch(said):
+            return None
+        job_id = int(said)
+        head = await results.head(job_id, 1)
+        if head is None or head.owner != owner or head.size > LARGEST:
+            return None
+        if await links.ended(job_id):
+            return None
+        mime = mime_of(await results.piece(job_id, 1, 0, _HEAD) or b"")
+        if not (is_picture(mime) or is_film(mime) or is_sound(mime)):
+            return None
+
+        async def read() -> bytes | None:
+            data = await results.piece(job_id, 1, 0, head.size)
+            return None if data is None else await still(head.name, mime, data)
+
+        return await self.of(f"past {said}", head.name, THUMB, read)
 
     async def of(self, key: str, name: str, side: int, read: Read) -> Sendable | None:
         """Return a picture as WebP with at most `side` pixels along its longer side.
@@ -99,23 +138,50 @@ def smaller(data: bytes, side: int) -> bytes:
     return out.getvalue()
 
 
-async def past_file(
-    small: Small, past: PastPictures | None, owner: str, said: str
-) -> Sendable | None:
-    """Return the small picture of a past job by the number in `said`, None if there is none."""
-    if past is None or not _NUMBER.fullmatch(said):
-        return None
-    found = await past.find(owner, int(said))
-    return None if found is None else await small.of(f"past {said}", found.name, THUMB, found.read)
+async def still(name: str, mime: str, data: bytes) -> bytes:
+    """Return a picture of one frame: a picture itself, a film's first one, or a bare sign."""
+    if is_picture(mime):
+        return await asyncio.to_thread(_of_picture, data)
+    try:
+        film = await films.looked_at(File(name=name, mime=mime, data=data))
+    except films.FilmError:  # no library for it, or it cannot be read: it may still play
+        return await asyncio.to_thread(_signed, b"", 0.0)
+    return await asyncio.to_thread(_signed, film.still, film.looks.seconds)
 
 
-async def small_file(small: Small, log: ChatLog, chat: str, file: Sendable) -> Sendable | None:
-    """Return a file of a chat as a picture for a screen, None if it cannot be made smaller."""
-    if file.size > LARGEST or not file.mime.startswith("image/"):
-        return None
+def _of_picture(data: bytes) -> bytes:
+    """Return a picture as it is, or the first frame of an animated one with a play sign."""
+    try:
+        with Image.open(BytesIO(data), formats=(*SENT, "GIF")) as opened:
+            if getattr(opened, "n_frames", 1) == 1 and opened.format != "GIF":
+                return data
+            if opened.width * opened.height > MEGAPIXELS * 1_000_000:
+                return _signed(b"", 0.0)
+            first = BytesIO()
+            opened.convert("RGB").save(first, "PNG")
+    except Exception:  # noqa: BLE001  # readers raise anything for broken bytes, and only a small square is lost
+        return data
+    return _signed(first.getvalue(), 0.0)
 
-    async def read() -> bytes | None:
-        kept = await log.file(chat, file.tag)
-        return None if kept is None else kept.data
 
-    return await small.of(f"file {chat} {file.tag}", file.name, SCREEN, read)
+def _signed(still_: bytes, seconds: float) -> bytes:
+    """Return a square with a film's picture, if there is one, and a play sign."""
+    square = Image.new("RGB", (STILL, STILL), _NIGHT)
+    if still_:
+        with Image.open(BytesIO(still_), formats=("PNG", "JPEG")) as opened:
+            square = ImageOps.fit(opened.convert("RGB"), (STILL, STILL))
+    draw = ImageDraw.Draw(square, "RGBA")
+    middle = STILL // 2
+    draw.ellipse((middle - 60, middle - 60, middle + 60, middle + 60), fill=(0, 0, 0, 150))
+    draw.polygon(
+        ((middle - 20, middle - 34), (middle - 20, middle + 34), (middle + 38, middle)),
+        fill="white",
+    )
+    if told := length(seconds):
+        font = ImageFont.load_default(size=56)
+        box = draw.textbbox((STILL - 12, STILL - 12), told, font=font, anchor="rb")
+        draw.rectangle((box[0] - 8, box[1] - 8, STILL, STILL), fill=(0, 0, 0, 170))
+        draw.text((STILL - 12, STILL - 12), told, font=font, fill="white", anchor="rb")
+    out = BytesIO()
+    square.save(out, "PNG")
+    return out.getvalue()

@@ -105,7 +105,7 @@ async def installation(folder: Path, text: str = CONFIG) -> AsyncIterator[Instal
                 port=0,
                 token="x" * 20,
                 originals=fittings.originals,
-                past=fittings.past,
+                results=fittings.results,
                 log=fittings.chat_log,
             )
         )

@@ -13,11 +13,10 @@ from bot.platforms.web.signed_in import COOKIE
 from queueing.core.requests import File
 from tests.bot.chat.delivery.test_links import Installation, installation
 from tests.bot.platforms.web.test_web_page import LAST, Stage, chromium
-from tests.bot.platforms.web.test_web_small import Kept, large
+from tests.bot.platforms.web.test_web_small import Kept, large, web_of
 from tests.bot.platforms.web.web_client import running
 from tests.fakes.chromium import Chromium
 from tests.fakes.command_handler import ScriptedHandler
-from tests.fakes.memory_log import web_chat
 
 __all__ = ["chromium"]  # a fixture of the page's own tests
 MINE = "web:local"
@@ -49,7 +48,7 @@ async def test_a_past_picture_is_its_owners_and_gone_when_deleted(tmp_path: Path
 @pytest_asyncio.fixture
 async def past(chromium: Chromium) -> AsyncIterator[Stage]:
     handler, kept = ScriptedHandler(), Kept("web:local")
-    async with running(web_chat(port=0, past=kept), handler) as web, chromium.page() as page:
+    async with running(web_of(kept), handler) as web, chromium.page() as page:
         await page.goto(web.url)
         await page.wait_text("Connected")
         yield Stage(web, handler, page)

@@ -10,30 +10,54 @@ from PIL import Image
 
 from bot.chat.api.content import Content
 from bot.platforms.web.platform import Web
-from bot.platforms.web.small import SCREEN, THUMB, PastPicture, Small, smaller
+from bot.platforms.web.small import SCREEN, THUMB, Thumbnails, smaller
+from bot.serving.originals import Original, Ticket
 from queueing.core.requests import File
+from queueing.core.storage import Result, ResultFile
 from tests.bot.platforms.web.web_client import picture, running
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.memory_log import MemoryLog, web_chat
 
 
 class Kept:
-    """The past jobs of one person, and how often their pictures were read."""
+    """The results of one person's past jobs, and how often their pictures were read."""
 
     def __init__(self, owner: str) -> None:
         self.owner = owner
         self.pictures = {7: large()}
         self.read = 0
 
-    async def find(self, owner: str, job_id: int) -> PastPicture | None:
-        if owner != self.owner or job_id not in self.pictures:
+    async def result(self, job_id: int) -> Result | None:
+        raise AssertionError(f"only files are read, not job {job_id}")
+
+    async def head(self, job_id: int, _number: int) -> ResultFile | None:
+        if job_id not in self.pictures:
             return None
+        size = len(self.pictures[job_id])
+        return ResultFile(name="cat.png", mime="image/png", size=size, owner=self.owner)
 
-        async def read() -> bytes | None:
-            self.read += 1
-            return self.pictures.get(job_id)
+    async def piece(self, job_id: int, _number: int, start: int, length: int) -> bytes | None:
+        data = self.pictures.get(job_id)
+        self.read += data is not None and length == len(data)
+        return data and data[start : start + length]
 
-        return PastPicture(name="cat.png", read=read)
+
+class Links:
+    """Signed links, none of which was ended or is followed."""
+
+    async def find(self, _ticket: Ticket) -> Original | None:
+        return None
+
+    async def piece(self, _ticket: Ticket, _start: int, _length: int) -> bytes | None:
+        return None
+
+    async def ended(self, _job_id: int) -> bool:
+        return False
+
+
+def web_of(kept: Kept, token: str | None = None) -> Web:
+    """Return a page that shows these results."""
+    return web_chat(port=0, results=kept, originals=Links(), token=token)
 
 
 @cache
@@ -71,7 +95,7 @@ def test_every_kind_of_pixels_is_made_small() -> None:
 
 async def test_what_is_kept_is_made_once_and_bounded() -> None:
     """Every look at a page would cost a picture's work, and every picture stay in memory."""
-    small, read = Small(most_bytes=500), 0
+    small, read = Thumbnails(MemoryLog(), None, None, most_bytes=500), 0
 
     async def data() -> bytes:
         nonlocal read
@@ -91,7 +115,7 @@ async def test_the_picture_of_a_past_job_is_its_owners_and_ends_with_it() -> Non
     """The history would show strangers what one drew, or what was deleted long ago."""
     mine = Kept("web:local")
     async with (
-        running(web_chat(port=0, past=mine), ScriptedHandler()) as web,
+        running(web_of(mine), ScriptedHandler()) as web,
         aiohttp.ClientSession() as http,
     ):
         async with http.get(f"{web.url}past/7") as answer:
@@ -110,14 +134,14 @@ async def test_the_picture_of_a_past_job_is_its_owners_and_ends_with_it() -> Non
             assert answer.status == 404
     theirs = Kept("web:ada")
     async with (
-        running(web_chat(port=0, past=theirs), ScriptedHandler()) as web,
+        running(web_of(theirs), ScriptedHandler()) as web,
         aiohttp.ClientSession() as http,
         http.get(f"{web.url}past/7") as answer,
     ):
         assert answer.status == 404
     token = "correct-horse-battery-staple"
     async with (
-        running(web_chat(port=0, past=mine, token=token), ScriptedHandler()) as web,
+        running(web_of(mine, token), ScriptedHandler()) as web,
         aiohttp.ClientSession() as http,
         http.get(f"{web.url}past/7") as answer,
     ):

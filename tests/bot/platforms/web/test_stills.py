@@ -7,8 +7,8 @@ from PIL import Image
 
 from backends.media import films
 from backends.media.metadata.kinds import mime_of
-from bot.platforms.web.small import THUMB, smaller
-from bot.requests.stills import SIDE, length, still
+from bot.chat.texts.kinds import length
+from bot.platforms.web.small import STILL, THUMB, smaller, still
 from tests.backends.planted import PLANTED
 from tests.backends.recorded_films import film
 
@@ -69,4 +69,4 @@ def test_a_length_is_told_as_players_do() -> None:
     ]
     for seconds, told in cases:
         assert length(seconds) == told, seconds
-        assert SIDE >= THUMB, seconds
+        assert STILL >= THUMB, seconds
