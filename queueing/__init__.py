@@ -10,9 +10,10 @@ order:
 - `engine`: `scheduler` carries out plans with `loader` and `job_runner`, which uses `attempts`,
   `attempt_timeouts` and `outcomes`. `fleet` knows memory, servers and failed loads, and
   `health_checker` keeps it true; `durations` learns how long things take; `snapshots` shows all of
-  it to the planner; `checkpoint` stores what a restart has to know
+  it to the planner; `checkpoint` stores what a restart has to know; `event_bus` carries what a part
+  causes outside itself
 - `service`: what callers may ask, a part each: `intake`, `models`, `status` (with `eta`), `admin`
-  and `erasure`; `jobqueue` is the record of them. `assembly` builds the queue, `event_bus` carries
-  what a part causes outside itself, and `recovery` resumes what an earlier run left
+  and `erasure`; `jobqueue` is the record of them. `assembly` builds the queue, and
+  `recovery` resumes what an earlier run left
 - `store`: jobs in SQLite
 """

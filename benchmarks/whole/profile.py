@@ -36,7 +36,7 @@ PARTS = (
     (_HISTORY, "history/recorder.py"),
     (_HISTORY, "history/batch.py"),
     (_HISTORY, "history/timeline.py"),
-    ("the changes of a job, and announcing them", "service/event_bus.py", "both", "publish"),
+    ("the changes of a job, and announcing them", "engine/event_bus.py", "both", "publish"),
     ("the result: reading it, showing it, noting that", "delivery/editor.py", "_finish"),
     (_FIRST, "delivery/editor.py", "_update"),
     (_FIRST, "delivery/inquiry.py"),

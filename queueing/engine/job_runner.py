@@ -32,7 +32,7 @@ from queueing.core.world import Start
 from queueing.engine.attempt_timeouts import NeverBegan, watched
 from queueing.engine.attempts import Attempted, Lost, Sending
 from queueing.engine.durations import Times
-from queueing.engine.effects import Effects
+from queueing.engine.event_bus import EventBus
 from queueing.engine.fleet import Fleet
 from queueing.engine.loader import Loader
 from queueing.engine.outcomes import Outcomes
@@ -68,7 +68,7 @@ class Processor:
         outcomes: Outcomes,
         loader: Loader,
         times: Times,
-        effects: Effects,
+        bus: EventBus,
         runner: str,
     ) -> None:
         self._jobs = jobs
@@ -78,7 +78,7 @@ class Processor:
         self._outcomes = outcomes
         self._loader = loader
         self._times = times
-        self._effects = effects
+        self._bus = bus
         self._runner = runner
         self._attempts: dict[int, _Attempt] = {}
         self._ended_now: list[asyncio.Future[None]] = []  # done when the next starts are stored
@@ -174,7 +174,7 @@ class Processor:
         self._fleet.jobs.vacate(job_id)
         self._fleet.jobs.meter.forget(job_id)
         if not attempt.stored:
-            self._effects.fleet_changed()
+            self._bus.fleet_changed()
 
     async def _guarded(self, job: Job, steps: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -200,7 +200,7 @@ class Processor:
             prepared.send()
             _resolve(started)
             self._fleet.jobs.begun(change.job)
-            self._effects.publish(change)
+            self._bus.publish(change)
 
         try:
             begun = await self._start(start, started, follow)
@@ -222,7 +222,7 @@ class Processor:
                 backend=start.backend,
                 suspect=start.job.suspect,
             )
-            return await self._effects.after(starting, follow)
+            return await self._bus.after(starting, follow)
         except StaleJob:
             return None
         except StoreError as error:
@@ -276,7 +276,7 @@ class Processor:
             self._fleet.jobs.expect(job.id, ends_at)
         if progress.fraction is not None:
             self._fleet.jobs.reach(job.id, progress.fraction)
-        self._effects.publish(Progressed(job_id=job.id, progress=progress))
+        self._bus.publish(Progressed(job_id=job.id, progress=progress))
 
     # ------------------------------------------------------------ outcomes
 

@@ -25,7 +25,7 @@ from queueing.core.ports import Backend
 from queueing.core.world import Copy, Evict, Leaving, Load, Residency
 from queueing.engine.checkpoint import Checkpoint
 from queueing.engine.durations import Times
-from queueing.engine.effects import Effects
+from queueing.engine.event_bus import EventBus
 from queueing.engine.fleet import Fleet
 from queueing.engine.outcomes import Outcomes
 from queueing.engine.sizing import Sizing
@@ -50,7 +50,7 @@ class Loader:
         outcomes: Outcomes,
         times: Times,
         checkpoint: Checkpoint,
-        effects: Effects,
+        bus: EventBus,
     ) -> None:
         self._fleet = fleet
         self._backends = backends
@@ -58,7 +58,7 @@ class Loader:
         self._outcomes = outcomes
         self._times = times
         self._checkpoint = checkpoint
-        self._effects = effects
+        self._bus = bus
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
         self._waiters: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
@@ -141,7 +141,7 @@ class Loader:
             seconds=seconds,
             failed=failed,
         )
-        self._effects.publish(ended)
+        self._bus.publish(ended)
 
     async def _noted(self) -> None:
         """Store the load before it begins: after a crash its memory may be taken unseen."""
@@ -268,7 +268,7 @@ class Loader:
     def _publish_left(self, copy: Copy, why: Leaving) -> None:
         hosts = self._fleet.hosts_of(copy)
         left = CopyLeft(model=copy.model, backend=copy.backend, hosts=hosts, why=why)
-        self._effects.publish(left)
+        self._bus.publish(left)
 
     async def _unload(self, victim: Evict) -> bool:
         """Have a server unload a copy; return whether it has."""

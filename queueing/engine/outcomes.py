@@ -12,7 +12,7 @@ from queueing.core.ports import Clock
 from queueing.core.problems import Problem
 from queueing.core.requests import Output
 from queueing.core.storage import Jobs
-from queueing.engine.effects import Effects
+from queueing.engine.event_bus import EventBus
 from queueing.planning.retry import pause_s
 
 log = logging.getLogger(__name__)
@@ -24,10 +24,10 @@ NAMED_MOST = 20  # jobs named in one line of the log
 class Outcomes:
     """How the job runner and the loader reach the store."""
 
-    def __init__(self, *, jobs: Jobs, clock: Clock, effects: Effects) -> None:
+    def __init__(self, *, jobs: Jobs, clock: Clock, bus: EventBus) -> None:
         self._jobs = jobs
         self._clock = clock
-        self._effects = effects
+        self._bus = bus
 
     async def conclude(
         self,
@@ -56,7 +56,7 @@ class Outcomes:
                     suspect=suspect,
                     gpu_s=gpu_s,
                 )
-                await self._effects.after(change, partial(self._follow, output))
+                await self._bus.after(change, partial(self._follow, output))
             except StaleJob:
                 log.info("job %d: another change was faster than its %s", job.id, event.value)
                 return
@@ -68,8 +68,8 @@ class Outcomes:
 
     def _follow(self, output: Output | None, change: JobChanged) -> None:
         if output is not None:
-            self._effects.publish(Produced(job_id=change.job.id, output=output))
-        self._effects.publish(change)
+            self._bus.publish(Produced(job_id=change.job.id, output=output))
+        self._bus.publish(change)
 
     async def give_back(self, job: Job, event: JobEvent, *, problem: Problem | None = None) -> None:
         """Return or end a job that was interrupted, unless its end is stored already.
@@ -90,7 +90,7 @@ class Outcomes:
                 error=_code(problem),
                 suspect=current.suspect,
             )
-            await self._effects.after(change, self._effects.publish)
+            await self._bus.after(change, self._bus.publish)
         except (StaleJob, StoreError) as failure:
             log.warning("job %d: could not be returned to its line: %s", job.id, failure)
         except Exception:

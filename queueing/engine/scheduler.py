@@ -23,7 +23,7 @@ from queueing.engine.checkpoint import Checkpoint
 from queueing.engine.decided import Decided
 from queueing.engine.deep_lines import DeepLines
 from queueing.engine.durations import Times
-from queueing.engine.effects import Effects
+from queueing.engine.event_bus import EventBus
 from queueing.engine.fair_lines import FairLines
 from queueing.engine.fleet import Fleet
 from queueing.engine.job_runner import Processor
@@ -60,7 +60,7 @@ class Router:
         snapshots: Snapshots,
         sleepers: Sleepers,
         clock: Clock,
-        effects: Effects,
+        bus: EventBus,
         fair: FairLines | None = None,
         deep_lines: DeepLines,
     ) -> None:
@@ -72,7 +72,7 @@ class Router:
         self._snapshots = snapshots
         self._sleepers = sleepers
         self._clock = clock
-        self._effects = effects
+        self._bus = bus
         self._fair = fair
         self._deep_lines = deep_lines
         self._awake = asyncio.Event()
@@ -285,7 +285,7 @@ class Router:
         self._log_reasons()
         told = news(seen, world, moved, changed)
         if told is not None:
-            self._effects.publish(told)
+            self._bus.publish(told)
 
     def _log_reasons(self) -> None:
         """Log why a model begins to wait, once for each reason and not at every look.

@@ -14,7 +14,7 @@ from queueing.core.paused import Paused
 from queueing.core.ports import Clock
 from queueing.core.problems import What, problem
 from queueing.core.storage import Jobs, Pauses
-from queueing.engine.effects import Effects
+from queueing.engine.event_bus import EventBus
 from queueing.engine.fleet import Fleet
 from queueing.engine.health_checker import Health
 from queueing.engine.loader import Loader
@@ -38,7 +38,7 @@ class Control:
         router: Router,
         health: Health,
         clock: Clock,
-        effects: Effects,
+        bus: EventBus,
     ) -> None:
         self._jobs = jobs
         self._pauses = pauses
@@ -47,7 +47,7 @@ class Control:
         self._clock = clock
         self._router = router
         self._looked = health.first_looked
-        self._effects = effects
+        self._bus = bus
         self._changing = asyncio.Lock()
         self._fleet_changed = asyncio.Event()
 
@@ -179,7 +179,7 @@ class Control:
                 withdrawing = self._jobs.apply(
                     job, JobEvent.CANCEL, self._clock.now(), gives_back=True
                 )
-                return (await self._effects.after(withdrawing, self._effects.publish)).job
+                return (await self._bus.after(withdrawing, self._bus.publish)).job
             except StaleJob:
                 job = await self._jobs.get(job.id)
         return None
@@ -190,7 +190,7 @@ class Control:
         The positions of the jobs it passes rise by one. Returns None when it no longer waits, or
         never did. Raises `StoreError`. Idempotent.
         """
-        return await self._effects.after(self._jobs.move_first(job_id), self._moved)
+        return await self._bus.after(self._jobs.move_first(job_id), self._moved)
 
     def _moved(self, job: Job | None) -> None:
         if job is not None:

@@ -15,6 +15,7 @@ from queueing.engine.attempts import Sending
 from queueing.engine.checkpoint import Checkpoint
 from queueing.engine.deep_lines import DeepLines
 from queueing.engine.durations import Times
+from queueing.engine.event_bus import EventBus
 from queueing.engine.fair_lines import FairLines
 from queueing.engine.fleet import Fleet
 from queueing.engine.health_checker import Health
@@ -31,7 +32,6 @@ from queueing.engine.snapshots import Snapshots
 from queueing.service.admin import Control
 from queueing.service.erasure import Erasure
 from queueing.service.eta import Eta
-from queueing.service.event_bus import EventBus
 from queueing.service.host_watch import HostWatch
 from queueing.service.intake import Intake
 from queueing.service.models import OfferedModels
@@ -135,7 +135,7 @@ def _knowledge(given: Given) -> Knowledge:
 
 def _engine(given: Given, known: Knowledge) -> Engine:
     store, clock, fleet, times = given.store, given.clock, known.fleet, known.times
-    outcomes = Outcomes(jobs=store, clock=clock, effects=given.bus)
+    outcomes = Outcomes(jobs=store, clock=clock, bus=given.bus)
     sending = Sending(
         jobs=store, fleet=fleet, backends=given.backends, clock=clock, held=given.held
     )
@@ -146,7 +146,7 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         outcomes=outcomes,
         times=times,
         checkpoint=known.checkpoint,
-        effects=given.bus,
+        bus=given.bus,
     )
     processor = Processor(
         jobs=store,
@@ -156,7 +156,7 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         outcomes=outcomes,
         loader=loader,
         times=times,
-        effects=given.bus,
+        bus=given.bus,
         runner=given.runner,
     )
     fair = FairLines(store, fleet=fleet, times=times, clock=clock, rules=given.rules)
@@ -182,7 +182,7 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         snapshots=snapshots,
         sleepers=sleepers,
         clock=clock,
-        effects=given.bus,
+        bus=given.bus,
         fair=fair,
         deep_lines=DeepLines(given.deep_line),
     )
@@ -209,7 +209,7 @@ def _answers(given: Given, engine: Engine) -> Answers:
         times=times,
         processor=engine.processor,
         clock=clock,
-        effects=given.bus,
+        bus=given.bus,
     )
     promises = Promises()
     eta = Eta(router=engine.router, fleet=fleet, times=times, clock=clock, fair=engine.fair)
@@ -221,7 +221,7 @@ def _answers(given: Given, engine: Engine) -> Answers:
         router=engine.router,
         health=engine.health,
         clock=clock,
-        effects=given.bus,
+        bus=given.bus,
     )
     return Answers(
         intake=intake,
@@ -231,7 +231,7 @@ def _answers(given: Given, engine: Engine) -> Answers:
             router=engine.router,
             backends=given.backends,
             clock=clock,
-            effects=given.bus,
+            bus=given.bus,
         ),
         eta=eta,
         reports=Reports(
@@ -254,7 +254,7 @@ def _answers(given: Given, engine: Engine) -> Answers:
             snapshots=engine.snapshots,
             health=engine.health,
         ),
-        erasure=Erasure(jobs=store, upkeep=store, intake=intake, effects=given.bus),
+        erasure=Erasure(jobs=store, upkeep=store, intake=intake, bus=given.bus),
         promises=promises,
         hosts=HostWatch(fleet),
         moments=Moments(

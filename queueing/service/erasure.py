@@ -5,7 +5,7 @@ import logging
 from queueing.core.events import Erased, Forgotten
 from queueing.core.jobs import Job
 from queueing.core.storage import JobRecords, Upkeep
-from queueing.engine.effects import Effects
+from queueing.engine.event_bus import EventBus
 from queueing.service.intake import Intake
 
 log = logging.getLogger(__name__)
@@ -22,12 +22,12 @@ class Erasure:
         jobs: JobRecords,
         upkeep: Upkeep,
         intake: Intake,
-        effects: Effects,
+        bus: EventBus,
     ) -> None:
         self._jobs = jobs
         self._upkeep = upkeep
         self._intake = intake
-        self._effects = effects
+        self._bus = bus
 
     async def forget(self, owner: str, job_ids: frozenset[int] | None = None) -> int:
         """Cancel and delete a person's jobs, or only those named; return how many went.
@@ -47,9 +47,9 @@ class Erasure:
         ids = [job.id for job in chosen]
         # Announced before the rows are deleted: a listener still showing one would find it
         # missing.
-        self._effects.publish(Forgotten(job_ids=frozenset(ids)))
+        self._bus.publish(Forgotten(job_ids=frozenset(ids)))
         erased = await self._upkeep.erase(ids)
-        self._effects.publish(Erased(job_ids=frozenset(ids)))
+        self._bus.publish(Erased(job_ids=frozenset(ids)))
         log.info("jobs deleted for good at their owner's request: %d", erased)
         return erased
 

@@ -13,7 +13,7 @@ from queueing.core.quick import altering
 from queueing.core.requests import File, Request
 from queueing.core.storage import Admission, Jobs
 from queueing.engine.durations import Times
-from queueing.engine.effects import Effects
+from queueing.engine.event_bus import EventBus
 from queueing.engine.fleet import Fleet
 from queueing.engine.job_runner import Processor
 from queueing.planning.sizes import size_class
@@ -32,14 +32,14 @@ class Intake:
         times: Times,
         processor: Processor,
         clock: Clock,
-        effects: Effects,
+        bus: EventBus,
     ) -> None:
         self._jobs = jobs
         self._fleet = fleet
         self._times = times
         self._processor = processor
         self._clock = clock
-        self._effects = effects
+        self._bus = bus
 
     async def submit(self, new: NewJob, *, limits: Admission) -> Job:
         """Accept a job durably. Raises `Refused`. A known key returns the job it made before.
@@ -54,7 +54,7 @@ class Intake:
         if limited or new.model != spec.name:
             new = replace(new, model=spec.name, gpu_s=self._cost_s(spec, new) if limited else 0.0)
         adding = self._jobs.add(new, self._clock.now(), limits=limits)
-        return await self._effects.after(adding, self._accepted)
+        return await self._bus.after(adding, self._accepted)
 
     def _cost_s(self, spec: ModelSpec, new: NewJob) -> float:
         """Return what a request will probably take of a card, alone on it."""
@@ -66,7 +66,7 @@ class Intake:
 
     def _amended(self, job: Job | None) -> None:
         if job is not None:
-            self._effects.publish(JobChanged(job=job, event=None))
+            self._bus.publish(JobChanged(job=job, event=None))
 
     def _able(self, new: NewJob) -> ModelSpec:
         spec = self._fleet.catalog.require(new.model, new.needs)
@@ -97,13 +97,13 @@ class Intake:
                 ran = event is JobEvent.CANCEL and job.state is JobState.PROCESSING
                 taken_s = self._fleet.jobs.meter.taken_s(job_id) if ran else 0.0
                 ending = self._jobs.apply(job, event, self._clock.now(), error=error, gpu_s=taken_s)
-                return (await self._effects.after(ending, self._cancelled)).job
+                return (await self._bus.after(ending, self._cancelled)).job
             except StaleJob:
                 continue
         return job
 
     def _cancelled(self, cancelled: JobChanged) -> None:
-        self._effects.publish(cancelled)
+        self._bus.publish(cancelled)
         self._processor.cancel(cancelled.job.id)
 
     async def replace_request(
@@ -125,4 +125,4 @@ class Intake:
         replacing = self._jobs.replace_request(
             job_id, request, files=files, reply_to=reply_to, release=release, version=version
         )
-        return await self._effects.after(replacing, self._amended)
+        return await self._bus.after(replacing, self._amended)

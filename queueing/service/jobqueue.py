@@ -8,8 +8,8 @@ from queueing.core.events import Stopping
 from queueing.core.ports import Backend, CardWatch, Clock, Machines, MemoryProbe
 from queueing.core.storage import Store
 from queueing.core.world import DEEP_LINE, Rules
+from queueing.engine.event_bus import EventBus
 from queueing.service.assembly import Given, assemble
-from queueing.service.event_bus import EventBus
 from queueing.service.reconfiguration import Reconfiguration
 from queueing.service.recovery import recover
 

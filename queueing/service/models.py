@@ -15,7 +15,7 @@ from queueing.core.found_models import with_found
 from queueing.core.ports import Backend, Clock
 from queueing.engine.availability import is_at_hand
 from queueing.engine.durations import Times
-from queueing.engine.effects import Effects
+from queueing.engine.event_bus import EventBus
 from queueing.engine.fleet import Fleet
 from queueing.engine.scheduler import Router
 
@@ -33,14 +33,14 @@ class OfferedModels:
         router: Router,
         backends: Mapping[str, Backend],
         clock: Clock,
-        effects: Effects,
+        bus: EventBus,
     ) -> None:
         self._fleet = fleet
         self._times = times
         self._router = router
         self._backends = backends
         self._clock = clock
-        self._effects = effects
+        self._bus = bus
         self._offer: Offer | None = None
         self._catalog = fleet.catalog  # that the offer was made from
         self._unable = frozenset[tuple[str, str]]()
@@ -76,7 +76,7 @@ class OfferedModels:
             if model != known.models.get(model.name):
                 log.info("%s is offered by %s", model.name, " and ".join(model.backends))
         self._fleet.know(Catalog(joined, known.hosts.values(), known.retired.values()))
-        self._effects.fleet_changed()
+        self._bus.fleet_changed()
 
     async def loras(self, model: str) -> tuple[str, ...]:
         """Return the LoRAs of a model's first server that can be reached.

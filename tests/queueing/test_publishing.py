@@ -11,7 +11,7 @@ import pytest
 from queueing.core.errors import StaleJob
 from queueing.core.events import JobChanged, LinesMoved, Produced
 from queueing.core.jobs import Job, JobEvent
-from queueing.service.event_bus import EventBus
+from queueing.engine.event_bus import EventBus
 from queueing.service.jobqueue import JobQueue
 from queueing.store import JobStore, open_database
 from tests.simulation.installation import Installation, ended, image_model, one_card, until

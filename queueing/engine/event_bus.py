@@ -1,4 +1,4 @@
-"""EventBus: tells those who listen what has happened, in its order."""
+"""EventBus: tells those who listen what has happened, in its order; none of it blocks."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class EventBus:
-    """Carries out `Effects`: a failing listener keeps nothing from the others."""
+    """Hands on events and changes of the fleet; a failing listener keeps nothing from the others."""
 
     def __init__(self) -> None:
         self._listeners: list[Listener] = []
@@ -43,7 +43,11 @@ class EventBus:
                 log.exception("a listener failed")
 
     async def after(self, change: Coroutine[Any, Any, T], follow: Callable[[T], None]) -> T:
-        """Make a change, and at once what follows, in a task of their own; return its result."""
+        """Make a change, and at once what follows, in a task of their own; return its result.
+
+        A caller cancelled meanwhile keeps neither from happening: a change that is stored and
+        never published would be noticed only with the next one.
+        """
 
         async def both() -> T:
             result = await change
