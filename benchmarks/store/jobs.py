@@ -18,9 +18,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from benchmarks.postgres import new_database
-from queueing.core.jobs import Job, JobEvent, NewJob
+from queueing.core.jobs import Admission, Job, JobEvent, NewJob
 from queueing.core.requests import Output, TextToImage
-from queueing.core.storage import Admission
 from queueing.store import Database, JobStore
 from queueing.store.jobs import queries
 from queueing.store.jobs.rows import Row, accepted, job_row, output_rows

@@ -7,13 +7,13 @@ from functools import cache
 from typing import Any, get_type_hints
 
 from bot.queue.admin import ModelPreloads, QueueAdmin
+from bot.queue.deliveries import Deliveries
 from bot.queue.erasure import JobEraser
-from bot.queue.jobs import JobReader
+from bot.queue.jobs import JobFiles, JobReader
 from bot.queue.json_values import from_json, to_json
 from bot.queue.models import ModelReader
 from bot.queue.status import QueueStatus
 from bot.queue.submitting import JobSubmitter
-from queueing.core.storage import Deliveries, JobFiles
 
 PARTS: Mapping[str, type] = {
     "submitter": JobSubmitter,

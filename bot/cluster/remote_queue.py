@@ -8,9 +8,10 @@ from bot.chat.api.held import ALONE, ChatLease
 from bot.cluster.methods import method
 from bot.cluster.queue_link import QueueLink
 from bot.queue.admin import ModelPreloads, QueueAdmin
+from bot.queue.deliveries import Deliveries
 from bot.queue.erasure import JobEraser
 from bot.queue.events import QueueEvents
-from bot.queue.jobs import JobReader
+from bot.queue.jobs import JobFiles, JobReader
 from bot.queue.models import ModelReader
 from bot.queue.status import QueueStatus
 from bot.queue.submitting import JobSubmitter
@@ -20,7 +21,6 @@ from queueing.core.events import Listener
 from queueing.core.jobs import Job
 from queueing.core.requests import File, Output
 from queueing.core.standings import QueueSnapshot
-from queueing.core.storage import Deliveries, JobFiles
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -38,6 +38,7 @@ from bot.gateway.transcriptions import TranscriptionRoutes
 from bot.people.api_keys import ApiKeys
 from bot.people.uploads import Uploads
 from bot.people.users import People
+from bot.queue.jobs import ResultFiles
 from bot.queue.service import QueueService
 from bot.requests.admission import AdmissionService
 from bot.serving.address import Clients
@@ -48,7 +49,6 @@ from bot.serving.opening import open_at
 from bot.serving.visits import ConnectionLimits
 from queueing.core.concurrency import TaskGroup
 from queueing.core.ports import Clock
-from queueing.core.storage import ResultFiles
 
 CALLS_MOST = 4000
 KEPT_BACK = 640  # files for the page, the chats, the servers and the database

@@ -16,10 +16,10 @@ from bot.people.access import Access
 from bot.people.audit_log import AuditLog
 from bot.people.days import day_of
 from bot.people.users import People, Person
+from bot.queue.jobs import JobReader
 from bot.queue.status import QueueStatus
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
-from queueing.core.storage import GpuTimes
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class OperatorReader:
     status: QueueStatus
     history: StoredHistory
     usage: StoredUsage
-    gpu: GpuTimes
+    gpu: JobReader
     people: People
     access: Access
     audit: AuditLog

@@ -3,13 +3,13 @@
 from typing import Protocol
 
 from bot.queue.admin import ModelPreloads, QueueAdmin
+from bot.queue.deliveries import Deliveries
 from bot.queue.erasure import JobEraser
 from bot.queue.events import QueueEvents
 from bot.queue.jobs import JobReader
 from bot.queue.models import ModelReader
 from bot.queue.status import QueueStatus
 from bot.queue.submitting import JobSubmitter
-from queueing.core.storage import Deliveries
 
 
 class QueueService(Protocol):

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from queueing.core.jobs import Job, NewJob
+from queueing.core.jobs import Admission, Job, NewJob
 from queueing.core.problems import Problem
 from queueing.core.requests import File, Request
-from queueing.core.storage import Admission
 
 
 class JobSubmitter(Protocol):

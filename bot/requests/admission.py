@@ -29,9 +29,8 @@ from bot.requests.model_choice import Defaults, model_of_conversation, model_of_
 from bot.requests.refusals import Declined, NoLongerWaiting, NoPicture, Refusal, TooManyPictures
 from bot.requests.styles import Style
 from queueing.core.errors import Refused
-from queueing.core.jobs import Job, JobState, NewJob
+from queueing.core.jobs import Admission, Job, JobState, NewJob
 from queueing.core.requests import Capability, Chat, ChatMessage, File, Request, TextToImage
-from queueing.core.storage import Admission
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,12 +27,11 @@ from bot.requests.refusals import (
 )
 from bot.requests.unwanted import said_in, unwanted_word
 from queueing.core.errors import LimitReached, QueueError
-from queueing.core.jobs import LATER, Job, NewJob, is_bulk
+from queueing.core.jobs import LATER, Admission, Job, NewJob, is_bulk
 from queueing.core.ports import Clock
 from queueing.core.quick import altering
 from queueing.core.reasons import is_open_ended
 from queueing.core.requests import File, Request
-from queueing.core.storage import Admission
 
 _altered = altering(NewJob)
 _SHARE_TO_CLEAR = 0.1  # of a full line; coming back for its first free place is a race

@@ -20,8 +20,7 @@ from queueing.core.clock import doubt_of
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
-from queueing.core.storage import Upkeep
-from queueing.store import Database
+from queueing.store import Database, JobStore
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +93,7 @@ async def keep_told(endings: JobEndings) -> None:
 
 async def tidy(
     database: Database,
-    jobs: Upkeep,
+    jobs: JobStore,
     chat_log: ChatLog,
     clock: Clock,
     retention: Callable[[], RetentionConfig],

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from bot.chat.api.chat_settings import ChatSettingsTable
 from bot.chat.api.origin import Origin
+from bot.queue.deliveries import Deliveries
 from bot.queue.erasure import JobEraser
 from bot.queue.jobs import JobReader
 from bot.queue.submitting import JobSubmitter
@@ -25,7 +26,6 @@ from queueing.core.events import Event, Forgotten, JobChanged
 from queueing.core.jobs import Job, JobState
 from queueing.core.ports import Clock
 from queueing.core.requests import Request
-from queueing.core.storage import Deliveries
 
 log = logging.getLogger(__name__)
 

@@ -20,9 +20,9 @@ from bot.people.web_people import WebPeople
 from bot.platforms.web.operator.picture import OperatorPicture
 from bot.platforms.web.platform import Web
 from bot.platforms.web.wire import ModelLine
+from bot.queue.jobs import ResultFiles
 from bot.serving.originals import LinkReader
 from queueing.core.ports import Clock
-from queueing.core.storage import ResultFiles
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,7 +4,7 @@ import logging
 
 from bot.chat.records.stored_log import ChatLog
 from bot.config.sections import RetentionConfig
-from queueing.core.storage import Upkeep
+from queueing.store import JobStore
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ def most_mb(kept: RetentionConfig) -> int:
 
 
 async def delete_expired(
-    jobs: Upkeep, chat_log: ChatLog, kept: RetentionConfig, now: float
+    jobs: JobStore, chat_log: ChatLog, kept: RetentionConfig, now: float
 ) -> None:
     """Delete what is older or larger than may be kept. Idempotent; raises `StoreError`.
 

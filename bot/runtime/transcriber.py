@@ -10,6 +10,7 @@ import logging
 from bot.chat.api.chat_settings import ChatSettingsTable
 from bot.chat.api.origin import origin_in
 from bot.people.users import People
+from bot.queue.deliveries import Deliveries
 from bot.queue.erasure import JobEraser
 from bot.queue.jobs import JobReader
 from bot.queue.submitting import JobSubmitter
@@ -22,7 +23,6 @@ from queueing.core.events import Event, Forgotten, JobChanged
 from queueing.core.jobs import Job, JobState
 from queueing.core.problems import Problem, What, problem
 from queueing.core.requests import Chat, SpeechToText
-from queueing.core.storage import Deliveries
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """A job and its life: the state table, and nothing that acts on it.
 
-`TRANSITIONS` holds every legal change of state; `Store.apply` reads it, and a test compares the
+`TRANSITIONS` holds every legal change of state; `JobStore.apply` reads it, and a test compares the
 diagram in `docs/job-lifecycle.md` with it.
 """
 
@@ -151,6 +151,38 @@ class Job:
     def held(self) -> bool:
         """Whether it starts only once it is given another request."""
         return self.state is JobState.PENDING and self.not_before >= HELD_UNTIL
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Admission:
+    """The limits one acceptance is held against; None for no limit.
+
+    Bulk (`is_bulk`), later ones and the other jobs of an owner are counted apart.
+    `max_open` open jobs of the owner; of them `max_in_line` stand in lines, the rest wait in the
+    owner's overflow; `max_waiting` jobs in the model's line and overflow together; `max_per_hour`
+    accepted jobs of the owner in any hour, deleted ones included, failed ones not; `max_gpu_s`
+    seconds of cards that the owner's jobs ended since `gpu_since` took and open ones will take,
+    bulk included: a job is accepted as long as some of it is left.
+    """
+
+    max_open: int | None = None
+    max_in_line: int | None = None
+    max_waiting: int | None = None
+    max_per_hour: int | None = None
+    max_gpu_s: float | None = None
+    gpu_since: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StartOrder:
+    """Where a waiting job stands among those of its model that could start now.
+
+    `number` counts from 1 within its lane; None while others pass it or while it is starting.
+    `lanes` counts such jobs in each lane of the model.
+    """
+
+    number: int | None
+    lanes: Mapping[str, int]
 
 
 make_job = quick(Job)  # many are made: for each event and each forecast

@@ -280,6 +280,25 @@ class Output:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ResultFile:
+    """A file of a job's result without its bytes; `owner` is the job's."""
+
+    owner: str
+    name: str
+    mime: str
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Result:
+    """What a job produced, without the bytes of its files."""
+
+    text: str = ""
+    answer: str = ""
+    files: tuple[ResultFile, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
     """How far a running attempt is; never stored.
 

@@ -232,3 +232,20 @@ class QueueSnapshot:
     hosts: tuple[HostStatus, ...]
     paused: Paused
     running: tuple[RunningStatus, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuTime:
+    """A person's seconds on the cards: what ended jobs took, and what open ones will take."""
+
+    used_s: float
+    held_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuarterUse:
+    """The seconds that an owner's jobs took of the cards in a quarter of an hour from `at`."""
+
+    owner: str
+    at: float
+    seconds: float

@@ -13,7 +13,6 @@ from typing import TypeAlias
 from queueing.core.requests import File
 
 _FLOATS, _TEXTS = "application/octet-stream", "application/base64"
-_FLOAT = 4  # bytes
 Part = bytes | memoryview  # of a file, which is not copied
 Vector: TypeAlias = "array[float]"  # only checkers may subscript it before Python 3.12
 
@@ -52,11 +51,6 @@ def unpacked(packed: Part) -> Vector:
     if sys.byteorder == "big":
         vector.byteswap()
     return vector
-
-
-def dimensions_of(file: File, count: int) -> int:
-    """Return the length of each of `count` vectors."""
-    return len(vectors_of(file, count)[0]) // _FLOAT
 
 
 def _parts(file: File, count: int) -> Sequence[Part]:

@@ -156,6 +156,27 @@ class Waiting:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """The waiting jobs of one model and lane.
+
+    `waiting` counts those with a place (not the overflow); `heads` are the first startable ones in
+    order, `first_queued_at` the acceptance of the very first waiting one, startable or not;
+    `next_start_at` is when a delayed or pausing job before or among the heads becomes startable;
+    `held` says that one of those has never started: its prompt is being improved. `passed` are the
+    jobs before the first head, which others pass while they pause.
+    """
+
+    model: str
+    lane: str
+    waiting: int
+    heads: tuple[Job, ...]
+    first_queued_at: float
+    next_start_at: float | None = None
+    held: bool = False
+    passed: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ModelView:
     """A model in the planner's terms; only models that wait or have copies need be present.
 

@@ -14,9 +14,9 @@ from queueing.core.jobs import Job
 from queueing.core.ports import Backend, Clock, Fetch, Recorded, Report
 from queueing.core.quick import altering
 from queueing.core.requests import File, Output, Progress, Work
-from queueing.core.storage import JobRecords
 from queueing.engine.fleet import Fleet
 from queueing.planning.retry import pause_s
+from queueing.store.jobs.job_store import JobStore
 
 log = logging.getLogger(__name__)
 _altered = altering(Job)
@@ -39,7 +39,7 @@ class Sending:
     def __init__(
         self,
         *,
-        jobs: JobRecords,
+        jobs: JobStore,
         fleet: Fleet,
         backends: Mapping[str, Backend],
         clock: Clock,

@@ -3,17 +3,19 @@
 import asyncio
 
 from queueing.core.errors import StoreError
-from queueing.core.storage import Learned, ModelKnowledge, Score
 from queueing.core.world import Residency
 from queueing.engine.durations import Times
 from queueing.engine.fleet import Fleet
+from queueing.planning.calibration import Score
+from queueing.planning.estimates import Learned
+from queueing.store.jobs.job_store import JobStore
 
 
 class Checkpoint:
     """Keeps the store's tables of copies, learned times and sizes up to date."""
 
-    def __init__(self, *, state: ModelKnowledge, fleet: Fleet, times: Times) -> None:
-        self._state = state
+    def __init__(self, *, store: JobStore, fleet: Fleet, times: Times) -> None:
+        self._store = store
         self._fleet = fleet
         self._times = times
         self._writing = asyncio.Lock()
@@ -30,21 +32,21 @@ class Checkpoint:
             if self._fleet.copies_changed:
                 self._fleet.copies_changed = False
                 try:
-                    await self._state.note_residency(self._residency())
+                    await self._store.note_residency(self._residency())
                 except StoreError:
                     self._fleet.copies_changed = True
                     raise
             self._learned += self._times.take_unsaved()
             if self._learned:
-                await self._state.learn(self._learned)
+                await self._store.learn(self._learned)
                 self._learned.clear()
             self._scores += self._times.take_scores()
             if self._scores:
-                await self._state.note_scores(self._scores)
+                await self._store.note_scores(self._scores)
                 self._scores.clear()
             self._sizes |= self._fleet.memory.budget.take_unsaved()
             if self._sizes:
-                await self._state.note_sizes(self._sizes)
+                await self._store.note_sizes(self._sizes)
                 self._sizes.clear()
 
     def _residency(self) -> list[tuple[str, str, str, str, bool]]:

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from queueing.core.catalog import HostSpec, ModelSpec
 from queueing.core.jobs import LATER, Job
 from queueing.core.ports import Clock
-from queueing.core.storage import Learned, Score
 from queueing.engine.fleet import Fleet
 from queueing.planning.arrivals import Rates
-from queueing.planning.calibration import Calibration, Category
-from queueing.planning.estimates import Durations, Usual
+from queueing.planning.calibration import Calibration, Category, Score
+from queueing.planning.estimates import Durations, Learned, Usual
 from queueing.planning.sizes import size_class
 
 _Tables = tuple[Mapping[str, float], Mapping[str, float]]  # load and service times by backend

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from queueing.core.events import Event, JobChanged
-from queueing.core.jobs import Job, JobEvent
+from queueing.core.jobs import Job, JobEvent, StartOrder
 from queueing.core.ports import Clock
-from queueing.core.storage import Line, Lines, QuarterUse, StartOrder
-from queueing.core.world import Rules
+from queueing.core.standings import QuarterUse
+from queueing.core.world import Line, Rules
 from queueing.engine.durations import Times
 from queueing.engine.fleet import Fleet
 from queueing.engine.lateness import Lateness, LineKey
@@ -20,6 +20,7 @@ from queueing.engine.yet_to_come import FairTurns, YetToCome, turns_of
 from queueing.planning.fairness import Claim, fair_order
 from queueing.planning.newcomers import Newcomers
 from queueing.planning.sizes import size_class
+from queueing.store.jobs.job_store import JobStore
 
 WINDOW = 500  # jobs of a line that are put in order; those behind them keep the order of arrival
 
@@ -40,12 +41,12 @@ class _Ordered:
 
 
 class FairLines:
-    """`Lines` in fair order once it has begun, for rules that say so; otherwise as they are."""
+    """The store's lines, in fair order once it has begun, for rules that say so; otherwise as they are."""
 
     def __init__(
-        self, lines: Lines, *, fleet: Fleet, times: Times, clock: Clock, rules: Rules
+        self, store: JobStore, *, fleet: Fleet, times: Times, clock: Clock, rules: Rules
     ) -> None:
-        self._lines = lines
+        self._store = store
         self._fleet = fleet
         self._times = times
         self._clock = clock
@@ -122,9 +123,9 @@ class FairLines:
     async def lines(self, now: float, *, per_line: int) -> list[Line]:
         """Return every line with its first startable jobs in fair order."""
         if not self.is_on:
-            return await self._lines.lines(now, per_line=per_line)
+            return await self._store.lines(now, per_line=per_line)
         self._per_line = per_line
-        found = await self._lines.lines(now, per_line=max(WINDOW, per_line))
+        found = await self._store.lines(now, per_line=max(WINDOW, per_line))
         keys = {(line.model, line.lane) for line in found}
         for gone in self._ordered.keys() - keys:
             self._forget(gone)
@@ -210,9 +211,9 @@ class FairLines:
     async def positions(self, job_ids: Sequence[int]) -> Mapping[int, int]:
         """Return 1 + the number of jobs that wait and start first in the same model and lane."""
         if not self.is_on:
-            return await self._lines.positions(job_ids)
+            return await self._store.positions(job_ids)
         await self.lines(self._clock.now(), per_line=self._per_line)
-        positions = dict(await self._lines.positions(job_ids))
+        positions = dict(await self._store.positions(job_ids))
         for job_id in positions.keys() & self._key_of.keys():
             ordered = self._ordered[self._key_of[job_id]]
             positions[job_id] = len(ordered.line.passed) + ordered.places[job_id] + 1
@@ -222,7 +223,7 @@ class FairLines:
         self, job_ids: Sequence[int], *, begun: Collection[int]
     ) -> Mapping[int, StartOrder]:
         """Return where waiting jobs with a place stand, as the lines were last read."""
-        turns = dict(await self._lines.turns(job_ids, begun=begun))
+        turns = dict(await self._store.turns(job_ids, begun=begun))
         for job_id in turns.keys() & self._key_of.keys():
             if turns[job_id].number is not None:
                 ordered = self._ordered[self._key_of[job_id]]

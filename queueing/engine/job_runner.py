@@ -27,7 +27,6 @@ from queueing.core.oversize import is_far_above
 from queueing.core.ports import Clock
 from queueing.core.problems import What, problem
 from queueing.core.requests import Progress
-from queueing.core.storage import JobChanges
 from queueing.core.world import Start
 from queueing.engine.attempt_timeouts import NeverBegan, watched
 from queueing.engine.attempts import Attempted, Lost, Sending
@@ -38,6 +37,7 @@ from queueing.engine.loader import Loader
 from queueing.engine.outcomes import Outcomes
 from queueing.planning.progress_eta import ProgressEta
 from queueing.planning.retry import FIRST_PAUSE_S, Fail, Retry, after_failure, after_loss
+from queueing.store.jobs.job_store import JobStore
 
 log = logging.getLogger(__name__)
 GIVE_WAY_S = 0.25  # how long fetching a result yields to the next start
@@ -61,7 +61,7 @@ class Processor:
     def __init__(
         self,
         *,
-        jobs: JobChanges,
+        jobs: JobStore,
         fleet: Fleet,
         clock: Clock,
         sending: Sending,

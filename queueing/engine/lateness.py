@@ -6,7 +6,7 @@ Follows what starts and ends; memory only, found again after a restart from the 
 from collections.abc import Collection, Sequence
 
 from queueing.core.jobs import Job
-from queueing.core.storage import Line
+from queueing.core.world import Line
 from queueing.planning.fairness import Claim, Overtaker, behind_by
 
 LineKey = tuple[str, str]

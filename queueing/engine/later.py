@@ -11,8 +11,7 @@ from math import inf
 from queueing.core.catalog import ModelSpec
 from queueing.core.jobs import Job
 from queueing.core.ports import Clock
-from queueing.core.storage import Line
-from queueing.core.world import Blocked, Copy, Waiting
+from queueing.core.world import Blocked, Copy, Line, Waiting
 from queueing.engine.durations import Times
 from queueing.engine.fleet import Fleet
 from queueing.planning.calm import Leaver, may_leave, takes_any_pause

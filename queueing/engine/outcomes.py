@@ -11,9 +11,9 @@ from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.ports import Clock
 from queueing.core.problems import Problem
 from queueing.core.requests import Output
-from queueing.core.storage import Jobs
 from queueing.engine.event_bus import EventBus
 from queueing.planning.retry import pause_s
+from queueing.store.jobs.job_store import JobStore
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ NAMED_MOST = 20  # jobs named in one line of the log
 class Outcomes:
     """How the job runner and the loader reach the store."""
 
-    def __init__(self, *, jobs: Jobs, clock: Clock, bus: EventBus) -> None:
+    def __init__(self, *, jobs: JobStore, clock: Clock, bus: EventBus) -> None:
         self._jobs = jobs
         self._clock = clock
         self._bus = bus

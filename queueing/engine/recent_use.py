@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from queueing.core.jobs import Job
-from queueing.core.storage import QuarterUse
+from queueing.core.standings import QuarterUse
 from queueing.planning.fairness import remaining
 
 

@@ -13,10 +13,10 @@ from queueing.core.divided import Shares
 from queueing.core.jobs import LATER, Job
 from queueing.core.ports import Backend, Clock
 from queueing.core.quick import quick
-from queueing.core.storage import Line, Lines
 from queueing.core.world import (
     BackendView,
     HostView,
+    Line,
     ModelView,
     Plan,
     Residency,
@@ -42,7 +42,6 @@ class Snapshots:
     def __init__(
         self,
         *,
-        lines: Lines,
         fleet: Fleet,
         backends: Mapping[str, Backend],
         processor: Processor,
@@ -50,10 +49,9 @@ class Snapshots:
         clock: Clock,
         rules: Rules,
         later: Later,
-        fair: FairLines | None = None,
+        fair: FairLines,
     ) -> None:
         self._later = later
-        self._lines = lines if fair is None else fair
         self._fair = fair
         self._fleet = fleet
         self._backends = backends
@@ -71,7 +69,7 @@ class Snapshots:
     async def take(self, last: Plan) -> World:
         """Return the world as it is now, after the last plan. Raises `StoreError`."""
         now = self._clock.now()
-        lines = await self._lines.lines(now, per_line=self._per_line())
+        lines = await self._fair.lines(now, per_line=self._per_line())
         return self._world(now, lines, last)
 
     def _per_line(self) -> int:
@@ -103,7 +101,7 @@ class Snapshots:
 
     def real(self, plan: Plan) -> Plan:
         """Return a plan whose starts are of the jobs as they are: a fair order moves their moments."""
-        if self._fair is None or not self._fair.is_on or not plan.starts:
+        if not self._fair.is_on or not plan.starts:
             return plan
         starts = (replace(start, job=self._fair.real(start.job)) for start in plan.starts)
         return replace(plan, starts=tuple(starts))

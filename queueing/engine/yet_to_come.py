@@ -9,7 +9,7 @@ from itertools import accumulate
 from math import inf
 
 from queueing.core.jobs import Job
-from queueing.core.storage import Line
+from queueing.core.world import Line
 from queueing.engine.lateness import LineKey
 from queueing.engine.recent_use import RecentUse, person_of
 from queueing.planning.fairness import Claim, Overtaker, behind_by

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import NamedTuple
 
-from queueing.core.storage import Score
-
 KEPT = 200  # newest scores of a category
 MISSED = 0.17  # of the jobs may end outside their range; less than one in five, for luck
 MISSED_MOST = 0.4
@@ -49,6 +47,19 @@ class Category(NamedTuple):
     def is_kin_of(self, other: "Category") -> bool:
         """Whether scores of the other say something about it."""
         return self[1:] == other[1:] and bool(self.lane) == bool(other.lane)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Score:
+    """How far off an estimate was, as a share of the time it looked ahead.
+
+    `number` counts those of its category; a newer one in the same `slot` replaces an older one.
+    """
+
+    category: str
+    slot: int
+    number: int
+    value: float
 
 
 class Range(NamedTuple):

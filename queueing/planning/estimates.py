@@ -10,7 +10,6 @@ from math import log2
 from statistics import median
 
 from queueing.core.catalog import ModelSpec
-from queueing.core.storage import Learned
 from queueing.planning.sizes import USUAL_SIZE, work_of
 
 WINDOW = 25  # newest samples kept: enough to be steady, few enough to follow a change
@@ -37,6 +36,19 @@ class Usual:
             mean_s=self.mean_s * factor,
             spread_s=self.spread_s * factor,
         )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Learned:
+    """One learned duration: a running median and spread, in seconds."""
+
+    kind: str  # "service" or "load"
+    model: str
+    host: str
+    size: str  # the class of request sizes it applies to; "" for loads
+    samples: int
+    median_s: float
+    spread_s: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.paused import Paused
 from queueing.core.ports import Clock
 from queueing.core.problems import What, problem
-from queueing.core.storage import Jobs, Pauses
 from queueing.engine.event_bus import EventBus
 from queueing.engine.fleet import Fleet
 from queueing.engine.health_checker import Health
 from queueing.engine.loader import Loader
 from queueing.engine.scheduler import Router
+from queueing.store.jobs.job_store import JobStore
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +31,7 @@ class Control:
     def __init__(
         self,
         *,
-        jobs: Jobs,
-        pauses: Pauses,
+        jobs: JobStore,
         fleet: Fleet,
         loader: Loader,
         router: Router,
@@ -41,7 +40,6 @@ class Control:
         bus: EventBus,
     ) -> None:
         self._jobs = jobs
-        self._pauses = pauses
         self._fleet = fleet
         self._loader = loader
         self._clock = clock
@@ -109,8 +107,8 @@ class Control:
 
     async def _change(self, change: Callable[[Paused], Paused]) -> Paused:
         async with self._changing:  # as stored, because the fleet knows nothing at first
-            paused = change(await self._pauses.paused())
-            await self._pauses.note_paused(paused)
+            paused = change(await self._jobs.paused())
+            await self._jobs.note_paused(paused)
             self._fleet.rests.pause(paused)
         log.info("paused: %s", _words(paused))
         return paused

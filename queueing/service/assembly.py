@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from queueing.core.catalog import Catalog
 from queueing.core.ports import Backend, CardWatch, Clock, Machines, MemoryProbe
-from queueing.core.storage import Store
 from queueing.core.world import Rules
 from queueing.engine.attempts import Sending
 from queueing.engine.checkpoint import Checkpoint
@@ -39,13 +38,14 @@ from queueing.service.moments import Moments
 from queueing.service.promises import Promises
 from queueing.service.status import Reports
 from queueing.service.urgency import Urgency
+from queueing.store.jobs.job_store import JobStore
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Given:
     """What a queue is made from."""
 
-    store: Store
+    store: JobStore
     catalog: Catalog
     backends: dict[str, Backend]
     clock: Clock
@@ -127,7 +127,7 @@ def _knowledge(given: Given) -> Knowledge:
     return Knowledge(
         fleet=fleet,
         times=times,
-        checkpoint=Checkpoint(state=given.store, fleet=fleet, times=times),
+        checkpoint=Checkpoint(store=given.store, fleet=fleet, times=times),
         health=health,
         others=OtherPrograms(fleet=fleet, cards=given.cards, clock=given.clock),
     )
@@ -162,7 +162,6 @@ def _engine(given: Given, known: Knowledge) -> Engine:
     fair = FairLines(store, fleet=fleet, times=times, clock=clock, rules=given.rules)
     later = Later(fleet, times, clock)
     snapshots = Snapshots(
-        lines=store,
         fleet=fleet,
         backends=given.backends,
         processor=processor,
@@ -215,7 +214,6 @@ def _answers(given: Given, engine: Engine) -> Answers:
     eta = Eta(router=engine.router, fleet=fleet, times=times, clock=clock, fair=engine.fair)
     control = Control(
         jobs=store,
-        pauses=store,
         fleet=fleet,
         loader=engine.loader,
         router=engine.router,
@@ -254,7 +252,7 @@ def _answers(given: Given, engine: Engine) -> Answers:
             snapshots=engine.snapshots,
             health=engine.health,
         ),
-        erasure=Erasure(jobs=store, upkeep=store, intake=intake, bus=given.bus),
+        erasure=Erasure(jobs=store, intake=intake, bus=given.bus),
         promises=promises,
         hosts=HostWatch(fleet),
         moments=Moments(

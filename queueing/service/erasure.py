@@ -4,9 +4,9 @@ import logging
 
 from queueing.core.events import Erased, Forgotten
 from queueing.core.jobs import Job
-from queueing.core.storage import JobRecords, Upkeep
 from queueing.engine.event_bus import EventBus
 from queueing.service.intake import Intake
+from queueing.store.jobs.job_store import JobStore
 
 log = logging.getLogger(__name__)
 
@@ -19,13 +19,11 @@ class Erasure:
     def __init__(
         self,
         *,
-        jobs: JobRecords,
-        upkeep: Upkeep,
+        jobs: JobStore,
         intake: Intake,
         bus: EventBus,
     ) -> None:
         self._jobs = jobs
-        self._upkeep = upkeep
         self._intake = intake
         self._bus = bus
 
@@ -48,7 +46,7 @@ class Erasure:
         # Announced before the rows are deleted: a listener still showing one would find it
         # missing.
         self._bus.publish(Forgotten(job_ids=frozenset(ids)))
-        erased = await self._upkeep.erase(ids)
+        erased = await self._jobs.erase(ids)
         self._bus.publish(Erased(job_ids=frozenset(ids)))
         log.info("jobs deleted for good at their owner's request: %d", erased)
         return erased

@@ -6,17 +6,17 @@ from dataclasses import replace
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import NoServer, StaleJob
 from queueing.core.events import JobChanged
-from queueing.core.jobs import Job, JobEvent, JobState, NewJob
+from queueing.core.jobs import Admission, Job, JobEvent, JobState, NewJob
 from queueing.core.ports import Clock
 from queueing.core.problems import Problem
 from queueing.core.quick import altering
 from queueing.core.requests import File, Request
-from queueing.core.storage import Admission, Jobs
 from queueing.engine.durations import Times
 from queueing.engine.event_bus import EventBus
 from queueing.engine.fleet import Fleet
 from queueing.engine.job_runner import Processor
 from queueing.planning.sizes import size_class
+from queueing.store.jobs.job_store import JobStore
 
 _limited = altering(Admission)
 
@@ -27,7 +27,7 @@ class Intake:
     def __init__(
         self,
         *,
-        jobs: Jobs,
+        jobs: JobStore,
         fleet: Fleet,
         times: Times,
         processor: Processor,

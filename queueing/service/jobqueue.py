@@ -6,12 +6,12 @@ from queueing.core.catalog import Catalog
 from queueing.core.concurrency import TaskGroup
 from queueing.core.events import Stopping
 from queueing.core.ports import Backend, CardWatch, Clock, Machines, MemoryProbe
-from queueing.core.storage import Store
 from queueing.core.world import DEEP_LINE, Rules
 from queueing.engine.event_bus import EventBus
 from queueing.service.assembly import Given, assemble
 from queueing.service.reconfiguration import Reconfiguration
 from queueing.service.recovery import recover
+from queueing.store.jobs.job_store import JobStore
 
 
 class JobQueue:
@@ -23,7 +23,7 @@ class JobQueue:
     def __init__(
         self,
         *,
-        store: Store,
+        store: JobStore,
         catalog: Catalog,
         backends: Mapping[str, Backend],
         clock: Clock,

@@ -15,12 +15,12 @@ from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent
 from queueing.core.ports import Clock
 from queueing.core.problems import What, problem
-from queueing.core.storage import DatedJobs
 from queueing.engine.later import Later
 from queueing.planning.retry import pause_s
 from queueing.service.admin import Control
 from queueing.service.intake import Intake
 from queueing.service.urgency import Urgency
+from queueing.store.jobs.job_store import JobStore
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class Moments:
     def __init__(
         self,
         *,
-        jobs: DatedJobs,
+        jobs: JobStore,
         intake: Intake,
         control: Control,
         later: Later,

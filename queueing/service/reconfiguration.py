@@ -13,7 +13,7 @@ from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
 from queueing.core.concurrency import timeout
 from queueing.core.errors import BackendError, StoreError
 from queueing.core.ports import Backend
-from queueing.core.storage import QuarterUse
+from queueing.core.standings import QuarterUse
 from queueing.core.world import Residency, Rules
 from queueing.engine.loader import UNLOAD_S
 from queueing.service.assembly import Engine, Given

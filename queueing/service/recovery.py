@@ -8,14 +8,14 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from queueing.core.concurrency import TaskGroup
-from queueing.core.storage import Store
 from queueing.engine.fleet import Fleet
 from queueing.service.assembly import Engine
+from queueing.store.jobs.job_store import JobStore
 
 log = logging.getLogger(__name__)
 
 
-async def recover(store: Store, engine: Engine, work: TaskGroup) -> None:
+async def recover(store: JobStore, engine: Engine, work: TaskGroup) -> None:
     """Restore pauses, learned times, pins, running jobs and the known copies in memory.
 
     Waiting jobs need nothing: the store has their places. Raises `StoreError`.
@@ -40,7 +40,7 @@ async def recover(store: Store, engine: Engine, work: TaskGroup) -> None:
     _clear_half_loads(fleet, noted)
 
 
-async def _noted_copies(store: Store, fleet: Fleet) -> Mapping[str, frozenset[str]]:
+async def _noted_copies(store: JobStore, fleet: Fleet) -> Mapping[str, frozenset[str]]:
     """Restore the pins; return the copies of the last run, models by backend."""
     noted: defaultdict[str, set[str]] = defaultdict(set)
     for model, backend, pinned in await store.residency():

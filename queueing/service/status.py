@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from queueing.core.catalog import ModelSpec
-from queueing.core.jobs import LATER, Job, JobState
+from queueing.core.jobs import LATER, Job, JobState, StartOrder
 from queueing.core.ports import Clock
 from queueing.core.reasons import is_open_ended
 from queueing.core.standings import (
@@ -16,9 +16,9 @@ from queueing.core.standings import (
     RunningStatus,
     Standing,
 )
-from queueing.core.storage import JobRecords, Lines, StartOrder
 from queueing.core.world import Blocked, Reason, Residency
 from queueing.engine.durations import Times
+from queueing.engine.fair_lines import FairLines
 from queueing.engine.fleet import Fleet
 from queueing.engine.later import Later
 from queueing.engine.running_jobs import Slot
@@ -30,6 +30,7 @@ from queueing.service.eta import Eta
 from queueing.service.promises import Promises
 from queueing.service.shown_estimates import ShownEstimates, before
 from queueing.service.statuses import WAITS_FOR_MEMORY, backends, copies, hosts, readiness
+from queueing.store.jobs.job_store import JobStore
 
 _TAKES_TURNS = frozenset(
     {
@@ -62,8 +63,8 @@ class Reports:
     def __init__(
         self,
         *,
-        jobs: JobRecords,
-        lines: Lines,
+        jobs: JobStore,
+        lines: FairLines,
         fleet: Fleet,
         router: Router,
         eta: Eta,

@@ -8,7 +8,6 @@ import pytest
 
 from bot.runtime.setup import MIGRATIONS
 from queueing.core.jobs import JobEvent
-from queueing.core.storage import Store
 from queueing.store import Database, JobStore, open_database
 from tests.contracts.store_harness import ENGINES, NO_LIMITS, NOW, Open, new, url_of
 
@@ -17,9 +16,9 @@ from tests.contracts.store_harness import ENGINES, NO_LIMITS, NOW, Open, new, ur
 async def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Open]:
     """Provide a function that closes the store and opens it again, as a restart does."""
     url = url_of(request.param, request, tmp_path)
-    opened: list[Store] = []
+    opened: list[JobStore] = []
 
-    async def open_store() -> Store:
+    async def open_store() -> JobStore:
         for store in opened:
             await store.aclose()
         opened.append(JobStore(await open_database(url)))
@@ -31,7 +30,7 @@ async def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 @pytest.fixture
-async def store(reopen: Open) -> Store:
+async def store(reopen: Open) -> JobStore:
     return await reopen()
 
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from queueing.core.jobs import Job, JobEvent, NewJob
+from queueing.core.jobs import Admission, Job, JobEvent, NewJob
 from queueing.core.requests import File, Output, TextToImage
-from queueing.core.storage import Admission, Store
+from queueing.store import JobStore
 
 NOW = 1_000.0
 NO_LIMITS = Admission()
 PICTURE = File(name="cat.png", mime="image/png", data=b"\x89PNG\x00")
-Open = Callable[[], Awaitable[Store]]
+Open = Callable[[], Awaitable[JobStore]]
 
 
 ENGINES = ("sqlite", "postgres")
@@ -39,18 +39,18 @@ def new(
     )
 
 
-async def add(store: Store, job: NewJob | None = None, *, now: float = NOW) -> Job:
+async def add(store: JobStore, job: NewJob | None = None, *, now: float = NOW) -> Job:
     return await store.add(job or new(), now, limits=NO_LIMITS)
 
 
-async def start(store: Store, job: Job) -> Job:
+async def start(store: JobStore, job: Job) -> Job:
     return (await store.apply(job, JobEvent.START, NOW, runner="here", backend="gpu-1")).job
 
 
-async def end(store: Store, job: Job) -> Job:
+async def end(store: JobStore, job: Job) -> Job:
     return (await store.apply(await start(store, job), JobEvent.COMPLETE, NOW, output=Output())).job
 
 
-async def heads(store: Store, model: str = "flux", *, now: float = NOW) -> list[int]:
+async def heads(store: JobStore, model: str = "flux", *, now: float = NOW) -> list[int]:
     lines = await store.lines(now, per_line=100)
     return [job.id for line in lines if line.model == model for job in line.heads]

@@ -23,7 +23,7 @@ from queueing.core.requests import (
     TextToSpeech,
     TextToVideo,
 )
-from queueing.core.vectors import dimensions_of
+from queueing.core.vectors import numbers, vectors_of
 from tests.contracts import (
     harness_comfyui,
     harness_demo,
@@ -94,7 +94,7 @@ def whole(harness: Harness, output: Output) -> bool:
         return len(output.files) == 1 and of_kind(mime_of(output.files[0].data))
     if isinstance(harness.quick, Embed):
         count = len(harness.quick.inputs)
-        return len(output.files) == 1 and dimensions_of(output.files[0], count) > 1
+        return len(output.files) == 1 and len(numbers(vectors_of(output.files[0], count)[0])) > 1
     return bool(output.text)
 
 

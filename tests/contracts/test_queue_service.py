@@ -19,10 +19,9 @@ from queueing.core.errors import (
     UnknownModel,
 )
 from queueing.core.events import Erased, Event, Forgotten, JobChanged, LinesMoved, Progressed
-from queueing.core.jobs import Job, JobEvent, JobState, NewJob
+from queueing.core.jobs import Admission, Job, JobEvent, JobState, NewJob
 from queueing.core.problems import Problem, What
 from queueing.core.requests import Chat, ChatMessage, File, Output, TextToImage
-from queueing.core.storage import Admission
 from tests.contracts.queue_harness import SERVICES, Queues, queues
 from tests.fakes.clock import START
 from tests.simulation.loop import in_virtual_time

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
+from bot.queue.jobs import ResultFiles
 from queueing.core.jobs import Job, JobEvent
-from queueing.core.requests import File, Output
-from queueing.core.storage import Result, ResultFile, ResultFiles
+from queueing.core.requests import File, Output, Result, ResultFile
 from queueing.store import Database, JobStore, StoredFiles
 from queueing.store.jobs import results
 from tests.contracts.store_harness import NO_LIMITS, NOW, new, start

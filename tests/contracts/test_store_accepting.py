@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 from queueing.core.errors import LimitReached
-from queueing.core.jobs import Job, NewJob
+from queueing.core.jobs import Admission, Job, NewJob
 from queueing.core.requests import Chat, ChatMessage, TextToImage
-from queueing.core.storage import Admission, Store
+from queueing.store import JobStore
 from tests.contracts.store_harness import NOW, PICTURE, add, end, new, start
 
 
-async def test_an_accepted_job_reads_back_as_it_was_returned(store: Store) -> None:
+async def test_an_accepted_job_reads_back_as_it_was_returned(store: JobStore) -> None:
     """A job would change its request, its owner or its chat on the way through the database."""
     picture = TextToImage(prompt="кот \N{CAT} \0 '\"", seed=2**64 - 1, strength=0.5)
     chat = Chat(messages=(ChatMessage(role="user", text="hi", pictures=(0,)),), max_tokens=5)
@@ -35,14 +35,14 @@ async def test_an_accepted_job_reads_back_as_it_was_returned(store: Store) -> No
         assert await store.inputs(job) == (PICTURE,)
 
 
-async def test_unknown_jobs_are_none(store: Store) -> None:
+async def test_unknown_jobs_are_none(store: JobStore) -> None:
     """A button on a message older than the retention would crash."""
     assert await store.get(1) is None
     assert await store.find("nothing") is None
     assert await store.positions([1]) == {}
 
 
-async def test_a_known_key_brings_the_first_job_whatever_the_limits(store: Store) -> None:
+async def test_a_known_key_brings_the_first_job_whatever_the_limits(store: JobStore) -> None:
     """A redelivered update would make a second job, or be refused although its job runs."""
     asked = new()
     first = await add(store, asked)
@@ -52,7 +52,7 @@ async def test_a_known_key_brings_the_first_job_whatever_the_limits(store: Store
     assert await add(store, asked) == ended
 
 
-async def test_the_same_key_at_the_same_moment_makes_one_job(store: Store) -> None:
+async def test_the_same_key_at_the_same_moment_makes_one_job(store: JobStore) -> None:
     """Two deliveries racing each other would both be accepted."""
     asked = new()
     jobs = await asyncio.gather(*(add(store, asked) for _ in range(5)), add(store))
@@ -60,7 +60,7 @@ async def test_the_same_key_at_the_same_moment_makes_one_job(store: Store) -> No
     assert len(await store.open_jobs()) == 2
 
 
-async def test_an_owner_at_the_limit_is_refused_until_a_job_ends(store: Store) -> None:
+async def test_an_owner_at_the_limit_is_refused_until_a_job_ends(store: JobStore) -> None:
     """One person could fill the queue, or would stay locked out after the jobs ended."""
     limits = Admission(max_open=2)
     first, _ = [await store.add(new(), NOW, limits=limits) for _ in range(2)]
@@ -72,7 +72,7 @@ async def test_an_owner_at_the_limit_is_refused_until_a_job_ends(store: Store) -
     await store.add(new(), NOW, limits=limits)
 
 
-async def test_limits_hold_against_simultaneous_requests(store: Store) -> None:
+async def test_limits_hold_against_simultaneous_requests(store: JobStore) -> None:
     """Ten requests in one moment would all pass a limit of three."""
     asked = [store.add(new(), NOW, limits=Admission(max_open=3)) for _ in range(10)]
     answers = await asyncio.gather(*asked, return_exceptions=True)
@@ -80,7 +80,7 @@ async def test_limits_hold_against_simultaneous_requests(store: Store) -> None:
     assert sum(isinstance(answer, LimitReached) for answer in answers) == 7
 
 
-async def test_a_full_line_refuses_and_running_jobs_do_not_fill_it(store: Store) -> None:
+async def test_a_full_line_refuses_and_running_jobs_do_not_fill_it(store: JobStore) -> None:
     """A model's queue would grow without end, or its running jobs would count as waiting."""
     limits = Admission(max_waiting=2)
     first = await store.add(new(), NOW, limits=limits)

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from queueing.core.errors import LimitReached
-from queueing.core.jobs import Job, NewJob
+from queueing.core.jobs import Admission, Job, NewJob
 from queueing.core.requests import Embed
-from queueing.core.storage import Admission, Store
+from queueing.store import JobStore
 from tests.contracts.store_harness import NO_LIMITS, NOW, Open, add, end, heads, new
 
 IN_LINE = Admission(max_in_line=1)
@@ -18,11 +18,11 @@ def embedding(owner: str = "ada") -> NewJob:
     return replace(new(MODEL, owner=owner), request=Embed(inputs=("a cat",)))
 
 
-async def embeddings(store: Store, count: int, limits: Admission = NO_LIMITS) -> list[Job]:
+async def embeddings(store: JobStore, count: int, limits: Admission = NO_LIMITS) -> list[Job]:
     return [await store.add(embedding(), NOW, limits=limits) for _ in range(count)]
 
 
-async def test_a_limit_on_open_jobs_counts_bulk_apart(store: Store) -> None:
+async def test_a_limit_on_open_jobs_counts_bulk_apart(store: JobStore) -> None:
     """A document of hundreds of calls would forbid its owner any picture, and the reverse."""
     two = Admission(max_open=2)
     await embeddings(store, 2, two)
@@ -37,7 +37,7 @@ async def test_a_limit_on_open_jobs_counts_bulk_apart(store: Store) -> None:
     await store.add(embedding("bob"), NOW, limits=two)
 
 
-async def test_bulk_waits_in_an_overflow_of_its_own(store: Store, reopen: Open) -> None:
+async def test_bulk_waits_in_an_overflow_of_its_own(store: JobStore, reopen: Open) -> None:
     """A picture would wait behind hundreds of passages of a text, or let them pass."""
     first, second, third = await embeddings(store, 3, IN_LINE)
     picture = await store.add(new(), NOW, limits=IN_LINE)
@@ -56,7 +56,7 @@ async def test_bulk_waits_in_an_overflow_of_its_own(store: Store, reopen: Open) 
     assert await heads(store) == [behind.id]
 
 
-async def test_bulk_has_no_line_in_a_history(store: Store) -> None:
+async def test_bulk_has_no_line_in_a_history(store: JobStore) -> None:
     """The pictures of a person would be hundreds of pages back."""
     picture = await add(store)
     bulk = await embeddings(store, 3)
@@ -69,7 +69,7 @@ async def test_bulk_has_no_line_in_a_history(store: Store) -> None:
     ]
 
 
-async def test_bulk_counts_against_no_hourly_quota(store: Store) -> None:
+async def test_bulk_counts_against_no_hourly_quota(store: JobStore) -> None:
     """One document would use up a day of pictures."""
     one = Admission(max_per_hour=1)
     await embeddings(store, 3)
@@ -78,7 +78,7 @@ async def test_bulk_counts_against_no_hourly_quota(store: Store) -> None:
         await store.add(new(), NOW, limits=one)
 
 
-async def test_what_an_embedding_made_is_kept(store: Store, reopen: Open) -> None:
+async def test_what_an_embedding_made_is_kept(store: JobStore, reopen: Open) -> None:
     """A call that is repeated after a restart would be worked on again."""
     job = await end(store, await add(store, embedding()))
     store = await reopen()

@@ -9,11 +9,11 @@ from queueing.core.errors import StaleJob
 from queueing.core.events import JobChanged
 from queueing.core.jobs import TRANSITIONS, Job, JobEvent, JobState
 from queueing.core.requests import File, Output
-from queueing.core.storage import Store
+from queueing.store import JobStore
 from tests.contracts.store_harness import NOW, PICTURE, add, end, new, start
 
 
-async def in_state(store: Store, state: JobState) -> Job:
+async def in_state(store: JobStore, state: JobState) -> Job:
     job = await add(store)
     if state is JobState.PENDING:
         return job
@@ -27,7 +27,7 @@ async def in_state(store: Store, state: JobState) -> Job:
     return job
 
 
-async def test_only_the_table_of_transitions_is_obeyed(store: Store) -> None:
+async def test_only_the_table_of_transitions_is_obeyed(store: JobStore) -> None:
     """A state would be reached that the table does not allow, or one it allows would not."""
     for state, event in product(JobState, JobEvent):
         print(f"{event} of what is {state}")
@@ -44,7 +44,7 @@ async def test_only_the_table_of_transitions_is_obeyed(store: Store) -> None:
             assert await store.get(job.id) == job
 
 
-async def test_the_slower_of_two_changes_is_stale(store: Store) -> None:
+async def test_the_slower_of_two_changes_is_stale(store: JobStore) -> None:
     """A cancel racing a completion would let both win."""
     running = await start(store, await add(store))
     answers = await asyncio.gather(
@@ -58,14 +58,14 @@ async def test_the_slower_of_two_changes_is_stale(store: Store) -> None:
     assert await store.get(running.id) == winners[0]
 
 
-async def test_a_start_notes_attempt_time_and_backend(store: Store) -> None:
+async def test_a_start_notes_attempt_time_and_backend(store: JobStore) -> None:
     """Recovery would not know where an attempt ran, nor which it was."""
     running = await start(store, await add(store))
     assert (running.attempt, running.backend, running.started_at) == (1, "gpu-1", NOW)
     assert await store.processing() == [running]
 
 
-async def test_suspects_are_marked_by_the_return_and_cleared_by_the_next(store: Store) -> None:
+async def test_suspects_are_marked_by_the_return_and_cleared_by_the_next(store: JobStore) -> None:
     """A job that ran when its server died would not run alone, or alone for ever."""
     running = await start(store, await add(store))
     suspect = (await store.apply(running, JobEvent.RELEASE, NOW, suspect=True)).job
@@ -75,7 +75,7 @@ async def test_suspects_are_marked_by_the_return_and_cleared_by_the_next(store: 
     assert not ((await store.apply(running, JobEvent.RETRY, NOW)).job).suspect
 
 
-async def test_an_output_comes_back_whole_and_only_when_completed(store: Store) -> None:
+async def test_an_output_comes_back_whole_and_only_when_completed(store: JobStore) -> None:
     """A person would get a result cut short, or of an unfinished job."""
     running = await start(store, await add(store))
     assert await store.output(running) is None
@@ -86,7 +86,7 @@ async def test_an_output_comes_back_whole_and_only_when_completed(store: Store) 
     assert await store.output(empty) == Output()
 
 
-async def test_a_stale_completion_leaves_no_output(store: Store) -> None:
+async def test_a_stale_completion_leaves_no_output(store: JobStore) -> None:
     """A late answer of a cancelled job would be delivered."""
     running = await start(store, await add(store))
     cancelled = (await store.apply(running, JobEvent.CANCEL, NOW)).job
@@ -95,7 +95,7 @@ async def test_a_stale_completion_leaves_no_output(store: Store) -> None:
     assert await store.output(cancelled) is None
 
 
-async def test_a_cancelled_caller_leaves_a_whole_change_or_none(store: Store) -> None:
+async def test_a_cancelled_caller_leaves_a_whole_change_or_none(store: JobStore) -> None:
     """A cancelled command would leave half a job, or a transaction open for others to publish."""
     asked = [new() for _ in range(10)]
     tasks = [asyncio.create_task(add(store, job)) for job in asked]

@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from queueing.core.errors import LimitReached, StaleJob, StoreError
-from queueing.core.jobs import Job, JobEvent
+from queueing.core.jobs import Admission, Job, JobEvent
 from queueing.core.requests import Output
-from queueing.core.storage import Admission, GpuTime, Store
+from queueing.core.standings import GpuTime
+from queueing.store import JobStore
 from queueing.store.jobs.gpu_use import GpuUse
 from tests.contracts.store_harness import NOW, Open, add, new, start
 
@@ -17,25 +18,25 @@ MINUTE = Admission(max_gpu_s=60.0)
 
 
 async def ended(
-    store: Store, seconds: float, *, owner: str = "ada", now: float = NOW
+    store: JobStore, seconds: float, *, owner: str = "ada", now: float = NOW
 ) -> tuple[Job, Job]:
     running = await start(store, await add(store, new(owner=owner)))
     done = store.apply(running, JobEvent.COMPLETE, now, output=Output(), gpu_s=seconds)
     return running, (await done).job
 
 
-async def ask(store: Store, seconds: float, *, limits: Admission = MINUTE) -> Job | LimitReached:
+async def ask(store: JobStore, seconds: float, *, limits: Admission = MINUTE) -> Job | LimitReached:
     try:
         return await store.add(replace(new(), gpu_s=seconds), NOW, limits=limits)
     except LimitReached as refusal:
         return refusal
 
 
-async def used(store: Store, since: float = 0.0) -> float:
+async def used(store: JobStore, since: float = 0.0) -> float:
     return (await store.gpu_time("ada", since)).used_s
 
 
-async def test_each_person_is_charged_for_their_own(store: Store) -> None:
+async def test_each_person_is_charged_for_their_own(store: JobStore) -> None:
     """One person would pay for another, or for the same job in each quarter of an hour."""
     await ended(store, 40.0)
     await ended(store, 2.5, now=NOW + 5_000)
@@ -45,7 +46,7 @@ async def test_each_person_is_charged_for_their_own(store: Store) -> None:
     assert await used(store, NOW + 900) == 2.5  # those of today
 
 
-async def test_an_end_is_counted_once(store: Store) -> None:
+async def test_an_end_is_counted_once(store: JobStore) -> None:
     """A result that is stored again after a failover would be paid for twice."""
     running, _ = await ended(store, 40.0)
     for event in (JobEvent.COMPLETE, JobEvent.CANCEL):
@@ -77,7 +78,7 @@ async def test_an_end_whose_count_fails_is_no_end(
     assert await used(store) == 40.0
 
 
-async def test_ends_of_one_moment_add_up(store: Store) -> None:
+async def test_ends_of_one_moment_add_up(store: JobStore) -> None:
     """Of jobs that end together, all but one would be for free."""
     running = [await start(store, await add(store)) for _ in range(20)]
     ends = (store.apply(job, JobEvent.CANCEL, NOW, gpu_s=1.5) for job in running)
@@ -85,7 +86,7 @@ async def test_ends_of_one_moment_add_up(store: Store) -> None:
     assert await used(store) == 30.0
 
 
-async def test_a_job_that_goes_on_is_not_counted_yet(store: Store) -> None:
+async def test_a_job_that_goes_on_is_not_counted_yet(store: JobStore) -> None:
     """An attempt that is repeated would be paid for as well as the one that succeeds."""
     for event in (JobEvent.RETRY, JobEvent.RELEASE):
         running = await start(store, await add(store))
@@ -93,7 +94,7 @@ async def test_a_job_that_goes_on_is_not_counted_yet(store: Store) -> None:
     assert await used(store) == 0.0
 
 
-async def test_a_limit_holds_what_open_jobs_will_take(store: Store) -> None:
+async def test_a_limit_holds_what_open_jobs_will_take(store: JobStore) -> None:
     """Ten films asked for at once would each see the whole day's time left."""
     outcomes = await asyncio.gather(*(ask(store, 25.0) for _ in range(10)))
     assert (
@@ -107,7 +108,9 @@ async def test_a_limit_holds_what_open_jobs_will_take(store: Store) -> None:
     assert isinstance(await ask(store, 25.0), Job)
 
 
-async def test_what_was_used_today_counts_and_what_was_used_before_does_not(store: Store) -> None:
+async def test_what_was_used_today_counts_and_what_was_used_before_does_not(
+    store: JobStore,
+) -> None:
     """A limit would never be reached, or never be free again."""
     await ended(store, 61.0)
     assert isinstance(await ask(store, 1.0), LimitReached)
@@ -116,7 +119,7 @@ async def test_what_was_used_today_counts_and_what_was_used_before_does_not(stor
     assert isinstance(await ask(store, 1.0, limits=Admission()), Job)
 
 
-async def test_a_repeated_call_is_never_refused(store: Store) -> None:
+async def test_a_repeated_call_is_never_refused(store: JobStore) -> None:
     """A redelivered update would be told that the time is used up, though its job runs."""
     asked = replace(new(), gpu_s=90.0)
     job = await store.add(asked, NOW, limits=MINUTE)
@@ -125,12 +128,12 @@ async def test_a_repeated_call_is_never_refused(store: Store) -> None:
     assert (await store.gpu_time("ada", 0.0)).held_s == 90.0
 
 
-async def test_no_time_means_none(store: Store) -> None:
+async def test_no_time_means_none(store: JobStore) -> None:
     """A limit of nothing would let the first job of each day through."""
     assert isinstance(await ask(store, 1.0, limits=Admission(max_gpu_s=0.0)), LimitReached)
 
 
-async def test_old_use_is_forgotten(store: Store) -> None:
+async def test_old_use_is_forgotten(store: JobStore) -> None:
     """What people did would be kept for ever."""
     await ended(store, 5.0)
     await ended(store, 6.0, now=NOW + 3 * DAY_S)

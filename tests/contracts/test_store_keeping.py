@@ -5,16 +5,17 @@ from dataclasses import replace
 import pytest
 
 from queueing.core.errors import LimitReached
-from queueing.core.jobs import JobEvent
+from queueing.core.jobs import Admission, JobEvent
 from queueing.core.paused import Paused
 from queueing.core.requests import File, Output, TextToImage
-from queueing.core.storage import Admission, Learned, Store
+from queueing.planning.estimates import Learned
+from queueing.store import JobStore
 from tests.contracts.store_harness import NOW, Open, add, end, heads, new, start
 
 # ---------------------------------------------------------------- delivery, retention
 
 
-async def test_what_is_not_acknowledged_is_found_oldest_first(store: Store) -> None:
+async def test_what_is_not_acknowledged_is_found_oldest_first(store: JobStore) -> None:
     """A finished job would never be delivered after a restart, or be delivered again."""
     ended, waiting = await add(store), await add(store)
     ended = await end(store, ended)
@@ -27,7 +28,7 @@ async def test_what_is_not_acknowledged_is_found_oldest_first(store: Store) -> N
     assert again.acknowledged
 
 
-async def test_jobs_to_tell_of_come_in_portions(store: Store) -> None:
+async def test_jobs_to_tell_of_come_in_portions(store: JobStore) -> None:
     """A restart would read a million waiting jobs at once, or pass over a result behind them."""
     jobs = [await add(store, new(owner=owner)) for owner in ("ada", "bob", "ada", "cyd", "dan")]
     running = await start(store, jobs[3])
@@ -39,7 +40,7 @@ async def test_jobs_to_tell_of_come_in_portions(store: Store) -> None:
     assert await store.unacknowledged("dan") == [done]
 
 
-async def test_open_jobs_are_found_by_owner(store: Store) -> None:
+async def test_open_jobs_are_found_by_owner(store: JobStore) -> None:
     """`/cancel` would offer other people's jobs, or miss one's own."""
     mine, bobs = await add(store), await add(store, new(owner="bob"))
     running = await start(store, mine)
@@ -49,7 +50,7 @@ async def test_open_jobs_are_found_by_owner(store: Store) -> None:
     assert await store.open_jobs("bob") == []
 
 
-async def test_held_jobs_are_found_among_all_that_wait(store: Store) -> None:
+async def test_held_jobs_are_found_among_all_that_wait(store: JobStore) -> None:
     """What an interrupted run left behind would stay in its line for ever, or others be begun again."""
     held = [await add(store, replace(new(), held=True)) for _ in range(3)]
     await add(store, replace(new(), delay_s=9e5))
@@ -60,7 +61,7 @@ async def test_held_jobs_are_found_among_all_that_wait(store: Store) -> None:
     assert await store.held_jobs() == held[2:]
 
 
-async def test_purge_deletes_old_delivered_jobs_and_nothing_else(store: Store) -> None:
+async def test_purge_deletes_old_delivered_jobs_and_nothing_else(store: JobStore) -> None:
     """Retention would delete undelivered results or open jobs, or leave the bytes behind."""
     old, undelivered, waiting = [await add(store) for _ in range(3)]
     old, undelivered = await end(store, old), await end(store, undelivered)
@@ -73,7 +74,7 @@ async def test_purge_deletes_old_delivered_jobs_and_nothing_else(store: Store) -
     assert await store.get(waiting.id) == waiting
 
 
-async def test_purge_keeps_the_newest_bytes_within_the_size(store: Store) -> None:
+async def test_purge_keeps_the_newest_bytes_within_the_size(store: JobStore) -> None:
     """The disk would fill up, or an undelivered picture would be deleted for its size."""
     big = Output(files=(File(name="p", mime="image/png", data=bytes(600 * 1024)),))
     jobs = []
@@ -88,7 +89,7 @@ async def test_purge_keeps_the_newest_bytes_within_the_size(store: Store) -> Non
     assert await store.get(jobs[1].id) is not None
 
 
-async def test_files_that_purge_removed_differ_from_none(store: Store) -> None:
+async def test_files_that_purge_removed_differ_from_none(store: JobStore) -> None:
     """A picture to begin from would be forgotten, and the words alone drawn as if it were meant."""
     big = File(name="p", mime="image/png", data=bytes(600 * 1024))
     jobs = [await add(store, replace(new(), files=files)) for files in ((big, big), (), (big,))]
@@ -100,7 +101,7 @@ async def test_files_that_purge_removed_differ_from_none(store: Store) -> None:
     assert kept == [None, (), (big,)]
 
 
-async def test_only_ended_jobs_are_erased_and_all_of_them(store: Store) -> None:
+async def test_only_ended_jobs_are_erased_and_all_of_them(store: JobStore) -> None:
     """A person would stay remembered, or a job that runs would vanish under its server."""
     jobs = [await end(store, await add(store)) for _ in range(45)]
     waiting = await add(store)
@@ -111,7 +112,7 @@ async def test_only_ended_jobs_are_erased_and_all_of_them(store: Store) -> None:
     assert (await add(store)).id > jobs[-1].id
 
 
-async def test_what_was_made_for_an_erased_job_goes_with_it(store: Store) -> None:
+async def test_what_was_made_for_an_erased_job_goes_with_it(store: JobStore) -> None:
     """A person's words would stay in the question that was asked about them."""
     picture, other = await end(store, await add(store)), await end(store, await add(store))
     asked = [replace(new("qwen", owner="us"), parent=job.id) for job in (picture, other, picture)]
@@ -124,7 +125,7 @@ async def test_what_was_made_for_an_erased_job_goes_with_it(store: Store) -> Non
     assert await store.get(waiting.id) is not None
 
 
-async def test_ids_are_never_used_twice(store: Store, reopen: Open) -> None:
+async def test_ids_are_never_used_twice(store: JobStore, reopen: Open) -> None:
     """A button on an old message would act on another person's job."""
     job = await end(store, await add(store))
     await store.acknowledge(job)
@@ -136,7 +137,7 @@ async def test_ids_are_never_used_twice(store: Store, reopen: Open) -> None:
 # ---------------------------------------------------------------- what is remembered
 
 
-async def test_where_a_conversation_is_remembered_is_kept(store: Store, reopen: Open) -> None:
+async def test_where_a_conversation_is_remembered_is_kept(store: JobStore, reopen: Open) -> None:
     """After a restart every conversation would be read again from its first word."""
     first = await add(store)
     asked = await add(store, replace(new(), remembered_by="gpu-2"))
@@ -150,7 +151,7 @@ async def test_where_a_conversation_is_remembered_is_kept(store: Store, reopen: 
     assert back.remembered_by == "gpu-2"
 
 
-async def test_learned_times_are_replaced_one_by_one(store: Store) -> None:
+async def test_learned_times_are_replaced_one_by_one(store: JobStore) -> None:
     """Estimates would start from nothing after a restart."""
     load = Learned(
         kind="load", model="flux", host="gpu", size="", samples=1, median_s=9.5, spread_s=1.0
@@ -166,7 +167,7 @@ async def test_learned_times_are_replaced_one_by_one(store: Store) -> None:
     assert sorted(await store.learned(), key=lambda one: one.kind) == [newer, service]
 
 
-async def test_sizes_are_kept_model_by_model(store: Store, reopen: Open) -> None:
+async def test_sizes_are_kept_model_by_model(store: JobStore, reopen: Open) -> None:
     """A model of unknown size would get a card alone again after every restart."""
     await store.note_sizes({"flux": 17000, "sdxl": 8000})
     await store.note_sizes({"flux": 16000})
@@ -175,7 +176,7 @@ async def test_sizes_are_kept_model_by_model(store: Store, reopen: Open) -> None
 
 
 async def test_only_cancelled_jobs_that_had_started_and_are_untold_are_abandoned(
-    store: Store,
+    store: JobStore,
 ) -> None:
     """A restart would ask servers for jobs they never had, or leave one drawing for no one."""
     waiting, running, told, done = [await add(store) for _ in range(4)]
@@ -189,7 +190,7 @@ async def test_only_cancelled_jobs_that_had_started_and_are_untold_are_abandoned
     assert await store.abandoned() == [cancelled[0]]
 
 
-async def test_pauses_are_replaced_whole_and_kept(store: Store, reopen: Open) -> None:
+async def test_pauses_are_replaced_whole_and_kept(store: JobStore, reopen: Open) -> None:
     """What an admin stopped would go on after a restart, or stay stopped after a resume."""
     assert await store.paused() == Paused()
     await store.note_paused(Paused(everything=True, models=frozenset({"flux"})))
@@ -203,7 +204,7 @@ async def test_pauses_are_replaced_whole_and_kept(store: Store, reopen: Open) ->
     assert await again.paused() == Paused()
 
 
-async def test_a_history_is_the_owners_own_newest_first(store: Store) -> None:
+async def test_a_history_is_the_owners_own_newest_first(store: JobStore) -> None:
     """A person would see other people's jobs, or not find their newest one."""
     jobs = [await add(store) for _ in range(3)]
     await add(store, new(owner="bob"))
@@ -213,7 +214,7 @@ async def test_a_history_is_the_owners_own_newest_first(store: Store) -> None:
     assert await store.history("eve", limit=9) == []
 
 
-async def test_a_history_shows_what_was_made_for_a_job_only_when_asked(store: Store) -> None:
+async def test_a_history_shows_what_was_made_for_a_job_only_when_asked(store: JobStore) -> None:
     """People would read questions that no one asked, or an erasure would leave them behind."""
     job = await add(store)
     made = await add(store, replace(new(), parent=job.id))
@@ -221,14 +222,14 @@ async def test_a_history_shows_what_was_made_for_a_job_only_when_asked(store: St
     assert await store.history("ada", limit=9, made_for_jobs=True) == [made, job]
 
 
-async def test_residency_is_replaced_whole(store: Store) -> None:
+async def test_residency_is_replaced_whole(store: JobStore) -> None:
     """After a restart a model would be believed in memory that left it long ago."""
     await store.note_residency([("gpu", "comfy", "flux", "ready", True)])
     await store.note_residency([("gpu", "comfy", "sdxl", "loading", False)])
     assert await store.residency() == [("sdxl", "comfy", False)]
 
 
-async def test_everything_stands_after_a_restart(store: Store, reopen: Open) -> None:
+async def test_everything_stands_after_a_restart(store: JobStore, reopen: Open) -> None:
     """A restart would lose jobs, places, the overflow, limits or the identity of attempts."""
     limits = Admission(max_in_line=2)
     jobs = [await store.add(new(), NOW, limits=limits) for _ in range(4)]
@@ -246,7 +247,7 @@ async def test_everything_stands_after_a_restart(store: Store, reopen: Open) -> 
 
 
 async def test_a_running_jobs_place_is_not_given_away_by_a_restart(
-    store: Store, reopen: Open
+    store: JobStore, reopen: Open
 ) -> None:
     """A job that ran during a restart would find another person in its place."""
     running = await start(store, await add(store))
@@ -256,7 +257,7 @@ async def test_a_running_jobs_place_is_not_given_away_by_a_restart(
     assert await heads(again) == [back.id, younger.id]
 
 
-async def test_closing_twice_is_harmless(store: Store) -> None:
+async def test_closing_twice_is_harmless(store: JobStore) -> None:
     """An orderly stop after a failed start would fail itself."""
     await store.aclose()
     await store.aclose()

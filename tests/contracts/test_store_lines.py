@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from queueing.core.errors import StaleJob
-from queueing.core.jobs import JobEvent, JobState
+from queueing.core.jobs import Admission, JobEvent, JobState
 from queueing.core.requests import File, TextToImage
-from queueing.core.storage import Admission, Store
+from queueing.store import JobStore
 from tests.contracts.store_harness import NOW, Open, add, heads, new, start
 
 
-async def test_a_line_is_first_in_first_out(store: Store) -> None:
+async def test_a_line_is_first_in_first_out(store: JobStore) -> None:
     """A person would be overtaken within a model and lane."""
     jobs = await asyncio.gather(*(add(store) for _ in range(20)))
     jobs = sorted(jobs, key=lambda job: job.id)
@@ -21,7 +21,7 @@ async def test_a_line_is_first_in_first_out(store: Store) -> None:
     assert [positions[job.id] for job in jobs] == list(range(1, 21))
 
 
-async def test_lines_tell_count_first_arrival_and_limited_heads(store: Store) -> None:
+async def test_lines_tell_count_first_arrival_and_limited_heads(store: JobStore) -> None:
     """The router would plan with wrong counts or read whole lines."""
     jobs = [await add(store, now=NOW + n) for n in range(5)]
     (line,) = await store.lines(NOW + 9, per_line=2)
@@ -31,7 +31,7 @@ async def test_lines_tell_count_first_arrival_and_limited_heads(store: Store) ->
     assert line.next_start_at is None
 
 
-async def test_models_and_lanes_have_lines_of_their_own(store: Store) -> None:
+async def test_models_and_lanes_have_lines_of_their_own(store: JobStore) -> None:
     """A person would wait behind another model or a slower lane."""
     for job in (new(), new("sdxl"), new(lane="vip")):
         accepted = await add(store, job)
@@ -44,7 +44,7 @@ async def test_models_and_lanes_have_lines_of_their_own(store: Store) -> None:
     }
 
 
-async def test_positions_close_up_when_jobs_leave_anywhere(store: Store) -> None:
+async def test_positions_close_up_when_jobs_leave_anywhere(store: JobStore) -> None:
     """A position would count people who are gone, or rise."""
     jobs = [await add(store) for _ in range(6)]
     await store.apply(jobs[2], JobEvent.CANCEL, NOW)
@@ -54,13 +54,13 @@ async def test_positions_close_up_when_jobs_leave_anywhere(store: Store) -> None
     assert positions == {jobs[1].id: 1, jobs[4].id: 2, jobs[5].id: 3}
 
 
-async def test_an_empty_line_is_not_reported(store: Store) -> None:
+async def test_an_empty_line_is_not_reported(store: JobStore) -> None:
     """The router would plan for models no one waits for."""
     await start(store, await add(store))
     assert await store.lines(NOW, per_line=1) == []
 
 
-async def test_a_retried_job_keeps_its_place_and_pauses(store: Store) -> None:
+async def test_a_retried_job_keeps_its_place_and_pauses(store: JobStore) -> None:
     """A failed attempt would cost the person the place, or be repeated without a pause."""
     first, second, third = [await add(store) for _ in range(3)]
     running = await start(store, first)
@@ -74,7 +74,7 @@ async def test_a_retried_job_keeps_its_place_and_pauses(store: Store) -> None:
     assert await heads(store, now=NOW + 10) == [first.id, third.id]
 
 
-async def test_a_job_that_pauses_after_an_interruption_is_not_held(store: Store) -> None:
+async def test_a_job_that_pauses_after_an_interruption_is_not_held(store: JobStore) -> None:
     """People would read that a prompt is being improved while a restart is waited out."""
     running = await start(store, await add(store))
     await store.apply(running, JobEvent.RELEASE, NOW, not_before=NOW + 10)
@@ -83,7 +83,7 @@ async def test_a_job_that_pauses_after_an_interruption_is_not_held(store: Store)
 
 
 async def test_a_job_with_another_request_starts_at_once_and_keeps_its_place(
-    store: Store, reopen: Open
+    store: JobStore, reopen: Open
 ) -> None:
     """An improved prompt would cost its job the place in line, or not be drawn."""
     held = await add(store, new(delay_s=10.0))
@@ -106,7 +106,7 @@ async def test_a_job_with_another_request_starts_at_once_and_keeps_its_place(
 
 
 async def test_a_held_job_waits_for_its_request_however_long_that_takes(
-    store: Store, reopen: Open
+    store: JobStore, reopen: Open
 ) -> None:
     """A question would be asked before what was said in its recording is written down."""
     held = await add(store, replace(new(), held=True))
@@ -129,7 +129,7 @@ async def test_a_held_job_waits_for_its_request_however_long_that_takes(
     assert await heads(store) == [held.id, younger.id]
 
 
-async def test_a_request_is_replaced_only_while_it_is_the_one_known(store: Store) -> None:
+async def test_a_request_is_replaced_only_while_it_is_the_one_known(store: JobStore) -> None:
     """Of two who add something at once, the later would throw away what the other added."""
     job = await add(store, replace(new(), held=True))
     first, other = TextToImage(prompt="first"), TextToImage(prompt="other")
@@ -140,7 +140,7 @@ async def test_a_request_is_replaced_only_while_it_is_the_one_known(store: Store
     assert await store.replace_request(job.id, other, version=amended.version) is not None
 
 
-async def test_further_inputs_join_those_of_a_job_that_never_started(store: Store) -> None:
+async def test_further_inputs_join_those_of_a_job_that_never_started(store: JobStore) -> None:
     """The second picture of an album would be lost, or take the place of the first."""
     first, second = [File(name=f"{n}.png", mime="image/png", data=b"%d" % n) for n in (1, 2)]
     job = await add(store, replace(new(), files=(first,)))
@@ -153,7 +153,7 @@ async def test_further_inputs_join_those_of_a_job_that_never_started(store: Stor
     assert await store.inputs(running) == (first, second)
 
 
-async def test_requests_replaced_together_follow_each_other(store: Store) -> None:
+async def test_requests_replaced_together_follow_each_other(store: JobStore) -> None:
     """One transaction writes all that waits: of two for one job the later counts, files of both."""
     files = [File(name=f"{n}.png", mime="image/png", data=b"%d" % n) for n in range(5)]
     job, other = [await add(store, replace(new(), files=(files[0],))) for _ in range(2)]
@@ -182,7 +182,7 @@ async def test_requests_replaced_together_follow_each_other(store: Store) -> Non
     assert await store.get(other.id) == amended[1]
 
 
-async def test_only_a_job_that_never_started_gets_another_request(store: Store) -> None:
+async def test_only_a_job_that_never_started_gets_another_request(store: JobStore) -> None:
     """A picture would be drawn from one prompt and shown with another."""
     job = await start(store, await add(store))
     other = TextToImage(prompt="dog")
@@ -196,7 +196,7 @@ async def test_only_a_job_that_never_started_gets_another_request(store: Store) 
     assert not await store.lines(NOW, per_line=4)
 
 
-async def test_a_job_of_the_overflow_can_get_another_request(store: Store) -> None:
+async def test_a_job_of_the_overflow_can_get_another_request(store: JobStore) -> None:
     """Enhancement would let a person pass their own earlier jobs."""
     one_in_line = Admission(max_in_line=1)
     first, second, third = [
@@ -209,7 +209,7 @@ async def test_a_job_of_the_overflow_can_get_another_request(store: Store) -> No
     assert list(positions.values()) == [1, 2, 3]
 
 
-async def test_a_held_job_keeps_its_place_while_younger_ones_pass(store: Store) -> None:
+async def test_a_held_job_keeps_its_place_while_younger_ones_pass(store: JobStore) -> None:
     """An image whose prompt is being enhanced would start too soon, or lose its place."""
     held = await add(store, new(delay_s=5.0))
     younger = await add(store)
@@ -218,7 +218,7 @@ async def test_a_held_job_keeps_its_place_while_younger_ones_pass(store: Store) 
     assert await heads(store, now=NOW + 5) == [held.id, younger.id]
 
 
-async def test_a_released_job_gets_its_attempt_and_place_back(store: Store) -> None:
+async def test_a_released_job_gets_its_attempt_and_place_back(store: JobStore) -> None:
     """An orderly stop would use up the attempts of every running job."""
     first, second = await add(store), await add(store)
     released = (await store.apply(await start(store, first), JobEvent.RELEASE, NOW)).job
@@ -226,7 +226,7 @@ async def test_a_released_job_gets_its_attempt_and_place_back(store: Store) -> N
     assert await heads(store) == [first.id, second.id]
 
 
-async def test_turns_count_what_could_start(store: Store) -> None:
+async def test_turns_count_what_could_start(store: JobStore) -> None:
     """Two people would read the same place, or a place behind jobs that are passed or running."""
     held = await add(store, new(delay_s=50.0))
     first, second, third = [await add(store) for _ in range(3)]
@@ -245,7 +245,7 @@ async def test_turns_count_what_could_start(store: Store) -> None:
     assert turns[third.id].lanes == {"normal": 2, "vip": 1}
 
 
-async def test_a_job_of_the_overflow_has_no_turn(store: Store) -> None:
+async def test_a_job_of_the_overflow_has_no_turn(store: JobStore) -> None:
     """A person's tenth job would be told a place among those that stand in line."""
     first, second = [await store.add(new(), NOW, limits=Admission(max_in_line=1)) for _ in range(2)]
     assert list(await store.turns([first.id, second.id], begun=())) == [first.id]

@@ -2,19 +2,19 @@
 
 from dataclasses import replace
 
-from queueing.core.jobs import LATER, Job, JobEvent
+from queueing.core.jobs import LATER, Admission, Job, JobEvent
 from queueing.core.requests import Output
-from queueing.core.storage import Admission, Store
+from queueing.store import JobStore
 from tests.contracts.store_harness import NO_LIMITS, NOW, Open, add, end, new, start
 
 ONE = Admission(max_in_line=1)
 
 
-async def waiting_for(store: Store, seconds: float | None) -> Job:
+async def waiting_for(store: JobStore, seconds: float | None) -> Job:
     return await store.add(replace(new(), wait_s=seconds), NOW, limits=NO_LIMITS)
 
 
-async def test_a_job_expires_at_its_moment_and_only_if_it_has_not_begun(store: Store) -> None:
+async def test_a_job_expires_at_its_moment_and_only_if_it_has_not_begun(store: JobStore) -> None:
     """It would end too early, or be taken from its server."""
     soon, late, never = [await waiting_for(store, each) for each in (10.0, 20.0, None)]
     assert (soon.expires_at, never.expires_at) == (NOW + 10, None)
@@ -43,7 +43,7 @@ async def test_moments_survive_a_restart(reopen: Open) -> None:
     assert await store.dated() == []
 
 
-async def test_later_jobs_take_no_place_of_their_owners_other_jobs(store: Store) -> None:
+async def test_later_jobs_take_no_place_of_their_owners_other_jobs(store: JobStore) -> None:
     """A question would wait for a night's pictures, only because both are one person's."""
     later = [await store.add(new(lane=LATER), NOW, limits=ONE) for _ in range(3)]
     assert [job.seq is None for job in later] == [False, True, True]

@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 from queueing.core.errors import StaleJob
-from queueing.core.jobs import JobEvent, JobState
+from queueing.core.jobs import Admission, JobEvent, JobState
 from queueing.core.requests import Output
-from queueing.core.storage import Admission, Store
+from queueing.store import JobStore
 from tests.contracts.store_harness import NOW, Open, add, end, heads, new, start
 
 
-async def test_jobs_beyond_the_limit_wait_behind_and_enter_at_the_end(store: Store) -> None:
+async def test_jobs_beyond_the_limit_wait_behind_and_enter_at_the_end(store: JobStore) -> None:
     """One person's many jobs would stand before other people's first."""
     limits = Admission(max_in_line=1)
     first, second, third = [await store.add(new(), NOW, limits=limits) for _ in range(3)]
@@ -28,7 +28,7 @@ async def test_jobs_beyond_the_limit_wait_behind_and_enter_at_the_end(store: Sto
     assert await store.positions([third.id]) == {third.id: 3}
 
 
-async def test_a_cancelled_overflow_job_lets_nobody_in(store: Store) -> None:
+async def test_a_cancelled_overflow_job_lets_nobody_in(store: JobStore) -> None:
     """Cancelling what does not stand in line would let an owner exceed the limit in line."""
     limits = Admission(max_in_line=1)
     first, second, third = [await store.add(new(), NOW, limits=limits) for _ in range(3)]
@@ -38,7 +38,7 @@ async def test_a_cancelled_overflow_job_lets_nobody_in(store: Store) -> None:
     assert await heads(store) == [third.id]
 
 
-async def test_an_end_says_whose_line_the_next_job_has_entered(store: Store) -> None:
+async def test_an_end_says_whose_line_the_next_job_has_entered(store: JobStore) -> None:
     """People in that line would be shown places that are no longer true."""
     limits = Admission(max_in_line=1)
     first, _, other = [
@@ -54,14 +54,14 @@ async def test_an_end_says_whose_line_the_next_job_has_entered(store: Store) -> 
     assert withdrawn.entered is None
 
 
-async def test_an_end_lets_one_into_the_line_of_another_model(store: Store) -> None:
+async def test_an_end_lets_one_into_the_line_of_another_model(store: JobStore) -> None:
     """The line of the model that the job entered would not be looked at again."""
     limits = Admission(max_in_line=1)
     first, _ = [await store.add(new(model), NOW, limits=limits) for model in ("flux", "sdxl")]
     assert (await store.apply(first, JobEvent.CANCEL, NOW)).entered == "sdxl"
 
 
-async def test_a_overflow_job_that_entered_meanwhile_is_stale(store: Store) -> None:
+async def test_a_overflow_job_that_entered_meanwhile_is_stale(store: JobStore) -> None:
     """A change meant for the overflow would overwrite the place the job has got since."""
     limits = Admission(max_in_line=1)
     first, second = [await store.add(new(), NOW, limits=limits) for _ in range(2)]
@@ -74,7 +74,7 @@ async def test_a_overflow_job_that_entered_meanwhile_is_stale(store: Store) -> N
 
 
 async def test_a_moved_job_is_first_and_those_it_passes_are_one_place_further(
-    store: Store, reopen: Open
+    store: JobStore, reopen: Open
 ) -> None:
     """An admin's word would change nothing, be forgotten, or give two jobs one place."""
     jobs = [await add(store) for _ in range(4)]
@@ -100,7 +100,7 @@ async def test_a_moved_job_is_first_and_those_it_passes_are_one_place_further(
     assert (await heads(reopened))[:4] == [jobs[2].id, jobs[3].id, jobs[0].id, jobs[1].id]
 
 
-async def test_that_a_job_was_moved_is_kept(store: Store, reopen: Open) -> None:
+async def test_that_a_job_was_moved_is_kept(store: JobStore, reopen: Open) -> None:
     """A fair order would put it back behind those who used less, at the latest after a restart."""
     first, second = [await add(store) for _ in range(2)]
     assert not first.moved
@@ -116,7 +116,7 @@ async def test_that_a_job_was_moved_is_kept(store: Store, reopen: Open) -> None:
 
 
 async def test_jobs_moved_together_come_in_the_order_they_were_moved(
-    store: Store, reopen: Open
+    store: JobStore, reopen: Open
 ) -> None:
     """One transaction moves all that waits: a job could come before one that was moved later."""
     limits = Admission(max_in_line=3)
@@ -136,14 +136,14 @@ async def test_jobs_moved_together_come_in_the_order_they_were_moved(
     assert await reopened.positions(expected) == places
 
 
-async def test_what_does_not_wait_cannot_be_moved(store: Store) -> None:
+async def test_what_does_not_wait_cannot_be_moved(store: JobStore) -> None:
     """A job that runs or has ended would be put into a line again."""
     running = await start(store, await add(store))
     ended = await end(store, await add(store))
     assert [await store.move_first(job_id) for job_id in (running.id, ended.id, 99)] == [None] * 3
 
 
-async def test_a_overflow_job_moved_first_counts_against_its_owners_limit(store: Store) -> None:
+async def test_a_overflow_job_moved_first_counts_against_its_owners_limit(store: JobStore) -> None:
     """Each move would let one more of the owner's jobs into the line for good."""
     limits = Admission(max_in_line=1)
     first, second, third = [await store.add(new(), NOW, limits=limits) for _ in range(3)]
@@ -153,7 +153,7 @@ async def test_a_overflow_job_moved_first_counts_against_its_owners_limit(store:
     assert await heads(store) == [third.id, second.id]
 
 
-async def test_the_overflow_belongs_to_the_owner_over_all_models(store: Store) -> None:
+async def test_the_overflow_belongs_to_the_owner_over_all_models(store: JobStore) -> None:
     """The limit in line would be evaded by asking several models."""
     limits = Admission(max_in_line=1)
     first = await store.add(new("flux"), NOW, limits=limits)
@@ -163,7 +163,7 @@ async def test_the_overflow_belongs_to_the_owner_over_all_models(store: Store) -
     assert await heads(store, "sdxl") == [second.id]
 
 
-async def test_a_job_in_the_overflow_cannot_start(store: Store) -> None:
+async def test_a_job_in_the_overflow_cannot_start(store: JobStore) -> None:
     """A job would run without ever having had a place in line."""
     limits = Admission(max_in_line=1)
     await store.add(new(), NOW, limits=limits)

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from bot.cluster.methods import method
 from bot.queue.admin import ModelPreloads, QueueAdmin
+from bot.queue.deliveries import Deliveries
 from bot.queue.erasure import JobEraser
 from bot.queue.failures import Failure, error_of, failure_of
 from bot.queue.jobs import JobReader
@@ -18,7 +19,6 @@ from queueing.core.catalog import Offer
 from queueing.core.errors import QueueError
 from queueing.core.events import Event, Listener
 from queueing.core.standings import QueueSnapshot
-from queueing.core.storage import Deliveries
 
 Method = Callable[..., Awaitable[object]]
 

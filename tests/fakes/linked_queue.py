@@ -11,8 +11,8 @@ from bot.cluster.queue_link import QueueLink
 from bot.cluster.queue_server import QueueServer
 from bot.cluster.remote_queue import RemoteQueue
 from bot.cluster.wire import FRAME_LIMIT, Wire
+from bot.queue.jobs import JobFiles
 from bot.queue.service import QueueService
-from queueing.core.storage import JobFiles
 
 SMALL = 100_000
 """Bytes of a frame that carries no file."""

@@ -14,10 +14,9 @@ from backends.registry import KINDS, connect
 from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
 from queueing.core.clock import SystemClock
 from queueing.core.events import Event, JobChanged
-from queueing.core.jobs import Job, NewJob
+from queueing.core.jobs import Admission, Job, NewJob
 from queueing.core.ports import MemoryProbe
 from queueing.core.requests import Capability, Chat, ChatMessage, TextToImage
-from queueing.core.storage import Admission
 from queueing.service.jobqueue import JobQueue
 from queueing.store import JobStore, open_database
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queueing.core.storage import Score
-from queueing.planning.calibration import KEPT, Calibration, Category, scale_s
+from queueing.planning.calibration import KEPT, Calibration, Category, Score, scale_s
 
 NORMAL = Category("normal", loads=False, measured=True)
 NEW = Category("normal", loads=True, measured=False)

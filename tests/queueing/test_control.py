@@ -7,11 +7,10 @@ import pytest
 
 from queueing.core.errors import BackendError, Refused, StoreError, Unavailable, UnknownModel
 from queueing.core.events import Forgotten, JobChanged, LinesMoved
-from queueing.core.jobs import Job, JobState
+from queueing.core.jobs import Admission, Job, JobState
 from queueing.core.paused import Paused
 from queueing.core.problems import What
 from queueing.core.requests import Chat, ChatMessage
-from queueing.core.storage import Admission
 from queueing.core.world import Blocked, Rules
 from queueing.service.jobqueue import JobQueue
 from queueing.store import JobStore, open_database

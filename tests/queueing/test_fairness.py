@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queueing.core.jobs import Job, stand_in
-from queueing.core.storage import Line
+from queueing.core.world import Line
 from queueing.engine.lateness import Lateness
 from queueing.planning.fairness import HALF_LIFE_S, Claim, Overtaker, fair_order, remaining
 

@@ -30,7 +30,7 @@ import asyncio, os, sys, uuid
 from queueing.core.errors import StaleJob
 from queueing.core.jobs import JobEvent, NewJob
 from queueing.core.requests import Output, TextToImage
-from queueing.core.storage import Admission
+from queueing.core.jobs import Admission
 from queueing.store import JobStore, open_database
 from queueing.store.postgres.posts import PostgresPosts
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queueing.core.errors import Unavailable
-from queueing.core.jobs import JobState
-from queueing.core.storage import Admission
+from queueing.core.jobs import Admission, JobState
 from queueing.engine.gpu_meter import GpuMeter
 from tests.fakes.backend import Fate
 from tests.queueing.test_recovery import end_of, left_running

@@ -9,9 +9,8 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from queueing.core.errors import StaleJob
-from queueing.core.jobs import Job, JobEvent
+from queueing.core.jobs import Admission, Job, JobEvent
 from queueing.core.requests import Output, TextToImage
-from queueing.core.storage import Admission
 from queueing.store import JobStore, open_database
 from tests.contracts.store_harness import NO_LIMITS, NOW, PICTURE, new
 

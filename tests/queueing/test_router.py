@@ -8,8 +8,7 @@ import pytest
 
 from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent, JobState
-from queueing.core.storage import Line
-from queueing.core.world import Plan, World
+from queueing.core.world import Line, Plan, World
 from queueing.planning import plan
 from queueing.store import JobStore, open_database
 from tests.simulation.installation import (

@@ -18,7 +18,7 @@ KILLS = int(os.environ.get("USHER_STORE_KILLS", "6"))  # more in a nightly run
 CHILD = """
 import asyncio, os, sys
 from queueing.core.jobs import JobEvent, NewJob
-from queueing.core.storage import Admission
+from queueing.core.jobs import Admission
 from queueing.core.requests import Output, TextToImage
 from queueing.store import JobStore, open_database
 

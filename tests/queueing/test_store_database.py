@@ -12,9 +12,8 @@ import pytest
 
 from queueing.core.errors import NotAccepting, StoreError
 from queueing.core.events import JobChanged
-from queueing.core.jobs import JobEvent, NewJob
+from queueing.core.jobs import Admission, JobEvent, NewJob
 from queueing.core.requests import File, Output, TextToImage
-from queueing.core.storage import Admission
 from queueing.store import JobStore, MigrationSet
 from queueing.store.sqlite import database as database_module
 from queueing.store.sqlite import disk, upkeep

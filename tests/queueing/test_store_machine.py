@@ -18,9 +18,8 @@ from hypothesis.stateful import (
 )
 
 from queueing.core.errors import LimitReached, StaleJob
-from queueing.core.jobs import FINAL, TRANSITIONS, Job, JobEvent, JobState, NewJob
+from queueing.core.jobs import FINAL, TRANSITIONS, Admission, Job, JobEvent, JobState, NewJob
 from queueing.core.requests import Output, TextToImage
-from queueing.core.storage import Admission
 from queueing.store import JobStore, open_database
 from tests.fakes.postgres_server import PostgresServer
 from tests.samples import examples

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from queueing.core.errors import NotAccepting, StoreError
-from queueing.core.jobs import NewJob
+from queueing.core.jobs import Admission, NewJob
 from queueing.core.requests import TextToImage
-from queueing.core.storage import Admission
 from queueing.store import JobStore, is_owned, open_database
 from queueing.store.sqlite.ownership import own
 

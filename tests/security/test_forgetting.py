@@ -14,8 +14,7 @@ from bot.platforms.web.platform import Web
 from bot.runtime.app import BotParts
 from bot.runtime.setup import MIGRATIONS
 from queueing.core.errors import LimitReached
-from queueing.core.jobs import JobEvent
-from queueing.core.storage import Admission
+from queueing.core.jobs import Admission, JobEvent
 from queueing.store import JobStore, open_database
 from tests.bot.people.test_invites import everything_in
 from tests.bot.platforms.web.web_client import Tab, tab

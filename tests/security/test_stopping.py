@@ -29,7 +29,7 @@ from bot.runtime.setup import BotSetup
 from bot.config.load import load
 from bot.runtime.signals import run_until_signal
 from queueing.core.jobs import NewJob
-from queueing.core.storage import Admission
+from queueing.core.jobs import Admission
 from queueing.core.requests import TextToImage
 
 async def serve():

@@ -11,10 +11,9 @@ from typing import Any
 from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, JobChanged
-from queueing.core.jobs import Job, JobEvent, NewJob
+from queueing.core.jobs import Admission, Job, JobEvent, NewJob
 from queueing.core.ports import CardWatch, Clock, Machines, MemoryProbe
 from queueing.core.requests import Capability, TextToImage
-from queueing.core.storage import Admission
 from queueing.core.world import Rules
 from queueing.service.jobqueue import JobQueue
 from queueing.store import JobStore, open_database

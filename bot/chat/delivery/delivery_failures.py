@@ -10,9 +10,9 @@ from bot.chat.api.errors import ChatError, ChatGone, ServedElsewhere, SlowDown
 from bot.chat.delivery.channels import Channel, Channels, pause_s, paused_until
 from bot.chat.delivery.status_message import StatusMessage
 from bot.chat.records.message_records import MessageRecords, Unreachable
+from bot.queue.deliveries import Deliveries
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.ports import Clock
-from queueing.core.storage import Deliveries
 
 log = logging.getLogger(__name__)
 

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Callable
 
 from bot.chat.delivery.open_messages import OpenMessages
+from bot.queue.deliveries import Deliveries
 from queueing.core.errors import StoreError
 from queueing.core.jobs import Job, JobState
-from queueing.core.storage import Deliveries
 
 log = logging.getLogger(__name__)
 

@@ -30,6 +30,7 @@ from bot.chat.delivery.result_renderer import Fallback, RenderedResult, ResultRe
 from bot.chat.delivery.status_message import StatusMessage
 from bot.chat.records.message_records import MessageRecords
 from bot.chat.texts import join, plain, spoken, status, word
+from bot.queue.deliveries import Deliveries
 from bot.queue.jobs import JobReader
 from bot.queue.models import ModelReader
 from bot.queue.status import QueueStatus
@@ -37,7 +38,6 @@ from bot.requests import recordings
 from queueing.core.jobs import JobState
 from queueing.core.ports import Clock
 from queueing.core.standings import Standing
-from queueing.core.storage import Deliveries
 
 log = logging.getLogger(__name__)
 

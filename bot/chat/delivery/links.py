@@ -13,10 +13,10 @@ from collections.abc import Callable
 from bot.chat.api.notes import Notes
 from bot.chat.records.link_ends import LinkEnds
 from bot.people.users import People
+from bot.queue.jobs import ResultFiles
 from bot.serving.originals import Original, Ticket
 from queueing.core.jobs import Job
 from queueing.core.ports import Clock
-from queueing.core.storage import ResultFiles
 
 _KEY = "links.key"
 _DAY_S = 24 * 3600.0

@@ -11,13 +11,13 @@ from collections.abc import Collection
 
 from bot.gateway.jobs.hook_calls import HookCalls, HookSettings, OwedCall
 from bot.gateway.runs import api_origin
+from bot.queue.deliveries import Deliveries
 from bot.queue.jobs import JobReader
 from queueing.core.concurrency import TaskGroup, together
 from queueing.core.errors import StoreError
 from queueing.core.events import Erased, Event, JobChanged
 from queueing.core.jobs import Job
 from queueing.core.ports import Clock
-from queueing.core.storage import Deliveries
 
 log = logging.getLogger(__name__)
 

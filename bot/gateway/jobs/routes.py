@@ -21,13 +21,12 @@ from bot.gateway.jobs.side_records import HookSecret
 from bot.gateway.jobs.views import job_view, machine_list, newest_first, queue_view
 from bot.gateway.json_answers import json_response
 from bot.gateway.runs import Runs
-from bot.queue.jobs import JobReader
+from bot.queue.jobs import JobReader, ResultFiles
 from bot.queue.status import QueueStatus
 from bot.queue.submitting import JobSubmitter
 from bot.serving.files import FileSender, Sendable
 from queueing.core.bounded_json import LARGE, one_at_a_time
 from queueing.core.jobs import FINAL, Job, JobState
-from queueing.core.storage import ResultFiles
 
 LIST_USUAL = 20
 

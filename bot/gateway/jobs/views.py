@@ -18,8 +18,8 @@ from bot.gateway.jobs.records import (
 from bot.gateway.outcomes import problem_of
 from bot.gateway.waiting import moment, reason_of, sentence
 from queueing.core.jobs import Job, JobState
+from queueing.core.requests import Result
 from queueing.core.standings import Estimate, QueueSnapshot, Standing
-from queueing.core.storage import Result
 
 
 def job_view(

@@ -34,6 +34,7 @@ from bot.platforms.web.server import WebServer
 from bot.platforms.web.signed_in import SignedIn
 from bot.platforms.web.small import Thumbnails
 from bot.platforms.web.wire import MAX_UPLOAD, CommandRow, ModelLine, command_rows
+from bot.queue.jobs import ResultFiles
 from bot.serving.address import Clients
 from bot.serving.listener import Listener
 from bot.serving.local import opened_by
@@ -41,7 +42,6 @@ from bot.serving.originals import LinkReader
 from queueing.core.clock import SystemClock
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
-from queueing.core.storage import ResultFiles
 
 _logger = logging.getLogger(__name__)
 

@@ -17,10 +17,10 @@ from backends.media import films
 from backends.media.metadata.kinds import SENT, is_film, is_picture, is_sound, mime_of
 from bot.chat.records.stored_log import ChatLog
 from bot.chat.texts.kinds import length
+from bot.queue.jobs import ResultFiles
 from bot.serving.files import Sendable, sendable
 from bot.serving.originals import LinkReader
 from queueing.core.requests import File
-from queueing.core.storage import ResultFiles
 
 MOST_BYTES = 16 * 1024 * 1024  # of all small pictures together
 MEGAPIXELS = 40  # larger ones are not decoded

@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 from queueing.core.errors import LimitReached, StaleJob
 from queueing.core.events import JobChanged, make_change
-from queueing.core.jobs import FINAL, LATER, Job, JobEvent, JobState, NewJob, is_bulk
+from queueing.core.jobs import FINAL, LATER, Admission, Job, JobEvent, JobState, NewJob, is_bulk
 from queueing.core.requests import File, Output, Request
-from queueing.core.storage import Admission
 from queueing.store.database import DISK_FULL, Changes, Connection, DiskFull
 from queueing.store.jobs import queries
 from queueing.store.jobs.batch_reading import (

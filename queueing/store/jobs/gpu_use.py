@@ -6,7 +6,7 @@ Rows are sums of a quarter of an hour: few, and the days of every time zone cons
 from collections.abc import Iterable
 
 from queueing.core.errors import LimitReached
-from queueing.core.storage import Admission
+from queueing.core.jobs import Admission
 from queueing.store.database import Connection
 from queueing.store.jobs import queries
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from queueing.core.jobs import HELD_UNTIL, Job
-from queueing.core.storage import Line
+from queueing.core.world import Line
 from queueing.store.database import Connection
 from queueing.store.jobs import queries
 from queueing.store.jobs.position_index import LineKey, PositionIndex

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from queueing.core.jobs import Job, JobState
-from queueing.core.storage import GpuTime, QuarterUse
+from queueing.core.standings import GpuTime, QuarterUse
 from queueing.store.database import ChangeKind, Connection, Database
 from queueing.store.jobs import queries
 from queueing.store.jobs.results import StoredFiles
@@ -19,11 +19,11 @@ _ACKNOWLEDGING: ChangeKind[int, None] = ChangeKind(run=_acknowledge)  # there is
 
 
 class StoredJobs(StoredFiles):
-    """`JobRecords`, `CardUse`, `DatedJobs`, `Deliveries` and `InterruptedJobs` in a database."""
+    """Reads the jobs of a database, and notes that their ends were seen."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self.database_id = database.id
+        self.database_id = database.id  # attempts derive their keys from it
 
     async def get(self, job_id: int) -> Job | None:
         """Return a job, or None."""
@@ -52,7 +52,11 @@ class StoredJobs(StoredFiles):
         made_for_jobs: bool = False,
         states: tuple[JobState, ...] = (),
     ) -> list[Job]:
-        """Return an owner's jobs, open and ended, newest first."""
+        """Return an owner's jobs, open and ended, newest first.
+
+        `before` is the id of a job: only older ones are returned. Jobs made for a job, and bulk,
+        are left out unless `made_for_jobs`. With `states`, only jobs in one of them are returned.
+        """
         last = before if before is not None else queries.AFTER_ALL
         if made_for_jobs:
             return await self._many(queries.WHOLE_HISTORY, owner, last, owner, last, limit)
@@ -62,15 +66,21 @@ class StoredJobs(StoredFiles):
         return await self._many(queries.HISTORY, owner, last, limit)
 
     async def processing(self) -> list[Job]:
-        """Return the jobs in state processing, oldest start first."""
+        """Return the jobs in state processing, oldest start first (after a restart: orphans)."""
         return await self._many(queries.PROCESSING)
 
     async def overtaking(self) -> list[Job]:
-        """Return the ended jobs that started before one that waits ahead of them, oldest first."""
+        """Return the ended jobs that started before one that waits ahead of them, oldest first.
+
+        One that comes later may have the place that such a job had.
+        """
         return await self._many(queries.OVERTAKING)
 
     async def abandoned(self) -> list[Job]:
-        """Return the jobs cancelled after a start and not yet acknowledged, oldest first."""
+        """Return the jobs cancelled after a start and not yet acknowledged, oldest first.
+
+        After a restart, the server of such a job may not know of the cancellation.
+        """
         return await self._many(queries.ABANDONED)
 
     async def unacknowledged(self, owner: str | None = None) -> list[Job]:
@@ -88,7 +98,11 @@ class StoredJobs(StoredFiles):
         return await self._database.read(query)
 
     async def to_tell(self, after: int, limit: int) -> list[Job]:
-        """Return up to `limit` waiting jobs after a number, preceded by all others to report at 0."""
+        """Return at most `limit` waiting jobs whose number is above `after`, oldest first.
+
+        With 0, those that run and those that ended and are not yet acknowledged come before them,
+        however many there are.
+        """
 
         def query(connection: Connection) -> list[Job]:
             others = (queries.UNDELIVERED, queries.PROCESSING) if after == 0 else ()
@@ -99,7 +113,10 @@ class StoredJobs(StoredFiles):
         return await self._database.read(query)
 
     async def gpu_time(self, owner: str, since: float) -> GpuTime:
-        """Return what an owner's jobs took of the cards since a moment, and what is held."""
+        """Return what an owner's jobs took of the cards since a moment, and what is held.
+
+        A job counts from its end; a failed one never does.
+        """
 
         def query(connection: Connection) -> GpuTime:
             (used_s,) = connection.execute(queries.GPU_USED, (owner, since)).fetchone()
@@ -142,7 +159,7 @@ class StoredJobs(StoredFiles):
         return await self._many(queries.DATED)
 
     async def acknowledge(self, job: Job) -> None:
-        """Note that the person has seen the job's end. Idempotent."""
+        """Note that the person has the job's end: it is not listed again. Idempotent."""
         await self._database.submit(_ACKNOWLEDGING, job.id)
 
     async def _moment(self, query: str) -> float | None:

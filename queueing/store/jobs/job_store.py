@@ -10,9 +10,9 @@ from functools import partial
 
 from queueing.core.errors import NotAccepting, StaleJob
 from queueing.core.events import JobChanged
-from queueing.core.jobs import Job, JobEvent, NewJob
+from queueing.core.jobs import Admission, Job, JobEvent, NewJob, StartOrder
 from queueing.core.requests import File, Output, Request
-from queueing.core.storage import Admission, Line, StartOrder
+from queueing.core.world import Line
 from queueing.store.database import (
     ChangeKind,
     Connection,
@@ -43,7 +43,12 @@ _LOOKS = (
 
 
 class JobStore(StoredJobs, StoredState, StoredUpkeep):
-    """`storage.Store` in a database; at most one for each."""
+    """The durable record of all jobs of a database; at most one for each.
+
+    Every method returns after its change is durable; all are safe to call concurrently and to
+    cancel: the change then happens whole or not at all. All raise `StoreError` when the database
+    fails.
+    """
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
@@ -78,7 +83,9 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
     async def add(self, new: NewJob, now: float, *, limits: Admission) -> Job:
         """Accept a job: place, limits and idempotency key in one transaction.
 
-        Nothing is accepted into a file known to be damaged: it would be lost with the file.
+        A known key returns the job it made before, whatever the limits. Raises `LimitReached`, and
+        `NotAccepting` when the disk is full, or the file is known to be damaged: the job would be
+        lost with it.
         """
         if self._database.damage is not None:
             raise NotAccepting(self._database.damage)
@@ -110,7 +117,12 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
         """Change a job's state as `TRANSITIONS` says and return what has happened.
 
         `runner` and `backend` are kept where none is given; `not_before` and `suspect` count with
-        RETRY and RELEASE. Raises `StaleJob`.
+        RETRY and RELEASE. A job that fails counts no longer against its owner's hour, nor does one
+        with `gives_back`. `gpu_s` is what one that ends took of a card; its owner's use grows by
+        it. A job that ends lets its owner's oldest overflow job enter its line at the end.
+
+        Compare-and-set on id, version and source state: raises `StaleJob` when another change was
+        faster.
         """
         if self._places is None:
             await self._load()
@@ -130,7 +142,12 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
         return await self._submit(self._changing, change)
 
     async def move_first(self, job_id: int) -> Job | None:
-        """Move a waiting job to the first place of its line."""
+        """Move a waiting job to the first place of its line and return it as it is now.
+
+        Its lane is kept, and the positions of the jobs it passes rise by one. A job in its owner's
+        overflow enters the line this way. Returns None when there is no such job, or it no longer
+        waits.
+        """
         if self._places is None:
             await self._load()
         return await self._submit(self._moving, job_id)
@@ -145,7 +162,12 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
         release: bool = True,
         version: int | None = None,
     ) -> Job | None:
-        """Replace the request of a job that never started; by default it may start at once."""
+        """Replace the request of a job that never started, let it start at once and return it.
+
+        `files` are added to its inputs; `reply_to` replaces its own. It keeps its place; its delay,
+        if any, ends, unless it is not to be released. Returns None when it has started or ended,
+        does not exist, or has another `version` than the one given.
+        """
         if self._places is None:
             await self._load()
         given = Replacement(job_id, request, tuple(files), reply_to, release, version)
@@ -154,7 +176,7 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
     # ------------------------------------------------------------ lines
 
     async def lines(self, now: float, *, per_line: int) -> list[Line]:
-        """Return every line that has waiting jobs; reads only lines that changed.
+        """Return every line that has waiting jobs; reads only those that changed, at any depth.
 
         A line that changes while it is read is read again, so that no job is shown as waiting that
         started before the call; the compare-and-set of `apply` guards the rest.
@@ -170,7 +192,11 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
         return self._heads.lines(places)
 
     async def positions(self, job_ids: Sequence[int]) -> Mapping[int, int]:
-        """Return each waiting job's position, from memory."""
+        """Return 1 + the number of jobs waiting ahead in the same model and lane, from memory.
+
+        Overflow jobs count the whole line and their owner's earlier overflow as ahead. Jobs that no
+        longer wait are left out. Microseconds each, at any depth.
+        """
         places = self._places or await self._load()
         found = ((job_id, places.position(job_id)) for job_id in job_ids)
         return {job_id: position for job_id, position in found if position is not None}
@@ -178,7 +204,11 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
     async def turns(
         self, job_ids: Sequence[int], *, begun: Collection[int]
     ) -> Mapping[int, StartOrder]:
-        """Return where waiting jobs with a place stand, from memory."""
+        """Return where waiting jobs with a place stand, as the lines were last read.
+
+        `begun` are those whose start is being stored: they count as started. Microseconds each, at
+        any depth.
+        """
         places = self._places or await self._load()
         return turns(places, self._heads, job_ids, begun)
 

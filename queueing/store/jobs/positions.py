@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 
-from queueing.core.storage import StartOrder
+from queueing.core.jobs import StartOrder
 from queueing.store.jobs.head_cache import HeadCache
 from queueing.store.jobs.position_index import LineKey, PositionIndex
 

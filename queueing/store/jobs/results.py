@@ -1,8 +1,7 @@
 """Reads the files of jobs; large ones in pieces, so that others are answered in between."""
 
 from queueing.core.jobs import Job
-from queueing.core.requests import File, Output
-from queueing.core.storage import Result, ResultFile
+from queueing.core.requests import File, Output, Result, ResultFile
 from queueing.store.database import Connection, Database
 from queueing.store.jobs import queries
 from queueing.store.jobs.rows import Row, files_from, output_from
@@ -12,7 +11,11 @@ PIECE = 16 * 1024 * 1024
 
 
 class StoredFiles:
-    """`JobFiles` and `ResultFiles` in the jobs' database."""
+    """Reads what jobs were accepted with and what they produced.
+
+    Both may be large: every process reads them from the database that it has open, whoever holds
+    the queue. Files of results are numbered from 1.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -12,15 +12,16 @@ _LOOKED_AT_ONCE = 200
 
 
 class StoredUpkeep:
-    """`Upkeep` in a database."""
+    """Deletes jobs for good."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def purge(self, before: float, *, keep_mb: int | None = None) -> int:
-        """Delete acknowledged ended jobs older than `before`, then bytes beyond `keep_mb`.
+        """Delete acknowledged ended jobs older than `before` with their bytes.
 
-        Deleted data is overwritten. Returns how many jobs were deleted.
+        With `keep_mb`, also the oldest outputs and inputs beyond that size. Deleted data is
+        overwritten. Returns the number of jobs deleted.
         """
         deleted = dropped = 0
         while some := await self._database.write(
@@ -35,7 +36,12 @@ class StoredUpkeep:
         return deleted
 
     async def erase(self, job_ids: Sequence[int]) -> int:
-        """Delete ended jobs and everything that belongs to them, and overwrite their bytes."""
+        """Delete the given jobs that have ended, with their files and references from other jobs.
+
+        Ended jobs whose `parent` is one of them are deleted too, uncounted. Their bytes are
+        overwritten in the store's files before this returns, as far as the file system writes in
+        place; earlier backups keep them. Returns the number deleted.
+        """
         erased = 0
         for some in _portions(job_ids):
             erased += await self._database.write(partial(_erase, job_ids=some))

@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from queueing.core.paused import Paused
-from queueing.core.storage import Learned, Score
+from queueing.planning.calibration import Score
+from queueing.planning.estimates import Learned
 from queueing.store.database import Connection, Database
 from queueing.store.jobs import queries
 
 
 class StoredState:
-    """`ModelKnowledge` and `Pauses` in a database."""
+    """Keeps in a database what an admin has paused, and what is known of models."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -44,7 +45,7 @@ class StoredState:
         return await self._database.read(_sizes)
 
     async def note_sizes(self, sizes: Mapping[str, int]) -> None:
-        """Replace the measured memory of these models, in MB."""
+        """Replace the measured memory of these models, in MB; others keep theirs."""
         await self._database.write(partial(_note_sizes, sizes=sizes))
 
     async def residency(self) -> list[tuple[str, str, bool]]:
@@ -57,7 +58,6 @@ class StoredState:
 
 
 def _paused(connection: Connection) -> Paused:
-    """Return what is paused."""
     rows = connection.execute(queries.PAUSES).fetchall()
     return Paused(
         everything=any(kind == "everything" for kind, _ in rows),
@@ -68,7 +68,6 @@ def _paused(connection: Connection) -> Paused:
 
 
 def _note_paused(connection: Connection, paused: Paused) -> None:
-    """Replace what is paused."""
     rows = [("everything", "")] if paused.everything else []
     rows += [("model", name) for name in sorted(paused.models)]
     rows += [("host", name) for name in sorted(paused.hosts)]
@@ -79,7 +78,6 @@ def _note_paused(connection: Connection, paused: Paused) -> None:
 
 
 def _learned(connection: Connection) -> list[Learned]:
-    """Return all learned durations."""
     return [
         Learned(
             kind=kind,
@@ -97,7 +95,6 @@ def _learned(connection: Connection) -> list[Learned]:
 
 
 def _learn(connection: Connection, learned: Sequence[Learned]) -> None:
-    """Replace learned durations."""
     connection.executemany(
         queries.LEARN,
         [
@@ -108,7 +105,6 @@ def _learn(connection: Connection, learned: Sequence[Learned]) -> None:
 
 
 def _scores(connection: Connection) -> list[Score]:
-    """Return the newest scores of estimates."""
     return [
         Score(category=category, slot=slot, number=number, value=value)
         for category, slot, number, value in connection.execute(queries.SCORES)
@@ -116,23 +112,19 @@ def _scores(connection: Connection) -> list[Score]:
 
 
 def _note_scores(connection: Connection, scores: Sequence[Score]) -> None:
-    """Store scores of estimates."""
     rows = [(each.category, each.slot, each.number, each.value) for each in scores]
     connection.executemany(queries.NOTE_SCORE, rows)
 
 
 def _sizes(connection: Connection) -> Mapping[str, int]:
-    """Return the measured memory of models, in MB."""
     return dict(connection.execute(queries.SIZES).fetchall())
 
 
 def _note_sizes(connection: Connection, sizes: Mapping[str, int]) -> None:
-    """Replace the measured memory of these models, in MB; others keep theirs."""
     connection.executemany(queries.NOTE_SIZE, sizes.items())
 
 
 def _residency(connection: Connection) -> list[tuple[str, str, bool]]:
-    """Return the (model, backend, pinned) of the copies stored last."""
     rows = connection.execute(queries.RESIDENCY)
     return [(model, backend, bool(pinned)) for model, backend, pinned in rows]
 
@@ -140,6 +132,5 @@ def _residency(connection: Connection) -> list[tuple[str, str, bool]]:
 def _note_residency(
     connection: Connection, copies: Sequence[tuple[str, str, str, str, bool]]
 ) -> None:
-    """Replace the table of copies: (host, backend, model, residency, pinned)."""
     connection.execute(queries.FORGET_RESIDENCY)
     connection.executemany(queries.NOTE_RESIDENCY, copies)

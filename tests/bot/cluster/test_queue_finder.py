@@ -11,7 +11,7 @@ import pytest
 from bot.cluster.queue_finder import QUEUE
 from bot.cluster.wire import Wire, WireBroken
 from queueing.core.events import EventsMissed
-from queueing.core.storage import Admission
+from queueing.core.jobs import Admission
 from tests.bot.cluster.processes import LEASE_S, Network, NetworkProcess, network
 from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import run

@@ -14,8 +14,7 @@ from bot.cluster.remote_queue import RemoteQueue
 from bot.cluster.wire import Wire, WireBroken
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, EventsMissed, JobChanged
-from queueing.core.jobs import Job, JobState
-from queueing.core.storage import Admission
+from queueing.core.jobs import Admission, Job, JobState
 from tests.bot.cluster.holders import Cluster, cluster
 from tests.fakes.no_files import NoFiles
 from tests.simulation.installation import Installation, host, image_model, until

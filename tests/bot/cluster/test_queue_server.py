@@ -14,9 +14,8 @@ from bot.cluster.memory_wire import MemoryWire
 from bot.cluster.wire import WireBroken
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.events import JobChanged, Progressed
-from queueing.core.jobs import Job
+from queueing.core.jobs import Admission, Job
 from queueing.core.requests import Progress
-from queueing.core.storage import Admission
 from tests.bot.cluster.holders import SECRET, Cluster, cluster
 from tests.simulation.installation import Installation, host, image_model, until
 from tests.simulation.loop import run

@@ -11,9 +11,8 @@ from bot.chat.api.origin import Origin
 from bot.cluster.queue_link import QueueLink
 from bot.cluster.remote_queue import RemoteQueue
 from queueing.core.events import Event, Progressed
-from queueing.core.jobs import Job
+from queueing.core.jobs import Admission, Job
 from queueing.core.requests import File, Progress
-from queueing.core.storage import Admission
 from tests.bot.cluster.holders import Cluster, cluster
 from tests.fakes.no_files import NoFiles
 from tests.simulation.installation import Installation, host, image_model

@@ -16,7 +16,7 @@ from bot.cluster.queue_server import QueueServer
 from bot.cluster.remote_queue import RemoteQueue
 from bot.cluster.websocket import calling
 from queueing.core.events import Event, EventsMissed
-from queueing.core.storage import Admission
+from queueing.core.jobs import Admission
 from tests.fakes.no_files import NoFiles
 from tests.simulation.installation import Installation, host, image_model
 

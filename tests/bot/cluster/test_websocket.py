@@ -24,8 +24,8 @@ from bot.cluster.queue_server import QueueServer
 from bot.cluster.remote_queue import RemoteQueue
 from bot.cluster.websocket import PIECE, WebSocketWire, calling, listening
 from bot.cluster.wire import Wire, WireBroken
+from queueing.core.jobs import Admission
 from queueing.core.requests import Capability, File
-from queueing.core.storage import Admission
 from tests.fakes.no_files import NoFiles
 from tests.simulation.installation import Installation, host, image_model
 

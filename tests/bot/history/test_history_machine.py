@@ -28,11 +28,10 @@ from bot.history.stored_history import StoredHistory
 from bot.runtime.setup import MIGRATIONS
 from queueing.core.errors import StoreError
 from queueing.core.events import JobChanged, Stopping
-from queueing.core.jobs import Job, JobEvent, NewJob
+from queueing.core.jobs import Admission, Job, JobEvent, NewJob
 from queueing.core.problems import What, problem
 from queueing.core.requests import Output, TextToImage
 from queueing.core.standings import Estimate
-from queueing.core.storage import Admission
 from queueing.service.promises import Promises
 from queueing.store import Database, JobStore, open_database
 from tests.fakes.clock import START

@@ -18,9 +18,8 @@ from bot.runtime import background as services
 from bot.runtime.retention import most_mb
 from bot.runtime.setup import MIGRATIONS
 from queueing.core.errors import NotAccepting
-from queueing.core.jobs import NewJob
+from queueing.core.jobs import Admission, NewJob
 from queueing.core.requests import File, TextToImage
-from queueing.core.storage import Admission
 from queueing.store import Database, JobStore, open_database
 from tests.bot.platforms.web.web_client import picture, running, tab
 from tests.fakes.command_handler import ScriptedHandler

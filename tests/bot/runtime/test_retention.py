@@ -11,9 +11,8 @@ from bot.config.sections import RetentionConfig
 from bot.platforms.web.content import shown_file
 from bot.runtime.retention import delete_expired
 from bot.runtime.setup import MIGRATIONS
-from queueing.core.jobs import Job, JobEvent, NewJob
+from queueing.core.jobs import Admission, Job, JobEvent, NewJob
 from queueing.core.requests import File, Output, TextToImage
-from queueing.core.storage import Admission
 from queueing.store import Database, JobStore, open_database
 
 MB = 1024 * 1024

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from bot.cli import main as cli
-from queueing.core.jobs import Job, NewJob
+from queueing.core.jobs import Admission, Job, NewJob
 from queueing.core.requests import TextToImage
-from queueing.core.storage import Admission
 from queueing.store import JobStore, open_database
 
 ROOT = Path(__file__).parents[3]

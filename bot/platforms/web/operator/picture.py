@@ -15,9 +15,9 @@ from bot.history.now import LineNow, OperatorNow
 from bot.history.reading import OperatorRecords
 from bot.history.written import to_json
 from bot.platforms.web.content import shown_body
+from bot.queue.jobs import OpenJobReader
 from queueing.core.jobs import Job, JobState
 from queueing.core.posts import PostReader
-from queueing.core.storage import OpenJobReader
 from queueing.core.world import Reason
 
 JOBS_SHOWN = 15  # of a line; the others are counted

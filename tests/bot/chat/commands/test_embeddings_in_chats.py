@@ -3,9 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from queueing.core.jobs import NewJob
+from queueing.core.jobs import Admission, NewJob
 from queueing.core.requests import Capability, Embed
-from queueing.core.storage import Admission
 from tests.bot.chat.commands.test_admin_commands import say
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import Bot, play

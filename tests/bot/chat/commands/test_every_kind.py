@@ -13,7 +13,7 @@ from bot.chat.texts.buttons import Abilities
 from bot.chat.texts.kinds import Measures
 from bot.chat.texts.status import ping, result, running
 from bot.requests.typed import typed
-from queueing.core.jobs import JobState, NewJob, stand_in
+from queueing.core.jobs import Admission, JobState, NewJob, stand_in
 from queueing.core.requests import (
     AnyRequest,
     Capability,
@@ -29,7 +29,6 @@ from queueing.core.requests import (
     TextToVideo,
 )
 from queueing.core.standings import Standing
-from queueing.core.storage import Admission
 from tests.bot.chat.commands.test_admin_commands import say as typing
 from tests.fakes.backend import PICTURE
 from tests.fakes.chat import FakeChat

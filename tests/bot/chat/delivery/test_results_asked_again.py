@@ -215,7 +215,7 @@ def test_what_is_no_longer_kept_is_said_and_not_left_out() -> None:
         larger = await done(running, "/upscale", files=(picture(),))
         begun = await done(running, "/image in winter", files=(picture(),))
         words = await done(running, "/image a cat")
-        await running.queue.erasure._upkeep.purge(0, keep_mb=0)
+        await running.queue.jobs.purge(0, keep_mb=0)
         for job in (seen, winter, larger, begun):
             assert await ask(running, f"/again {job.id}") is None
         assert await ask(running, f"/edit {winter.id} in summer") is None

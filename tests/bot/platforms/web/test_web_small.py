@@ -12,8 +12,7 @@ from bot.chat.api.content import Content
 from bot.platforms.web.platform import Web
 from bot.platforms.web.small import SCREEN, THUMB, Thumbnails, smaller
 from bot.serving.originals import Original, Ticket
-from queueing.core.requests import File
-from queueing.core.storage import Result, ResultFile
+from queueing.core.requests import File, Result, ResultFile
 from tests.bot.platforms.web.web_client import picture, running
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.memory_log import MemoryLog, web_chat
