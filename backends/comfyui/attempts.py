@@ -22,7 +22,7 @@ from backends.common.http_answers import HttpRefused
 from backends.common.sockets import listener
 from queueing.core.concurrency import timeout
 from queueing.core.errors import BackendError, ResultGone, Unavailable, UnreadableAnswer
-from queueing.core.ports import Recorded, Report, at_once
+from queueing.core.ports import Report
 from queueing.core.undisturbed import undisturbed
 
 log = logging.getLogger(__name__)
@@ -55,24 +55,15 @@ class Attempts:
         self._none_on_its_way.set()
 
     async def run(
-        self,
-        key: str,
-        graph: Graph,
-        workflow: Workflow,
-        request: Asked,
-        report: Report,
-        *,
-        recorded: Recorded = at_once,
+        self, key: str, graph: Graph, workflow: Workflow, request: Asked, report: Report
     ) -> Ended:
         """Send a prompt and return how it ended, as far as the server has told.
 
-        Connects while the attempt is being `recorded`. Raises `BackendError` for a failed attempt.
-        If the call is cancelled, the attempt is stopped on the server.
+        Raises `BackendError` for a failed attempt. If the call is cancelled, the attempt is stopped
+        on the server.
         """
         async with self._watching(key, graph, report) as watch:
-            watch.sent = False
-            await recorded()
-            watch.sent = True
+            await watch.settled()  # what is told from the first message on outlives the history
             await self._send(key, graph, workflow, request)
             ended = await self._until_ended(key, watch)
         raise_if_failed(workflow, ended)
@@ -124,12 +115,11 @@ class Attempts:
             async with watch.listening(self._session):
                 yield watch
         except asyncio.CancelledError:
-            if watch.sent and not self._left:
+            if not self._left:
                 await self._stop(key)
             raise
         except (Unavailable, UnreadableAnswer):
-            if watch.sent:
-                await self._stop(key)
+            await self._stop(key)
             raise
 
     async def _send(self, key: str, graph: Graph, workflow: Workflow, request: Asked) -> None:

@@ -43,7 +43,7 @@ from queueing.core.errors import (
     ResultGone,
     ShortOfMemory,
 )
-from queueing.core.ports import Backend, Fetch, Recorded, Report, ServerInfo, at_once
+from queueing.core.ports import Backend, Fetch, Report, ServerInfo
 from queueing.core.problems import What, problem
 from queueing.core.requests import (
     Capability,
@@ -205,16 +205,12 @@ class ComfyUI(Backend):
 
     # ---------------------------------------------------------------- running
 
-    async def run(
-        self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
-    ) -> Fetch:
+    async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
         """Send one prompt and follow it to its end."""
         with answered():
-            return await self._drawn(model, work, report, recorded)
+            return await self._drawn(model, work, report)
 
-    async def _drawn(
-        self, model: ModelSpec, work: Work, report: Report, recorded: Recorded
-    ) -> Fetch:
+    async def _drawn(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
         request, workflow, files = self._request(model, work)
         request = await self._with_lora_files(request, workflow)
         names, request = await uploaded(self._server, files, request, workflow)
@@ -222,9 +218,7 @@ class ComfyUI(Backend):
             seed = (await self._limits(workflow, "seed")).wrapped(request.seed)
             request = request.model_copy(update={"seed": seed})
         graph = fill(workflow, request, prefix=f"usher/{work.key}", files=names)
-        ended = await self._attempts.run(
-            work.key, graph, workflow, request, report, recorded=recorded
-        )
+        ended = await self._attempts.run(work.key, graph, workflow, request, report)
         return self._fetch(model, work.key, workflow, ended)
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:

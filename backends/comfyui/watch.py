@@ -42,7 +42,6 @@ class Watch:
         self._tracker = Tracker(key, graph)
         self._report = report
         self._last = Progress()
-        self.sent = True  # whether the server may know the attempt
         self.said_ended = False  # a hint: the history should contain the end by now
         self._wake = asyncio.Event()
         self._connected = False

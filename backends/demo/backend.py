@@ -24,7 +24,7 @@ from backends.demo.vectors import NOTE, hashed, tokens_of
 from backends.media.pictures import open_picture
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import NotLoaded, OutOfMemory, Unavailable
-from queueing.core.ports import Backend, Fetch, Recorded, Report, ServerInfo, at_once
+from queueing.core.ports import Backend, Fetch, Report, ServerInfo
 from queueing.core.requests import (
     Capability,
     Chat,
@@ -158,11 +158,8 @@ class Demo(Backend):
         """Return which of the models were loaded here."""
         return frozenset(model.name for model in models if model.name in self._loaded)
 
-    async def run(
-        self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
-    ) -> Fetch:
+    async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
         """Make what `Work.request` asks for, at the speed the options set."""
-        await recorded()
         if model.name not in self._loaded:
             raise NotLoaded(f"{model.name} is not loaded in the demo")
         fails = _chance(work.key) < self._options(model).fail_rate

@@ -25,7 +25,7 @@ from backends.images.results import collected
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import BadModel, NotLoaded, Rejected
 from queueing.core.near import meant_or_all
-from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
+from queueing.core.ports import Fetch, Report, ServerInfo
 from queueing.core.problems import What, problem
 from queueing.core.requests import Capability, Progress, Record, TextToImage, Work
 
@@ -156,9 +156,7 @@ class Images(ServerBackend):
         with loading(), classified():
             await self._server.load(model, LoadWish())
 
-    async def run(
-        self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
-    ) -> Fetch:
+    async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
         """Draw; cancelling stops the work as far as the server can."""
         with reasons_kept(), classified():
             flavour = await self._server.known()
@@ -168,7 +166,6 @@ class Images(ServerBackend):
                 # The request would load it behind the queue's back, or twice.
                 raise NotLoaded(f"{served.id} is not in memory")
             order = await self._order(flavour, served, request, model, work)
-            await recorded()
             pictures = await flavour.draw(self._http, order, report)
         report(Progress(fraction=1.0))
         keep = self._keep_metadata

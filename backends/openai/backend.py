@@ -45,7 +45,7 @@ from queueing.core.errors import (
     Rejected,
 )
 from queueing.core.near import meant_or_all
-from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
+from queueing.core.ports import Fetch, Report, ServerInfo
 from queueing.core.problems import What, problem
 from queueing.core.requests import (
     Chat,
@@ -193,9 +193,7 @@ class OpenAI(ServerBackend):
             wish = LoadWish(_options(model).context_length, kept=model.preload)
             await self._server.load(model, wish)
 
-    async def run(
-        self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
-    ) -> Fetch:
+    async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
         """Have a request done; cancelling closes the connection, which stops the work."""
         request = work.request
         if not isinstance(request, Chat | Embed | SpeechToText | TextToSpeech):
@@ -208,15 +206,13 @@ class OpenAI(ServerBackend):
         with reasons_kept():
             match request:
                 case Embed():
-                    await recorded()
                     batch = self._batch(model, request, work)
                     output = await embed(self._http, flavour, batch, report)
                 case Chat():
                     question = await self._question(model, request, work.files, flavour)
-                    await recorded()
                     output = await self._answered(model, question, flavour, report)
                 case _:
-                    output = await self._audible(model, request, work.files, report, recorded)
+                    output = await self._audible(model, request, work.files, report)
         return partial(_output, output)
 
     async def _audible(
@@ -225,7 +221,6 @@ class OpenAI(ServerBackend):
         request: SpeechToText | TextToSpeech,
         files: Sequence[File],
         report: Report,
-        recorded: Recorded,
     ) -> Output:
         """Write down a recording, or read a text aloud."""
         with classified():
@@ -239,7 +234,6 @@ class OpenAI(ServerBackend):
                 timeouts=model.timeouts,
                 max_tokens=_options(model).max_tokens,
             )
-            await recorded()
             return await transcribe(self._http, form, recording, report)
         with classified():
             served = await flavour.details(self._http, await self._server.find(model))
@@ -250,7 +244,6 @@ class OpenAI(ServerBackend):
             voice=_options(model).voice,
             voices=served.voices,
         )
-        await recorded()
         return await speak(self._http, form, speech, report)
 
     async def _answered(

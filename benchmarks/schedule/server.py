@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from benchmarks.schedule.trace import LoadOutcome, Trace, TraceModel
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import NotLoaded
-from queueing.core.ports import Fetch, Recorded, Report, at_once
+from queueing.core.ports import Fetch, Report
 from queueing.core.requests import Output, TextToImage, Work
 from queueing.core.world import Rules
 from tests.fakes.backend import Card, FakeBackend, FakeServer
@@ -109,11 +109,8 @@ class TraceServer(FakeBackend):
         self._ledger.took(model, self.name)
         self._ledger.arrived(model.name, self.name, 0.0)
 
-    async def run(
-        self, model: ModelSpec, work: Work, _report: Report, recorded: Recorded = at_once
-    ) -> Fetch:
+    async def run(self, model: ModelSpec, work: Work, _report: Report) -> Fetch:
         """Take as long as the trace says, or until cancelled."""
-        await recorded()
         if model.name not in self._memory:
             raise NotLoaded(f"{model.name} is not loaded on {self.name}")
         index = index_of(work.request)

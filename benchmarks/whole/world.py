@@ -10,7 +10,7 @@ from PIL import Image
 from bot.chat.api.base import ChatLimits
 from bot.chat.api.content import Content, Markdown
 from queueing.core.catalog import BackendSpec, ModelSpec
-from queueing.core.ports import Fetch, Recorded, Report, at_once
+from queueing.core.ports import Fetch, Report
 from queueing.core.requests import File, Output, TextToImage, Work
 from tests.fakes.backend import Card, FakeBackend, FakeServer
 from tests.fakes.chat import FakeChat
@@ -49,10 +49,8 @@ class Instant(FakeBackend):
         model: ModelSpec,  # noqa: ARG002  all are alike
         work: Work,
         report: Report,  # noqa: ARG002  it reports no progress
-        recorded: Recorded = at_once,
     ) -> Fetch:
-        """Finish an attempt as soon as its start is recorded."""
-        await recorded()
+        """Finish an attempt at once."""
         if self._stuck:
             await asyncio.get_running_loop().create_future()
         made = self._drawn if isinstance(work.request, TextToImage) else self._written

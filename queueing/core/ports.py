@@ -27,15 +27,6 @@ Report = Callable[[Progress], None]
 Fetch = Callable[[], Awaitable[Output]]
 """Fetches the output of an attempt the server has finished; may be awaited again after an error."""
 
-
-Recorded = Callable[[], Awaitable[None]]
-"""Returns once an attempt is stored; raises when it cannot be."""
-
-
-async def at_once() -> None:
-    """Return at once: there is nothing to wait for."""
-
-
 GENERIC = "generic"
 
 
@@ -141,14 +132,8 @@ class Backend(Protocol):
         """
         return ()
 
-    async def run(
-        self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
-    ) -> Fetch:
-        """Run one attempt; return when the server has finished it, which frees the slot.
-
-        Everything can be prepared before `recorded` returns, but nothing that the server would work
-        on is sent. An exception from `recorded` propagates.
-        """
+    async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
+        """Run one attempt; return when the server has finished it, which frees the slot."""
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:
         """Resume an attempt sent before a crash, under the same `work.key`.

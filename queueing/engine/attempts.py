@@ -11,15 +11,13 @@ from uuid import uuid5
 from queueing.core.concurrency import timeout
 from queueing.core.errors import BackendError, Fenced, ResultGone, Unavailable, UnreadableAnswer
 from queueing.core.jobs import Job
-from queueing.core.ports import Backend, Clock, Fetch, Recorded, Report
-from queueing.core.quick import altering
+from queueing.core.ports import Backend, Clock, Fetch, Report
 from queueing.core.requests import File, Output, Progress, Work
 from queueing.engine.fleet import Fleet
 from queueing.planning.retry import pause_s
 from queueing.store.jobs.job_store import JobStore
 
 log = logging.getLogger(__name__)
-_altered = altering(Job)
 
 FETCH_TRIES = 5
 ABANDON_S = 5.0  # long enough to ask whether a server still works on a cancelled job
@@ -49,11 +47,7 @@ class Sending:
         self._fleet = fleet
         self._backends = backends
         self._clock = clock
-        self.held = held
-
-    def prepare(self, job: Job, backend: str) -> "PreparedAttempt":
-        """Begin to prepare the next attempt of a waiting job."""
-        return PreparedAttempt(self, _altered(job, sendings=job.sendings + 1), backend)
+        self._held = held
 
     def usual(self, job: Job, backend: str) -> Mapping[str, float]:
         """Return the numbers a job's model works with there where a request names none."""
@@ -62,18 +56,19 @@ class Sending:
             return {}  # taken out of the configuration meanwhile
         return server.usual(self._fleet.spec(job.model, backend))
 
-    async def send(self, job: Job, backend: str, report: Report, recorded: Recorded) -> Fetch:
-        """Run a job on a backend once its start is `recorded`.
+    async def send(self, job: Job, backend: str, sent: Callable[[], None], report: Report) -> Fetch:
+        """Run a job whose start is stored; return when the server has finished it.
 
-        Returns when the server has finished it. Everything is prepared while the start is being
-        stored.
+        Calls `sent` as the server's turn comes. Another process may have begun the job if this one
+        was frozen: raises `Fenced` then.
         """
         spec, server = self._fleet.spec(job.model, backend), self._backends[backend]
         files = await self._jobs.inputs(job) or ()
-        if job.suspect:
-            await recorded()
+        if not self._held():
+            raise Fenced("the queue is no longer held here: nothing is sent")
+        sent()
         fetch = await self._found_before(job, files, backend, report)
-        return fetch or await server.run(spec, self._work(job, files), report, recorded)
+        return fetch or await server.run(spec, self._work(job, files), report)
 
     async def resume(self, job: Job, backend: str, report: Report) -> Fetch:
         """Resume an attempt that was sent before a crash; return when its server has finished it.
@@ -155,47 +150,6 @@ class Sending:
         """Return the attempt at a job that was sent last, or `back` attempts before it."""
         key = uuid5(self._jobs.database_id, f"{job.id}:{job.sendings - ago}")
         return Work(key=str(key), request=job.request, files=files)
-
-
-class PreparedAttempt:
-    """An attempt that is prepared while its start is being stored, and sent once it is."""
-
-    def __init__(self, sending: Sending, job: Job, backend: str) -> None:
-        self._held = sending.held
-        self._report: Report | None = None
-        self._stored = asyncio.Event()
-        attempt = sending.send(job, backend, self._progressed, self._recorded)
-        self._ended = asyncio.create_task(attempt, name=f"sending of job {job.id}")
-
-    def send(self) -> None:
-        """Let it be sent: its start is stored."""
-        self._stored.set()
-
-    async def run(self, report: Report) -> Fetch:
-        """Return its result, reporting progress from now on. Cancelling cancels the attempt."""
-        self._report = report
-        return await self._ended
-
-    async def aclose(self) -> None:
-        """Give it up, on its server too, unless it has ended. Idempotent."""
-        if not self._ended.done():
-            self._ended.cancel()
-            await asyncio.wait([self._ended])
-        if not self._ended.cancelled():
-            self._ended.exception()  # reported already, or of no further use
-
-    async def _recorded(self) -> None:
-        """Wait until it may be sent: another process may have begun the job if this one was frozen.
-
-        Raises `Fenced`.
-        """
-        await self._stored.wait()
-        if not self._held():
-            raise Fenced("the queue is no longer held here: nothing is sent")
-
-    def _progressed(self, progress: Progress) -> None:
-        if self._report is not None:
-            self._report(progress)
 
 
 def _unheard(_progress: Progress) -> None:

@@ -6,11 +6,12 @@ It never decides what runs where; the router decides, or recovery after a restar
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, KeysView
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 
 from queueing.core.catalog import ModelSpec
-from queueing.core.concurrency import TaskGroup
+from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import (
     ModelCrashed,
     NotLoaded,
@@ -50,6 +51,7 @@ class _Attempt:
     task: asyncio.Task[None]
     backend: str | None = None  # where it runs; None for an attempt that only gives its job back
     started: asyncio.Future[None] | None = None  # done once it is stored, or this is over
+    sent: asyncio.Event = field(default_factory=asyncio.Event)  # or resumed, or over
     finished: bool = False  # only its output is still to be fetched and stored
     crowded: bool = False  # other jobs ran, or it was finished, when their server went away
     stored: bool = False  # its output is stored; the slot was free before
@@ -114,7 +116,7 @@ class Processor:
         taken_s = min(usual_s, max(0.0, now - (job.started_at or now)))
         self._fleet.jobs.occupy(job, backend, now + usual_s, taken_s=taken_s)
         attempt = partial(self._sending.resume, job, backend)
-        self._spawn(job, lambda: self._run(job, backend, attempt), work, backend)
+        self._spawn(job, lambda: self._run(job, backend, attempt), work, backend).sent.set()
 
     def cancel(self, job_id: int) -> None:
         """Stop the work on a job whose end is already stored. Idempotent."""
@@ -170,6 +172,7 @@ class Processor:
         attempt = self._attempts.pop(job_id)
         if attempt.started is not None:
             _resolve(attempt.started)
+        attempt.sent.set()
         self.attempt_ended()
         self._fleet.jobs.vacate(job_id)
         self._fleet.jobs.meter.forget(job_id)
@@ -193,26 +196,21 @@ class Processor:
     # ------------------------------------------------------------ the steps of an attempt
 
     async def _process(self, start: Start, started: asyncio.Future[None]) -> None:
-        """Store the start and meanwhile prepare what is sent the moment it is stored."""
-        prepared = self._sending.prepare(start.job, start.backend)
+        """Store the start, then run the job."""
+        begun = await self._start(start, started)
+        if begun is not None:
+            sent = self._attempts[begun.job.id].sent.set
+            attempt = partial(self._sending.send, begun.job, start.backend, sent)
+            await self._run(begun.job, start.backend, attempt)
+
+    async def _start(self, start: Start, started: asyncio.Future[None]) -> JobChanged | None:
+        """Store a start; return None when another change was faster or the store failed."""
 
         def follow(change: JobChanged) -> None:
-            prepared.send()
             _resolve(started)
             self._fleet.jobs.begun(change.job)
             self._bus.publish(change)
 
-        try:
-            begun = await self._start(start, started, follow)
-            if begun is not None:
-                await self._run(begun.job, start.backend, prepared.run)
-        finally:
-            await prepared.aclose()
-
-    async def _start(
-        self, start: Start, started: asyncio.Future[None], follow: Callable[[JobChanged], None]
-    ) -> JobChanged | None:
-        """Store a start; return None when another change was faster or the store failed."""
         try:
             starting = self._jobs.apply(
                 start.job,
@@ -240,7 +238,7 @@ class Processor:
             self._attempts[job.id].finished = True
             self._fleet.health.worked(backend)
             self._times.job_ended(job, backend)
-            await self._give_way()
+            await self._give_way(backend)
             output = await self._sending.fetch(fetch, job)
         except Lost:
             await self._lost(job)
@@ -257,16 +255,16 @@ class Processor:
             await self._outcomes.conclude(job, JobEvent.COMPLETE, output=output, gpu_s=taken_s)
             self._attempts[job.id].stored = True
 
-    async def _give_way(self) -> None:
+    async def _give_way(self, backend: str) -> None:
         """Let the next start in the free slot go first: its server idles until that is sent."""
-        loop = asyncio.get_running_loop()
-        written = loop.create_future()
+        written = asyncio.get_running_loop().create_future()
         self._ended_now.append(written)
-        enough = loop.call_later(GIVE_WAY_S, _resolve, written)
-        try:
-            await written
-        finally:
-            enough.cancel()
+        with suppress(TimeoutError):
+            async with timeout(GIVE_WAY_S):
+                await written
+                for attempt in list(self._attempts.values()):
+                    if attempt.backend == backend:
+                        await attempt.sent.wait()
 
     def _progressed(self, job: Job, pace: ProgressEta, progress: Progress) -> None:
         ends_at = pace.heard(progress, self._clock.now())

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from functools import partial
 
 import aiohttp
 import pytest
@@ -143,7 +142,7 @@ async def told_fetch(fake: FakeComfyUI, comfy: ComfyUI) -> Fetch:
     """Run an attempt that is listened to from its first message to its last."""
     fake.step_s = 0.05
     asked = SMALL.model_copy(update={"steps": 10})
-    return await comfy.run(SDXL, work(asked), ignore, partial(asyncio.sleep, 0.1))
+    return await comfy.run(SDXL, work(asked), ignore)
 
 
 async def test_a_result_that_was_told_outlives_the_history(

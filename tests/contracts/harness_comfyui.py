@@ -153,8 +153,6 @@ _FILM = TextToVideo(prompt="a cat", width=64, height=64, steps=4, seconds=1)
 _OLD = frozenset(
     {
         "test_the_server_says_who_it_is",
-        "test_nothing_is_sent_before_it_is_written_down",
-        "test_what_cannot_be_written_down_is_not_sent",
         "test_runs_may_overlap",
         "test_a_cancelled_run_stops_on_the_server",
         "test_a_cancelled_run_leaves_the_others_alone",

@@ -7,7 +7,7 @@ from functools import partial
 from backends.demo.backend import Demo
 from backends.demo.tones import spoken
 from queueing.core.catalog import BackendSpec, ModelSpec
-from queueing.core.ports import Fetch, Recorded, Report, at_once
+from queueing.core.ports import Fetch, Report
 from queueing.core.requests import (
     Capability,
     Chat,
@@ -31,12 +31,10 @@ class CountingDemo(Demo):
 
     running = 0
 
-    async def run(
-        self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
-    ) -> Fetch:
+    async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
         self.running += 1
         try:
-            return await super().run(model, work, report, recorded)
+            return await super().run(model, work, report)
         finally:
             self.running -= 1
 

@@ -8,7 +8,7 @@ import pytest
 
 from backends.common import presence
 from backends.media.metadata.kinds import is_film, is_sound, mime_of
-from queueing.core.errors import BadModel, Rejected, StoreError, Unavailable
+from queueing.core.errors import BadModel, Rejected, Unavailable
 from queueing.core.requests import (
     Chat,
     ChatMessage,
@@ -207,42 +207,6 @@ async def test_a_recording_that_was_written_down_is_no_picture(harness: Harness)
         harness.model, replace(work, request=asked, files=(sound,)), lambda _: None
     )
     assert (await fetch()).text
-
-
-async def test_nothing_is_sent_before_it_is_written_down(harness: Harness) -> None:
-    """A power cut could leave work at a server that no one knows of."""
-    asked, written = asyncio.Event(), asyncio.Event()
-
-    async def recorded() -> None:
-        asked.set()
-        await written.wait()
-
-    work, reports = harness.work(), list[Progress]()
-    task = asyncio.create_task(harness.backend.run(harness.model, work, reports.append, recorded))
-    await asked.wait()
-    await harness.backend.probe()  # the server has had its turn
-    assert not reports
-    if harness.remembers:
-        assert not await harness.busy()
-        assert await harness.backend.resume(harness.model, work, ignore) is None
-    written.set()
-    assert whole(harness, await (await task)())
-
-
-async def test_what_cannot_be_written_down_is_not_sent(harness: Harness) -> None:
-    """A server would draw what the queue gives to another one."""
-
-    async def failing() -> None:
-        await harness.backend.probe()
-        raise StoreError("the disk is full")
-
-    work = harness.work()
-    with pytest.raises(StoreError):
-        await harness.backend.run(harness.model, work, ignore, failing)
-    assert not await harness.busy()
-    assert await harness.backend.resume(harness.model, work, ignore) is None
-    fetch = await harness.backend.run(harness.model, harness.work(), ignore)
-    assert whole(harness, await fetch())
 
 
 async def test_runs_may_overlap(harness: Harness) -> None:

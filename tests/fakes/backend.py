@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from queueing.core.catalog import HostSpec, ModelSpec
 from queueing.core.errors import Busy, NotLoaded, OutOfMemory, Unavailable, UnknownFailure
-from queueing.core.ports import Fetch, Recorded, Report, ServerInfo, at_once
+from queueing.core.ports import Fetch, Report, ServerInfo
 from queueing.core.requests import (
     Capability,
     Chat,
@@ -399,10 +399,7 @@ class FakeBackend:
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
         return ()
 
-    async def run(
-        self, model: ModelSpec, work: Work, report: Report, recorded: Recorded = at_once
-    ) -> Fetch:
-        await recorded()
+    async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
         self.server.calls.append(f"run {prompt_of(work)}")
         await asyncio.sleep(0.01)
         await self._reach()
