@@ -1,11 +1,11 @@
-"""The board: the world as one plan changes it while it decides.
+"""The board: the world as a plan, or a forecast of many plans, changes it.
 
-It counts what the plan has already given away, so that no slot, loader or megabyte is used twice.
-Nothing outside this package sees one.
+It counts what has already been given away, so that no slot, loader or megabyte is used twice, and
+owns every change of a copy: its loads, starts, ends and leaving. Nothing outside this package sees one.
 """
 
 from collections.abc import Iterable, Mapping
-from math import inf
+from dataclasses import replace
 
 from queueing.core.jobs import Job
 from queueing.core.world import (
@@ -27,14 +27,14 @@ from queueing.planning.board_states import (
     ModelState,
     Opening,
 )
-from queueing.planning.lanes import lanes_of
+from queueing.planning.lanes import Spent, lanes_of
 from queueing.planning.rests import next_change_at, rests
 
 
 class Board:
     """The mutable state of one decision; its lists become the plan.
 
-    A forecast continues on it: decisions are already carried out on it, so that with the events
+    A forecast continues on it: decisions are already carried out on it, so that with what happens
     until then it is the world of the next decision.
     """
 
@@ -191,11 +191,7 @@ class Board:
 
     def start(self, job: Job, copy: CopyState) -> None:
         """Start a job on a copy."""
-        copy.running += 1
-        copy.idle_at = inf
-        copy.backend.busy += 1
-        for host in copy.hosts:
-            host.running += 1
+        copy.begin()
         copy.backend.alone = copy.backend.alone or job.suspect
         self.starts.append(Start(job=job, backend=copy.backend.view.name))
 
@@ -217,6 +213,22 @@ class Board:
                 shares=shares,
             )
         )
+        backend.busy += backend.view.serial
+
+    def world(self, origin: World, spent: Spent) -> World:
+        """Return the world as the board shows it before its next decision."""
+        return replace(
+            origin,
+            now=self.now,
+            models={name: self.models[name].shown() for name in origin.models},
+            backends={
+                name: replace(backend.view, busy=backend.busy, alone=backend.alone)
+                for name, backend in self.backends.items()
+            },
+            copies=tuple(copy.shown() for copy in self.copies.values()),
+            reservations=self.reservations,
+            lane_spent=spent,
+        )
 
     def dissolve(self) -> None:
         """Break reference cycles at the end, or each board would wait for the garbage collector."""
@@ -236,11 +248,18 @@ class Board:
             self.evictions.append(self._take_out(copy, why))
 
     def _take_out(self, copy: CopyState, why: Leaving = Leaving.ROOM) -> Evict:
-        self.forget(copy)
+        self._forget(copy)
         return Evict(model=copy.view.model, backend=copy.view.backend, why=why)
 
-    def forget(self, copy: CopyState) -> None:
-        """Remove a copy that has left from the board."""
+    def leave(self, copy: CopyState) -> None:
+        """Note that a copy being unloaded has left."""
+        copy.backend.busy = max(
+            0, copy.backend.busy - copy.running
+        )  # it was to leave once they end
+        self._forget(copy)
+        copy.backend.note_rest()
+
+    def _forget(self, copy: CopyState) -> None:
         del self.copies[copy.view.model, copy.view.backend]
         copy.model.copies.remove(copy)
         copy.backend.copies.remove(copy)

@@ -1,7 +1,7 @@
 """The state on the board of a decision: hosts, backends, copies and models as it changes them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from queueing.core.jobs import Job
@@ -87,6 +87,12 @@ class BackendState:
             return False
         return self.busy > 0 or any(c.residency is not Residency.READY for c in self.copies)
 
+    def note_rest(self) -> None:
+        """Note that a serial one is free again once the last of its copies has come or gone."""
+        self.alone = False
+        if self.view.serial and all(copy.residency is Residency.READY for copy in self.copies):
+            self.busy = max(0, self.busy - 1)
+
 
 @dataclass(slots=True, eq=False)
 class CopyState:
@@ -129,6 +135,39 @@ class CopyState:
             and backend.waits_for is None
             and backend.busy < backend.view.parallel
             and not (backend.view.serial and backend.occupied)
+        )
+
+    def begin(self) -> None:
+        """Note that it begins a job."""
+        self.running += 1
+        self.idle_at = inf
+        self.backend.busy += 1
+        for host in self.hosts:
+            host.running += 1
+
+    def end(self) -> None:
+        """Note that it has ended a job."""
+        self.running -= 1
+        self.backend.busy = max(0, self.backend.busy - 1)
+        self.backend.alone = False
+        for host in self.hosts:
+            host.running -= 1
+
+    def arrive(self) -> None:
+        """Note that its load has ended."""
+        self.residency = Residency.READY
+        for host in self.hosts:
+            rest = [other for other in host.copies if other.residency is Residency.LOADING]
+            host.loading = rest[-1] if rest else None
+        self.backend.note_rest()
+
+    def shown(self) -> Copy:
+        """Return it as a planner would be shown it now."""
+        return replace(
+            self.view,
+            residency=self.residency,
+            running=self.running,
+            idle_unload_s=inf if self.idle_at == inf else self.view.idle_unload_s,
         )
 
 
@@ -259,6 +298,11 @@ class ModelState:
                 return True
         return False
 
+    def shown(self) -> ModelView:
+        """Return it as a planner would be shown it now."""
+        waiting = tuple([lane.view for lane in self.lanes])
+        return replace(self.view, left_at=self.left_at, waiting=waiting)
+
     def load_s(self, backend: str) -> float:
         """Return the expected duration of a load there."""
         times = self.view.load_s
@@ -266,8 +310,12 @@ class ModelState:
 
     def service_s(self, backend: str) -> float:
         """Return the expected duration of a usual job there."""
-        times = self.view.service_s
-        return times.get(backend, times.get("", DEFAULT_SERVICE_S))
+        return typical_s(self.view, backend)
+
+
+def typical_s(model: ModelView, backend: str) -> float:
+    """Return how long a job of a model takes there, whatever its size."""
+    return model.service_s.get(backend, model.service_s.get("", DEFAULT_SERVICE_S))
 
 
 def _usual(times: Mapping[str, float], default: float) -> float:

@@ -12,9 +12,9 @@ from math import inf
 
 from queueing.core.jobs import Job
 from queueing.core.world import World
+from queueing.planning.board_states import typical_s
 from queueing.planning.extrapolation import Key, Share, shares
 from queueing.planning.newcomers import Newcomers
-from queueing.planning.simulated_fleet import typical_s
 from queueing.planning.simulated_queue import SimulatedQueue, Started
 from queueing.planning.simulation import Service, Simulation
 

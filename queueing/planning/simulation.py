@@ -8,24 +8,13 @@ from heapq import heapify, heappop, heappush
 from math import inf
 
 from queueing.core.jobs import Job
-from queueing.core.world import Copy, Load, ModelView, Residency, World
+from queueing.core.world import Copy, Residency, World
 from queueing.planning import decide, decided
 from queueing.planning.board import Board
 from queueing.planning.board_states import CopyState, ModelState
 from queueing.planning.dispatch import spent
 from queueing.planning.estimates import Usual
 from queueing.planning.lanes import cost, lanes_of, levelled
-from queueing.planning.simulated_fleet import (
-    began,
-    ended,
-    evicted,
-    left,
-    loaded,
-    loading,
-    typical_s,
-    usual_load_s,
-    world_of,
-)
 from queueing.planning.simulated_queue import SimulatedQueue, Started, lines_of
 from queueing.planning.time_left import has_time
 
@@ -89,7 +78,7 @@ class Simulation:
     @property
     def world(self) -> World:
         """The world of the next decision."""
-        return world_of(self._board, self._origin, self._board.reservations, self._spent)
+        return self._board.world(self._origin, self._spent)
 
     def of_model(self, model: str) -> Sequence[SimulatedQueue]:
         """Return the lines of a model."""
@@ -106,10 +95,10 @@ class Simulation:
         """Return what is under way: (moment, what, model, backend) of jobs, loads and unloads."""
         now, events = self.now, []
         for copy in self._origin.copies:
-            model = self._origin.models.get(copy.model)
+            model = self._board.models[copy.model]
             match copy.residency:
                 case Residency.LOADING:
-                    least = OVERDUE_SHARE * usual_load_s(model, copy.backend)
+                    least = OVERDUE_SHARE * model.load_s(copy.backend)
                     events.append((max(copy.ready_at, now + least), _LOADED, *_key(copy)))
                 case Residency.UNLOADING:
                     events.append((now + LEAVING_S, _LEFT, *_key(copy)))
@@ -152,9 +141,10 @@ class Simulation:
             line = self.lines[start.job.model, start.job.lane]
             self._note_start(line, start.backend, self.now)
         for load in board.loads:
-            self._note_load(load)
-        for evict in board.evictions:
-            evicted(board, evict.model)
+            copy = board.copies[load.model, load.backend]
+            heappush(self._events, (copy.view.ready_at, _LOADED, load.model, load.backend))
+        for evict in (*board.evictions, *(each for load in board.loads for each in load.evict)):
+            board.models[evict.model].left_at = board.now
         return any(
             lane.left > 0 and lane.taken >= len(lane.heads)
             for name in {start.job.model for start in board.starts}
@@ -196,7 +186,7 @@ class Simulation:
         for line in lines:
             if not self._lets(now, copy, line):
                 return False
-        began(copy)
+        copy.begin()
         self._note_start(lines[self._next_lane(model, lines)], copy.backend.view.name, now)
         return True
 
@@ -237,11 +227,11 @@ class Simulation:
         copy = self._board.copies.get((model, backend))
         if copy is not None:
             if what == _LEFT:
-                left(self._board, copy)
+                self._board.leave(copy)
             elif what == _LOADED:
-                loaded(copy)
+                copy.arrive()
             else:
-                ended(copy)
+                copy.end()
         return copy
 
     # ------------------------------------------------------------ what begins
@@ -250,7 +240,7 @@ class Simulation:
         """Note that the next job of a line has begun."""
         head, name = line.next_head, line.model
         seconds = (
-            typical_s(self._board.models[name].view, backend)
+            self._board.models[name].service_s(backend)
             if head is None
             else self._service(head, backend).mean_s
         )
@@ -258,12 +248,6 @@ class Simulation:
         heappush(self._events, (now + seconds, _ENDED, name, backend))
         self._started, self._starts_left = self._started + 1, self._starts_left - 1
         self._moved.add(name)
-
-    def _note_load(self, load: Load) -> None:
-        for evict in load.evict:
-            evicted(self._board, evict.model)
-        copy = loading(self._board, load)
-        heappush(self._events, (copy.view.ready_at, _LOADED, load.model, load.backend))
 
     # ------------------------------------------------------------ the board of the next decision
 
@@ -290,9 +274,9 @@ def _key(copy: Copy) -> tuple[str, str]:
     return copy.model, copy.backend
 
 
-def _ends(copy: Copy, model: ModelView | None, now: float) -> list[float]:
+def _ends(copy: Copy, model: ModelState, now: float) -> list[float]:
     """Return when the running jobs of a copy will end; overdue ones soon."""
-    usual_s = typical_s(model, copy.backend)
+    usual_s = model.service_s(copy.backend)
     known = list(copy.ends_at[: copy.running])
     known += [now + usual_s / 2] * (copy.running - len(known))
     return [max(ends_at, now + OVERDUE_SHARE * usual_s) for ends_at in known]
