@@ -61,7 +61,7 @@ class Router:
         sleepers: Sleepers,
         clock: Clock,
         bus: EventBus,
-        fair: FairLines | None = None,
+        fair: FairLines,
         deep_lines: DeepLines,
     ) -> None:
         self._fleet = fleet
@@ -102,7 +102,7 @@ class Router:
         if event.entered is not None:
             self._deep_lines.touch(event.entered)
             self.moved(event.entered)
-        if self._fair is not None and self._fair.is_on:
+        if self._fair.is_on:
             self._reordered(event)
         match event.event:
             case None if self._waits_beside(event.job):
