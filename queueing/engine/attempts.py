@@ -59,8 +59,8 @@ class Sending:
     async def send(self, job: Job, backend: str, sent: Callable[[], None], report: Report) -> Fetch:
         """Run a job whose start is stored; return when the server has finished it.
 
-        Calls `sent` as the server's turn comes. Another process may have begun the job if this one
-        was frozen: raises `Fenced` then.
+        Calls `sent` right before the server is asked. Another process may have begun the job if
+        this one was frozen: raises `Fenced` then.
         """
         spec, server = self._fleet.spec(job.model, backend), self._backends[backend]
         files = await self._jobs.inputs(job) or ()

@@ -51,7 +51,7 @@ class _Attempt:
     task: asyncio.Task[None]
     backend: str | None = None  # where it runs; None for an attempt that only gives its job back
     started: asyncio.Future[None] | None = None  # done once it is stored, or this is over
-    sent: asyncio.Event = field(default_factory=asyncio.Event)  # or resumed, or over
+    sent: asyncio.Event = field(default_factory=asyncio.Event)  # its server is asked, or it is over
     finished: bool = False  # only its output is still to be fetched and stored
     crowded: bool = False  # other jobs ran, or it was finished, when their server went away
     stored: bool = False  # its output is stored; the slot was free before
