@@ -174,7 +174,7 @@ class Reports:
             )
         if job.id in self._fleet.jobs.slots:  # its start is being stored
             reason = Reason(why=Blocked.STARTING, model=job.model)
-        elif job.not_before > self._clock.now():
+        elif job.sendings and job.not_before > self._clock.now():
             until = job.not_before
             reason = Reason(why=Blocked.RETRY_PAUSE, model=job.model, until=until)
         outlook = None
