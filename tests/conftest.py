@@ -47,13 +47,13 @@ LONG = (
     "benchmarks/test_schedule.py",
     "benchmarks/test_edits.py",
     "bot/gateway/test_audio.py",
-    "queueing/test_gpu_failover.py",
+    "queueing/engine/fleet/test_gpu_failover.py",
     "bot/platforms/telegram/test_telegram_albums.py",
     "bot/gateway/test_repeats.py",
     "security/test_invited_people.py",
-    "queueing/test_in_time.py",
+    "queueing/service/test_in_time.py",
     "bot/gateway/test_two_gateways.py",
-    "queueing/test_fence.py",
+    "queueing/store/test_fence.py",
     "contracts/test_chat_order.py",
 )
 TESTS = Path(__file__).parent
@@ -67,8 +67,8 @@ pytest_plugins = ["tests.left_open", "tests.postgres"]
 # An extra, which has no build for every machine; its tests cannot even be read without it.
 NEED_PSYCOPG = (
     "contracts/test_posts.py",
-    "queueing/test_fence.py",
-    "queueing/test_postgres_*.py",
+    "queueing/store/test_fence.py",
+    "queueing/store/test_postgres_*.py",
     "benchmarks/test_store.py",
 )
 collect_ignore_glob = [] if find_spec("psycopg") else list(NEED_PSYCOPG)

@@ -25,7 +25,7 @@ def postgres_template(postgres: PostgresServer) -> str:
     import psycopg  # noqa: PLC0415  # an extra: the tests of SQLite need none
 
     from queueing.store.postgres.schema import migrate  # noqa: PLC0415  # as above
-    from queueing.store.schema import QUEUE  # noqa: PLC0415  # as above
+    from queueing.store.sql.migrations import QUEUE  # noqa: PLC0415  # as above
 
     name = postgres.database()
     with psycopg.connect(postgres.url(name), cursor_factory=psycopg.RawCursor) as plain:

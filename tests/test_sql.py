@@ -10,17 +10,18 @@ from pathlib import Path
 from types import ModuleType
 
 from bot.runtime.setup import MIGRATIONS
-from queueing.store import Connection, open_database
+from queueing.store.engines import open_database
 from queueing.store.postgres.dialect import STATEMENTS as POSTGRES_STATEMENTS
 from queueing.store.postgres.dialect import numbered
+from queueing.store.sql.database import Connection
 from tests.fakes.postgres_server import PostgresServer
 from tests.test_house import MODULES, ROOT
 
 ENGINES = (
     "queueing/store/sqlite/",
     "queueing/store/postgres/",
-    "queueing/store/schema.py",
-    "queueing/store/copying.py",
+    "queueing/store/sql/migrations.py",
+    "queueing/store/maintenance.py",
 )
 """What stands in an engine's folder may use its words; versions of a schema and whole tables are both's."""
 

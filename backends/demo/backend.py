@@ -24,6 +24,7 @@ from backends.demo.vectors import NOTE, hashed, tokens_of
 from backends.media.pictures import open_picture
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import NotLoaded, OutOfMemory, Unavailable
+from queueing.core.outputs import vectors_file
 from queueing.core.ports import Backend, Fetch, Report, ServerInfo
 from queueing.core.requests import (
     Capability,
@@ -40,7 +41,6 @@ from queueing.core.requests import (
     TextToVideo,
     Work,
 )
-from queueing.core.vectors import vectors_file
 
 EMBED_STEPS, AT_ONCE = 4, 8  # a large batch takes longer
 _COMMON = frozenset({"steps", "seed", "negative", "guidance"})

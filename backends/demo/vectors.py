@@ -11,8 +11,8 @@ from math import sqrt
 
 from PIL import Image
 
+from queueing.core.outputs import Vector
 from queueing.core.requests import Embed, EmbedInput, PictureInput
-from queueing.core.vectors import Vector
 
 DIMENSIONS = 256
 NOTE = "These vectors are hashes of words, made without a model."

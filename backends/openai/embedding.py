@@ -23,9 +23,9 @@ from backends.openai.errors import NO_DIMENSIONS, classified, classify
 from backends.openai.flavour import EmbeddingForm, Flavour, PictureForm
 from queueing.core.bounded_json import parsed
 from queueing.core.errors import BackendError, Rejected, UnreadableAnswer
+from queueing.core.outputs import Vector, texts_file, unpacked, vectors_file
 from queueing.core.ports import Report
 from queueing.core.requests import EmbedInput, File, Output, PictureInput, Progress
-from queueing.core.vectors import Vector, texts_file, unpacked, vectors_file
 
 INPUTS_AT_ONCE = 32  # the most that some servers take
 SIZE_AT_ONCE = 100_000  # characters or tokens

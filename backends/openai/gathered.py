@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+from backends.common.json_template import PROBE, KnownForm
 from backends.openai.form import AnswerForm, Object, compact
 from backends.openai.infill import as_completion
 from backends.openai.stream import AnswerReader, parsed, without_thoughts
-from queueing.core.alike import PROBE, KnownForm
 
 Around = tuple[str, str, str]
 """The kind of a chunk's only text, and what stands before and after it in OpenAI's form."""

@@ -14,13 +14,13 @@ from benchmarks.schedule.trace import JobOutcome, Outcome, Trace, TraceJob
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobState, NewJob
 from queueing.core.requests import TextToImage
-from queueing.core.standings import Estimate, Standing
-from queueing.core.world import Plan, Residency, Rules, Start, World
+from queueing.core.snapshot import Plan, Residency, Rules, Start, World
+from queueing.core.status import Estimate, Standing
 from queueing.engine import scheduler
-from queueing.planning import plan
-from queueing.planning.board import Board
-from queueing.planning.space import candidates, is_idle, make_room
-from queueing.service.jobqueue import JobQueue
+from queueing.planning.eviction import candidates, is_idle, make_room
+from queueing.planning.fleet_state import Board
+from queueing.planning.planner import plan
+from queueing.service.job_queue import JobQueue
 from tests.simulation import loop as virtual
 from tests.simulation.installation import NO_LIMITS
 
@@ -39,7 +39,7 @@ LOOKS = 50  # turns of the loop; a start is recorded within a few
 def serial_plan(world: World) -> Plan:
     """Run the oldest job of all on its own, as simple bots do; evict whatever is in its way.
 
-    Nothing else runs or loads at the same time, on any host. Replaces `queueing.planning.plan`.
+    Nothing else runs or loads at the same time, on any host. Replaces `queueing.planning.planner.plan`.
     """
     if any(copy.running or copy.residency is not Residency.READY for copy in world.copies):
         return Plan()

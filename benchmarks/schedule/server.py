@@ -9,7 +9,7 @@ from queueing.core.catalog import ModelSpec
 from queueing.core.errors import NotLoaded
 from queueing.core.ports import Fetch, Report
 from queueing.core.requests import Output, TextToImage, Work
-from queueing.core.world import Rules
+from queueing.core.snapshot import Rules
 from tests.fakes.backend import Card, FakeBackend, FakeServer
 from tests.fakes.clock import VirtualClock
 from tests.simulation.installation import Installation

@@ -51,8 +51,8 @@ from benchmarks.store.jobs import (
 )
 from benchmarks.store.rivals import huey_lives_per_s, skip_locked_lives_per_s
 from queueing.core.jobs import JobEvent
-from queueing.store import JobStore
 from queueing.store.jobs import queries
+from queueing.store.jobs.job_store import JobStore
 
 SUBMITS = {1: 3_000, 10: 20_000, 100: 60_000, 1_000: 100_000}  # by callers; a tenth if quick
 LIVES = {1: 1_000, 10: 10_000, 100: 30_000}  # by workers, likewise

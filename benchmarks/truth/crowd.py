@@ -10,7 +10,7 @@ from random import Random
 from bot.people.access import PersonLimits
 from queueing.core.errors import OutOfMemory
 from queueing.core.requests import Work
-from queueing.core.world import Rules
+from queueing.core.snapshot import Rules
 from tests.fakes.backend import Attempt, Card, FakeServer, Fate, prompt_of
 from tests.fakes.strict_chats import Person, StrictChat, StrictDiscord, StrictPage, StrictTelegram
 from tests.simulation.bot_installation import ADMIN, Bot

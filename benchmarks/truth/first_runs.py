@@ -26,8 +26,8 @@ from queueing.core.requests import (
     TextToSpeech,
     TextToVideo,
 )
-from queueing.planning.estimates import Durations
-from queueing.planning.sizes import size_class
+from queueing.forecast.durations import Durations
+from queueing.forecast.sizes import size_class
 from tests.fakes.backend import PICTURE
 from tests.simulation import loop as virtual
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host

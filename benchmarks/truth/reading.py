@@ -14,8 +14,8 @@ from bot.chat.api.content import Body, Moment, Period
 from bot.chat.texts import plain
 from queueing.core.jobs import JobState
 from queueing.core.reasons import is_open_ended
-from queueing.core.standings import Standing
-from queueing.core.world import Blocked
+from queueing.core.snapshot import Blocked
+from queueing.core.status import Standing
 
 _WAITS = re.compile("[⏳📦]")
 _PLACE = re.compile(r"#(\d+) in line")

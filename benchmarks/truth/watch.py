@@ -12,7 +12,7 @@ from bot.chat.api.content import Body, Content, Moment, Period
 from bot.chat.texts import plain, status
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job
-from queueing.core.standings import Standing
+from queueing.core.status import Standing
 from tests.fakes.strict_chats import StrictChat
 from tests.simulation.bot_installation import Bot
 

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any, Self
 from unittest.mock import patch
 
-from queueing.store.batching import Batcher
+from queueing.store.sql.batcher import Batcher
 
 EVERY_S = 0.002
 LONG_S = 0.010

@@ -46,7 +46,7 @@ from queueing.core.errors import (
 )
 from queueing.core.ports import Backend, ServerInfo
 from queueing.core.requests import Capability
-from queueing.store import open_database
+from queueing.store.engines import open_database
 from queueing.store.tools import look_at_server
 
 TRY_S = 20.0  # for one attempt; they all run at once

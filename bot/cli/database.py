@@ -10,7 +10,7 @@ from bot.config.load import load
 from bot.runtime.setup import MIGRATIONS
 from queueing.core.errors import StoreError
 from queueing.store import tools
-from queueing.store.sqlite import upkeep
+from queueing.store.sqlite import backup
 
 
 def back_up(arguments: argparse.Namespace) -> bool:
@@ -62,5 +62,5 @@ def examine(database: Path | DatabaseServer) -> str:
         return "is made at the first start"
     if not os.access(database, os.W_OK):
         raise StoreError("the file is read-only")
-    upkeep.rehearse_migration(database, (MIGRATIONS,))
+    backup.rehearse_migration(database, (MIGRATIONS,))
     return f"{database.stat().st_size / 2**20:.1f} MB, fits this version"

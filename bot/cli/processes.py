@@ -12,7 +12,7 @@ from bot.config.load import ConfigError
 from bot.runtime.duties import QUEUE, posts_of
 from bot.runtime.joining import require_place
 from queueing.core.clock import is_off, off_in_words
-from queueing.core.posts import Introduction, ServerLook
+from queueing.core.leases import Introduction, ServerLook
 
 
 def findings(config: Config, look: ServerLook) -> Iterator[Finding]:

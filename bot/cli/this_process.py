@@ -12,7 +12,7 @@ from bot.config.load import Config, ConfigError
 from bot.config.sections import ApiConfig
 from bot.runtime.duties import posts_of
 from bot.runtime.process_options import ProcessOptions
-from queueing.store import is_postgres
+from queueing.store.engines import is_postgres
 
 NONE = "none"
 OFF = "off"

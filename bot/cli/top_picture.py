@@ -18,8 +18,8 @@ from bot.history.now import CopyNow, HostNow, LineNow, MemoryNow, OperatorNow, R
 from bot.history.persons import OperatorPeople
 from bot.runtime.console import line
 from queueing.core.reasons import is_far, words
-from queueing.core.standings import Estimate
-from queueing.core.world import Residency
+from queueing.core.snapshot import Residency
+from queueing.core.status import Estimate
 
 _MOST_ROWS = 5  # of errors, and of people
 _WHOLE = 0.95  # of an hour: the minute that has just begun is not recorded yet

@@ -11,7 +11,7 @@ from bot.config.load import ConfigError
 from bot.config.sameness import Marks, differences, in_words, marks
 from queueing.core.concurrency import TaskGroup
 from queueing.core.errors import StoreError
-from queueing.core.posts import About, Introduction, Posts
+from queueing.core.leases import About, Introduction, Posts
 
 log = logging.getLogger(__name__)
 

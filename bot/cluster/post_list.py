@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from queueing.core.concurrency import timeout
 from queueing.core.errors import StoreError
-from queueing.core.posts import PostHolder, Posts
+from queueing.core.leases import PostHolder, Posts
 
 PATIENCE_S = 3.0
 

@@ -14,7 +14,7 @@ from bot.cluster.outage import Outage
 from queueing.core.clock import awake_s
 from queueing.core.concurrency import first_cause, timeout
 from queueing.core.errors import Fenced, StoreError
-from queueing.core.posts import About, Posts, Tenure, nothing
+from queueing.core.leases import About, Posts, Tenure, nothing
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from bot.cluster.wire import Wire, WireBroken
 from bot.config.addresses import host_and_port, is_loopback
 from queueing.core.concurrency import timeout
 from queueing.core.errors import StoreError
-from queueing.core.posts import PostHolder, Posts
+from queueing.core.leases import PostHolder, Posts
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from queueing.core.catalog import Offer
 from queueing.core.concurrency import timeout, together
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, EventsMissed, JobChanged, Listener
-from queueing.core.standings import QueueSnapshot
+from queueing.core.status import QueueSnapshot
 
 log = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from queueing.core.events import (
     Produced,
     Progressed,
 )
-from queueing.core.standings import QueueSnapshot
+from queueing.core.status import QueueSnapshot
 
 log = sparing(logging.getLogger(__name__))
 _CLOSED = "a connection to the queue was closed"

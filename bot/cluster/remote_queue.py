@@ -20,7 +20,7 @@ from queueing.core.errors import Fenced
 from queueing.core.events import Listener
 from queueing.core.jobs import Job
 from queueing.core.requests import File, Output
-from queueing.core.standings import QueueSnapshot
+from queueing.core.status import QueueSnapshot
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -55,7 +55,7 @@ from bot.requests.limits import LongestWaits
 from bot.serving.local import opened_by
 from queueing.core.catalog import HostSpec, ModelSpec, Timeouts
 from queueing.core.requests import Capability
-from queueing.core.world import DEEP_LINE, Rules
+from queueing.core.snapshot import DEEP_LINE, Rules
 
 _MODEL = ModelSpec(name="", backends=(), capabilities=frozenset())
 _HOST = HostSpec(name="", vram_mb=0, backends=())

@@ -14,7 +14,7 @@ import platformdirs
 
 from bot.demo.options import DemoOptions
 from queueing.core.errors import StoreError
-from queueing.store.sqlite.ownership import own
+from queueing.store.sqlite.file_lock import own
 
 _SUFFIXES = ("", "-wal", "-shm", "-heartbeat")
 

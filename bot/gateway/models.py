@@ -24,8 +24,8 @@ from bot.queue.status import QueueStatus
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import UnknownModel
 from queueing.core.requests import Capability
-from queueing.core.standings import ModelStatus
-from queueing.core.world import Residency
+from queueing.core.snapshot import Residency
+from queueing.core.status import ModelStatus
 
 _TAKES_AND_MAKES: Mapping[Capability, tuple[tuple[Modality, ...], str]] = {
     Capability.TEXT_TO_IMAGE: (("text",), "image"),

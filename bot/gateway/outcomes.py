@@ -24,7 +24,7 @@ from bot.requests.refusals import (
 from queueing.core.errors import NoServer, NotAccepting, NotCapable, UnknownModel
 from queueing.core.jobs import Job, JobState
 from queueing.core.problems import Problem, What
-from queueing.core.world import Reason
+from queueing.core.snapshot import Reason
 
 LANGUAGE = "en"
 _CLIENTS = frozenset(

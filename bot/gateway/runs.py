@@ -13,6 +13,7 @@ from bot.chat.api.origin import Origin, origin_in
 from bot.queue.jobs import JobReader
 from bot.queue.status import QueueStatus
 from queueing.core.concurrency import TaskGroup, timeout
+from queueing.core.constructors import altering
 from queueing.core.errors import StoreError
 from queueing.core.events import (
     Erased,
@@ -24,10 +25,9 @@ from queueing.core.events import (
     Stopping,
 )
 from queueing.core.jobs import Job, JobState
-from queueing.core.quick import altering
 from queueing.core.requests import Chat, File, Output, Progress
-from queueing.core.standings import Standing
-from queueing.core.world import Blocked, Reason
+from queueing.core.snapshot import Blocked, Reason
+from queueing.core.status import Standing
 
 log = logging.getLogger(__name__)
 

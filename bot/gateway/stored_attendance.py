@@ -8,7 +8,7 @@ database does. One that is taken for dead and is not finds its jobs `taken`.
 from collections.abc import Collection, Mapping
 
 from bot.gateway import sql
-from queueing.store import Connection, Database
+from queueing.store.sql.database import Connection, Database
 
 _HERE, _LEFT, _GIVEN_UP, _ANSWERED, _TAKEN = "here", "left", "given up", "answered", "taken"
 _FOR_GOOD = frozenset({_GIVEN_UP, _ANSWERED})

@@ -7,8 +7,8 @@ from pydantic import JsonValue
 
 from bot.gateway.runs import Run
 from queueing.core import reasons
-from queueing.core.standings import ModelStatus, Standing
-from queueing.core.world import Reason
+from queueing.core.snapshot import Reason
+from queueing.core.status import ModelStatus, Standing
 
 
 def place_of(run: Run) -> dict[str, JsonValue]:

@@ -13,7 +13,7 @@ from bot.history.buckets import (
 )
 from bot.history.hours import Segment
 from queueing.core.events import CopyLeft, LoadEnded
-from queueing.core.standings import Promised
+from queueing.core.status import Promised
 
 
 @dataclass(kw_only=True, slots=True)

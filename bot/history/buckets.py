@@ -13,7 +13,7 @@ from bot.history.histogram import Histogram, class_of
 from bot.history.hours import Activity
 from queueing.core.jobs import Job, JobState
 from queueing.core.problems import Problem
-from queueing.core.standings import Promised
+from queueing.core.status import Promised
 
 MINUTE_S, HOUR_S = 60, 3600
 GRAINS = (MINUTE_S, HOUR_S)

@@ -160,7 +160,7 @@ class PromiseStep:
 class PromiseHours:
     """How many jobs were promised a moment when they were accepted, and were done about then.
 
-    `queueing.core.standings.Promised` says how close that is.
+    `queueing.core.status.Promised` says how close that is.
     """
 
     given: int

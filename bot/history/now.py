@@ -19,7 +19,7 @@ Pure. It says the same as `/status`, `/queue` and `/models`, from the same snaps
                                                   "again_at": 1795400300.0}]}],
      "idle_models": ["sdxl"]}
 
-A reason is a `queueing.core.world.Reason`.
+A reason is a `queueing.core.snapshot.Reason`.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from queueing.core.host_activity import Rest
-from queueing.core.standings import (
+from queueing.core.snapshot import Reason, Residency
+from queueing.core.status import (
     BackendStatus,
     CopyStatus,
     Estimate,
@@ -37,7 +38,6 @@ from queueing.core.standings import (
     RunningStatus,
     Trouble,
 )
-from queueing.core.world import Reason, Residency
 
 Mode = Literal["open", "draining", Rest]
 """`draining`: paused, but jobs still run there, or copies leave."""

@@ -18,7 +18,7 @@ from queueing.core.errors import StoreError
 from queueing.core.events import CopyLeft, Event, JobChanged, LoadEnded, Stopping
 from queueing.core.host_activity import HostActivity
 from queueing.core.ports import Clock
-from queueing.core.standings import Promised
+from queueing.core.status import Promised
 from queueing.core.undisturbed import undisturbed
 
 log = logging.getLogger(__name__)

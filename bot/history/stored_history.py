@@ -22,8 +22,8 @@ from bot.history.buckets import (
 from bot.history.histogram import Histogram
 from bot.history.hours import Segment
 from queueing.core.jobs import JobState
-from queueing.core.standings import Promised
-from queueing.store import Connection, Database, Value
+from queueing.core.status import Promised
+from queueing.store.sql.database import Connection, Database, Value
 
 SEGMENTS_KEPT_S = 25 * 3600.0
 MINUTES_KEPT_S = 26 * 3600.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from bot.history import sql
 from queueing.core.jobs import JobState
-from queueing.store import Connection, Database
+from queueing.store.sql.database import Connection, Database
 
 
 @dataclass(kw_only=True, slots=True)

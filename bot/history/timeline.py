@@ -12,7 +12,7 @@ from typing import Any
 from bot.history.buckets import MINUTE_S, SECONDS, HostBucket, beginning
 from bot.history.hours import Activity, Segment
 from queueing.core.host_activity import HostActivity, Rest
-from queueing.core.world import Residency
+from queueing.core.snapshot import Residency
 
 MERGED_S = 1.0
 

@@ -8,7 +8,7 @@ from bot.metrics.instruments import Instruments
 from queueing.core.events import Event, JobChanged, Progressed
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.ports import Clock
-from queueing.core.standings import Promised
+from queueing.core.status import Promised
 
 _ENDED = {
     JobEvent.COMPLETE: "completed",

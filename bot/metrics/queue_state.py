@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from bot.metrics.busy_hosts import BusyHosts
 from queueing.core.host_activity import Rest
 from queueing.core.jobs import LANES, LATER
-from queueing.core.standings import BackendStatus, HostStatus, ModelStatus, QueueSnapshot, Readiness
+from queueing.core.status import BackendStatus, HostStatus, ModelStatus, QueueSnapshot, Readiness
 
 OPEN = "open"
 _MB = 1024 * 1024

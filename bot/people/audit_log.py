@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bot.people import sql
-from queueing.store import Connection, Database
+from queueing.store.sql.database import Connection, Database
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from bot.people import sql
 from bot.people.web_people import LOCAL, WebPerson
 from queueing.core.errors import StoreError
-from queueing.store import Connection, Database
+from queueing.store.sql.database import Connection, Database
 
 log = logging.getLogger(__name__)
 

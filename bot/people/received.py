@@ -12,7 +12,7 @@ from bot.people import sql
 from bot.people.users import HOUR_S
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
-from queueing.store import Connection, Database
+from queueing.store.sql.database import Connection, Database
 
 log = logging.getLogger(__name__)
 

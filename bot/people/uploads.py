@@ -6,7 +6,7 @@ from typing import Any
 
 from bot.people import sql
 from queueing.core.requests import File
-from queueing.store import Connection, Database
+from queueing.store.sql.database import Connection, Database
 
 MOST_FILES = 100  # of one person
 MOST_BYTES = 256 * 1024 * 1024  # of one person

@@ -7,7 +7,7 @@ from typing import Any
 
 from bot.people import sql
 from bot.people.api_keys import service_of
-from queueing.store import Connection, Database
+from queueing.store.sql.database import Connection, Database
 
 HOUR_S = 3600.0
 NO_LIMIT = -1

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from queueing.core.jobs import Job
 from queueing.core.paused import Paused
-from queueing.core.world import Reason
+from queueing.core.snapshot import Reason
 
 
 class QueueAdmin(Protocol):

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import File, Output, Result, ResultFile
-from queueing.core.standings import GpuTime
+from queueing.core.status import GpuTime
 
 
 class OutputReader(Protocol):

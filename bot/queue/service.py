@@ -15,7 +15,7 @@ from bot.queue.submitting import JobSubmitter
 class QueueService(Protocol):
     """Everything the bot asks of the queue; awaited calls raise `QueueError`s only.
 
-    The queue in this process is one implementation, `queueing.service.jobqueue.JobQueue`. Its
+    The queue in this process is one implementation, `queueing.service.job_queue.JobQueue`. Its
     promises are in `tests/contracts/test_queue_service.py`.
     """
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from queueing.core.jobs import Job
-from queueing.core.standings import QueueSnapshot, Standing
+from queueing.core.status import QueueSnapshot, Standing
 
 
 class QueueStatus(Protocol):

@@ -10,9 +10,9 @@ from bot.requests.refusals import BeyondModel, Declined
 from queueing.core.catalog import ModelSpec
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import JobEvent
-from queueing.core.oversize import is_far_above, pixels, usual_pixels, work
 from queueing.core.problems import Problem, What
 from queueing.core.requests import Request, TextToImage, TextToVideo
+from queueing.core.specs import is_far_above, pixels, usual_pixels, work
 
 TIMES = 4  # the default bound, in units of the model's own defaults
 

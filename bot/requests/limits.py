@@ -26,10 +26,10 @@ from bot.requests.refusals import (
     UnwantedWord,
 )
 from bot.requests.unwanted import said_in, unwanted_word
+from queueing.core.constructors import altering
 from queueing.core.errors import LimitReached, QueueError
 from queueing.core.jobs import LATER, Admission, Job, NewJob, is_bulk
 from queueing.core.ports import Clock
-from queueing.core.quick import altering
 from queueing.core.reasons import is_open_ended
 from queueing.core.requests import File, Request
 

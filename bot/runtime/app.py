@@ -22,9 +22,10 @@ from bot.runtime.chat_parts import ChatParts, chats_of
 from bot.runtime.metering import Meters, metering
 from bot.runtime.queue_parts import QueueParts, open_queue, serving
 from bot.runtime.setup import SETTLE_S, BotSetup
-from queueing.core.posts import Tenure
-from queueing.service.jobqueue import JobQueue
-from queueing.store import Database, JobStore
+from queueing.core.leases import Tenure
+from queueing.service.job_queue import JobQueue
+from queueing.store.jobs.job_store import JobStore
+from queueing.store.sql.database import Database
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -37,8 +37,8 @@ from bot.runtime.in_force import InForce
 from bot.runtime.overview import overview
 from bot.runtime.platforms import Fittings
 from bot.runtime.transcriber import Transcriber
+from queueing.core.leases import PostReader
 from queueing.core.ports import Clock
-from queueing.core.posts import PostReader
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -20,7 +20,8 @@ from queueing.core.clock import doubt_of
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
-from queueing.store import Database, JobStore
+from queueing.store.jobs.job_store import JobStore
+from queueing.store.sql.database import Database
 
 log = logging.getLogger(__name__)
 

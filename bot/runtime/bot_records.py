@@ -19,7 +19,8 @@ from bot.people.uploads import Uploads
 from bot.people.users import People
 from bot.runtime.in_force import InForce
 from queueing.core.ports import Clock
-from queueing.store import Database, StoredFiles
+from queueing.store.jobs.results import StoredFiles
+from queueing.store.sql.database import Database
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -29,8 +29,9 @@ from bot.runtime.queue_parts import open_queue, serving
 from bot.runtime.setup import BotSetup
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
-from queueing.core.posts import PostReader
-from queueing.store import Database, StoredFiles
+from queueing.core.leases import PostReader
+from queueing.store.jobs.results import StoredFiles
+from queueing.store.sql.database import Database
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from queueing.store import is_owned
+from queueing.store.sqlite.file_lock import is_owned
 
 EVERY_S = 10.0
 LATE_S = 60.0

@@ -5,7 +5,7 @@ import asyncio
 from bot.cluster.agreement import DECISIVE, Agreement
 from bot.config.config import Config
 from bot.config.load import ConfigError
-from queueing.core.posts import ServerLook
+from queueing.core.leases import ServerLook
 from queueing.store.tools import look_at_server
 
 _NAMED = 3

@@ -10,7 +10,7 @@ from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import BackendError
 from queueing.core.host_activity import HostActivity
 from queueing.core.ports import Backend
-from queueing.service.models import OfferedModels
+from queueing.service.model_reader import OfferedModels
 
 AGAIN_S = 60.0  # a list costs a server little, and its details a call for each model
 EMPTY_AGAIN_S = 5.0  # a server without a model: its first one is waited for

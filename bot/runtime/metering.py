@@ -18,7 +18,7 @@ from bot.metrics.queue_state import QueueState
 from bot.runtime.background import beside, keep_served
 from queueing.core.clock import SystemClock
 from queueing.core.ports import Clock
-from queueing.service.jobqueue import JobQueue
+from queueing.service.job_queue import JobQueue
 
 
 @dataclass(frozen=True, slots=True)

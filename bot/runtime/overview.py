@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from bot.platforms.web.wire import ModelLine
-from queueing.core.standings import ModelStatus
-from queueing.core.world import Residency
+from queueing.core.snapshot import Residency
+from queueing.core.status import ModelStatus
 
 
 def overview(models: Sequence[ModelStatus]) -> tuple[ModelLine, ...]:

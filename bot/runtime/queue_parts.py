@@ -24,8 +24,9 @@ from bot.runtime.setup import BotSetup
 from queueing.core.catalog import BackendSpec, Catalog
 from queueing.core.clock import SystemClock
 from queueing.core.ports import Backend
-from queueing.service.jobqueue import JobQueue
-from queueing.store import Database, JobStore
+from queueing.service.job_queue import JobQueue
+from queueing.store.jobs.job_store import JobStore
+from queueing.store.sql.database import Database
 
 FIRST_LOOK_S = 5.0  # a server that hangs holds up the first requests so long, and not longer
 

@@ -4,7 +4,7 @@ import logging
 
 from bot.chat.records.stored_log import ChatLog
 from bot.config.sections import RetentionConfig
-from queueing.store import JobStore
+from queueing.store.jobs.job_store import JobStore
 
 log = logging.getLogger(__name__)
 

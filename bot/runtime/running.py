@@ -31,7 +31,7 @@ from bot.runtime.reloading import LogAs, Reread, log_as_before
 from bot.runtime.setup import GRACE_S, MIGRATIONS, BotSetup
 from queueing.core.clock import SystemClock
 from queueing.core.errors import StoreError
-from queueing.store import is_postgres, open_posts
+from queueing.store.engines import is_postgres, open_posts
 
 Look = Callable[[], str | None]
 """Returns what keeps the bot from accepting requests, None if nothing does."""

@@ -19,9 +19,10 @@ from bot.runtime.platforms import Fittings, platforms
 from bot.runtime.reloading import LogAs, Reloader, Reread, log_as_before
 from bot.runtime.retention import most_mb
 from queueing.core.clock import SystemClock
+from queueing.core.leases import Tenure
 from queueing.core.ports import Backend, Clock
-from queueing.core.posts import Tenure
-from queueing.store import Database, MigrationSet, open_database
+from queueing.store.engines import open_database
+from queueing.store.sql.database import Database, MigrationSet
 
 GRACE_S = 4.0  # for running jobs at an orderly stop
 SETTLE_S = 1.5  # then for their last messages; undelivered results are kept

@@ -1,1 +1,1 @@
-"""The vocabulary of the queue: plain values and the ports it owns; imports no other package."""
+"""Plain values, and the ports that the queue owns."""

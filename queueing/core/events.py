@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from queueing.core.constructors import quick
 from queueing.core.jobs import Job, JobEvent
-from queueing.core.quick import quick
 from queueing.core.requests import Output, Progress
-from queueing.core.world import Leaving
+from queueing.core.snapshot import Leaving
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from queueing.core.world import Blocked, Reason, Residency
+from queueing.core.snapshot import Blocked, Reason, Residency
 
 Rest = Literal["paused", "quiet", "yielding", "asleep", "waking"]
 """Why a host is given nothing to do: `paused` by an admin, in its `quiet` hours, `yielding` its card

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from queueing.core.quick import quick
+from queueing.core.constructors import quick
 from queueing.core.requests import Capability, Embed, File, Request, TextToImage, needed
 
 LANES = ("vip", "normal", "relaxed")

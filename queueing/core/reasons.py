@@ -7,7 +7,7 @@ moments: each place that shows a sentence has a clock of its own.
 from collections.abc import Callable
 from datetime import datetime
 
-from queueing.core.world import Blocked, Reason
+from queueing.core.snapshot import Blocked, Reason
 
 _OPEN_ENDED = frozenset(
     {

@@ -1,1 +1,1 @@
-"""The acting side: runs, loads and watches, carrying out what `planning` decides."""
+"""The loop, and what carries a plan out."""

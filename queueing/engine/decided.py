@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from queueing.core.concurrency import timeout
 from queueing.core.jobs import Job, JobState
-from queueing.engine.running_jobs import Slot
+from queueing.engine.fleet.running_jobs import Slot
 
 PATIENCE_S = 0.5  # then a job is told to wait, whatever the router is doing
 

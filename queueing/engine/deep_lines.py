@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 
 from queueing.core.reasons import sentence
-from queueing.core.world import Plan, World
+from queueing.core.snapshot import Plan, World
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import BackendError, Busy
 from queueing.core.ports import Backend, Clock, MemoryProbe, ServerInfo
-from queueing.core.world import Copy, Residency
-from queueing.engine.fleet import Fleet
+from queueing.core.snapshot import Copy, Residency
+from queueing.engine.fleet.fleet import Fleet
 
 log = logging.getLogger(__name__)
 

@@ -24,19 +24,19 @@ from queueing.core.errors import (
 )
 from queueing.core.events import JobChanged, Progressed
 from queueing.core.jobs import Job, JobEvent
-from queueing.core.oversize import is_far_above
 from queueing.core.ports import Clock
 from queueing.core.problems import What, problem
 from queueing.core.requests import Progress
-from queueing.core.world import Start
-from queueing.engine.attempt_timeouts import NeverBegan, watched
-from queueing.engine.attempts import Attempted, Lost, Sending
-from queueing.engine.durations import Times
+from queueing.core.snapshot import Start
+from queueing.core.specs import is_far_above
+from queueing.engine.attempt_sender import Attempted, Lost, Sending
+from queueing.engine.attempt_watch import NeverBegan, watched
 from queueing.engine.event_bus import EventBus
-from queueing.engine.fleet import Fleet
+from queueing.engine.fleet.fleet import Fleet
+from queueing.engine.fleet.learned_times import Times
 from queueing.engine.loader import Loader
 from queueing.engine.outcomes import Outcomes
-from queueing.planning.progress_eta import ProgressEta
+from queueing.engine.progress_eta import ProgressEta
 from queueing.planning.retry import FIRST_PAUSE_S, Fail, Retry, after_failure, after_loss
 from queueing.store.jobs.job_store import JobStore
 

@@ -22,11 +22,11 @@ from queueing.core.errors import (
 )
 from queueing.core.events import CopyLeft, LoadCause, LoadEnded
 from queueing.core.ports import Backend
-from queueing.core.world import Copy, Evict, Leaving, Load, Residency
-from queueing.engine.checkpoint import Checkpoint
-from queueing.engine.durations import Times
+from queueing.core.snapshot import Copy, Evict, Leaving, Load, Residency
 from queueing.engine.event_bus import EventBus
-from queueing.engine.fleet import Fleet
+from queueing.engine.fleet.checkpoint import Checkpoint
+from queueing.engine.fleet.fleet import Fleet
+from queueing.engine.fleet.learned_times import Times
 from queueing.engine.outcomes import Outcomes
 from queueing.engine.sizing import Sizing
 from queueing.planning.retry import given_up

@@ -17,21 +17,21 @@ from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent
 from queueing.core.ports import Clock
 from queueing.core.reasons import sentence
-from queueing.core.standings import LaneStatus
-from queueing.core.world import Blocked, Evict, Leaving, Plan, Reason, Waiting, World
-from queueing.engine.checkpoint import Checkpoint
+from queueing.core.snapshot import Blocked, Evict, Leaving, Plan, Reason, Waiting, World
+from queueing.core.status import LaneStatus
+from queueing.engine.change_tracker import news
 from queueing.engine.decided import Decided
 from queueing.engine.deep_lines import DeepLines
-from queueing.engine.durations import Times
 from queueing.engine.event_bus import EventBus
-from queueing.engine.fair_lines import FairLines
-from queueing.engine.fleet import Fleet
+from queueing.engine.fair.fair_queues import FairLines
+from queueing.engine.fleet.checkpoint import Checkpoint
+from queueing.engine.fleet.fleet import Fleet
+from queueing.engine.fleet.learned_times import Times
+from queueing.engine.host_power import Sleepers
 from queueing.engine.job_runner import Processor
 from queueing.engine.loader import Loader
-from queueing.engine.sleepers import Sleepers
-from queueing.engine.snapshots import Snapshots
-from queueing.planning import plan
-from queueing.planning.affected_lines import news
+from queueing.engine.snapshot_builder import Snapshots
+from queueing.planning.planner import plan
 from queueing.planning.retry import pause_s
 
 log = logging.getLogger(__name__)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from queueing.core.catalog import ModelSpec
 from queueing.core.divided import whole_mb
 from queueing.core.errors import OutOfMemory
-from queueing.engine.fleet import Fleet
+from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.health_checker import Health
-from queueing.engine.other_programs import OtherPrograms
+from queueing.engine.program_watcher import OtherPrograms
 
 ROOM_S = 30.0  # how long freed memory may take to appear: drivers report it late
 ROOM_POLL_S = 0.5

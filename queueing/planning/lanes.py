@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import lcm
 
 from queueing.core.jobs import LANES, LATER, Job
-from queueing.core.world import ModelView, Waiting
+from queueing.core.snapshot import ModelView, Waiting
 
 Spent = Mapping[tuple[str, str], int]
 """By model and lane: what competing lanes have spent, less the smallest amount."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from queueing.planning.board_states import CopyState, HostState
+from queueing.planning.states import CopyState, HostState
 
 Needs = Sequence[tuple[HostState, int]]
 """What a model takes, by host."""

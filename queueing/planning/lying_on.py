@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from collections.abc import Set as AbstractSet
 
-from queueing.core.world import BackendView, World
+from queueing.core.snapshot import BackendView, World
 
 
 def hosts_of(view: BackendView) -> tuple[str, ...]:

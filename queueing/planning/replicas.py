@@ -8,17 +8,8 @@ from collections.abc import Sequence
 from math import exp
 from operator import itemgetter
 
-from queueing.core.world import Residency
-from queueing.planning.board import Board
-from queueing.planning.board_states import (
-    BackendState,
-    CopyState,
-    HostState,
-    ModelState,
-    Space,
-)
-from queueing.planning.second_copies import is_homeless
-from queueing.planning.space import (
+from queueing.core.snapshot import Residency
+from queueing.planning.eviction import (
     OTHER_COPY_SHARE,
     candidates,
     is_awaited,
@@ -28,6 +19,9 @@ from queueing.planning.space import (
     openings,
     places_for,
 )
+from queueing.planning.fleet_state import Board
+from queueing.planning.second_copies import is_homeless
+from queueing.planning.states import BackendState, CopyState, HostState, ModelState, Space
 
 AWAY_SHARE = 0.45  # of the time a further copy is useful, during which what it evicts cannot return
 EARLY_LINE = 4  # jobs per slot: a model that is not ready anywhere yet has its one load for fewer

@@ -6,10 +6,10 @@ Loads and evicts nothing.
 
 from math import inf
 
-from queueing.core.world import Residency
-from queueing.planning.board import Board
-from queueing.planning.board_states import BackendState, CopyState, Gate, ModelState
-from queueing.planning.space import candidates, is_awaited, make_room, may_leave_now, surplus
+from queueing.core.snapshot import Residency
+from queueing.planning.eviction import candidates, is_awaited, make_room, may_leave_now, surplus
+from queueing.planning.fleet_state import Board
+from queueing.planning.states import BackendState, CopyState, Gate, ModelState
 from queueing.planning.time_left import has_time_to_load
 
 

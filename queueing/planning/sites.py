@@ -7,9 +7,9 @@ machine that sleeps is none while it would not be woken for the model.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from queueing.core.world import HostView, ModelView, World
+from queueing.core.snapshot import HostView, ModelView, World
+from queueing.planning.hosts import rests
 from queueing.planning.lying_on import lies_on
-from queueing.planning.rests import rests
 
 
 class Site(NamedTuple):

@@ -6,8 +6,8 @@ Answers questions about a board and changes nothing.
 from math import inf
 
 from queueing.core.jobs import Job
-from queueing.planning.board import Board
-from queueing.planning.board_states import BackendState, CopyState, HostState, ModelState
+from queueing.planning.fleet_state import Board
+from queueing.planning.states import BackendState, CopyState, HostState, ModelState
 
 HALF, QUARTER = 0.5, 0.25
 

@@ -1,8 +1,8 @@
 """Which sleeping machines are woken, and which are busy and so stay awake. Pure."""
 
-from queueing.core.world import ModelView, Residency, World
+from queueing.core.snapshot import ModelView, Residency, World
+from queueing.planning.hosts import rests
 from queueing.planning.lying_on import hosts_of
-from queueing.planning.rests import rests
 from queueing.planning.sites import fitting
 
 

@@ -1,1 +1,1 @@
-"""What callers may ask of the queue: accept, cancel, look, administer."""
+"""What callers may ask of the queue."""

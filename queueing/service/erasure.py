@@ -5,7 +5,7 @@ import logging
 from queueing.core.events import Erased, Forgotten
 from queueing.core.jobs import Job
 from queueing.engine.event_bus import EventBus
-from queueing.service.intake import Intake
+from queueing.service.job_submitter import Intake
 from queueing.store.jobs.job_store import JobStore
 
 log = logging.getLogger(__name__)

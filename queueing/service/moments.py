@@ -15,11 +15,11 @@ from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent
 from queueing.core.ports import Clock
 from queueing.core.problems import What, problem
-from queueing.engine.later import Later
+from queueing.engine.deferred_jobs import Later
 from queueing.planning.retry import pause_s
-from queueing.service.admin import Control
-from queueing.service.intake import Intake
-from queueing.service.urgency import Urgency
+from queueing.service.deadlines import Urgency
+from queueing.service.job_submitter import Intake
+from queueing.service.queue_admin import Control
 from queueing.store.jobs.job_store import JobStore
 
 log = logging.getLogger(__name__)

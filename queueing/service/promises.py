@@ -6,7 +6,7 @@ Memory only; the bot keeps what must outlive a restart.
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from queueing.core.standings import Estimate, Promised
+from queueing.core.status import Estimate, Promised
 
 
 class Promises:

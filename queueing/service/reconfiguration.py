@@ -13,12 +13,12 @@ from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
 from queueing.core.concurrency import timeout
 from queueing.core.errors import BackendError, StoreError
 from queueing.core.ports import Backend
-from queueing.core.standings import QuarterUse
-from queueing.core.world import Residency, Rules
+from queueing.core.snapshot import Residency, Rules
+from queueing.core.status import QuarterUse
 from queueing.engine.loader import UNLOAD_S
 from queueing.service.assembly import Engine, Given
+from queueing.service.queue_status import Reports
 from queueing.service.recovery import pin_configured
-from queueing.service.status import Reports
 
 log = logging.getLogger(__name__)
 

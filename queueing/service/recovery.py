@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from queueing.core.concurrency import TaskGroup
-from queueing.engine.fleet import Fleet
+from queueing.engine.fleet.fleet import Fleet
 from queueing.service.assembly import Engine
 from queueing.store.jobs.job_store import JobStore
 

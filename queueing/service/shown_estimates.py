@@ -7,7 +7,7 @@ until a new one does not overlap it, or is half as wide, or it has passed. Pure 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
-from queueing.core.standings import Estimate
+from queueing.core.status import Estimate
 
 NARROWER = 0.5  # a new range of at most this share of the width is worth a change
 GONE_FOR_S = 3.0  # while a start is stored its line has no forecast for a moment

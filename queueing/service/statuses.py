@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from queueing.core.standings import BackendStatus, CopyStatus, HostStatus, Readiness
-from queueing.core.world import Blocked, Reason, Residency
-from queueing.engine.fleet import Fleet
+from queueing.core.snapshot import Blocked, Reason, Residency
+from queueing.core.status import BackendStatus, CopyStatus, HostStatus, Readiness
+from queueing.engine.fleet.fleet import Fleet
 
 WAITS_FOR_MEMORY = frozenset(
     {

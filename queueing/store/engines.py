@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from queueing.core.errors import StoreError
-from queueing.core.posts import Posts, Tenure
-from queueing.store.database import Database, MigrationSet
+from queueing.core.leases import Posts, Tenure
+from queueing.store.sql.database import Database, MigrationSet
 from queueing.store.sqlite.database import open_sqlite
 
 POSTGRES = ("postgresql://", "postgres://")
@@ -64,7 +64,7 @@ async def open_posts(
     """
     try:
         from queueing.store.postgres.database import migrate_postgres  # noqa: PLC0415  # an extra
-        from queueing.store.postgres.posts import PostgresPosts  # noqa: PLC0415  # an extra
+        from queueing.store.postgres.lease_store import PostgresPosts  # noqa: PLC0415  # an extra
     except ImportError as error:
         raise StoreError(NOT_INSTALLED) from error
     await migrate_postgres(url, migrations=migrations)

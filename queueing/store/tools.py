@@ -6,13 +6,13 @@ from pathlib import Path
 from types import ModuleType
 
 from queueing.core.errors import StoreError
-from queueing.core.posts import ServerLook
-from queueing.store.copying import copy_all
-from queueing.store.database import Connection, MigrationSet
+from queueing.core.leases import ServerLook
 from queueing.store.engines import NOT_INSTALLED, is_postgres
-from queueing.store.sqlite import upkeep
+from queueing.store.maintenance import copy_all
+from queueing.store.sql.database import Connection, MigrationSet
+from queueing.store.sqlite import backup
 from queueing.store.sqlite.database import path_of
-from queueing.store.sqlite.ownership import made_by
+from queueing.store.sqlite.file_lock import made_by
 
 
 def examine_server(url: str, migrations: Sequence[MigrationSet]) -> str:
@@ -32,14 +32,14 @@ def damage_of(url: str) -> list[str]:
     if is_postgres(url):
         found: list[str] = _server_tools().damage(url)
         return found
-    return upkeep.damage(_file(url))
+    return backup.damage(_file(url))
 
 
 def back_up(url: str, target: Path) -> None:
     """Write a consistent copy of a file; raises `StoreError`, also for a server's database."""
     if is_postgres(url):
         raise StoreError(_server_tools().BACKUP_ADVICE)
-    upkeep.backup(_file(url), target)
+    backup.backup(_file(url), target)
 
 
 def copy_database(
@@ -71,7 +71,7 @@ def _transaction(
             url, migrations
         )
         return opened
-    return upkeep.one_transaction(_file(url), migrations)
+    return backup.one_transaction(_file(url), migrations)
 
 
 def _file(url: str) -> Path:
@@ -83,7 +83,7 @@ def _file(url: str) -> Path:
 
 def _server_tools() -> ModuleType:
     try:
-        from queueing.store.postgres import upkeep as server  # noqa: PLC0415  # an extra
+        from queueing.store.postgres import checks as server  # noqa: PLC0415  # an extra
     except ImportError as error:
         raise StoreError(NOT_INSTALLED) from error
     return server

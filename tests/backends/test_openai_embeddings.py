@@ -18,6 +18,7 @@ from queueing.core.errors import (
     Rejected,
     UnreadableAnswer,
 )
+from queueing.core.outputs import numbers, vectors_of
 from queueing.core.problems import What
 from queueing.core.requests import (
     Capability,
@@ -29,7 +30,6 @@ from queueing.core.requests import (
     Progress,
     Work,
 )
-from queueing.core.vectors import numbers, vectors_of
 from tests.backends.asking import ALL, TOLD, connected, model, picture
 from tests.fakes.llm import FakeLlm, Fault, Model, serving
 from tests.fakes.llm_embeddings import DIMENSIONS, MARKER, PACKS, vector_of

@@ -19,8 +19,8 @@ from bot.chat.delivery.stale_messages import StaleMessages
 from bot.chat.texts import status
 from queueing.core.jobs import JobState, stand_in
 from queueing.core.requests import TextToImage
-from queueing.core.standings import Estimate, Standing
-from queueing.core.world import Blocked, Reason
+from queueing.core.snapshot import Blocked, Reason
+from queueing.core.status import Estimate, Standing
 from tests.fakes.backend import Card
 from tests.simulation.bot_installation import Bot
 

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from bot.runtime.setup import MIGRATIONS
-from queueing.store import open_database
+from queueing.store.engines import open_database
 from tests.fakes.postgres_server import PostgresServer
 
 TYPES = {"INTEGER": "bigint", "REAL": "double precision", "TEXT": "text", "BLOB": "bytea"}

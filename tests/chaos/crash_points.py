@@ -45,8 +45,8 @@ from bot.platforms.web.platform import Web
 from bot.runtime import setup
 from bot.runtime.enhancer import Enhancer
 from queueing.core.jobs import JobEvent
-from queueing.engine.attempts import Sending
-from queueing.store import JobStore
+from queueing.engine.attempt_sender import Sending
+from queueing.store.jobs.job_store import JobStore
 from queueing.store.sqlite import worker
 from tests.fakes import media_helper
 

@@ -18,8 +18,10 @@ from queueing.core.clock import SystemClock
 from queueing.core.errors import StoreError, Unavailable
 from queueing.core.jobs import JobEvent, JobState
 from queueing.core.requests import Work
-from queueing.store import Connection, JobStore, open_database
-from queueing.store.sqlite import upkeep
+from queueing.store.engines import open_database
+from queueing.store.jobs.job_store import JobStore
+from queueing.store.sql.database import Connection
+from queueing.store.sqlite import backup
 from queueing.store.sqlite.database import SqliteDatabase
 from tests.chaos.scenarios import quiet, small_installation, told
 from tests.fakes.backend import Fate, prompt_of
@@ -165,7 +167,7 @@ def test_damage_met_while_running_stops_accepting_and_a_backup_goes_on(
             await ask(running, "a cat", 1)
             await ask(running, "a bird", 2)
             await asyncio.sleep(12)
-            upkeep.backup(path, copy)
+            backup.backup(path, copy)
             await running.records._database.write_and_scrub(_note)  # all is in the file itself
             _damage(path)
             await ask(running, "a fish", 3)  # taken: no one has met the damage yet

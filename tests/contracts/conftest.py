@@ -8,7 +8,9 @@ import pytest
 
 from bot.runtime.setup import MIGRATIONS
 from queueing.core.jobs import JobEvent
-from queueing.store import Database, JobStore, open_database
+from queueing.store.engines import open_database
+from queueing.store.jobs.job_store import JobStore
+from queueing.store.sql.database import Database
 from tests.contracts.store_harness import ENGINES, NO_LIMITS, NOW, Open, new, url_of
 
 

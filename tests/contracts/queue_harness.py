@@ -10,7 +10,7 @@ from bot.queue.service import QueueService
 from queueing.core.catalog import ModelSpec
 from queueing.core.events import Event
 from queueing.core.requests import Capability
-from queueing.service.jobqueue import JobQueue
+from queueing.service.job_queue import JobQueue
 from tests.fakes.far_queue import FarQueue
 from tests.fakes.linked_queue import linked
 from tests.simulation.installation import Installation, host, image_model

@@ -7,7 +7,7 @@ import pytest
 
 from queueing.core.jobs import Admission, Job, JobEvent, NewJob
 from queueing.core.requests import File, Output, TextToImage
-from queueing.store import JobStore
+from queueing.store.jobs.job_store import JobStore
 
 NOW = 1_000.0
 NO_LIMITS = Admission()

@@ -3,7 +3,7 @@
 import pytest
 
 from bot.people.api_keys import MOST_KEYS, ApiKeys, TooManyKeys
-from queueing.store import Database
+from queueing.store.sql.database import Database
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import pytest
 
 from bot.gateway.stored_attendance import StoredAttendance
 from queueing.core.jobs import Job
-from queueing.store import Database, JobStore
+from queueing.store.jobs.job_store import JobStore
+from queueing.store.sql.database import Database
 from tests.contracts.store_harness import NO_LIMITS, NOW, new
 from tests.contracts.two_processes import Two, gone, two
 

@@ -9,6 +9,7 @@ import pytest
 from backends.common import presence
 from backends.media.metadata.kinds import is_film, is_sound, mime_of
 from queueing.core.errors import BadModel, Rejected, Unavailable
+from queueing.core.outputs import numbers, vectors_of
 from queueing.core.requests import (
     Chat,
     ChatMessage,
@@ -23,7 +24,6 @@ from queueing.core.requests import (
     TextToSpeech,
     TextToVideo,
 )
-from queueing.core.vectors import numbers, vectors_of
 from tests.contracts import (
     harness_comfyui,
     harness_demo,

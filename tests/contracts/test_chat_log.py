@@ -10,7 +10,7 @@ from bot.chat.records.stored_log import ChatLog
 from bot.platforms.web.content import shown_file
 from bot.runtime.setup import MIGRATIONS
 from queueing.core.requests import File
-from queueing.store import open_database
+from queueing.store.engines import open_database
 from tests.bot.platforms.web.web_client import picture
 from tests.fakes.memory_log import MemoryLog
 

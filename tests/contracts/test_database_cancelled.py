@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from queueing.core.errors import StoreError
-from queueing.store import Connection, Database
+from queueing.store.sql.database import Connection, Database
 
 SOON_S = 60.0
 

@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from queueing.core.posts import Posts
-from queueing.store.postgres.posts import PostgresPosts
+from queueing.core.leases import Posts
+from queueing.store.postgres.lease_store import PostgresPosts
 from tests.fakes.postgres_server import end_leases
 from tests.fakes.posts import FakePosts, PostTable
 

@@ -8,7 +8,8 @@ from bot.chat.delivery.links import key_of
 from bot.chat.records.debts import Debts
 from bot.chat.records.link_ends import LinkEnds
 from bot.chat.records.message_records import MessageRecords, ReplyPrompt, SentMessage, Unreachable
-from queueing.store import Database, JobStore
+from queueing.store.jobs.job_store import JobStore
+from queueing.store.sql.database import Database
 
 DAY_S = 24 * 3600.0
 

@@ -9,8 +9,10 @@ import pytest
 from bot.queue.jobs import ResultFiles
 from queueing.core.jobs import Job, JobEvent
 from queueing.core.requests import File, Output, Result, ResultFile
-from queueing.store import Database, JobStore, StoredFiles
 from queueing.store.jobs import results
+from queueing.store.jobs.job_store import JobStore
+from queueing.store.jobs.results import StoredFiles
+from queueing.store.sql.database import Database
 from tests.contracts.store_harness import NO_LIMITS, NOW, new, start
 
 DATA = bytes(range(256)) * 40

@@ -7,7 +7,7 @@ import pytest
 from queueing.core.errors import LimitReached
 from queueing.core.jobs import Admission, Job, NewJob
 from queueing.core.requests import Chat, ChatMessage, TextToImage
-from queueing.store import JobStore
+from queueing.store.jobs.job_store import JobStore
 from tests.contracts.store_harness import NOW, PICTURE, add, end, new, start
 
 

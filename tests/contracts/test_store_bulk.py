@@ -7,7 +7,7 @@ import pytest
 from queueing.core.errors import LimitReached
 from queueing.core.jobs import Admission, Job, NewJob
 from queueing.core.requests import Embed
-from queueing.store import JobStore
+from queueing.store.jobs.job_store import JobStore
 from tests.contracts.store_harness import NO_LIMITS, NOW, Open, add, end, heads, new
 
 IN_LINE = Admission(max_in_line=1)

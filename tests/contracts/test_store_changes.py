@@ -9,7 +9,7 @@ from queueing.core.errors import StaleJob
 from queueing.core.events import JobChanged
 from queueing.core.jobs import TRANSITIONS, Job, JobEvent, JobState
 from queueing.core.requests import File, Output
-from queueing.store import JobStore
+from queueing.store.jobs.job_store import JobStore
 from tests.contracts.store_harness import NOW, PICTURE, add, end, new, start
 
 

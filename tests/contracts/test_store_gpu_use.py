@@ -8,9 +8,9 @@ import pytest
 from queueing.core.errors import LimitReached, StaleJob, StoreError
 from queueing.core.jobs import Admission, Job, JobEvent
 from queueing.core.requests import Output
-from queueing.core.standings import GpuTime
-from queueing.store import JobStore
+from queueing.core.status import GpuTime
 from queueing.store.jobs.gpu_use import GpuUse
+from queueing.store.jobs.job_store import JobStore
 from tests.contracts.store_harness import NOW, Open, add, new, start
 
 DAY_S = 86_400.0

@@ -8,8 +8,8 @@ from queueing.core.errors import LimitReached
 from queueing.core.jobs import Admission, JobEvent
 from queueing.core.paused import Paused
 from queueing.core.requests import File, Output, TextToImage
-from queueing.planning.estimates import Learned
-from queueing.store import JobStore
+from queueing.forecast.durations import Learned
+from queueing.store.jobs.job_store import JobStore
 from tests.contracts.store_harness import NOW, Open, add, end, heads, new, start
 
 # ---------------------------------------------------------------- delivery, retention

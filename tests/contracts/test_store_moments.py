@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from queueing.core.jobs import LATER, Admission, Job, JobEvent
 from queueing.core.requests import Output
-from queueing.store import JobStore
+from queueing.store.jobs.job_store import JobStore
 from tests.contracts.store_harness import NO_LIMITS, NOW, Open, add, end, new, start
 
 ONE = Admission(max_in_line=1)

@@ -7,7 +7,7 @@ import pytest
 from queueing.core.errors import StaleJob
 from queueing.core.jobs import Admission, JobEvent, JobState
 from queueing.core.requests import Output
-from queueing.store import JobStore
+from queueing.store.jobs.job_store import JobStore
 from tests.contracts.store_harness import NOW, Open, add, end, heads, new, start
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from queueing.core.errors import LimitReached
 from queueing.core.jobs import Admission, Job, JobEvent
-from queueing.store import JobStore
+from queueing.store.jobs.job_store import JobStore
 from tests.contracts.store_harness import NOW, Open, add, end, new, start
 
 HOUR_S = 3600.0

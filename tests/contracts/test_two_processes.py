@@ -21,7 +21,7 @@ from bot.people.received import HourFull, ReceivedBytes
 from bot.people.uploads import MOST_FILES, NoRoom, Uploads
 from bot.people.users import HOUR_S, People, Person
 from queueing.core.requests import File
-from queueing.store import JobStore
+from queueing.store.jobs.job_store import JobStore
 from tests.contracts.store_harness import NO_LIMITS, NOW, new
 from tests.contracts.two_processes import Two, two
 

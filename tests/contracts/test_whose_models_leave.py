@@ -15,8 +15,9 @@ from queueing.core.events import JobChanged
 from queueing.core.jobs import JobState, NewJob
 from queueing.core.ports import Backend
 from queueing.core.requests import Capability, Request, TextToImage
-from queueing.service.jobqueue import JobQueue
-from queueing.store import JobStore, open_database
+from queueing.service.job_queue import JobQueue
+from queueing.store.engines import open_database
+from queueing.store.jobs.job_store import JobStore
 from tests.contracts.backend_harness import Harness
 from tests.contracts.test_backend import HARNESSES
 from tests.fakes.backend import Card, FakeBackend, FakeServer

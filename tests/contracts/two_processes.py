@@ -12,7 +12,8 @@ from uuid import UUID
 import pytest
 
 from bot.runtime.setup import MIGRATIONS
-from queueing.store import Connection, Database, open_database
+from queueing.store.engines import open_database
+from queueing.store.sql.database import Connection, Database
 
 T = TypeVar("T")
 BOUND_S = 60.0

@@ -18,7 +18,7 @@ from bot.queue.submitting import JobSubmitter
 from queueing.core.catalog import Offer
 from queueing.core.errors import QueueError
 from queueing.core.events import Event, Listener
-from queueing.core.standings import QueueSnapshot
+from queueing.core.status import QueueSnapshot
 
 Method = Callable[..., Awaitable[object]]
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from queueing.core.errors import StoreError
-from queueing.core.posts import About, Introduction, PostHolder, Tenure, nothing
+from queueing.core.leases import About, Introduction, PostHolder, Tenure, nothing
 
 COMES_BACK_S = 0.75
 """How long a post is left to a holder whose session broke."""

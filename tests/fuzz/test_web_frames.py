@@ -15,7 +15,7 @@ from bot.platforms.web.open_page import FRAMES_BURST
 from bot.platforms.web.platform import Web
 from bot.platforms.web.wire import FROM_PAGE, MAX_FILES, MAX_TEXT
 from bot.runtime.setup import MIGRATIONS
-from queueing.store import open_database
+from queueing.store.engines import open_database
 from tests.bot.platforms.web.web_client import running, tab
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.memory_log import web_chat

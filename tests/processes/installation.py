@@ -17,8 +17,9 @@ from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Admission, Job, NewJob
 from queueing.core.ports import MemoryProbe
 from queueing.core.requests import Capability, Chat, ChatMessage, TextToImage
-from queueing.service.jobqueue import JobQueue
-from queueing.store import JobStore, open_database
+from queueing.service.job_queue import JobQueue
+from queueing.store.engines import open_database
+from queueing.store.jobs.job_store import JobStore
 
 CHECKPOINT = "sd_xl_base_1.0.safetensors"
 NO_LIMITS = Admission()

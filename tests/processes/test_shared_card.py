@@ -13,7 +13,7 @@ import pytest
 from queueing.core.catalog import HostSpec
 from queueing.core.jobs import JobState
 from queueing.core.ports import MemoryProbe
-from queueing.core.world import Blocked
+from queueing.core.snapshot import Blocked
 from tests.fakes.card import SharedCard
 from tests.fakes.process import serving
 from tests.processes.installation import (

@@ -15,7 +15,8 @@ from bot.runtime.app import BotParts
 from bot.runtime.setup import MIGRATIONS
 from queueing.core.errors import LimitReached
 from queueing.core.jobs import Admission, JobEvent
-from queueing.store import JobStore, open_database
+from queueing.store.engines import open_database
+from queueing.store.jobs.job_store import JobStore
 from tests.bot.people.test_invites import everything_in
 from tests.bot.platforms.web.web_client import Tab, tab
 from tests.contracts.store_harness import NO_LIMITS, NOW, new

@@ -30,10 +30,11 @@ from bot.requests.styles import Style
 from bot.runtime.enhancer import Enhancer
 from bot.runtime.setup import MIGRATIONS
 from bot.runtime.transcriber import Transcriber
+from queueing.core.leases import PostReader
 from queueing.core.ports import Clock
-from queueing.core.posts import PostReader
-from queueing.service.jobqueue import JobQueue
-from queueing.store import JobStore, open_database
+from queueing.service.job_queue import JobQueue
+from queueing.store.engines import open_database
+from queueing.store.jobs.job_store import JobStore
 from tests.fakes.chat import FakeChat
 from tests.simulation.installation import Installation
 from tests.simulation.loop import run

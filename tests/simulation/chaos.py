@@ -26,8 +26,9 @@ from queueing.core.jobs import Job, JobEvent, JobState, NewJob
 from queueing.core.ports import CardLook
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
 from queueing.core.requests import Work
-from queueing.service.jobqueue import JobQueue
-from queueing.store import JobStore, open_database
+from queueing.service.job_queue import JobQueue
+from queueing.store.engines import open_database
+from queueing.store.jobs.job_store import JobStore
 from tests.fakes.backend import FakeServer, Fate
 from tests.fakes.clock import START
 from tests.simulation.installation import NO_LIMITS, Installation, image_model

@@ -14,9 +14,10 @@ from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Admission, Job, JobEvent, NewJob
 from queueing.core.ports import CardWatch, Clock, Machines, MemoryProbe
 from queueing.core.requests import Capability, TextToImage
-from queueing.core.world import Rules
-from queueing.service.jobqueue import JobQueue
-from queueing.store import JobStore, open_database
+from queueing.core.snapshot import Rules
+from queueing.service.job_queue import JobQueue
+from queueing.store.engines import open_database
+from queueing.store.jobs.job_store import JobStore
 from tests.fakes.backend import Card, FakeBackend, FakeServer
 from tests.fakes.clock import VirtualClock
 

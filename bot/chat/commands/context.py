@@ -26,9 +26,9 @@ from bot.queue.service import QueueService
 from bot.requests.admission import AdmissionService
 from bot.requests.conversation import IDLE_S
 from queueing.core.catalog import Catalog
+from queueing.core.leases import PostReader
 from queueing.core.near import near
 from queueing.core.ports import Clock
-from queueing.core.posts import PostReader
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,8 +9,8 @@ from bot.chat.texts.status import RESTS, because, duration, gigabytes
 from queueing.core.catalog import ModelSpec
 from queueing.core.divided import together
 from queueing.core.requests import Capability
-from queueing.core.standings import ModelStatus, Readiness
-from queueing.core.world import Residency
+from queueing.core.snapshot import Residency
+from queueing.core.status import ModelStatus, Readiness
 
 _SHOWN = 20  # a discovering server may offer hundreds: those in use come first
 

@@ -12,7 +12,7 @@ from bot.chat.commands.context import Call, CallRefused, Context, is_admin, repl
 from bot.chat.texts import join, status, word
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Embed
-from queueing.core.standings import ModelStatus
+from queueing.core.status import ModelStatus
 
 _JOBS_SHOWN = 10
 _ALL_SHOWN = 30

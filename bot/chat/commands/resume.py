@@ -10,8 +10,8 @@ from bot.chat.commands.pause import COMMAND as PAUSE
 from bot.chat.commands.target import meant_target, subject, words
 from bot.chat.texts import word
 from queueing.core.paused import Paused
-from queueing.core.standings import QueueSnapshot
-from queueing.core.world import Blocked, Reason
+from queueing.core.snapshot import Blocked, Reason
+from queueing.core.status import QueueSnapshot
 
 COMMAND = Command(name="resume", help="command.resume", admin=True, params=PAUSE.params)
 

@@ -13,9 +13,9 @@ from bot.chat.commands.context import Call, Context, is_admin, reply
 from bot.chat.texts import join
 from bot.chat.texts.status import because
 from queueing.core.errors import StoreError
-from queueing.core.posts import PostReader
-from queueing.core.standings import BackendStatus, CopyStatus, HostStatus, ModelStatus, Readiness
-from queueing.core.world import Blocked, Residency
+from queueing.core.leases import PostReader
+from queueing.core.snapshot import Blocked, Residency
+from queueing.core.status import BackendStatus, CopyStatus, HostStatus, ModelStatus, Readiness
 
 _SIGNS = {Blocked.YIELDING: "🎮", Blocked.WAKING: "⏰", Blocked.ASLEEP: "💤"}
 

@@ -10,8 +10,8 @@ from bot.chat.commands.preload import COMMAND as PRELOAD
 from bot.chat.commands.preload import begun, failed, named
 from bot.chat.texts import say
 from queueing.core.errors import QueueError
-from queueing.core.standings import CopyStatus
-from queueing.core.world import Residency
+from queueing.core.snapshot import Residency
+from queueing.core.status import CopyStatus
 
 COMMAND = Command(name="unload", help="command.unload", admin=True, params=PRELOAD.params)
 

@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 from bot.chat.api.content import Body
 from bot.chat.texts import say
 from queueing.core.catalog import Catalog
-from queueing.core.standings import CopyStatus, ModelStatus, QueueSnapshot
-from queueing.core.world import Residency
+from queueing.core.snapshot import Residency
+from queueing.core.status import CopyStatus, ModelStatus, QueueSnapshot
 
 BUSY_AFTER_S = 600.0
 _NAMED = 3

@@ -37,7 +37,7 @@ from bot.queue.status import QueueStatus
 from bot.requests import recordings
 from queueing.core.jobs import JobState
 from queueing.core.ports import Clock
-from queueing.core.standings import Standing
+from queueing.core.status import Standing
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from bot.queue.status import QueueStatus
 from queueing.core.concurrency import TaskGroup
 from queueing.core.jobs import Job, JobState
-from queueing.core.standings import Standing
+from queueing.core.status import Standing
 
 _Question = tuple[Job, asyncio.Future[Standing | None]]
 

@@ -18,7 +18,7 @@ from queueing.core.errors import StoreError
 from queueing.core.events import LinesMoved
 from queueing.core.jobs import JobState
 from queueing.core.ports import Clock
-from queueing.core.standings import Standing
+from queueing.core.status import Standing
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from bot.chat.delivery.rate_limit import RateLimit, stretch
 from bot.chat.delivery.result_renderer import Fallback
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Progress
-from queueing.core.standings import Standing
-from queueing.core.world import Blocked, Reason
+from queueing.core.snapshot import Blocked, Reason
+from queueing.core.status import Standing
 
 Kind = tuple[Blocked, str | None, str | None] | None
 """What a wait is attributed to, on which host, to which other model; counts and moments only tick

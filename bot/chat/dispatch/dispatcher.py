@@ -28,8 +28,8 @@ from bot.people.users import LanguageTold, Person
 from bot.requests.limits import ban_of
 from bot.requests.refusals import Declined, Refusal
 from bot.requests.sizes import SHAPES
+from queueing.core.constructors import altering
 from queueing.core.errors import Fenced, Refused, StoreError
-from queueing.core.quick import altering
 
 log = logging.getLogger(__name__)
 _altered = altering(Invocation)

@@ -9,7 +9,7 @@ from bot.chat.api.answers import Task
 from bot.chat.api.base import MessageRef
 from bot.chat.api.content import Body
 from bot.chat.records import sql
-from queueing.store import Connection, Database
+from queueing.store.sql.database import Connection, Database
 
 _BODY: TypeAdapter[Body] = TypeAdapter(Body)
 

@@ -1,7 +1,7 @@
 """How often the links to a job's files were ended, in the jobs' database."""
 
 from bot.chat.records import sql
-from queueing.store import Connection, Database
+from queueing.store.sql.database import Connection, Database
 
 
 class LinkEnds:

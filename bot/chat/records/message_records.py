@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from bot.chat.api.base import MessageRef
 from bot.chat.records import sql
 from bot.chat.records.debts import Debts
-from queueing.store import ChangeKind, Connection, Database
+from queueing.store.sql.database import ChangeKind, Connection, Database
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

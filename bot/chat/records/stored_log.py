@@ -11,7 +11,7 @@ from itertools import accumulate
 from bot.chat.records import sql
 from bot.chat.records.chat_log import Entry, FileHead, ShownMessage
 from queueing.core.requests import File
-from queueing.store import Connection, Database
+from queueing.store.sql.database import Connection, Database
 
 _MB = 1024 * 1024
 _AT_ONCE = 20  # with pictures, megabytes are overwritten while other writers wait

@@ -31,7 +31,7 @@ from bot.chat.texts import (
     spoken_de,
     spoken_en,
 )
-from queueing.core.quick import altering
+from queueing.core.constructors import altering
 from queueing.core.reasons import is_far
 
 CATALOGUES: Mapping[str, Mapping[str, str]] = {

@@ -3,7 +3,7 @@
 from bot.chat.api.content import Body
 from bot.chat.texts import join, say, word
 from queueing.core.jobs import Job
-from queueing.core.standings import GpuTime
+from queueing.core.status import GpuTime
 
 COSTLY_S = 60.0  # a limited person is told what a job takes from here on
 _A_FEW_S = 600.0  # below it, a tenth of a minute counts

@@ -1,7 +1,7 @@
 """Why a model's jobs wait, in German; the English sentences are the queue's own."""
 
 from queueing.core.reasons import Words
-from queueing.core.world import Blocked, Reason
+from queueing.core.snapshot import Blocked, Reason
 
 
 def words(reason: Reason) -> Words:  # noqa: PLR0911  # one return for each reason

@@ -6,7 +6,7 @@ from bot.chat.texts import buttons, join, say, word
 from bot.chat.texts.status import running, shortened, waiting
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Progress
-from queueing.core.standings import Standing
+from queueing.core.status import Standing
 
 HEARD_SHOWN = 600  # characters of a transcript above its answer
 

@@ -24,8 +24,8 @@ from queueing.core.requests import (
     SpeechToText,
     TextToSpeech,
 )
-from queueing.core.standings import Estimate, Standing
-from queueing.core.world import Blocked, Reason
+from queueing.core.snapshot import Blocked, Reason
+from queueing.core.status import Estimate, Standing
 
 PROMPT_SHOWN = 256
 _AHEAD = (0, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10**9)

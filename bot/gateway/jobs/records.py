@@ -31,7 +31,7 @@ from bot.requests.drawing import PROMPT_LIMIT, Drawing, DrawingOptions
 from bot.requests.loras import loras_in
 from queueing.core.jobs import JobState
 from queueing.core.requests import SEED_MAX, File
-from queueing.core.standings import Readiness
+from queueing.core.status import Readiness
 
 PICTURES_LIMIT = 8
 

@@ -19,7 +19,7 @@ from bot.gateway.outcomes import problem_of
 from bot.gateway.waiting import moment, reason_of, sentence
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Result
-from queueing.core.standings import Estimate, QueueSnapshot, Standing
+from queueing.core.status import Estimate, QueueSnapshot, Standing
 
 
 def job_view(

@@ -14,11 +14,11 @@ from typing import Any, Protocol
 
 from pydantic import JsonValue
 
+from backends.common.json_template import PROBE, KnownForm
 from bot.gateway import sse
 from bot.gateway.errors import ApiError
 from bot.gateway.runs import Run
 from bot.gateway.waiting import line_of, place_of
-from queueing.core.alike import PROBE, KnownForm
 from queueing.core.requests import Output
 
 Object = dict[str, Any]

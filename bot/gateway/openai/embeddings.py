@@ -13,8 +13,8 @@ from bot.gateway.errors import ApiError, invalid
 from bot.gateway.openai.data_urls import is_data_url
 from bot.gateway.openai.records import NAME_LIMIT, ClientRecord
 from bot.gateway.openai.unserved import refused
+from queueing.core.outputs import Part, numbers, texts_of, vectors_of
 from queueing.core.requests import Output
-from queueing.core.vectors import Part, numbers, texts_of, vectors_of
 
 INPUTS_LIMIT = 2048
 PICTURES_LIMIT = 32

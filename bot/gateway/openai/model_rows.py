@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from queueing.core.standings import Readiness
+from queueing.core.status import Readiness
 
 Modality = Literal["text", "image", "audio"]
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
+from backends.common.json_template import PROBE, KnownForm
 from bot.gateway import sse
 from bot.gateway.errors import ApiError
 from bot.gateway.openai.chunks import PlaceForm, answer_of
@@ -18,7 +19,6 @@ from bot.gateway.openai.response_output import OutputItems
 from bot.gateway.openai.response_parts import Object, delta_event, likely_in
 from bot.gateway.runs import Run
 from bot.gateway.waiting import line_of, place_of
-from queueing.core.alike import PROBE, KnownForm
 from queueing.core.requests import Output
 
 _FIRST = ("response.output_item.added", "response.content_part.added", "the first words")

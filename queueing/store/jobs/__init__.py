@@ -1,1 +1,1 @@
-"""Jobs and everything that belongs to them: what each change means, in SQL for every engine."""
+"""What each change of a job means, in SQL for both engines."""

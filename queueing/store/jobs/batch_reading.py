@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 
 from queueing.core.jobs import LATER, Job
-from queueing.store.database import Connection
 from queueing.store.jobs import queries
-from queueing.store.jobs.position_index import LineKey, Move, PositionIndex, account_of
+from queueing.store.jobs.positions import LineKey, Move, PositionIndex, account_of
 from queueing.store.jobs.rows import job_from
+from queueing.store.sql.database import Connection
 
 PLACES_AT_ONCE = 20_000
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from queueing.core.errors import LimitReached
 from queueing.core.jobs import Admission
-from queueing.store.database import Connection
 from queueing.store.jobs import queries
+from queueing.store.sql.database import Connection
 
 QUARTER_S = 900.0
 KEPT_S = 2 * 86_400.0  # a day of any time zone, and the one before it

@@ -12,8 +12,17 @@ from queueing.core.errors import NotAccepting, StaleJob
 from queueing.core.events import JobChanged
 from queueing.core.jobs import Admission, Job, JobEvent, NewJob, StartOrder
 from queueing.core.requests import File, Output, Request
-from queueing.core.world import Line
-from queueing.store.database import (
+from queueing.core.snapshot import Line
+from queueing.store.jobs.batch_reading import load_places
+from queueing.store.jobs.fleet_records import StoredState
+from queueing.store.jobs.job_reader import StoredJobs
+from queueing.store.jobs.job_writer import AdmissionCounters, Change, Replacement, Submission
+from queueing.store.jobs.places import turns
+from queueing.store.jobs.positions import PositionIndex
+from queueing.store.jobs.queue_heads import HeadCache
+from queueing.store.jobs.retention import StoredUpkeep
+from queueing.store.jobs.rows import changed
+from queueing.store.sql.database import (
     ChangeKind,
     Connection,
     Database,
@@ -22,20 +31,6 @@ from queueing.store.database import (
     Item,
     Result,
 )
-from queueing.store.jobs.batch_reading import load_places
-from queueing.store.jobs.changes import (
-    AdmissionCounters,
-    Change,
-    Replacement,
-    Submission,
-)
-from queueing.store.jobs.head_cache import HeadCache
-from queueing.store.jobs.job_reading import StoredJobs
-from queueing.store.jobs.position_index import PositionIndex
-from queueing.store.jobs.positions import turns
-from queueing.store.jobs.retention import StoredUpkeep
-from queueing.store.jobs.rows import changed
-from queueing.store.jobs.runtime_state import StoredState
 
 _LOOKS = (
     3  # a line may change while it is read; under a flood, being one look behind is good enough

@@ -1,45 +1,202 @@
-"""Turns: where jobs stand among those that could start, from the places and the lines last read."""
+"""PositionIndex: the order of the lines, in memory; follows what was committed, decides nothing.
 
-from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+A position is arithmetic on the dense sequence of a line, so it costs the same at any depth.
+"""
 
-from queueing.core.jobs import StartOrder
-from queueing.store.jobs.head_cache import HeadCache
-from queueing.store.jobs.position_index import LineKey, PositionIndex
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
 
-
-def turns(
-    places: PositionIndex, heads: HeadCache, job_ids: Sequence[int], begun: Collection[int]
-) -> Mapping[int, StartOrder]:
-    """Return where each of the jobs with a place stands."""
-    models: dict[str, tuple[Mapping[str, int], Mapping[LineKey, list[int]]]] = {}
-    found = {}
-    for job_id in job_ids:
-        stands = places.find(job_id)
-        if stands is None:
-            continue
-        key, position = stands
-        if key[0] not in models:
-            models[key[0]] = _lanes(places, heads, key[0], begun)
-        lanes, absent = models[key[0]]
-        gone = absent[key]
-        before = bisect_left(gone, position)
-        counts = before == len(gone) or gone[before] != position
-        found[job_id] = StartOrder(number=position - before if counts else None, lanes=lanes)
-    return found
+LineKey = tuple[str, str]  # model, lane
+_BULK, _LATER = "\0bulk", "\0later"
 
 
-def _lanes(
-    places: PositionIndex, heads: HeadCache, model: str, begun: Collection[int]
-) -> tuple[Mapping[str, int], Mapping[LineKey, list[int]]]:
-    """Return how many of each lane could start, and the positions of those that could not."""
-    absent: dict[LineKey, list[int]] = {line.key: [] for line in places.lines_of(model)}
-    away = {job_id for key in absent for job_id in heads.passed(key)}
-    for job_id in away.union(begun):
-        stands = places.find(job_id)
-        if stands is not None and stands[0] in absent:
-            absent[stands[0]].append(stands[1])
-    for positions in absent.values():
-        positions.sort()
-    waiting = {line.key: line.waiting for line in places.lines_of(model)}
-    return {key[1]: waiting[key] - len(absent[key]) for key in absent}, absent
+def account_of(owner: str, *, bulk: bool, later: bool = False) -> str:
+    """Return under which name an owner's jobs are counted: bulk and later ones have their own."""
+    if later:
+        owner += _LATER
+    return owner + _BULK if bulk else owner
+
+
+_MAX_LINES = 1 << 20
+
+
+class Move:
+    """Where a job stands from now on: in a line (`seq`), in the overflow of its account, or nowhere."""
+
+    __slots__ = ("account", "job_id", "line", "seq")
+
+    def __init__(
+        self, job_id: int, account: str, line: LineKey | None = None, seq: int | None = None
+    ) -> None:
+        self.job_id = job_id
+        self.account = account
+        self.line = line
+        self.seq = seq
+
+
+class WaitingLine:
+    """The places of one line.
+
+    From `head` on, every place that is not in `holes` is taken; of the places before `head`, only
+    those in `returned` are (jobs that came back after a failed attempt, or were moved forward).
+    Both lists are sorted and stay short: they contain the exceptions, not the waiting jobs.
+    """
+
+    __slots__ = ("end", "head", "holes", "key", "number", "returned", "revision", "waiting")
+
+    def __init__(self, key: LineKey, number: int) -> None:
+        self.key = key
+        self.number = number
+        self.head = 0
+        self.end = 0  # one past the last place
+        self.holes: list[int] = []
+        self.returned: list[int] = []
+        self.waiting = 0
+        self.revision = (
+            0  # grows with every change, so that a reader knows whether to read the line again
+        )
+
+    def enter(self, seq: int) -> None:
+        """Take a place."""
+        if not self.waiting:
+            self.head = self.end = seq
+            self.holes.clear()
+        if seq >= self.end:
+            self.holes.extend(range(self.end, seq))
+            self.end = seq + 1
+        elif seq >= self.head:
+            self.holes.pop(bisect_left(self.holes, seq))
+        else:
+            insort(self.returned, seq)
+        self.waiting += 1
+        self.revision += 1
+
+    def enter_all(self, seqs: Sequence[int]) -> None:
+        """Take places beyond the last one, in their order, all at once."""
+        if not self.waiting:
+            self.head = self.end = seqs[0]
+            self.holes.clear()
+        if seqs[-1] + 1 - self.end > len(seqs):
+            self.holes.extend(sorted(set(range(self.end, seqs[-1])).difference(seqs)))
+        self.end = seqs[-1] + 1
+        self.waiting += len(seqs)
+        self.revision += 1
+
+    def leave(self, seq: int) -> None:
+        """Release a taken place."""
+        if seq < self.head:
+            self.returned.pop(bisect_left(self.returned, seq))
+        elif seq > self.head:
+            insort(self.holes, seq)
+        else:
+            self._advance()
+        self.waiting -= 1
+        self.revision += 1
+
+    def position(self, seq: int) -> int:
+        """Return 1 + the number of taken places before this one."""
+        if seq < self.head:
+            return bisect_left(self.returned, seq) + 1
+        return len(self.returned) + seq - self.head - bisect_left(self.holes, seq) + 1
+
+    def _advance(self) -> None:
+        self.head += 1
+        gone = 0
+        while gone < len(self.holes) and self.holes[gone] == self.head:
+            self.head += 1
+            gone += 1
+        del self.holes[:gone]
+
+
+class PositionIndex:
+    """The places of all waiting jobs."""
+
+    def __init__(self) -> None:
+        self._lines: dict[LineKey, WaitingLine] = {}
+        self._numbered: list[WaitingLine] = []
+        self._of_model: dict[str, list[WaitingLine]] = {}
+        # One integer per waiting job (place x _MAX_LINES + number of the line): a million of them
+        # take 100 MB and, unlike tuples, cost the garbage collector nothing.
+        self._place_of: dict[int, int] = {}
+        self._overflow: dict[str, dict[int, LineKey]] = {}  # by account, oldest first
+        self._overflow_of: dict[int, str] = {}
+
+    def lines(self) -> Iterator[WaitingLine]:
+        """Yield the lines that have waiting jobs."""
+        return (line for line in self._lines.values() if line.waiting)
+
+    def lines_of(self, model: str) -> Sequence[WaitingLine]:
+        """Return the lines of a model, including empty ones."""
+        return self._of_model.get(model, ())
+
+    def find(self, job_id: int) -> tuple[LineKey, int] | None:
+        """Return a job's line and its position there, None if it has no place."""
+        place = self._place_of.get(job_id)
+        if place is None:
+            return None
+        seq, number = divmod(place, _MAX_LINES)
+        line = self._numbered[number]
+        return line.key, line.position(seq)
+
+    def move(self, move: Move) -> None:
+        """Move a job from its old place, if any, to its new one."""
+        place = self._place_of.pop(move.job_id, None)
+        if place is not None:
+            seq, number = divmod(place, _MAX_LINES)
+            self._numbered[number].leave(seq)
+        elif move.job_id in self._overflow_of:
+            self._leave_overflow(move.job_id)
+        if move.line is None:
+            return
+        if move.seq is None:
+            self._overflow.setdefault(move.account, {})[move.job_id] = move.line
+            self._overflow_of[move.job_id] = move.account
+            return
+        line = self._lines.get(move.line) or self._new_line(move.line)
+        line.enter(move.seq)
+        self._place_of[move.job_id] = move.seq * _MAX_LINES + line.number
+
+    def enter(self, key: LineKey, job_ids: Sequence[int], seqs: Sequence[int]) -> None:
+        """Put jobs at the end of a line, at places beyond its last one, in their order."""
+        line = self._lines.get(key) or self._new_line(key)
+        line.enter_all(seqs)
+        number = line.number
+        self._place_of.update(
+            zip(job_ids, (seq * _MAX_LINES + number for seq in seqs), strict=True)
+        )
+
+    def stands_back(self, job_id: int) -> bool:
+        """Return whether a job waits in its owner's overflow."""
+        return job_id in self._overflow_of
+
+    def position(self, job_id: int) -> int | None:
+        """Return 1 + the number of jobs ahead, None when the job no longer waits."""
+        found = self.find(job_id)
+        if found is not None:
+            return found[1]
+        account = self._overflow_of.get(job_id)
+        return None if account is None else self._position_behind_line(account, job_id)
+
+    def _position_behind_line(self, account: str, job_id: int) -> int:
+        row = self._overflow[account]
+        key = row[job_id]
+        line = self._lines.get(key)
+        ahead = line.waiting if line else 0
+        for other, line_key in row.items():
+            if other == job_id:
+                break
+            ahead += line_key == key
+        return ahead + 1
+
+    def _new_line(self, key: LineKey) -> WaitingLine:
+        line = self._lines[key] = WaitingLine(key, len(self._numbered))
+        self._numbered.append(line)
+        self._of_model.setdefault(key[0], []).append(line)
+        return line
+
+    def _leave_overflow(self, job_id: int) -> None:
+        account = self._overflow_of.pop(job_id)
+        row = self._overflow[account]
+        del row[job_id]
+        if not row:
+            del self._overflow[account]

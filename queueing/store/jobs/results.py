@@ -2,9 +2,9 @@
 
 from queueing.core.jobs import Job
 from queueing.core.requests import File, Output, Result, ResultFile
-from queueing.store.database import Connection, Database
 from queueing.store.jobs import queries
 from queueing.store.jobs.rows import Row, files_from, output_from
+from queueing.store.sql.database import Connection, Database
 
 PIECE = 16 * 1024 * 1024
 """Bytes read at a time: a slow server has sent them long before it counts as gone."""

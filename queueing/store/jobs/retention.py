@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import cycle, islice
 
-from queueing.store.database import Connection, Database
 from queueing.store.jobs import queries
+from queueing.store.sql.database import Connection, Database
 
 _MB = 1024 * 1024
 _LOOKED_AT_ONCE = 200

@@ -16,8 +16,8 @@ from queueing.core.jobs import (
     make_job,
 )
 from queueing.core.requests import REQUESTS, File, Output
-from queueing.store.database import Connection
 from queueing.store.jobs import queries
+from queueing.store.sql.database import Connection
 
 Row = Sequence[Any]
 _STATES = {str(state): state for state in JobState}

@@ -1,1 +1,1 @@
-"""PostgreSQL: the sessions, their one writer, the schema, and how all of it fails."""
+"""The engine for a server, and the posts kept there."""

@@ -6,9 +6,9 @@ from typing import Any
 import psycopg
 from psycopg.types.numeric import FloatBinaryDumper, Int8BinaryDumper
 
-from queueing.store.database import Changes, EngineStatements, Value
 from queueing.store.postgres.dialect import STATEMENTS, numbered
 from queueing.store.postgres.together import columns, together
+from queueing.store.sql.database import Changes, EngineStatements, Value
 
 Plain = psycopg.Connection[tuple[Any, ...]]
 

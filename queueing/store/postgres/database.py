@@ -14,9 +14,25 @@ from uuid import UUID
 import psycopg
 
 from queueing.core.errors import Fenced, StoreError
-from queueing.core.posts import Tenure
+from queueing.core.leases import Tenure
 from queueing.core.undisturbed import undisturbed
-from queueing.store.database import (
+from queueing.store.postgres.address import Address, read_address
+from queueing.store.postgres.connection import Plain
+from queueing.store.postgres.failures import sentence
+from queueing.store.postgres.kinds import CHANGES, QUERIES, change_nothing
+from queueing.store.postgres.schema import migrate
+from queueing.store.postgres.session import Session, connect
+from queueing.store.postgres.session_lock import SessionLock, living_runs, refuse_pooler
+from queueing.store.postgres.transactions import (
+    FENCED,
+    READING,
+    WENT_BACK,
+    WRITING,
+    WRITTEN,
+    PostgresWorker,
+    of_post,
+)
+from queueing.store.sql.database import (
     ChangeKind,
     Connection,
     Damaged,
@@ -26,23 +42,7 @@ from queueing.store.database import (
     Result,
     T,
 )
-from queueing.store.postgres.address import Address, read_address
-from queueing.store.postgres.connection import Plain
-from queueing.store.postgres.failures import sentence
-from queueing.store.postgres.kinds import CHANGES, QUERIES, change_nothing
-from queueing.store.postgres.schema import migrate
-from queueing.store.postgres.session import Session, connect
-from queueing.store.postgres.session_lock import SessionLock, living_runs, refuse_pooler
-from queueing.store.postgres.worker import (
-    FENCED,
-    READING,
-    WENT_BACK,
-    WRITING,
-    WRITTEN,
-    PostgresWorker,
-    of_post,
-)
-from queueing.store.schema import QUEUE
+from queueing.store.sql.migrations import QUEUE
 
 log = logging.getLogger(__name__)
 

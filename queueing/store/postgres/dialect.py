@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from itertools import count
 
-from queueing.store.database import EngineStatements
+from queueing.store.sql.database import EngineStatements
 
 STATEMENTS = EngineStatements(
     last_id=(

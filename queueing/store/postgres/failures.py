@@ -6,7 +6,7 @@ import psycopg
 from psycopg import errors
 
 from queueing.core.errors import StoreError
-from queueing.store.database import Damaged, DatabaseAway, DiskFull
+from queueing.store.sql.database import Damaged, DatabaseAway, DiskFull
 
 FULL = "the database server's disk is full: make room there; nothing is lost meanwhile"
 AWAY = "the database server does not answer: nothing new is accepted until it does"

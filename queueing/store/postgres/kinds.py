@@ -5,7 +5,7 @@ from typing import Any
 
 import psycopg
 
-from queueing.store.database import ChangeKind, Connection
+from queueing.store.sql.database import ChangeKind, Connection
 
 
 def change_nothing(_: Connection) -> None:

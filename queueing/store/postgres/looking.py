@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from psycopg import errors
 
-from queueing.core.posts import Introduction, PostHolder, ServerLook
+from queueing.core.leases import Introduction, PostHolder, ServerLook
 from queueing.store.postgres.connection import Plain
 from queueing.store.postgres.schema import is_known
 

@@ -16,10 +16,10 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from queueing.core.errors import StoreError
-from queueing.store.database import DatabaseAway
 from queueing.store.postgres.address import Address
 from queueing.store.postgres.connection import Plain, adapt
 from queueing.store.postgres.failures import AWAY, explain_refusal
+from queueing.store.sql.database import DatabaseAway
 
 log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ import secrets
 import psycopg
 
 from queueing.core.errors import StoreError
-from queueing.core.posts import Tenure
-from queueing.store.database import Connection, Damaged, DatabaseAway
+from queueing.core.leases import Tenure
 from queueing.store.postgres.connection import Plain
+from queueing.store.sql.database import Connection, Damaged, DatabaseAway
 
 _LOCK = "1431521362, hashtext(coalesce(current_schema(), ''))"  # the number is "USHR"; a lock is its database's
 _RUN = 1431521364

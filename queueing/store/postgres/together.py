@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import count
 
-from queueing.store.database import Value
 from queueing.store.postgres.dialect import replaced
+from queueing.store.sql.database import Value
 
 
 @lru_cache(maxsize=256)

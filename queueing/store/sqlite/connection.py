@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from queueing.store.database import Changes, EngineStatements, Value
+from queueing.store.sql.database import Changes, EngineStatements, Value
 
 _LARGE = 64 * 1024  # bytes
 _OPEN = (

@@ -16,12 +16,20 @@ from uuid import UUID, uuid4
 
 from queueing.core.errors import StoreError
 from queueing.core.undisturbed import undisturbed
-from queueing.store.database import ChangeKind, Connection, Damaged, Item, MigrationSet, Result, T
-from queueing.store.schema import QUEUE
+from queueing.store.sql.database import (
+    ChangeKind,
+    Connection,
+    Damaged,
+    Item,
+    MigrationSet,
+    Result,
+    T,
+)
+from queueing.store.sql.migrations import QUEUE
 from queueing.store.sqlite.connection import SqliteConnection
 from queueing.store.sqlite.disk import is_short
 from queueing.store.sqlite.failures import explain
-from queueing.store.sqlite.ownership import Ownership, own
+from queueing.store.sqlite.file_lock import Ownership, own
 from queueing.store.sqlite.schema import migrate
 from queueing.store.sqlite.worker import Worker
 

@@ -3,7 +3,7 @@
 import sqlite3
 
 from queueing.core.errors import StoreError
-from queueing.store.database import DISK_FULL, Damaged, DiskFull
+from queueing.store.sql.database import DISK_FULL, Damaged, DiskFull
 
 _TEXTS = {
     sqlite3.SQLITE_READONLY: "the database cannot be written: give the file and its folder to the user that runs Usher",

@@ -4,8 +4,8 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from uuid import UUID
 
-from queueing.store.database import MigrationSet
-from queueing.store.schema import QUEUE, bring_forward, identify, present_number
+from queueing.store.sql.database import MigrationSet
+from queueing.store.sql.migrations import QUEUE, bring_forward, identify, present_number
 from queueing.store.sqlite.connection import SqliteConnection
 
 

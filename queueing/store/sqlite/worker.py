@@ -11,7 +11,7 @@ from typing import Self
 
 import aiosqlite
 
-from queueing.store.batching import Batch, Batcher, Outcomes, unwatched
+from queueing.store.sql.batcher import Batch, Batcher, Outcomes, unwatched
 from queueing.store.sqlite.connection import SqliteConnection
 from queueing.store.sqlite.failures import explain
 

@@ -10,8 +10,8 @@ import pytest
 
 from bot.cli.main import main
 from bot.runtime.setup import MIGRATIONS
-from queueing.store import open_database
-from queueing.store.schema import MADE_BEFORE
+from queueing.store.engines import open_database
+from queueing.store.sql.migrations import MADE_BEFORE
 from tests.fakes import pgbouncer
 from tests.fakes.postgres_server import USER, PostgresServer
 

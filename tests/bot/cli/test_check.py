@@ -26,7 +26,7 @@ from bot.runtime import heartbeat
 from bot.runtime.console import show
 from bot.runtime.setup import MIGRATIONS
 from queueing.core.catalog import Catalog, HostSpec
-from queueing.store import open_database
+from queueing.store.engines import open_database
 from tests.fakes.comfyui import FakeComfyUI
 from tests.fakes.llm import serving
 from tests.fakes.terminal import FakeTty

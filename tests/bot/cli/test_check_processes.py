@@ -19,7 +19,7 @@ from tests.simulation.loop import run
 
 pytest.importorskip("psycopg")
 
-from queueing.store.postgres.posts import PostgresPosts  # an extra
+from queueing.store.postgres.lease_store import PostgresPosts  # an extra
 
 CONFIG = """\
 database: {url}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.cli.main import main
-from queueing.store.schema import MADE_BEFORE
+from queueing.store.sql.migrations import MADE_BEFORE
 
 CONFIG = """
 database: usher.sqlite

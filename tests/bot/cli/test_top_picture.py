@@ -15,7 +15,7 @@ from rich.console import Console
 from bot.cli.top_picture import TopState, duration
 from bot.history.hours import HourSpan
 from bot.history.now import OperatorNow
-from queueing.core.world import Blocked, Reason
+from queueing.core.snapshot import Blocked, Reason
 from tests.bot.platforms.web.operator.examples import ExampleRecords
 
 AT = datetime(2026, 1, 1, 12).timestamp()  # noqa: DTZ001  # noon where the test runs

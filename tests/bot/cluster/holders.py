@@ -12,7 +12,7 @@ from bot.cluster.queue_server import QueueServer
 from bot.cluster.remote_queue import RemoteQueue
 from bot.cluster.wire import Wire, WireBroken
 from queueing.core.events import Event
-from queueing.service.jobqueue import JobQueue
+from queueing.service.job_queue import JobQueue
 from tests.fakes.no_files import NoFiles
 from tests.simulation.installation import Installation
 

@@ -14,7 +14,7 @@ from bot.cluster.queue_server import QueueServer
 from bot.cluster.remote_queue import RemoteQueue
 from bot.cluster.wire import Wire, WireBroken
 from queueing.core.events import Event
-from queueing.core.posts import Tenure
+from queueing.core.leases import Tenure
 from tests.fakes.no_files import NoFiles
 from tests.fakes.posts import FakePosts, PostTable
 from tests.simulation.installation import Installation

@@ -8,7 +8,7 @@ from bot.cluster.agreement import DECISIVE, Agreement, version_of
 from bot.config.config import Config
 from bot.config.load import ConfigError, parse
 from bot.runtime.joining import require_models
-from queueing.core.posts import Introduction, ServerLook
+from queueing.core.leases import Introduction, ServerLook
 from tests.fakes.posts import FakePosts, PostTable
 from tests.simulation.loop import run
 

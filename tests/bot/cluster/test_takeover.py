@@ -22,7 +22,7 @@ from tests.simulation.installation import Installation, host, image_model
 
 pytest.importorskip("psycopg")
 
-from queueing.store.postgres.posts import PostgresPosts  # an extra
+from queueing.store.postgres.lease_store import PostgresPosts  # an extra
 
 LEASE_S, BEAT_S = 30.0, 10.0
 

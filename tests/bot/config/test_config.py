@@ -15,7 +15,7 @@ from bot.people.access import PersonLimits
 from bot.people.users import Person
 from queueing.core.catalog import ModelSpec, Timeouts
 from queueing.core.requests import Capability, LoraWeight
-from queueing.core.world import Rules
+from queueing.core.snapshot import Rules
 from tests.bot.config.configs import SMALL, problems, with_lines
 
 # ---------------------------------------------------------------- what it becomes

@@ -20,7 +20,7 @@ from bot.demo.database import database_of, kept_path
 from bot.demo.options import DemoOptions
 from bot.demo.transcript import display
 from queueing.core.errors import StoreError
-from queueing.store.sqlite.ownership import own
+from queueing.store.sqlite.file_lock import own
 from tests.bot.platforms.web.web_client import opened
 from tests.fakes.terminal import FakeTty
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from backends.common.json_template import KnownForm
 from bot.gateway.openai.completion_chunks import CompletionHeading, CompletionStream
 from bot.gateway.openai.response_events import ResponseStream
 from bot.gateway.openai.response_frame import ResponseFrame
 from bot.gateway.openai.response_output import OutputItems
 from bot.gateway.openai.response_request import Responses
 from bot.gateway.runs import Run
-from queueing.core.alike import KnownForm
 from queueing.core.jobs import stand_in
 from queueing.core.requests import Output
 from tests.bot.gateway.scripted import call, in_form, piece, text_piece

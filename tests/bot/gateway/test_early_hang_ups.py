@@ -12,7 +12,7 @@ from aiohttp.web_protocol import RequestHandler
 from bot.gateway.repeats import Repeats
 from bot.gateway.stored_attendance import StoredAttendance
 from queueing.core.jobs import Job, JobState
-from queueing.store import JobStore
+from queueing.store.jobs.job_store import JobStore
 from tests.bot.gateway.test_repeats import AGAIN, CAT, FIRST, FOX, SLOW, all_jobs, job_of
 from tests.bot.gateway.whole_api import Api, running
 

@@ -15,8 +15,8 @@ from PIL import Image
 from backends.demo.vectors import DIMENSIONS, NOTE
 from bot.gateway.errors import ApiError
 from bot.gateway.openai.embeddings import Vectors, given_in
+from queueing.core.outputs import texts_file, vectors_file
 from queueing.core.requests import Capability, Output
-from queueing.core.vectors import texts_file, vectors_file
 from tests.bot.gateway.whole_api import CONFIG, Api, running
 
 EMBEDDERS = CONFIG.replace(

@@ -8,7 +8,7 @@ from queueing.core.errors import StoreError
 from queueing.core.events import EventsMissed, JobChanged, Progressed
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.requests import Progress
-from queueing.core.standings import Standing
+from queueing.core.status import Standing
 from tests.bot.chat.delivery.rendering import completed
 from tests.simulation.loop import run
 

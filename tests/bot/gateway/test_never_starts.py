@@ -10,8 +10,8 @@ from backends.demo.backend import Demo
 from bot.gateway import answering, runs
 from bot.gateway.runs import STUCK_LOOKS, Run
 from queueing.core.jobs import JobState, stand_in
-from queueing.core.standings import Standing
-from queueing.core.world import Blocked, Reason
+from queueing.core.snapshot import Blocked, Reason
+from queueing.core.status import Standing
 from tests.bot.gateway.whole_api import CONFIG, Api, running
 
 FULL = CONFIG.replace("vram: 24GB", "vram: 12GB").replace(

@@ -20,7 +20,8 @@ from bot.runtime.background import beside, keep_served
 from bot.runtime.setup import BotSetup
 from queueing.core.jobs import JobState, NewJob
 from queueing.core.requests import TextToImage
-from queueing.store import Database, StoredFiles
+from queueing.store.jobs.results import StoredFiles
+from queueing.store.sql.database import Database
 from tests.bot.cluster.test_readers import origin
 from tests.bot.gateway.test_repeats import (
     AGAIN,
@@ -41,7 +42,7 @@ from tests.fakes.linked_queue import SMALL, linked
 
 pytest.importorskip("psycopg")
 
-from queueing.store.postgres.posts import PostgresPosts  # an extra
+from queueing.store.postgres.lease_store import PostgresPosts  # an extra
 
 CHAT = "/chat/completions"
 LONG_S = 600.0

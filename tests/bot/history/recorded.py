@@ -14,8 +14,10 @@ from bot.people.access import Access, PersonLimits
 from bot.people.audit_log import AuditLog
 from bot.people.users import People
 from bot.runtime.setup import MIGRATIONS
-from queueing.service.jobqueue import JobQueue
-from queueing.store import Database, JobStore, open_database
+from queueing.service.job_queue import JobQueue
+from queueing.store.engines import open_database
+from queueing.store.jobs.job_store import JobStore
+from queueing.store.sql.database import Database
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model
 
 KEPT_S = 90 * 86400.0

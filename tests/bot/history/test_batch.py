@@ -4,7 +4,7 @@ import pytest
 
 from bot.history.batch import HistoryBatch
 from queueing.core.events import CopyLeft, LoadCause, LoadEnded
-from queueing.core.world import Leaving
+from queueing.core.snapshot import Leaving
 
 BOTH = ("box/0", "box/1")
 LOADED = LoadEnded(model="qwen", backend="b", hosts=BOTH, cause=LoadCause.REQUEST, seconds=9.0)

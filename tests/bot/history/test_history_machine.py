@@ -31,9 +31,11 @@ from queueing.core.events import JobChanged, Stopping
 from queueing.core.jobs import Admission, Job, JobEvent, NewJob
 from queueing.core.problems import What, problem
 from queueing.core.requests import Output, TextToImage
-from queueing.core.standings import Estimate
+from queueing.core.status import Estimate
 from queueing.service.promises import Promises
-from queueing.store import Database, JobStore, open_database
+from queueing.store.engines import open_database
+from queueing.store.jobs.job_store import JobStore
+from queueing.store.sql.database import Database
 from tests.fakes.clock import START
 
 T = TypeVar("T")

@@ -7,7 +7,8 @@ from bot.gateway.jobs.views import machine_list
 from bot.history.now import OperatorNow, now_of
 from bot.history.written import to_json
 from queueing.core.paused import Paused
-from queueing.core.standings import (
+from queueing.core.snapshot import Blocked, Reason, Residency
+from queueing.core.status import (
     BackendStatus,
     CopyStatus,
     Estimate,
@@ -17,7 +18,6 @@ from queueing.core.standings import (
     RunningStatus,
     Trouble,
 )
-from queueing.core.world import Blocked, Reason, Residency
 
 NOW = 1_000_000.0
 

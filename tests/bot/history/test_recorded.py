@@ -18,7 +18,7 @@ from queueing.core.catalog import WakeSpec
 from queueing.core.errors import Rejected
 from queueing.core.events import Progressed
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
-from queueing.planning.rests import LEAD_S
+from queueing.planning.hosts import LEAD_S
 from tests.bot.history.recorded import KEPT_S, Recording, two_cards
 from tests.fakes.backend import Fate
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model

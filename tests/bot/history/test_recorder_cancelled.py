@@ -9,7 +9,7 @@ from bot.runtime.setup import MIGRATIONS
 from queueing.core.clock import SystemClock
 from queueing.core.events import LoadCause, LoadEnded
 from queueing.service.promises import Promises
-from queueing.store import open_database
+from queueing.store.engines import open_database
 
 LOADED = LoadEnded(
     model="flux", backend="comfy", hosts=("gpu",), cause=LoadCause.REQUEST, seconds=10.0

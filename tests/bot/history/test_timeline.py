@@ -10,7 +10,7 @@ from bot.history.buckets import SECONDS
 from bot.history.hours import Activity, Segment
 from bot.history.timeline import MERGED_S, HostTimeline, doing, merged
 from queueing.core.host_activity import HostActivity
-from queueing.core.world import Residency
+from queueing.core.snapshot import Residency
 
 Doing = tuple[Activity, tuple[str, ...]]
 RUN: Doing = ("run", ("flux",))

@@ -18,7 +18,8 @@ from bot.metrics.cluster_state import ClusterState
 from bot.metrics.instruments import Instruments, Shown
 from bot.metrics.queue_state import QueueState
 from queueing.core.paused import Paused
-from queueing.core.standings import (
+from queueing.core.snapshot import Blocked, Reason, Residency
+from queueing.core.status import (
     BackendStatus,
     CopyStatus,
     Estimate,
@@ -27,7 +28,6 @@ from queueing.core.standings import (
     ModelStatus,
     QueueSnapshot,
 )
-from queueing.core.world import Blocked, Reason, Residency
 
 MONITORING = Path(__file__).parents[3] / "docs" / "monitoring"
 ALERTS = MONITORING / "alerts.yml"

@@ -12,7 +12,7 @@ from bot.runtime.metering import Meters
 from queueing.core.catalog import WakeSpec
 from queueing.core.errors import OutOfMemory, Unavailable
 from queueing.core.jobs import Job
-from queueing.service.jobqueue import JobQueue
+from queueing.service.job_queue import JobQueue
 from tests.bot.metrics.scraped import Scraped
 from tests.fakes.backend import FakeProbe, Fate
 from tests.simulation.installation import (

@@ -11,7 +11,8 @@ from bot.config.load import parse
 from bot.people.invites import Invites
 from bot.people.web_people import LOCAL, FixedPeople, Together, WebPerson
 from bot.runtime.setup import MIGRATIONS
-from queueing.store import Database, open_database
+from queueing.store.engines import open_database
+from queueing.store.sql.database import Database
 from tests.bot.cli.test_cli import CONFIG
 
 PAGE = "https://usher.example/"

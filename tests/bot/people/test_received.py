@@ -20,7 +20,9 @@ from bot.runtime.setup import MIGRATIONS
 from queueing.core.errors import NotAccepting
 from queueing.core.jobs import Admission, NewJob
 from queueing.core.requests import File, TextToImage
-from queueing.store import Database, JobStore, open_database
+from queueing.store.engines import open_database
+from queueing.store.jobs.job_store import JobStore
+from queueing.store.sql.database import Database
 from tests.bot.platforms.web.web_client import picture, running, tab
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.memory_log import web_chat

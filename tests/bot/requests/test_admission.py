@@ -39,8 +39,10 @@ from bot.runtime.setup import MIGRATIONS
 from queueing.core.errors import NotCapable, UnknownModel
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, Chat, ChatMessage, File, TextToImage
-from queueing.service.jobqueue import JobQueue
-from queueing.store import Database, JobStore, open_database
+from queueing.service.job_queue import JobQueue
+from queueing.store.engines import open_database
+from queueing.store.jobs.job_store import JobStore
+from queueing.store.sql.database import Database
 from tests.fakes.clock import VirtualClock
 from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import run

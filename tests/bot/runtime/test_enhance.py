@@ -12,7 +12,8 @@ from bot.requests import enhancement
 from queueing.core.catalog import ModelSpec
 from queueing.core.jobs import Job, JobEvent, JobState, NewJob
 from queueing.core.requests import Capability, Output, TextToImage
-from queueing.store import JobStore, open_database
+from queueing.store.engines import open_database
+from queueing.store.jobs.job_store import JobStore
 from tests.fakes.backend import Fate
 from tests.simulation.bot_installation import Bot, bot
 from tests.simulation.installation import NO_LIMITS, Installation, host, image_model, until

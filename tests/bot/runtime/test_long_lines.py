@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from queueing.core.jobs import Job
-from queueing.store import JobStore
+from queueing.store.jobs.job_store import JobStore
 from tests.bot.whole_bot import on_telegram
 from tests.fakes.telegram import FakeTelegram
 

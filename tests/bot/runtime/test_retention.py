@@ -13,7 +13,9 @@ from bot.runtime.retention import delete_expired
 from bot.runtime.setup import MIGRATIONS
 from queueing.core.jobs import Admission, Job, JobEvent, NewJob
 from queueing.core.requests import File, Output, TextToImage
-from queueing.store import Database, JobStore, open_database
+from queueing.store.engines import open_database
+from queueing.store.jobs.job_store import JobStore
+from queueing.store.sql.database import Database
 
 MB = 1024 * 1024
 NOW = 1_000_000.0

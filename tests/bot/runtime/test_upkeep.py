@@ -12,7 +12,8 @@ import pytest
 from bot.cli import main as cli
 from queueing.core.jobs import Admission, Job, NewJob
 from queueing.core.requests import TextToImage
-from queueing.store import JobStore, open_database
+from queueing.store.engines import open_database
+from queueing.store.jobs.job_store import JobStore
 
 ROOT = Path(__file__).parents[3]
 CONFIG = """\

@@ -41,9 +41,9 @@ def find_cables(address: str) -> None:
 
 def without_locks() -> None:
     """Have this process take posts by their leases alone."""
-    from queueing.store.postgres import posts  # noqa: PLC0415  once the clock is set
+    from queueing.store.postgres import lease_store  # noqa: PLC0415  once the clock is set
 
-    posts.PostgresPosts = partial(posts.PostgresPosts, quick=False)  # type: ignore[assignment,misc]
+    lease_store.PostgresPosts = partial(lease_store.PostgresPosts, quick=False)  # type: ignore[assignment,misc]
 
 
 if __name__ == "__main__":

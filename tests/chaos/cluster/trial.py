@@ -17,7 +17,7 @@ import psycopg
 
 from bot.runtime.setup import MIGRATIONS
 from queueing.store.postgres.schema import migrate
-from queueing.store.schema import QUEUE
+from queueing.store.sql.migrations import QUEUE
 from tests.chaos.cluster.child import HERE_NAME
 from tests.chaos.cluster.cluster_verdict import ClusterVerdict
 from tests.chaos.cluster.disturbances import Fury

@@ -17,8 +17,8 @@ from bot.history.written import to_json
 from bot.platforms.web.content import shown_body
 from bot.queue.jobs import OpenJobReader
 from queueing.core.jobs import Job, JobState
-from queueing.core.posts import PostReader
-from queueing.core.world import Reason
+from queueing.core.leases import PostReader
+from queueing.core.snapshot import Reason
 
 JOBS_SHOWN = 15  # of a line; the others are counted
 

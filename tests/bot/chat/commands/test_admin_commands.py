@@ -12,9 +12,9 @@ import pytest
 from bot.people.access import Access, PersonLimits, Role
 from bot.people.users import Person
 from queueing.core.errors import StoreError, Unavailable
+from queueing.core.leases import PostHolder
 from queueing.core.ports import ServerInfo
-from queueing.core.posts import PostHolder
-from queueing.planning.memory_budget import Budget
+from queueing.engine.fleet.memory_budget import Budget
 from tests.fakes.backend import FakeBackend
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import ADMIN, Bot, bot

@@ -28,7 +28,7 @@ from queueing.core.requests import (
     TextToSpeech,
     TextToVideo,
 )
-from queueing.core.standings import Standing
+from queueing.core.status import Standing
 from tests.bot.chat.commands.test_admin_commands import say as typing
 from tests.fakes.backend import PICTURE
 from tests.fakes.chat import FakeChat

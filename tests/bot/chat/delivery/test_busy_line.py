@@ -5,14 +5,8 @@ from dataclasses import replace
 from bot.chat.delivery.busy_line import busy_line
 from queueing.core.catalog import Catalog
 from queueing.core.paused import Paused
-from queueing.core.standings import (
-    BackendStatus,
-    CopyStatus,
-    HostStatus,
-    ModelStatus,
-    QueueSnapshot,
-)
-from queueing.core.world import Blocked, Reason, Residency
+from queueing.core.snapshot import Blocked, Reason, Residency
+from queueing.core.status import BackendStatus, CopyStatus, HostStatus, ModelStatus, QueueSnapshot
 from tests.simulation.installation import host, image_model
 
 CATALOG = Catalog(

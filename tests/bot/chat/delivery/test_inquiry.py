@@ -14,7 +14,7 @@ from bot.chat.delivery.status_message import StatusMessage
 from bot.queue.status import QueueStatus
 from queueing.core.errors import StoreError
 from queueing.core.jobs import Job, JobState, stand_in
-from queueing.core.standings import Standing
+from queueing.core.status import Standing
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import Bot, play
 from tests.simulation.installation import Installation, host, image_model

@@ -7,7 +7,7 @@ import pytest
 
 from bot.queue.service import QueueService
 from queueing.core.events import Event, EventsMissed, Listener
-from queueing.service.jobqueue import JobQueue
+from queueing.service.job_queue import JobQueue
 from tests.bot.chat.commands.test_admin_commands import say
 from tests.simulation.bot_installation import Bot, play, quiet
 from tests.simulation.installation import Installation, host, image_model

@@ -12,8 +12,8 @@ from bot.chat.api.base import MessageRef
 from bot.chat.api.content import Content, Moment, Period
 from queueing.core.events import JobChanged, LinesMoved
 from queueing.core.jobs import Job, JobEvent, JobState
-from queueing.core.standings import Estimate, Standing
-from queueing.core.world import Blocked, Reason
+from queueing.core.snapshot import Blocked, Reason
+from queueing.core.status import Estimate, Standing
 from queueing.service.shown_estimates import ShownEstimates
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import Bot, bot

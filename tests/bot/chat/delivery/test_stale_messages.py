@@ -15,7 +15,7 @@ from bot.chat.delivery.stale_messages import StaleMessages
 from bot.chat.delivery.status_message import StatusMessage
 from bot.queue.status import QueueStatus
 from queueing.core.jobs import Job, stand_in
-from queueing.core.standings import Standing
+from queueing.core.status import Standing
 from tests.simulation.loop import run
 
 WAITING = 1000

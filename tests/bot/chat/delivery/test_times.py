@@ -9,7 +9,7 @@ import pytest
 from bot.chat.api.content import Moment
 from bot.chat.texts import plain
 from bot.chat.texts.status import waiting
-from queueing.core.standings import Estimate, Standing
+from queueing.core.status import Estimate, Standing
 from tests.simulation.installation import NO_LIMITS, Installation, host, image_model
 from tests.simulation.loop import run
 

@@ -21,8 +21,8 @@ from bot.chat.texts.status import because, gigabytes, running, waiting
 from queueing.core.jobs import JobState, stand_in
 from queueing.core.problems import What
 from queueing.core.requests import Capability, Progress, TextToImage
-from queueing.core.standings import Estimate, Standing
-from queueing.core.world import Blocked, Reason
+from queueing.core.snapshot import Blocked, Reason
+from queueing.core.status import Estimate, Standing
 
 REFERENCE = CATALOGUES[DEFAULT_LANGUAGE]
 SLOT = re.compile(r"\{(\w+)(?::[^}]*)?\}")

@@ -23,7 +23,7 @@ from bot.platforms.web.platform import Web
 from bot.runtime.setup import MIGRATIONS
 from bot.serving.files import AT_ONCE_EACH, PIECE, FileSender, Sendable, Turns, sendable
 from queueing.core.requests import File
-from queueing.store import open_database
+from queueing.store.engines import open_database
 from tests.bot.platforms.web.web_client import running
 from tests.fakes.command_handler import ScriptedHandler
 

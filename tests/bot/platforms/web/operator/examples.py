@@ -33,8 +33,8 @@ from bot.people.access import PersonLimits
 from bot.people.audit_log import Act
 from queueing.core.errors import StoreError
 from queueing.core.jobs import Job, stand_in
-from queueing.core.standings import Estimate, Trouble
-from queueing.core.world import Blocked, Reason, Residency
+from queueing.core.snapshot import Blocked, Reason, Residency
+from queueing.core.status import Estimate, Trouble
 
 Shown = TypeVar("Shown")
 PEOPLE = tuple(f"telegram:{4200 + number}" for number in range(30))

@@ -13,7 +13,7 @@ from bot.chat.api.content import Content
 from bot.platforms.web.operator.picture import OperatorPicture
 from bot.platforms.web.operator.watcher import Glance, Watcher
 from bot.platforms.web.operator.wire import ACTS
-from queueing.core.posts import PostHolder
+from queueing.core.leases import PostHolder
 from tests.bot.platforms.web.operator.examples import ExampleJobs, ExampleRecords
 from tests.bot.platforms.web.operator.operator_client import Example, operator_tab
 from tests.bot.platforms.web.web_client import running, text_of

@@ -11,7 +11,7 @@ from bot.chat.api.content import Content
 from bot.history.hours import HourSpan, Segment
 from bot.people.audit_log import Act
 from bot.platforms.web.operator.picture import OperatorPicture
-from queueing.core.world import Blocked, Reason
+from queueing.core.snapshot import Blocked, Reason
 from tests.bot.platforms.web.operator.examples import ExampleJobs, ExampleRecords
 from tests.bot.platforms.web.operator.operator_client import ADAS, TOKEN, Example
 from tests.bot.platforms.web.test_web_page import ATTACKS, chromium

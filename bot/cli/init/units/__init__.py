@@ -1,1 +1,0 @@
-"""The systemd units that `usher init` fills in."""

@@ -1,0 +1,251 @@
+"""Where jobs, models, servers and hosts stand, in people's terms: what `status` returns."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from queueing.core.divided import Shares
+from queueing.core.host_activity import Rest, rest_of
+from queueing.core.jobs import Job
+from queueing.core.paused import Paused
+from queueing.core.snapshot import Reason, Residency
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimate:
+    """When something is expected, and between which moments it will probably be (UNIX seconds).
+
+    Four of five times it is. It is `soon` once it may happen at any moment. `late` says that the
+    range told before has passed, `measured` whether the model's times are known there: without, the
+    range is that of its kind.
+    """
+
+    at: float
+    earliest: float
+    latest: float
+    soon: bool = False
+    late: bool = False
+    measured: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trouble:
+    """A model that a backend could not load, and when that is tried again.
+
+    `cause` is for the operator.
+    """
+
+    backend: str
+    cause: str
+    again_at: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """Where a job stands, for the person who waits.
+
+    `shown` is "pending", "needs-loading", "ready" or a stored state's value. `position` is one more
+    than the number of requests of its model that will start first; None unless it waits, or if it
+    is unknown: `overflow` says that it has no place in line yet. `overtaken` counts those of them
+    in other lanes, because a lane's share goes first: only they may arrive later and raise a
+    position.
+
+    `starts` and `ends` are when it will probably start and end; None if nothing can honestly be
+    said.
+    """
+
+    job: Job
+    shown: str
+    position: int | None = None
+    overtaken: int = 0
+    overflow: bool = False
+    reason: Reason | None = None
+    starts: Estimate | None = None
+    ends: Estimate | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Promised:
+    """The range a person was first told for the end of their job, and when (UNIX seconds)."""
+
+    given_at: float
+    earliest: float
+    latest: float
+
+    def kept(self, finished_at: float) -> bool:
+        """Return whether a job that ended then ended within the range."""
+        return self.off_s(finished_at) == 0
+
+    def off_s(self, finished_at: float) -> float:
+        """Return how far outside the range a job ended; 0 within it."""
+        return max(0.0, self.earliest - finished_at, finished_at - self.latest)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CopyStatus:
+    """A copy of a model, in people's terms.
+
+    `ready_at` is when it became ready, or is expected to; `vram_mb` is the memory it is charged.
+    `shares` are the parts of it on each host, where its machine has several cards.
+    """
+
+    backend: str
+    host: str
+    residency: Residency
+    pinned: bool
+    running: int
+    vram_mb: int = 0
+    ready_at: float = 0.0
+    shares: Shares = ()
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts it lies on."""
+        return tuple(host for host, _ in self.shares) or (self.host,)
+
+    def on(self, host: str) -> int:
+        """Return what it takes on a host."""
+        there = dict(self.shares) if self.shares else {self.host: self.vram_mb}
+        return there.get(host, 0)
+
+
+class Readiness(StrEnum):
+    """Whether a model can begin a job at once, as the jobs that wait for it show it."""
+
+    READY = "ready"  # a copy of it is in memory
+    NEEDS_LOADING = "needs-loading"  # it is being loaded, or jobs wait until it can be
+    ABSENT = "absent"  # it is not in memory, and nothing needs it there now
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LaneStatus:
+    """A lane of a model in which jobs wait, and how many."""
+
+    lane: str
+    waiting: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelStatus:
+    """A model in people's terms: where it is, its line, its usual time and why its line waits.
+
+    Without a line the reason is that of hosts that rest. `vram_mb` is what a copy takes, as configured or as measured since; None until its first load.
+    `troubles` say where it could not be loaded. `oldest_at` is when the first in its lines was
+    accepted; None if nothing waits in line. `lanes` are those in which jobs wait. `service_s` is None
+    until a job of it has run; `next_ends` is when a job accepted now would end.
+    """
+
+    name: str
+    waiting: int
+    running: int
+    copies: tuple[CopyStatus, ...]
+    reason: Reason | None
+    service_s: float | None
+    next_ends: Estimate | None
+    vram_mb: int | None
+    paused: bool
+    troubles: tuple[Trouble, ...]
+    oldest_at: float | None = None
+    lanes: tuple[LaneStatus, ...] = ()
+    readiness: Readiness = Readiness.ABSENT
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunningStatus:
+    """A job that occupies a place on a backend, and when its person is told that it ends.
+
+    `fraction` of its work is done, None if its server reports none.
+    """
+
+    job_id: int
+    model: str
+    backend: str
+    owner: str
+    began_at: float
+    ends: Estimate | None
+    fraction: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BackendStatus:
+    """A backend in people's terms; `url` and `error`, the last failure's text, are for operators.
+
+    `hosts` are all cards it has on a machine with several; `host` is the first.
+    """
+
+    name: str
+    host: str
+    kind: str
+    url: str
+    up: bool
+    since: float
+    description: str
+    error: str | None
+    hosts: tuple[str, ...] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it was asked yet: until then it is neither up nor down."""
+        return self.up or self.error is not None
+
+    def is_on(self, host: str) -> bool:
+        """Return whether it uses a host's memory."""
+        return host in (self.hosts or (self.host,))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostStatus:
+    """A host in people's terms: its memory, the bot's share of it, and whether it is paused.
+
+    `foreign_mb` is what other programs hold, as last measured; 0 where nothing measures it, any more
+    if it has been unknown `unmeasured_since`. `rest`
+    is why it does nothing although no admin has paused it: quiet hours, or another program.
+    `awake_until` is until when it works all the same because an admin wants it to.
+    `budget_mb` is what models could take without other programs, `usable_mb` what they may now.
+    """
+
+    name: str
+    vram_mb: int
+    usable_mb: int
+    used_mb: int
+    paused: bool
+    foreign_mb: int = 0
+    rest: Reason | None = None
+    awake_until: float | None = None
+    budget_mb: int = 0
+    unmeasured_since: float | None = None
+
+    @property
+    def resting(self) -> Rest | None:
+        """Why it does nothing; None while it works."""
+        return rest_of(self.rest, paused=self.paused)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueueSnapshot:
+    """Where models, servers and hosts stand at one moment, each in the configuration's order.
+
+    `running` are the jobs that run, in the order of their beginning.
+    """
+
+    models: tuple[ModelStatus, ...]
+    backends: tuple[BackendStatus, ...]
+    hosts: tuple[HostStatus, ...]
+    paused: Paused
+    running: tuple[RunningStatus, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuTime:
+    """A person's seconds on the cards: what ended jobs took, and what open ones will take."""
+
+    used_s: float
+    held_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuarterUse:
+    """The seconds that an owner's jobs took of the cards in a quarter of an hour from `at`."""
+
+    owner: str
+    at: float
+    seconds: float

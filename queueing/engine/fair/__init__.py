@@ -1,0 +1,1 @@
+"""The order of lines by what people used lately."""

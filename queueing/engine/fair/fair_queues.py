@@ -1,0 +1,234 @@
+"""Fair lines: the lines of the store in the order in which people's fair turns come.
+
+The planner is shown the same moments of arrival at the same places as without this: which model has
+its turn when is decided as ever, and only whose job takes a turn is another matter.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from queueing.core.events import Event, JobChanged
+from queueing.core.jobs import Job, JobEvent, StartOrder
+from queueing.core.ports import Clock
+from queueing.core.snapshot import Line, Rules
+from queueing.core.status import QuarterUse
+from queueing.engine.fair.fair_order import Claim, fair_order
+from queueing.engine.fair.newcomers import FairTurns, YetToCome, turns_of
+from queueing.engine.fair.recent_use import RecentUse, person_of
+from queueing.engine.fair.usage import Lateness, LineKey
+from queueing.engine.fleet.fleet import Fleet
+from queueing.engine.fleet.learned_times import Times
+from queueing.forecast.newcomers import Newcomers
+from queueing.forecast.sizes import size_class
+from queueing.store.jobs.job_store import JobStore
+
+WINDOW = 500  # jobs of a line that are put in order; those behind them keep the order of arrival
+
+MARGIN = 1.5  # times its usual time, a slot may be taken by a start
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Ordered:
+    """A line in its fair order; it holds while the line and its people's use are the same."""
+
+    line: Line
+    jobs: tuple[Job, ...]
+    places: Mapping[int, int]
+    shown: Line
+    persons: frozenset[str]
+    changes: int
+    turns: FairTurns
+
+
+class FairLines:
+    """The store's lines, in fair order once it has begun, for rules that say so; otherwise as they are."""
+
+    def __init__(
+        self, store: JobStore, *, fleet: Fleet, times: Times, clock: Clock, rules: Rules
+    ) -> None:
+        self._store = store
+        self._fleet = fleet
+        self._times = times
+        self._clock = clock
+        self._rules = rules
+        self.use = RecentUse(rules.lane_weights)
+        self._ordered: dict[LineKey, _Ordered] = {}
+        self._key_of: dict[int, LineKey] = {}  # of the jobs in order
+        self._late = Lateness()
+        self._coming = YetToCome(self.use, self._cost_s)
+        self._per_line = 1
+        self.is_on = False
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the rules say so."""
+        return self._rules.order == "fair"
+
+    def begin(
+        self, used: Iterable[QuarterUse], running: Iterable[Job], passed: Iterable[Job] = ()
+    ) -> None:
+        """Put lines in order from now on, by what people used of late and what runs.
+
+        `passed` are ended jobs that went before some that wait: those are as late as before.
+        """
+        self.is_on = True
+        self.use.restore(used)
+        for job in passed:
+            self._late.restore(job, self._cost_s(job))
+        for job in running:
+            self.began(job)
+
+    def _leave_off(self) -> None:
+        """Leave lines in the order of arrival, and forget what was counted."""
+        self.is_on = False
+        self.use = RecentUse(self._rules.lane_weights)
+        self._ordered.clear()
+        self._key_of.clear()
+        self._late = Lateness()
+        self._coming = YetToCome(self.use, self._cost_s)
+
+    def follow(self, rules: Rules) -> None:
+        """Order by other rules; what was used until now counts as it did."""
+        self._rules = rules
+        self.use.weigh(rules.lane_weights)
+        self._ordered.clear()
+        self._key_of.clear()
+        if self.is_on and not self.is_wanted:
+            self._leave_off()
+
+    def on_event(self, event: Event) -> None:
+        """Follow what starts and ends."""
+        if not self.is_on or not isinstance(event, JobChanged):
+            return
+        match event.event:
+            case JobEvent.START:
+                self.began(event.job)
+            case JobEvent.COMPLETE | JobEvent.CANCEL:
+                self._end(event.job, self._fleet.jobs.meter.taken_s(event.job.id))
+            case JobEvent.FAIL | JobEvent.RETRY | JobEvent.RELEASE:
+                self._end(event.job, 0.0)
+
+    def began(self, job: Job) -> None:
+        """Count a job that has started."""
+        cost_s = self._cost_s(job)
+        self.use.began(job, cost_s)
+        self._late.began(job, cost_s, self._clock.now())
+
+    def _end(self, job: Job, taken_s: float) -> None:
+        self.use.ended(job, taken_s, self._clock.now())
+        self._late.ended(job, taken_s)
+
+    # ------------------------------------------------------------ lines
+
+    async def lines(self, now: float, *, per_line: int) -> list[Line]:
+        """Return every line with its first startable jobs in fair order."""
+        if not self.is_on:
+            return await self._store.lines(now, per_line=per_line)
+        self._per_line = per_line
+        found = await self._store.lines(now, per_line=max(WINDOW, per_line))
+        keys = {(line.model, line.lane) for line in found}
+        for gone in self._ordered.keys() - keys:
+            self._forget(gone)
+        self._late.keep(keys)
+        return [self._of(line, now, per_line).shown for line in found]
+
+    def real(self, job: Job) -> Job:
+        """Return a job of a line with its own moment of arrival."""
+        ordered = self._ordered.get((job.model, job.lane))
+        place = None if ordered is None else ordered.places.get(job.id)
+        return job if ordered is None or place is None else ordered.jobs[place]
+
+    def _of(self, line: Line, now: float, per_line: int) -> _Ordered:
+        key = line.model, line.lane
+        known = self._ordered.get(key)
+        if known is not None and known.line is line and self._holds(known):
+            return known
+        if known is not None:
+            self._forget(key)
+        ordered = self._ordered[key] = self._order(line, now, per_line)
+        self._key_of.update(dict.fromkeys(ordered.places, key))
+        return ordered
+
+    def _holds(self, ordered: _Ordered) -> bool:
+        changed = self.use.changed
+        return all(changed.get(person, 0) <= ordered.changes for person in ordered.persons)
+
+    def _forget(self, key: LineKey) -> None:
+        for job_id in self._ordered.pop(key).places:
+            self._key_of.pop(job_id, None)
+
+    def _order(self, line: Line, now: float, per_line: int) -> _Ordered:
+        claims = [self._claim(job) for job in line.heads]
+        persons = frozenset(claim.person for claim in claims if claim.person is not None)
+        overtakers = self._late.overtakers_of(line)
+        used_s, bound_s = self.use.used_s(persons, now), self._rules.overtaken_s
+        late = self._late.by_the_clock(line, claims, overtakers, now)
+        order = fair_order(late, used_s, overtakers, bound_s)
+        jobs = tuple(line.heads[index] for index in order)
+        self._coming.note(line, now)
+        moments = self._late.moments(line)
+        shown = [
+            job if job.queued_at == at else replace(job, queued_at=at)
+            for job, at in zip(jobs[:per_line], moments, strict=False)
+        ]
+        return _Ordered(
+            line=line,
+            jobs=jobs,
+            places={job.id: place for place, job in enumerate(jobs)},
+            shown=replace(line, heads=tuple(shown)),
+            persons=persons,
+            changes=self.use.changes,
+            turns=turns_of(claims, order, used_s, overtakers, bound_s),
+        )
+
+    def newcomers(self, job: Job) -> Newcomers | None:
+        """Return who will yet come and go before a waiting job; None if that is not known."""
+        key = self._key_of.get(job.id)
+        if key is None:
+            return None
+        ordered = self._ordered[key]
+        return self._coming.before(
+            job, ordered.places[job.id], ordered.turns, ordered.jobs, self._clock.now()
+        )
+
+    def _claim(self, job: Job) -> Claim:
+        spec = self._fleet.catalog.models.get(job.model)
+        alone_s = self._cost_s(job) * (1 if spec is None else spec.parallel)
+        cost_s = self._cost_s(job)
+        person = None if job.moved else person_of(job)
+        return Claim(job.seq or 0, person, cost_s, MARGIN * alone_s - cost_s)
+
+    def _cost_s(self, job: Job) -> float:
+        """Return what a job will probably take of a card that runs as many as it can."""
+        spec = self._fleet.catalog.models.get(job.model)
+        if spec is None:
+            return 0.0
+        usual = self._times.durations.service(spec, "", size_class(job.request))
+        return usual.median_s / spec.parallel
+
+    # ------------------------------------------------------------ places
+
+    async def positions(self, job_ids: Sequence[int]) -> Mapping[int, int]:
+        """Return 1 + the number of jobs that wait and start first in the same model and lane."""
+        if not self.is_on:
+            return await self._store.positions(job_ids)
+        await self.lines(self._clock.now(), per_line=self._per_line)
+        positions = dict(await self._store.positions(job_ids))
+        for job_id in positions.keys() & self._key_of.keys():
+            ordered = self._ordered[self._key_of[job_id]]
+            positions[job_id] = len(ordered.line.passed) + ordered.places[job_id] + 1
+        return positions
+
+    async def turns(
+        self, job_ids: Sequence[int], *, begun: Collection[int]
+    ) -> Mapping[int, StartOrder]:
+        """Return where waiting jobs with a place stand, as the lines were last read."""
+        turns = dict(await self._store.turns(job_ids, begun=begun))
+        for job_id in turns.keys() & self._key_of.keys():
+            if turns[job_id].number is not None:
+                ordered = self._ordered[self._key_of[job_id]]
+                place = ordered.places[job_id]
+                gone = sum(ordered.places.get(each, place) < place for each in begun)
+                number = 1 + place - gone
+                turns[job_id] = replace(turns[job_id], number=number)
+        return turns

@@ -1,0 +1,105 @@
+"""Lateness: how much later than by arrival the jobs of fair lines start, by work and by the clock.
+
+Follows what starts and ends; memory only, found again after a restart from the starts in the store.
+"""
+
+from collections.abc import Collection, Sequence
+
+from queueing.core.jobs import Job
+from queueing.core.snapshot import Line
+from queueing.engine.fair.fair_order import Claim, Overtaker, behind_by
+
+LineKey = tuple[str, str]
+"""A model and a lane."""
+
+
+class Lateness:
+    """Knows what has gone before the jobs of each line although it came later."""
+
+    def __init__(self) -> None:
+        self._overtakers: dict[LineKey, dict[int, Overtaker]] = {}
+        self._busy_until: dict[LineKey, float] = {}  # when the last start has been worked off
+        self._late_since: dict[LineKey, dict[int, float]] = {}
+        self._restored: set[LineKey] = set()  # lines with jobs that an earlier run let go first
+
+    def restore(self, job: Job, cost_s: float) -> None:
+        """Take an ended job that went before some that wait: those are as late as before."""
+        self._goes_before(job, cost_s)
+        self._restored.add((job.model, job.lane))
+
+    def began(self, job: Job, cost_s: float, now: float) -> None:
+        """Count a job that has started."""
+        if job.seq is not None:
+            self._goes_before(job, cost_s)
+            self._busy_until[job.model, job.lane] = now + cost_s
+
+    def _goes_before(self, job: Job, cost_s: float) -> None:
+        overtakers = self._overtakers.setdefault((job.model, job.lane), {})
+        overtakers[job.id] = Overtaker(job.seq or 0, cost_s, job.queued_at)
+
+    def ended(self, job: Job, taken_s: float) -> None:
+        """Count what a job has taken in place of what was expected; 0 leaves that."""
+        overtakers = self._overtakers.get((job.model, job.lane), {})
+        if taken_s and job.id in overtakers:
+            overtakers[job.id] = overtakers[job.id]._replace(cost_s=taken_s)
+
+    def keep(self, keys: Collection[LineKey]) -> None:
+        """Forget the lines that no longer wait."""
+        for state in (self._overtakers, self._busy_until, self._late_since):
+            for gone in state.keys() - set(keys):
+                del state[gone]
+
+    def overtakers_of(self, line: Line) -> Collection[Overtaker]:
+        """Return what has started and can have overtaken a job of the line; forget the rest."""
+        key = line.model, line.lane
+        if key in self._restored:
+            self._restored.discard(key)
+            self._let_come(line)
+        first = min((job.seq or 0 for job in line.heads), default=0)
+        kept = {
+            job_id: each
+            for job_id, each in self._overtakers.get(key, {}).items()
+            if each.seq > first
+        }
+        self._overtakers[key] = kept
+        return kept.values()
+
+    def moments(self, line: Line) -> Sequence[float]:
+        """Return when the jobs came that would wait now by arrival, in that order.
+
+        Each that went first leaves its own moment to those it passed: with the moment of who was passed
+        a line would seem to wait longer than by arrival, and get turns from other models.
+        """
+        waiting = {job.id: job.queued_at for job in line.heads}
+        overtakers = self._overtakers.get((line.model, line.lane), {})
+        begun = [each.came_at for job_id, each in overtakers.items() if job_id not in waiting]
+        return sorted((*waiting.values(), *begun))[len(begun) :]
+
+    def _let_come(self, line: Line) -> None:
+        """Let what went before by an earlier run go before those who wait now, and no one to come.
+
+        After a restart, places are given again that jobs had which went before others and ended.
+        """
+        last = 1 + max((job.seq or 0 for job in line.heads), default=0)
+        overtakers = self._overtakers.get((line.model, line.lane), {})
+        if len(line.heads) == line.waiting:
+            for job_id, each in overtakers.items():
+                overtakers[job_id] = each._replace(seq=min(each.seq, last))
+
+    def by_the_clock(
+        self, line: Line, claims: Sequence[Claim], overtakers: Collection[Overtaker], now: float
+    ) -> Sequence[Claim]:
+        """Return the claims with how late each is by the clock, and remember since when."""
+        key = line.model, line.lane
+        known = self._late_since.get(key, {})
+        until = self._busy_until.get(key, now)
+        since = {
+            job.id: known.get(job.id, until - behind_s)
+            for job, behind_s in zip(line.heads, behind_by(claims, overtakers), strict=True)
+            if behind_s > 0
+        }
+        self._late_since[key] = since
+        return [
+            claim._replace(late_s=now - since[job.id]) if job.id in since else claim
+            for job, claim in zip(line.heads, claims, strict=True)
+        ]

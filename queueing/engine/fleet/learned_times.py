@@ -1,0 +1,129 @@
+"""Times: learned durations and arrivals of this installation, for the other modules to read.
+
+Keeps the estimates and the rows not yet in the store; never waits and never writes itself.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from queueing.core.catalog import HostSpec, ModelSpec
+from queueing.core.jobs import LATER, Job
+from queueing.core.ports import Clock
+from queueing.engine.fleet.fleet import Fleet
+from queueing.forecast.arrivals import Rates
+from queueing.forecast.calibration import Calibration, Category, Score
+from queueing.forecast.durations import Durations, Learned, Usual
+from queueing.forecast.sizes import size_class
+
+_Tables = tuple[Mapping[str, float], Mapping[str, float]]  # load and service times by backend
+
+
+class Times:
+    """Learned durations by model and backend; the configured ones serve until then."""
+
+    def __init__(self, fleet: Fleet, clock: Clock) -> None:
+        self._fleet = fleet
+        self._clock = clock
+        self.durations = Durations()
+        self.rates = Rates()
+        self.calibration = Calibration()
+        self._scores: list[Score] = []  # not yet in the store
+        self._unsaved: dict[tuple[str, str, str, str], Learned] = {}
+        self._worked_out: dict[str, tuple[Sequence[str], _Tables]] = {}  # by model: backends, times
+
+    def restore(self, learned: Sequence[Learned], scores: Sequence[Score] = ()) -> None:
+        """Start from what an earlier run learned."""
+        self.durations = Durations(learned)
+        self.calibration = Calibration(scores)
+        self._worked_out.clear()
+
+    def forget_tables(self) -> None:
+        """Work the times out again: models, or where they run, have changed."""
+        self._worked_out.clear()
+
+    def take_unsaved(self) -> list[Learned]:
+        """Return what was learned since the last call, for the store."""
+        rows = list(self._unsaved.values())
+        self._unsaved.clear()
+        return rows
+
+    def take_scores(self) -> list[Score]:
+        """Return the scores of estimates since the last call, for the store."""
+        scores, self._scores = self._scores, []
+        return scores
+
+    # ------------------------------------------------------------ asking
+
+    def load_s(self, model: str, backend: str) -> float:
+        """Return how long a load of a model usually takes there."""
+        spec = self._fleet.catalog.spec_of(model)
+        return self.durations.load(spec, self._host(backend)).median_s
+
+    def service(self, job: Job, backend: str) -> Usual:
+        """Return how long this job will take there."""
+        spec = self._fleet.catalog.spec_of(job.model)
+        return self.durations.service(spec, self._host(backend), size_class(job.request))
+
+    def tables(self, spec: ModelSpec, backends: Sequence[str]) -> _Tables:
+        """Return the load and service times of a model's usual jobs by backend, "" for any.
+
+        Recomputed only after something was learned, because every step asks for all of them.
+        """
+        asked, tables = self._worked_out.get(spec.name, ((), None))
+        if tables is None or asked != backends:
+            hosts = {name: self._host(name) for name in ("", *backends)}
+            loads = {n: self.durations.load(spec, host).median_s for n, host in hosts.items()}
+            services = {
+                n: self.durations.typical_service(spec, host).mean_s for n, host in hosts.items()
+            }
+            tables = loads, services
+            self._worked_out[spec.name] = backends, tables
+        return tables
+
+    def is_measured(self, model: str, backend: str, *, load: bool) -> bool:
+        """Return whether a job of a model has run there before, and with `load` whether it was loaded."""
+        host = self._host(backend)
+        spec = self._fleet.catalog.spec_of(model)
+        return self.durations.has_run(spec, host) and (
+            not load or self.durations.load(spec, host).samples > 0
+        )
+
+    def wake_s(self, host: HostSpec) -> float:
+        """Return how long a machine usually takes to wake."""
+        prior_s = host.wake.takes_s if host.wake else 0.0
+        return self.durations.wake(host.machine_name, prior_s).median_s
+
+    # ------------------------------------------------------------ learning
+
+    def woke(self, host: str, seconds: float) -> None:
+        """Learn from a machine that was woken."""
+        self._keep(self.durations.observe_wake(host, seconds))
+
+    def arrived(self, job: Job) -> None:
+        """Learn from an accepted job how often its model is requested."""
+        if job.lane == LATER:  # it gives way to all others
+            return
+        self.rates.arrived(job.model, self._clock.now())
+
+    def job_ended(self, job: Job, backend: str) -> None:
+        """Learn from a job the server has finished."""
+        if job.started_at is not None:
+            seconds = self._clock.now() - job.started_at
+            size = size_class(job.request)
+            self._keep(
+                self.durations.observe_service(job.model, self._host(backend), size, seconds)
+            )
+
+    def loaded(self, model: str, backend: str, seconds: float) -> None:
+        """Learn from a load."""
+        self._keep(self.durations.observe_load(model, self._host(backend), seconds))
+
+    def came_true(self, category: Category, told_at: float, expected: float, actual: float) -> None:
+        """Learn from a job that ended how far off its estimate was."""
+        self._scores.append(self.calibration.observe(category, told_at, expected, actual))
+
+    def _keep(self, row: Learned) -> None:
+        self._worked_out.pop(row.model, None)
+        self._unsaved[row.kind, row.model, row.host, row.size] = row
+
+    def _host(self, backend: str) -> str:
+        return self._fleet.catalog.host_of.get(backend, "")

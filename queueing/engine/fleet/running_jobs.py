@@ -1,0 +1,138 @@
+"""Running jobs: which job occupies a place on which backend, and until when.
+
+Memory only, changed by the job runner. It never calls a server or the store.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from queueing.core.catalog import Catalog
+from queueing.core.constructors import altering
+from queueing.core.jobs import Job
+from queueing.core.ports import Clock
+from queueing.engine.fleet.gpu_meter import GpuMeter
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slot:
+    """A job's place on a backend, from before its start is stored until the server has finished."""
+
+    job: Job
+    backend: str
+    ends_at: float
+    held: bool = False  # by other clients' prompts in the server's own queue
+    began_at: float = 0.0
+    fraction: float | None = None  # of its work, as its server has reported last
+
+
+_altered = altering(Slot)
+
+
+class RunningJobs:
+    """Keeps the slots of all backends, and what each job takes of its cards."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        clock: Clock,
+        *,
+        turned: set[str],
+        shown: Callable[[], None],
+        ended: Callable[[str, str], None],
+        changed: Callable[[], None],
+    ) -> None:
+        """Take what is told: a backend that begins or ceases to run a model is added to `turned`.
+
+        `shown` is called when what copies run has changed, `ended` with the model and the backend of
+        a job that has, and `changed` when the router should look again.
+        """
+        self.catalog = catalog
+        self.meter = GpuMeter(clock)
+        self.busy: Counter[tuple[str, str]] = Counter()  # running jobs by model and backend
+        self._turned = turned
+        self._shown = shown
+        self._ended = ended
+        self._clock = clock
+        self._changed = changed
+        self._slots: dict[int, Slot] = {}
+
+    def occupy(self, job: Job, backend: str, ends_at: float, *, taken_s: float = 0.0) -> None:
+        """Give a job a slot on a backend until it is vacated; `ends_at` is only an expectation.
+
+        `taken_s` is what the same attempt took of the card before the last restart.
+        """
+        hosts = self.catalog.parts_of(self.catalog.spec_of(job.model), backend)
+        self.meter.begin(job.id, tuple(hosts), taken_s=taken_s)
+        began_at = self._clock.now() if job.started_at is None else job.started_at
+        self._free(job.id)
+        self._slots[job.id] = Slot(job=job, backend=backend, ends_at=ends_at, began_at=began_at)
+        self.busy[job.model, backend] += 1
+        if self.busy[job.model, backend] == 1:
+            self._turned.add(backend)
+        self._shown()
+        self._changed()
+
+    def begun(self, job: Job) -> None:
+        """Note that a job's start is stored."""
+        slot = self._slots.get(job.id)
+        if slot is not None:
+            self._slots[job.id] = _altered(slot, job=job)
+
+    def expect(self, job_id: int, ends_at: float) -> None:
+        """Correct when a running job is expected to end, from its own progress."""
+        slot = self._slots.get(job_id)
+        if slot is not None:
+            self._slots[job_id] = _altered(slot, ends_at=ends_at, held=False)
+            self.meter.go_on(job_id)
+            self._shown()
+
+    def hold(self, job_id: int) -> None:
+        """Note that a job waits in its server's own queue for an unknown time."""
+        slot = self._slots.get(job_id)
+        if slot is not None:
+            self._slots[job_id] = _altered(slot, held=True)
+            self.meter.rest(job_id)
+            self._shown()
+
+    def reach(self, job_id: int, fraction: float) -> None:
+        """Note how much of a running job is done; nothing is planned by it."""
+        slot = self._slots.get(job_id)
+        if slot is not None:
+            self._slots[job_id] = _altered(slot, fraction=fraction)
+
+    def last_to_end(self, host: str, *, apart_from: str) -> str | None:
+        """Return, of the other models that run on a host, the one whose jobs end last."""
+        running = [
+            (slot.ends_at, slot.job.model)
+            for slot in self._slots.values()
+            if host in self.catalog.hosts_of[slot.backend] and slot.job.model != apart_from
+        ]
+        return max(running)[1] if running else None
+
+    def vacate(self, job_id: int) -> None:
+        """Free a job's slot. Idempotent."""
+        if (slot := self._free(job_id)) is not None:
+            self._ended(slot.job.model, slot.backend)
+            self.meter.rest(job_id)
+            self._shown()
+            self._changed()
+
+    def _free(self, job_id: int) -> Slot | None:
+        slot = self._slots.pop(job_id, None)
+        if slot is not None:
+            key = slot.job.model, slot.backend
+            self.busy[key] -= 1
+            if not self.busy[key]:
+                del self.busy[key]
+                self._turned.add(slot.backend)
+        return slot
+
+    @property
+    def slots(self) -> Mapping[int, Slot]:
+        """The occupied slots, by job id."""
+        return self._slots
+
+    def running_on(self, backend: str) -> tuple[Job, ...]:
+        """Return the jobs that occupy slots of a backend."""
+        return tuple(slot.job for slot in self._slots.values() if slot.backend == backend)

@@ -1,0 +1,171 @@
+"""Preloads: which models admins keep in memory and which they unload."""
+
+from collections.abc import Sequence
+
+from queueing.core.catalog import ModelSpec
+from queueing.core.divided import together
+from queueing.core.errors import (
+    BackendError,
+    BadModel,
+    OutOfMemory,
+    Refused,
+    ShortOfMemory,
+    Unavailable,
+)
+from queueing.core.problems import What, problem
+from queueing.core.snapshot import Evict, Leaving, Reason, Residency
+from queueing.engine.fleet.fleet import Fleet
+from queueing.engine.health_checker import Health
+from queueing.engine.loader import Loader
+from queueing.engine.scheduler import Router
+from queueing.engine.snapshot_builder import Snapshots
+from queueing.planning.planner import preload_waits_for
+
+
+class Preloads:
+    """Pins and unpins models; the router loads what is pinned and not there."""
+
+    def __init__(
+        self,
+        *,
+        fleet: Fleet,
+        loader: Loader,
+        router: Router,
+        snapshots: Snapshots,
+        health: Health,
+    ) -> None:
+        self._fleet = fleet
+        self._loader = loader
+        self._router = router
+        self._snapshots = snapshots
+        self._looked = health.first_looked
+
+    async def waits_for(self, model: str, host: str | None) -> Reason | None:
+        """Return what keeps a preload from beginning now; None if nothing does, or it is loaded.
+
+        Right after the start, before the servers have been asked, nothing is known of it. Raises
+        `Refused` as `preload` does, and `StoreError`.
+        """
+        spec = self._fleet.catalog.named(model)
+        if not self._looked.is_set():
+            return None
+        backend = self._place_for(spec, host)
+        copy = self._fleet.copy(spec.name, backend)
+        if copy is not None and copy.residency is not Residency.UNLOADING:
+            return None
+        world = await self._snapshots.with_preload(self._router.plan, spec.name, backend)
+        return preload_waits_for(world, spec.name)
+
+    async def preload(self, model: str, host: str | None) -> str:
+        """Pin a model, wait until it is loaded and return its backend.
+
+        Raises `Refused` when it cannot be there or is unloaded meanwhile, `BackendError` when its
+        load failed; it is not pinned then, and the problem is what an admin is shown. Right after
+        the start it waits until the servers have identified themselves. A cancelled caller leaves
+        the pin. Idempotent.
+        """
+        spec = self._fleet.catalog.named(model)
+        await self._looked.wait()
+        backend = self._place_for(spec, host)
+        if not self._fleet.health.of(backend).up:
+            why = problem(What.NO_ANSWER, backend=backend)
+            raise Unavailable(f"{backend} does not answer", problem=why)
+        self._fleet.pins.add(spec.name, backend)
+        self._fleet.wanted(spec.name, backend)
+        copy = self._fleet.copy(spec.name, backend)
+        if copy is None or copy.residency is not Residency.READY:
+            try:
+                await self._loader.outcome(spec.name, backend)
+            except Refused:
+                raise  # another admin intervened, and it is no longer pinned
+            except Exception as error:
+                self._fleet.pins.discard(spec.name, backend)
+                cards = together(self._fleet.catalog.cards_of(spec.name, backend))
+                raise _failure(spec, backend, cards, error) from error
+        return backend
+
+    async def unload(self, model: str, host: str | None) -> Sequence[str]:
+        """Unpin a model and unload it; return the backends it leaves. Raises `Refused`.
+
+        Idle copies have left by then; busy ones start nothing more and leave when they are idle,
+        and those that are being loaded as soon as they are.
+        Right after the start it waits until the servers have reported what they hold.
+        """
+        spec = self._fleet.catalog.named(model)
+        await self._looked.wait()
+        leaving = []
+        for backend in self._places(spec, host):
+            self._fleet.pins.discard(spec.name, backend)
+            self._loader.give_up(spec.name, backend, _refused(What.OTHER_WISH))
+            copy = self._fleet.copy(spec.name, backend)
+            if copy is None or copy.residency is Residency.UNLOADING:
+                continue
+            leaving.append(backend)
+            if copy.residency is Residency.LOADING:
+                self._fleet.unwanted(spec.name, backend)
+            elif self._fleet.departures.may_leave(copy):
+                await self._loader.leave(Evict(model=spec.name, backend=backend, why=Leaving.ADMIN))
+            else:
+                self._fleet.drain(spec.name, backend)
+        return leaving
+
+    def _places(self, spec: ModelSpec, host: str | None) -> list[str]:
+        catalog = self._fleet.catalog
+        named = None if host is None else set(catalog.cards(host))
+        places = [
+            name
+            for name in self._fleet.serving(spec)
+            if named is None or not named.isdisjoint(catalog.parts_of(spec, name))
+        ]
+        if not places:
+            if host is None:
+                raise _refused(What.NOWHERE, model=spec.name)
+            raise _refused(What.NOT_THERE, model=spec.name, host=host)
+        return places
+
+    def _place_for(self, spec: ModelSpec, host: str | None) -> str:
+        """Return where to preload: where it is already, otherwise the first backend that is up."""
+        places = self._running(spec, self._places(spec, host))
+        here = {copy.backend for copy in self._fleet.copies_of(spec.name)}
+        up = [name for name in places if self._fleet.health.of(name).up]
+        return next((name for name in places if name in here), (up or places)[0])
+
+    def _running(self, spec: ModelSpec, places: list[str]) -> list[str]:
+        """Return the backends where something may be loaded. Raises `Refused` for none."""
+        paused, hosts_of = self._fleet.rests.paused, self._fleet.catalog.hosts_of
+        if paused.stops_model(spec.name):
+            if paused.everything:
+                raise _refused(What.ALL_PAUSED)
+            raise _refused(What.PAUSED, names=spec.name)
+        running = [
+            name for name in places if not any(paused.stops_host(each) for each in hosts_of[name])
+        ]
+        if not running:
+            stopped = (each for name in places for each in hosts_of[name])
+            hosts = dict.fromkeys(each for each in stopped if paused.stops_host(each))
+            raise _refused(What.PAUSED, names=", ".join(hosts))
+        return running
+
+
+def _refused(what: What, **values: str) -> Refused:
+    why = problem(what, **values)
+    return Refused(str(why), problem=why)
+
+
+def _failure(spec: ModelSpec, backend: str, cards: str, error: Exception) -> BackendError:
+    """Return a failed load with what an admin is shown; the cause is logged already."""
+    cause = str(error).partition("\n")[0]
+    match error:
+        case TimeoutError():
+            late = problem(What.LOAD_LATE, backend=backend, seconds=f"{spec.timeouts.load_s:g}")
+            return Unavailable(f"{backend} did not load it in time", problem=late)
+        case OutOfMemory() | ShortOfMemory():
+            return OutOfMemory(cause, problem=problem(What.FULL, host=cards))
+        case Unavailable():
+            return Unavailable(cause, problem=problem(What.LOAD_STOPPED, backend=backend))
+        case BadModel():
+            return BadModel(cause, problem=problem(What.LOAD_SETUP, cause=cause))
+        case BackendError():
+            return BackendError(cause, problem=problem(What.LOAD_REFUSED, backend=backend))
+        case _:
+            return BackendError(cause, problem=problem(What.BUG))

@@ -1,0 +1,280 @@
+"""Snapshots: the world as the planner sees it, built from store, fleet and learned times.
+
+Reads, and caches what has not changed; changes nothing.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
+
+from queueing.core.catalog import ModelSpec
+from queueing.core.constructors import quick
+from queueing.core.divided import Shares
+from queueing.core.jobs import LATER, Job
+from queueing.core.ports import Backend, Clock
+from queueing.core.snapshot import (
+    BackendView,
+    HostView,
+    Line,
+    ModelView,
+    Plan,
+    Residency,
+    Rules,
+    Waiting,
+    World,
+)
+from queueing.engine.deferred_jobs import Later
+from queueing.engine.fair.fair_queues import FairLines
+from queueing.engine.fleet.fleet import Fleet
+from queueing.engine.fleet.learned_times import Times
+from queueing.engine.job_runner import Processor
+
+_ON_ONE: Mapping[str, Shares] = {}
+_model_view, _backend_view = quick(ModelView), quick(BackendView)  # all of them at each step
+HEADS_PER_LINE = 8  # starts of one line in one step; the next step follows at once
+_HEADS_MOST = 64  # the same where a model takes so many jobs at once
+
+
+class Snapshots:
+    """Takes snapshots; the router and the forecast ask for them, thousands of times an hour."""
+
+    def __init__(
+        self,
+        *,
+        fleet: Fleet,
+        backends: Mapping[str, Backend],
+        processor: Processor,
+        times: Times,
+        clock: Clock,
+        rules: Rules,
+        later: Later,
+        fair: FairLines,
+    ) -> None:
+        self._later = later
+        self._fair = fair
+        self._fleet = fleet
+        self._backends = backends
+        self._processor = processor
+        self._times = times
+        self._clock = clock
+        self._rules = rules
+        # By line: its last state, the jobs at its head, and the value made from them.
+        self._shown: dict[tuple[str, str], tuple[Line, list[int], Waiting]] = {}
+
+    def follow(self, rules: Rules) -> None:
+        """Plan by other rules from now on."""
+        self._rules = rules
+
+    async def take(self, last: Plan) -> World:
+        """Return the world as it is now, after the last plan. Raises `StoreError`."""
+        now = self._clock.now()
+        lines = await self._fair.lines(now, per_line=self._per_line())
+        return self._world(now, lines, last)
+
+    def _per_line(self) -> int:
+        """Return how many heads of each line are read: all that one copy could begin at once."""
+        return max(HEADS_PER_LINE, min(self._fleet.catalog.widest, _HEADS_MOST))
+
+    async def with_preload(self, last: Plan, model: str, backend: str) -> World:
+        """Return the world as it would be if an admin wanted a model there."""
+        world = await self.take(last)
+        known = world.models.get(model)
+        waiting = known.waiting if known is not None else ()
+        wanted = self._model(model, world.now, waiting, [(model, backend)])
+        return replace(world, models={**world.models, model: wanted})
+
+    async def with_later(self, last: Plan, later: Mapping[str, Sequence[Job]]) -> World:
+        """Return the world as it would be if these were the later jobs, each model's in this order."""
+        world = await self.take(last)
+        models = dict(world.models)
+        for name in dict.fromkeys((*models, *later)):  # a set's order differs from run to run
+            jobs, known = later.get(name, ()), models.get(name)
+            waiting = tuple(w for w in (known.waiting if known else ()) if w.lane != LATER)
+            if jobs:
+                waiting = (*waiting, _line_of(jobs, self._per_line()))
+            if known is None:
+                models[name] = self._model(name, world.now, waiting, ())
+            else:
+                models[name] = replace(known, waiting=waiting)
+        return replace(world, models=models)
+
+    def real(self, plan: Plan) -> Plan:
+        """Return a plan whose starts are of the jobs as they are: a fair order moves their moments."""
+        if not self._fair.is_on or not plan.starts:
+            return plan
+        starts = (replace(start, job=self._fair.real(start.job)) for start in plan.starts)
+        return replace(plan, starts=tuple(starts))
+
+    def _world(self, now: float, lines: Sequence[Line], last: Plan) -> World:
+        waiting: dict[str, list[Waiting]] = {}
+        known = [line for line in lines if line.model in self._fleet.catalog.models]
+        for line in known:
+            if line.lane != LATER:
+                waiting.setdefault(line.model, []).append(self._waiting(line))
+        later = [line for line in known if line.lane == LATER]
+        for line in self._later.shown(later, waiting) if later else ():
+            waiting.setdefault(line.model, []).append(self._waiting(line))
+        unmet = self._fleet.pins.wanted()
+        return World(
+            now=now,
+            models={
+                name: self._model(name, now, tuple(waiting.get(name, ())), unmet)
+                for name in self._in_play(waiting)
+            },
+            hosts=self._hosts(),
+            backends=self._backend_views(),
+            copies=self._fleet.copies,
+            reservations=last.reservations,
+            lane_spent=last.lane_spent,
+            rules=self._rules,
+            job_s=self._job_s(lines),
+        )
+
+    # ------------------------------------------------------------ models
+
+    def _in_play(self, waiting: Iterable[str]) -> Iterable[str]:
+        """Return the models that wait, have copies or are pinned, each once."""
+        copies = (copy.model for copy in self._fleet.copies)
+        return dict.fromkeys((*waiting, *copies, *sorted(m for m, _ in self._fleet.pins)))
+
+    def _model(
+        self,
+        name: str,
+        now: float,
+        waiting: tuple[Waiting, ...],
+        unmet: Sequence[tuple[str, str]],
+    ) -> ModelView:
+        spec = self._fleet.catalog.spec_of(name)
+        backends = self._fleet.serving(spec)
+        loads_s, services_s = self._times.tables(spec, backends)
+        paused = self._fleet.rests.paused.stops_model(name)
+        return _model_view(
+            name=name,
+            vram_mb=self._fleet.memory.vram_mb(spec),
+            backends=backends,
+            parallel=spec.parallel,
+            copies=spec.copies,
+            load_s=loads_s,
+            service_s=services_s,
+            rate_per_s=self._times.rates.per_s(name, now),
+            left_at=self._fleet.left_at(name),
+            load_after=self._fleet.load_failures.of(name).until,
+            paused=paused,
+            waiting=waiting,
+            wanted_by_admin=() if paused else tuple([b for m, b in unmet if m == name]),
+            shares=self._shares(spec, backends),
+        )
+
+    def _shares(self, spec: ModelSpec, backends: Sequence[str]) -> Mapping[str, Shares]:
+        if not self._fleet.catalog.has_cards:
+            return _ON_ONE
+        found = {name: self._fleet.memory.shares(spec, name) for name in backends}
+        return {name: shares for name, shares in found.items() if shares}
+
+    def _waiting(self, line: Line) -> Waiting:
+        """Return a line in the planner's terms.
+
+        A head whose last attempt is still being wound up ends the list: it may have come back to
+        its place a moment ago, so it must neither start twice nor be passed.
+        """
+        under_way = self._processor.under_way
+        key = line.model, line.lane
+        shown = self._shown.get(key)
+        if shown is not None and shown[0] is line and under_way.isdisjoint(shown[1]):
+            return shown[2]
+        ids = [job.id for job in line.heads]
+        if under_way.isdisjoint(ids):
+            waiting = self._with_heads(line, line.heads)
+            self._shown[key] = line, ids, waiting
+            return waiting
+        heads = takewhile(lambda job: job.id not in under_way, line.heads)
+        return self._with_heads(line, tuple(heads))
+
+    @staticmethod
+    def _with_heads(line: Line, heads: tuple[Job, ...]) -> Waiting:
+        return Waiting(
+            lane=line.lane,
+            count=line.waiting,
+            heads=heads,
+            oldest_at=line.first_queued_at,
+            next_start_at=line.next_start_at,
+            held=line.held,
+        )
+
+    def _job_s(self, lines: Sequence[Line]) -> dict[tuple[int, str], float]:
+        """Return how long the first waiting jobs take where quiet hours may be near.
+
+        With how far off that may be: a job that only probably ends in time would run over.
+        """
+        catalog = self._fleet.catalog
+        quiet = {
+            backend.name
+            for host in catalog.hosts.values()
+            if host.quiet is not None
+            for backend in host.backends
+        }
+        if not quiet:
+            return {}
+        return {
+            (job.id, backend): (usual := self._times.service(job, backend)).mean_s + usual.spread_s
+            for line in lines
+            if line.model in catalog.models
+            for job in line.heads
+            for backend in catalog.models[line.model].backends
+            if backend in quiet
+        }
+
+    # ------------------------------------------------------------ hosts and backends
+
+    def _hosts(self) -> dict[str, HostView]:
+        return {name: self._fleet.rests.view(name) for name in self._fleet.catalog.hosts}
+
+    def _backend_views(self) -> dict[str, BackendView]:
+        running: defaultdict[str, list[Job]] = defaultdict(list)
+        for slot in self._fleet.jobs.slots.values():
+            running[slot.backend].append(slot.job)
+        return {name: self._backend(name, running[name]) for name in self._backends}
+
+    def _is_up(self, name: str, host: str) -> bool:
+        """Return whether a backend can be planned with: one whose host wakes will be up by then."""
+        spec, sleep = self._fleet.catalog.hosts[host], self._fleet.rests.sleep
+        if sleep.waking_until(spec) is not None:
+            return True
+        return self._fleet.health.of(name).up and not sleep.is_asleep(spec)
+
+    def _backend(self, name: str, running: Sequence[Job]) -> BackendView:
+        catalog, adapter = self._fleet.catalog, self._backends[name]
+        spec, health, hosts = (
+            catalog.backends[name],
+            self._fleet.health.of(name),
+            catalog.hosts_of[name],
+        )
+        moving = spec.serial and any(
+            copy.backend == name and copy.residency is not Residency.READY
+            for copy in self._fleet.copies
+        )
+        return _backend_view(
+            name=name,
+            host=hosts[0],
+            hosts=hosts if len(hosts) > 1 else (),
+            up=self._is_up(name, hosts[0]),
+            since=health.since,
+            serial=spec.serial,
+            parallel=spec.parallel,
+            busy=len(running) + moving,
+            max_models=spec.max_models,
+            unloads_together=adapter.unloads_together,
+            can_unload=adapter.can_unload,
+            paused=any(self._fleet.rests.paused.stops_host(each) for each in hosts),
+            alone=any(job.suspect for job in running),
+        )
+
+
+def _line_of(jobs: Sequence[Job], per_line: int) -> Waiting:
+    return Waiting(
+        lane=LATER,
+        count=len(jobs),
+        heads=tuple(jobs[:per_line]),
+        oldest_at=min(job.queued_at for job in jobs),
+    )

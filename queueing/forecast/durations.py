@@ -1,0 +1,183 @@
+"""Learned times: how long loads and jobs usually take.
+
+Pure values and functions; the queue keeps them and the store persists them. Knows nothing of what
+is running now: that is the forecast's part.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import log2
+from statistics import median
+
+from queueing.core.catalog import ModelSpec
+from queueing.forecast.sizes import USUAL_SIZE, work_of
+
+WINDOW = 25  # newest samples kept: enough to be steady, few enough to follow a change
+PRIOR_SPREAD = 0.3  # share by which a configured time may be off
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Usual:
+    """How long something usually takes, in seconds; `samples` is 0 for a prior alone.
+
+    The median is what a person sees of one job; the mean is what sums over many jobs need.
+    """
+
+    samples: int
+    median_s: float
+    mean_s: float
+    spread_s: float  # mean distance from the median
+
+    def scaled(self, factor: float) -> "Usual":
+        """Return the same for a request with that many times the work."""
+        return Usual(
+            samples=self.samples,
+            median_s=self.median_s * factor,
+            mean_s=self.mean_s * factor,
+            spread_s=self.spread_s * factor,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Learned:
+    """One learned duration: a running median and spread, in seconds."""
+
+    kind: str  # "service" or "load"
+    model: str
+    host: str
+    size: str  # the class of request sizes it applies to; "" for loads
+    samples: int
+    median_s: float
+    spread_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The newest durations of one kind, model, host and size; older ones count in `samples`."""
+
+    recent: tuple[float, ...]
+    samples: int
+
+    def usual(self) -> Usual:
+        middle = median(self.recent)
+        return Usual(
+            samples=self.samples,
+            median_s=middle,
+            mean_s=sum(self.recent) / len(self.recent),
+            spread_s=sum(abs(value - middle) for value in self.recent) / len(self.recent),
+        )
+
+
+_Key = tuple[str, str, str, str]  # kind, model, host, size
+
+
+class Durations:
+    """Learned service and load times, by model, host and size class of the request.
+
+    Unknown times are derived, in this order: from another size on the same host, the same model on
+    another host, the prior of the configuration. Owned by one task; never blocks.
+    """
+
+    def __init__(self, learned: Iterable[Learned] = ()) -> None:
+        self._seen: dict[_Key, _Seen] = {}
+        self._usual: dict[_Key, Usual] = {}
+        self._known: dict[tuple[str, str], list[_Key]] = {}  # the keys by kind and model
+        for row in learned:
+            self._put((row.kind, row.model, row.host, row.size), _restored(row))
+
+    def observe_service(self, model: str, host: str, size: str, seconds: float) -> Learned:
+        """Learn how long a job took on its backend; return the row to store."""
+        return self._observe(("service", model, host, size), seconds)
+
+    def observe_load(self, model: str, host: str, seconds: float) -> Learned:
+        """Learn how long a load took; return the row to store."""
+        return self._observe(("load", model, host, ""), seconds)
+
+    def observe_wake(self, host: str, seconds: float) -> Learned:
+        """Learn how long a machine took to wake: a load of it, of no model; return the row to store."""
+        return self._observe(("load", "", host, ""), seconds)
+
+    def wake(self, host: str, prior_s: float) -> Usual:
+        """Return how long a machine takes to wake."""
+        return self._usual.get(("load", "", host, "")) or _prior(prior_s)
+
+    def service(self, model: ModelSpec, host: str, size: str = USUAL_SIZE) -> Usual:
+        """Return how long a job of that size takes there; host "" asks for any host."""
+        return self._find("service", model.name, host, size) or _prior(
+            model.usual_service_s
+        ).scaled(work_of(size))
+
+    def load(self, model: ModelSpec, host: str) -> Usual:
+        """Return how long a load takes there; host "" asks for any host."""
+        return self._find("load", model.name, host, "") or _prior(model.usual_load_s)
+
+    def has_run(self, model: ModelSpec, host: str) -> bool:
+        """Return whether a job of any size has run there; host "" asks for any host."""
+        return any(host in (key[2], "") for key in self._keys("service", model.name))
+
+    def typical_service(self, model: ModelSpec, host: str) -> Usual:
+        """Return how long a job of any size takes there, with the sizes seen so far."""
+        keys = [key for key in self._keys("service", model.name) if host in (key[2], "")]
+        if not keys:
+            return self.service(model, host)
+        return _mixed([self._usual[key] for key in keys])
+
+    def _observe(self, key: _Key, seconds: float) -> Learned:
+        known = self._seen.get(key)
+        recent = (*(known.recent if known else ()), max(0.0, seconds))[-WINDOW:]
+        usual = self._put(key, _Seen(recent, (known.samples if known else 0) + 1))
+        kind, model, host, size = key
+        return Learned(
+            kind=kind,
+            model=model,
+            host=host,
+            size=size,
+            samples=usual.samples,
+            median_s=usual.median_s,
+            spread_s=usual.spread_s,
+        )
+
+    def _put(self, key: _Key, seen: _Seen) -> Usual:
+        if key not in self._seen:
+            self._known.setdefault(key[:2], []).append(key)
+        self._seen[key] = seen
+        self._usual[key] = usual = seen.usual()
+        return usual
+
+    def _keys(self, kind: str, model: str) -> Sequence[_Key]:
+        return self._known.get((kind, model), ())
+
+    def _find(self, kind: str, model: str, host: str, size: str) -> Usual | None:
+        """Return the nearest known one: this host before others, then the nearest size."""
+        exact = self._usual.get((kind, model, host, size))
+        if exact is not None:
+            return exact
+        keys = self._keys(kind, model)
+        if not keys:
+            return None
+        work = work_of(size)
+        nearest = min(
+            keys, key=lambda key: (key[2] != host, abs(log2(work_of(key[3]) / work)), key)
+        )
+        return self._usual[nearest].scaled(work / work_of(nearest[3]))
+
+
+def _prior(seconds: float) -> Usual:
+    return Usual(samples=0, median_s=seconds, mean_s=seconds, spread_s=seconds * PRIOR_SPREAD)
+
+
+def _restored(row: Learned) -> _Seen:
+    """Return samples with the stored median and spread; few, so that new ones soon count more."""
+    low, high = max(0.0, row.median_s - row.spread_s), row.median_s + row.spread_s
+    return _Seen((low, row.median_s, high) if row.samples > 2 else (row.median_s,), row.samples)
+
+
+def _mixed(parts: Sequence[Usual]) -> Usual:
+    """Return the combined time of several sizes or hosts, weighted by their shares of samples."""
+    total = sum(part.samples for part in parts)
+    mean_s = sum(part.mean_s * part.samples for part in parts) / total
+    middle = median(part.median_s for part in parts for _ in range(min(part.samples, WINDOW)))
+    spread_s = (
+        sum((part.spread_s + abs(part.median_s - middle)) * part.samples for part in parts) / total
+    )
+    return Usual(samples=total, median_s=middle, mean_s=mean_s, spread_s=spread_s)

@@ -1,0 +1,282 @@
+"""The simulation: one world run forward, step by step, by asking the planner.
+
+Pure. Assumes that nothing fails and that no further requests arrive.
+"""
+
+from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
+from math import inf
+
+from queueing.core.jobs import Job
+from queueing.core.snapshot import Copy, Residency, World
+from queueing.forecast.durations import Usual
+from queueing.forecast.simulated_queue import SimulatedQueue, Started, lines_of
+from queueing.planning.dispatch import spent
+from queueing.planning.fleet_state import Board
+from queueing.planning.lanes import cost, lanes_of, levelled
+from queueing.planning.planner import decide, decided
+from queueing.planning.states import CopyState, ModelState
+from queueing.planning.time_left import has_time
+
+MOST_PLANS = 500  # a start costs little beside the plans that lead to it
+LOOKS_AT_MODELS = 8_000  # all those plans together, so that many models cost no more than a few
+FAR_STARTS = 500  # from here on another forecast costs more than most answers are worth
+OVERDUE_SHARE = 0.15  # of the usual time: the rest of a job or load that should be done by now
+LEAVING_S = 2.0  # an unload under way
+
+Service = Callable[[Job, str], Usual]
+"""How long this job takes on that backend."""
+
+_LOADED, _LEFT, _ENDED = range(3)
+
+
+class Simulation:
+    """What will probably happen, as far as `step` has been called.
+
+    `over` says that no further step will change anything; `cut_short` that this is only because it
+    has looked as far ahead as it may. Decisions and events since are recorded on one board, on
+    which the next decision is made: a new board each time would cost most of the forecast.
+    """
+
+    def __init__(self, world: World, service: Service, *, most_starts: int) -> None:
+        self.lines = {
+            (line.model, line.view.lane): line
+            for model in world.models.values()
+            for line in lines_of(model, world.now)
+        }
+        self.over = False
+        self.cut_short = False
+        self.now = world.now  # the moment it has reached
+        self._service = service
+        self._started, self._starts_left = 0, most_starts
+        self._plans_left = min(MOST_PLANS, LOOKS_AT_MODELS // max(1, len(world.models)))
+        self._origin = world
+        self._board = Board(world)
+        self._lines_of = {
+            name: [line for line in self.lines.values() if line.model == name]
+            for name in world.models
+        }
+        self._pausing = {
+            name
+            for (name, _), line in self.lines.items()
+            if line.view.count and (not line.view.heads or world.models[name].paused)
+        }
+        self._remembered = {
+            line.model
+            for line in self.lines.values()
+            if any(job.remembered_by is not None for job in line.view.heads)
+        }
+        self._moved: set[str] = set()
+        self._spent = dict(world.lane_spent)
+        self._events = self._first_events()
+
+    @property
+    def far(self) -> bool:
+        """Whether it has looked so far ahead that another such look would cost much."""
+        return self.cut_short or self._started >= FAR_STARTS
+
+    @property
+    def world(self) -> World:
+        """The world of the next decision."""
+        return self._board.world(self._origin, self._spent)
+
+    def of_model(self, model: str) -> Sequence[SimulatedQueue]:
+        """Return the lines of a model."""
+        return self._lines_of.get(model, ())
+
+    def slots(self, model: str) -> int:
+        """Return how many jobs of a model can run at once at that moment."""
+        state = self._board.models[model]
+        return len(state.copies) * state.view.parallel
+
+    # ------------------------------------------------------------ one step
+
+    def _first_events(self) -> list[tuple[float, int, str, str]]:
+        """Return what is under way: (moment, what, model, backend) of jobs, loads and unloads."""
+        now, events = self.now, []
+        for copy in self._origin.copies:
+            model = self._board.models[copy.model]
+            match copy.residency:
+                case Residency.LOADING:
+                    least = OVERDUE_SHARE * model.load_s(copy.backend)
+                    events.append((max(copy.ready_at, now + least), _LOADED, *_key(copy)))
+                case Residency.UNLOADING:
+                    events.append((now + LEAVING_S, _LEFT, *_key(copy)))
+                case Residency.READY:
+                    events.extend(
+                        (ends_at, _ENDED, *_key(copy)) for ends_at in _ends(copy, model, now)
+                    )
+        heapify(events)
+        return events
+
+    def step(self) -> None:
+        """Decide at the present moment, then go to the next one that needs a decision."""
+        self._plans_left -= 1
+        self._decide()
+        again = self._carry_out()
+        if again:
+            self._show()  # more of that line may start in this moment
+        else:
+            self._pass_time()
+        self.cut_short = self._starts_left <= 0 or self._plans_left <= 0
+        self.over = self.over or self.cut_short
+
+    def _decide(self) -> None:
+        """Decide on the board; conversations' wishes are compared with what others would get."""
+        if self._remembered and any(
+            len(self._board.models[name].copies) > 1 for name in self._remembered
+        ):
+            world = self.world
+            self._board.dissolve()
+            self._board = decided(world)
+        else:
+            decide(self._board)
+
+    def _carry_out(self) -> bool:
+        """Record the decisions; return whether a line began everything it showed."""
+        board = self._board
+        self._spent = spent(board)
+        for start in board.starts:
+            board.backends[start.backend].alone = False
+            line = self.lines[start.job.model, start.job.lane]
+            self._note_start(line, start.backend, self.now)
+        for load in board.loads:
+            copy = board.copies[load.model, load.backend]
+            heappush(self._events, (copy.view.ready_at, _LOADED, load.model, load.backend))
+        for evict in (*board.evictions, *(each for load in board.loads for each in load.evict)):
+            board.models[evict.model].left_at = board.now
+        return any(
+            lane.left > 0 and lane.taken >= len(lane.heads)
+            for name in {start.job.model for start in board.starts}
+            for lane in board.models[name].lanes
+            if lane.taken
+        )
+
+    def _pass_time(self) -> None:
+        """Let time pass until a decision is needed.
+
+        A copy that continues with the next job of its line needs no decision: most events of a long
+        line are such, and asking the planner each time would cost ten times as much.
+        """
+        look_at = inf if self._board.look_at is None else self._board.look_at
+        events, now = self._events, self.now
+        obvious = True
+        while obvious and self._starts_left > 0:
+            now = max(now, min(look_at, events[0][0] if events else inf))
+            if now == inf:
+                self.over = True
+                return
+            obvious = now < look_at
+            while events and events[0][0] <= now:
+                _, what, model, backend = heappop(events)
+                copy = self._happen(what, model, backend)
+                goes_on = what == _ENDED and copy is not None and self._goes_on(now, copy)
+                obvious = obvious and goes_on
+                if not goes_on and model in self._lines_of:
+                    self._moved.add(model)
+        self.now = now
+        self._show()
+
+    def _goes_on(self, now: float, copy: CopyState) -> bool:
+        """Start the next job of a line on the copy that has just ended one, if that is plain."""
+        model = copy.model.view.name
+        lines = [line for line in self._lines_of.get(model, ()) if line.left > 0]
+        if not lines or not self._takes_next(copy):
+            return False
+        for line in lines:
+            if not self._lets(now, copy, line):
+                return False
+        copy.begin()
+        self._note_start(lines[self._next_lane(model, lines)], copy.backend.view.name, now)
+        return True
+
+    def _takes_next(self, copy: CopyState) -> bool:
+        """Whether nothing but a gate keeps a copy from the next job of its line."""
+        if copy.model.view.name in self._pausing or self._board.giving_way:
+            return False
+        backend = copy.backend
+        return backend.usable and not (backend.view.serial and len(backend.copies) > 1)
+
+    def _lets(self, now: float, copy: CopyState, line: SimulatedQueue) -> bool:
+        """Whether the next job of a line may begin on a copy with a free slot."""
+        if copy.gate is None and line.next_head is None and not self._board.quiet:
+            return True  # nearly all of a long line: nothing is known that could be against it
+        job = line.job(len(line.starts))
+        if job.suspect or (copy.gate is not None and not copy.gate.admits(job, now)):
+            return False
+        return has_time(self._board, copy, job, now)
+
+    def _next_lane(self, model: str, lines: Sequence[SimulatedQueue]) -> int:
+        """Return the line whose turn it is, and charge its lane."""
+        if len(self._lines_of[model]) < 2:
+            return 0
+        names = [line.view.lane for line in lines]
+        before = levelled(model, names, self._spent) if len(names) > 1 else {}
+        for line in self._lines_of[model]:
+            self._spent.pop((model, line.view.lane), None)
+        if not before:
+            return 0
+        costs = [cost(lane, self._origin.rules.lane_weights) for lane in names]
+        picked = min(range(len(names)), key=lambda i: before[names[i]] + costs[i] // 2)
+        before[names[picked]] += costs[picked]
+        self._spent.update({(model, lane): spent for lane, spent in before.items()})
+        return picked
+
+    def _happen(self, what: int, model: str, backend: str) -> CopyState | None:
+        """Record an event on the board; return its copy, None if that has left."""
+        copy = self._board.copies.get((model, backend))
+        if copy is not None:
+            if what == _LEFT:
+                self._board.leave(copy)
+            elif what == _LOADED:
+                copy.arrive()
+            else:
+                copy.end()
+        return copy
+
+    # ------------------------------------------------------------ what begins
+
+    def _note_start(self, line: SimulatedQueue, backend: str, now: float) -> None:
+        """Note that the next job of a line has begun."""
+        head, name = line.next_head, line.model
+        seconds = (
+            self._board.models[name].service_s(backend)
+            if head is None
+            else self._service(head, backend).mean_s
+        )
+        line.start(Started(now, backend))
+        heappush(self._events, (now + seconds, _ENDED, name, backend))
+        self._started, self._starts_left = self._started + 1, self._starts_left - 1
+        self._moved.add(name)
+
+    # ------------------------------------------------------------ the board of the next decision
+
+    def _show(self) -> None:
+        """Prepare the board for the decision of that moment."""
+        for name in self._moved | self._pausing:
+            self._show_lines(self._board.models[name], self.now)
+        self._moved.clear()
+        self._board.again(self.now)
+
+    def _show_lines(self, model: ModelState, now: float) -> None:
+        waiting = []
+        slots = sum([model.view.parallel - copy.running for copy in model.copies])
+        for line in self._lines_of[model.view.name]:
+            view = line.waiting(now, slots)
+            if view is not None:
+                waiting.append(view)
+        weights = self._origin.rules.lane_weights
+        model.lanes = lanes_of(model.view, waiting, self._spent, weights)
+        model.note_lanes()
+
+
+def _key(copy: Copy) -> tuple[str, str]:
+    return copy.model, copy.backend
+
+
+def _ends(copy: Copy, model: ModelState, now: float) -> list[float]:
+    """Return when the running jobs of a copy will end; overdue ones soon."""
+    usual_s = model.service_s(copy.backend)
+    known = list(copy.ends_at[: copy.running])
+    known += [now + usual_s / 2] * (copy.running - len(known))
+    return [max(ends_at, now + OVERDUE_SHARE * usual_s) for ends_at in known]

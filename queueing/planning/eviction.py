@@ -1,0 +1,301 @@
+"""Making space on a host: which copies must leave so that a model fits, and the cost (rule R3).
+
+Answers questions about a board and changes nothing. Asked often, so it neither logs nor explains.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from queueing.core.snapshot import Residency
+from queueing.planning.fleet_state import Board
+from queueing.planning.leaving import Unit, cheapest, lacking_mb, over_cards
+from queueing.planning.states import BackendState, CopyState, HostState, ModelState, Opening, Space
+from queueing.planning.time_left import has_time_to_load
+
+OTHER_COPY_SHARE = 0.25  # the cost of an eviction if another copy of the model stays
+
+May = Callable[[CopyState], bool]
+"""Whether a copy may leave, from the caller's point of view."""
+
+
+def candidates(board: Board, model: ModelState) -> list[BackendState]:
+    """Return the usable backends the model may be loaded on, in its order of preference.
+
+    A model larger than a host may take it alone if its server can offload (one that cannot was
+    refused at start), but only when it fits on none of its hosts.
+    """
+    if model.candidates is None:
+        backends = [board.backends[name] for name in model.view.backends if name in board.backends]
+        if model.view.shares:
+            fitting = [b for b in backends if _fits_alone(model, b)] or backends
+        else:
+            vram_mb = model.view.vram_mb
+            fitting = [b for b in backends if vram_mb <= b.host.view.budget_mb] or backends
+        model.candidates = [backend for backend in fitting if backend.usable]
+    return model.candidates
+
+
+def _fits_alone(model: ModelState, backend: BackendState) -> bool:
+    return all(mb <= host.view.budget_mb for host, mb in model.needs(backend))
+
+
+def openings(board: Board) -> list[Opening]:
+    """Return the backends with a free loader that are not reserved, in their order.
+
+    If all cards are full, few or none of them have space, and most models cost no search at all.
+    """
+    if board.openings is None:
+        board.openings = [
+            _opening(board, backend)
+            for backend in board.backends.values()
+            if backend.usable and backend.may_load and not backend.occupied
+        ]
+    return board.openings
+
+
+def places_for(board: Board, model: ModelState) -> list[BackendState]:
+    """Return the openings that may have space for the model."""
+    found, needed_mb = [], model.view.vram_mb
+    for opening in openings(board):
+        if opening.cards is None and opening.room_mb < needed_mb and not opening.all_may_leave:
+            continue  # nearly all in a crowd: as in `takes`, which would cost a call
+        if opening.takes(model.view) and has_time_to_load(board, model, opening.backend):
+            found.append(opening.backend)
+    return found
+
+
+def may_be_placed(board: Board, models: Sequence[ModelState]) -> bool:
+    """Return whether any of these models may fit at an opening: a bound that saves their order."""
+    found = openings(board)
+    if not found or not models:
+        return False
+    least_mb = min([model.view.vram_mb for model in models])
+    for opening in found:
+        if opening.cards is None and opening.room_mb < least_mb and not opening.all_may_leave:
+            continue
+        if any(opening.takes(model.view) for model in models):
+            return True
+    return False
+
+
+def _opening(board: Board, backend: BackendState) -> Opening:
+    if len(backend.hosts) == 1:
+        return _room_on(board, backend, backend.host)
+    cards = {h.view.name: _room_on(board, backend, h) for h in backend.hosts if h.may_load}
+    return replace(next(iter(cards.values())), cards=cards)
+
+
+def _room_on(board: Board, backend: BackendState, host: HostState) -> Opening:
+    spare, view = spare_mb(board, host), host.view
+    return Opening(backend, host, view.usable_mb - host.used_mb + spare, spare >= host.used_mb)
+
+
+def spare_mb(board: Board, host: HostState) -> int:
+    """Return how much could leave the host at once: a bound that saves a hopeless search."""
+    if host.spare_mb is None:
+        host.spare_mb = sum(
+            copy.mb_on(host)
+            for copy in host.copies
+            if is_idle(copy) and not (is_awaited(board, copy) and copy.gate is None)
+        )
+    return host.spare_mb
+
+
+def could_fit(board: Board, model: ModelState, backend: BackendState) -> bool:
+    """Return whether enough could leave at once: a bound that saves a hopeless search."""
+    for host, needed_mb in model.needs(backend):
+        if lacking_mb(host, needed_mb) > spare_mb(board, host):
+            return False
+    return True
+
+
+def could_make_room(model: ModelState, backend: BackendState, may: May) -> bool:
+    """Return whether what may leave takes as much as lacks: a bound that saves a hopeless search."""
+    for host, needed_mb in model.needs(backend):
+        missing = lacking_mb(host, needed_mb)
+        for copy in host.copies:
+            if missing <= 0:
+                break
+            if may(copy):
+                missing -= copy.mb_on(host)
+        if missing > 0:
+            return False
+    return True
+
+
+def is_idle(copy: CopyState) -> bool:
+    """Return whether a copy could leave now without disturbing work."""
+    return (
+        copy.residency is Residency.READY
+        and copy.running == 0
+        and copy.backend.view.up
+        and not copy.backend.occupied
+    )
+
+
+def is_awaited(board: Board, copy: CopyState) -> bool:
+    """Return whether a waiting job needs this copy now, or before it could be loaded again."""
+    back_by = board.now + copy.model.load_s(copy.view.backend)
+    return any(
+        lane.head is not None
+        or (lane.view.next_start_at is not None and lane.view.next_start_at <= back_by)
+        for lane in copy.model.lanes
+        if lane.left > 0 and not copy.model.view.paused
+    )
+
+
+def is_done_with(board: Board, copy: CopyState) -> bool:
+    """Return whether a gated copy runs nothing and has no jobs left that its gate admits."""
+    gate = copy.gate
+    return gate is not None and not any(
+        lane.head is not None and gate.admits(lane.head, board.now) for lane in copy.model.lanes
+    )
+
+
+def may_leave_now(board: Board, model: ModelState) -> May:
+    """Return which copies the model may displace now: idle unawaited ones, or its victims."""
+
+    def may(copy: CopyState) -> bool:
+        if not is_idle(copy):
+            return False
+        if not is_awaited(board, copy):
+            return True
+        return (
+            copy.gate is not None
+            and copy.gate.model == model.view.name
+            and (is_done_with(board, copy))
+        )
+
+    return may
+
+
+def make_room(model: ModelState, backend: BackendState, may: May) -> Space | None:
+    """Return the cheapest way to fit the model on a backend among the copies that may leave.
+
+    None when there is none: too little may leave, or the model is there already.
+    """
+    if any(copy.model is model for copy in backend.copies):
+        return None  # it is there, or still being unloaded
+    needs = model.needs(backend)
+    hosts = model.hosts_at(backend)
+    units = _units(hosts, backend, may)
+    first = _displaced(backend, units) if model.view.vram_mb else []
+    chosen = None if first is None else _all_leaving(needs, units, first)
+    if chosen is None:
+        return None
+    victims = tuple(copy for unit in chosen for copy in unit.copies)
+    return Space(backend, victims, sum(unit.cost for unit in chosen), hosts)
+
+
+def _all_leaving(
+    needs: Sequence[tuple[HostState, int]], units: Sequence[Unit], first: list[Unit]
+) -> list[Unit] | None:
+    """Return the units that must leave, `first` among them; None if that is not enough."""
+    if len(needs) > 1:
+        return over_cards(needs, units, first)
+    host, needed_mb = needs[0]
+    missing = lacking_mb(host, needed_mb) - sum(unit.mb for unit in first)
+    if missing <= 0:
+        return first
+    more = cheapest([unit for unit in units if unit not in first], missing)
+    return None if more is None else [*first, *more]
+
+
+def kept_out_by(model: ModelState, target: BackendState) -> CopyState | None:
+    """Return a copy that keeps the model out of a backend, however long it waits.
+
+    It is pinned, or its server cannot unload. None if there will be space once others have left.
+    """
+    if any(copy.model is model for copy in target.copies):
+        return None
+    hosts = model.hosts_at(target)
+    staying = [copy for host in hosts for copy in host.copies if _stays(copy, target)]
+    if not staying or make_room(model, target, lambda _copy: True) is not None:
+        return None
+    return max(staying, key=lambda copy: copy.view.vram_mb)
+
+
+def _stays(copy: CopyState, target: BackendState) -> bool:
+    leaving = copy.residency is Residency.UNLOADING
+    return copy.view.vram_mb > 0 and not leaving and not _can_go(copy, target)
+
+
+def surplus(host: HostState, wanted: BackendState | None = None) -> list[CopyState]:
+    """Return the copies of a host whose model has another one there: they go before all others.
+
+    Of several, one stays: a pinned one, a ready one, one elsewhere than on the backend that is
+    `wanted`, one that runs jobs.
+    """
+    if not host.doubles:
+        return []  # the usual case
+    staying = [copy for copy in host.copies if copy.residency is not Residency.UNLOADING]
+    kept: dict[str, CopyState] = {}
+    for copy in staying:
+        other = kept.get(copy.view.model)
+        if other is None or _precedence(copy, wanted) > _precedence(other, wanted):
+            kept[copy.view.model] = copy
+    return [copy for copy in staying if kept[copy.view.model] is not copy]
+
+
+def _precedence(
+    copy: CopyState, wanted: BackendState | None
+) -> tuple[bool, bool, bool, bool, float, int]:
+    """Order the copies of a model on one host: the last stays."""
+    fixed = copy.view.pinned or not copy.backend.view.can_unload
+    ready = copy.residency is Residency.READY
+    ends_at = max(copy.view.ends_at, default=0.0)
+    elsewhere = copy.backend is not wanted
+    return fixed, ready, elsewhere, copy.running > 0, ends_at, -copy.backend.order
+
+
+def reload_cost(copy: CopyState) -> float:
+    """Return the cost of missing this copy: arrivals per second times the load each may wait for.
+
+    It is nothing where its host has another copy of the model that stays.
+    """
+    if len(copy.model.copies) > 1 and any(copy in surplus(host) for host in copy.hosts):
+        return 0.0
+    cost = copy.model.view.rate_per_s * copy.model.load_s(copy.view.backend)
+    elsewhere = any(other is not copy and other.serves for other in copy.model.copies)
+    return cost * OTHER_COPY_SHARE if elsewhere else cost
+
+
+def _units(hosts: Sequence[HostState], target: BackendState, may: May) -> list[Unit]:
+    """Group the copies of hosts that may leave by what leaves together, weighed on the first."""
+    units, host = [], hosts[0]
+    several = len(hosts) > 1
+    backends = dict.fromkeys(b for h in hosts for b in h.backends) if several else host.backends
+    for backend in backends:
+        weighing = [copy for copy in backend.copies if copy.view.vram_mb]
+        free = [copy for copy in weighing if may(copy) and _can_go(copy, target)]
+        if not backend.view.unloads_together:
+            units += [Unit((copy,), copy.mb_on(host), reload_cost(copy)) for copy in free]
+        elif free and len(free) == len(weighing):  # one that must stay keeps all
+            mb = sum(copy.mb_on(host) for copy in free)
+            units.append(Unit(tuple(free), mb, sum(reload_cost(copy) for copy in free)))
+    return units
+
+
+def _can_go(copy: CopyState, target: BackendState) -> bool:
+    """Return whether a copy can be made to leave at all.
+
+    A server that cannot unload over HTTP still drops its model when it loads another one, if it
+    keeps a fixed number of models.
+    """
+    swaps = copy.backend is target and target.view.max_models is not None
+    return not copy.view.pinned and (copy.backend.view.can_unload or swaps)
+
+
+def _displaced(backend: BackendState, units: Sequence[Unit]) -> list[Unit] | None:
+    """Return what the backend's own bound on models evicts; None when that must not leave."""
+    bound = backend.view.max_models
+    there = sum(copy.view.vram_mb > 0 for copy in backend.copies)
+    excess = 0 if bound is None else there + 1 - bound
+    chosen: list[Unit] = []
+    own = [unit for unit in units if unit.copies[0].backend is backend]
+    for unit in sorted(own, key=lambda unit: unit.cost):
+        if excess <= 0:
+            break
+        chosen.append(unit)
+        excess -= len(unit.copies)
+    return chosen if excess <= 0 else None

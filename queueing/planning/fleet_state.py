@@ -1,0 +1,274 @@
+"""The board: the world as a plan, or a forecast of many plans, changes it.
+
+It counts what has already been given away, so that no slot, loader or megabyte is used twice, and
+owns every change of a copy: its loads, starts, ends and leaving. Nothing outside this package sees one.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from queueing.core.jobs import Job
+from queueing.core.snapshot import (
+    BackendView,
+    Copy,
+    Evict,
+    Leaving,
+    Load,
+    ModelView,
+    Reservation,
+    Residency,
+    Start,
+    World,
+)
+from queueing.planning.hosts import next_change_at, rests
+from queueing.planning.lanes import Spent, lanes_of
+from queueing.planning.states import BackendState, CopyState, HostState, ModelState, Opening
+
+
+class Board:
+    """The mutable state of one decision; its lists become the plan.
+
+    A forecast continues on it: decisions are already carried out on it, so that with what happens
+    until then it is the world of the next decision.
+    """
+
+    def __init__(self, world: World, *, conversations: bool = True) -> None:
+        self.conversations = conversations  # whether they return to the copy that remembers them
+        self.called_back = False  # whether one did
+        self.rules = world.rules
+        self.job_s = world.job_s
+        self.now = world.now
+        self.hosts = {name: HostState(view) for name, view in world.hosts.items()}
+        self.quiet = [
+            host
+            for host in self.hosts.values()
+            if host.view.quiet or host.view.waking_until is not None
+        ]
+        self.lent = [  # the hosts that their owners may want back
+            host
+            for host in self.hosts.values()
+            if host.view.quiet or host.view.yields_since is not None
+        ]
+        self.backends = self._backends(world.backends)
+        self.models = {
+            name: ModelState(
+                view,
+                order,
+                lanes_of(view, view.waiting, world.lane_spent, world.rules.lane_weights),
+            )
+            for order, (name, view) in enumerate(world.models.items())
+        }
+        self.copies: dict[tuple[str, str], CopyState] = {}  # by model and backend
+        self.preloads = any(model.view.wanted_by_admin for model in self.models.values())
+        self.doubles = 0  # copies on a host that has another one of their model
+        for copy in world.copies:
+            self._put(copy)
+        self._begin(world.now, world.reservations)
+
+    def _begin(self, now: float, reservations: tuple[Reservation, ...]) -> None:
+        """Prepare it for a decision after one that left these reservations."""
+        self.now = now
+        if self.quiet:
+            self._note_rests()
+        self.reservations = reservations
+        self.waiting = [model for model in self.models.values() if model.lanes]
+        self.asking = self.waiting if not self.preloads else self._asking()
+        self.starts: list[Start] = []
+        self.loads: list[Load] = []
+        self.evictions: list[Evict] = []
+        self.look_at: float | None = None
+        self.openings: list[Opening] | None = None  # found by `space.openings`
+        self.crowded_limit_s: float | None = None  # found by the function of that name in `gates`
+        self.giving_way: list[CopyState] = []  # closed by `second_copies.give_way`
+        for host in self.quiet:
+            self.look(next_change_at(host.view, now))
+        for model in self.waiting:
+            for lane in model.lanes:
+                if lane.view.next_start_at is not None:
+                    self.look(lane.view.next_start_at)
+
+    def _asking(self) -> list[ModelState]:
+        """Return the models for which jobs wait, or which an admin wants loaded."""
+        return [
+            model for model in self.models.values() if model.lanes or model.view.wanted_by_admin
+        ]
+
+    def _note_rests(self) -> None:
+        """Note which hosts rest at this moment, and until when the others are open."""
+        for host in self.quiet:
+            resting = rests(host.view, self.now)
+            host.closes_at = self.now if resting else next_change_at(host.view, self.now)
+            for backend in host.backends:
+                usable = backend.open and not self._rests(backend)
+                if backend.usable is not usable:
+                    backend.usable = usable
+                    self.openings = None
+                    for model in self.models.values():
+                        model.candidates = None
+
+    def again(self, now: float) -> None:
+        """Prepare it for the next decision, at that moment, from what is done by then."""
+        left = self.kept()
+        for host in self.hosts.values():
+            host.spare_mb = None
+            if host.reservation is not None:
+                self.models[host.reservation.model].reserved = None
+                host.reservation = None
+                for copy in host.copies:
+                    copy.gate = None
+        for backend in self.backends.values():
+            backend.waits_for = None
+        for copy in self.giving_way:
+            copy.gate = None
+        self._begin(now, left)
+
+    def kept(self) -> tuple[Reservation, ...]:
+        """Return the reservations of this decision, each once."""
+        return tuple(
+            [
+                host.reservation
+                for name, host in self.hosts.items()
+                if host.reservation is not None and host.reservation.host == name
+            ]
+        )
+
+    def _backends(self, views: Mapping[str, BackendView]) -> dict[str, BackendState]:
+        states: dict[str, BackendState] = {}
+        for order, (name, view) in enumerate(views.items()):
+            host = self.hosts[view.host]
+            hosts = (host,) if not view.hosts else tuple([self.hosts[each] for each in view.hosts])
+            states[name] = BackendState(view, host, order, view.busy, view.alone, hosts)
+            states[name].usable = states[name].open and not self._rests(states[name])
+            for each in hosts:
+                each.backends.append(states[name])
+        return states
+
+    def _rests(self, backend: BackendState) -> bool:
+        """Return whether any host of a backend rests at this moment."""
+        if len(backend.hosts) == 1:  # nearly all: a generator would cost more than the answer
+            return rests(backend.host.view, self.now)
+        return any(rests(host.view, self.now) for host in backend.hosts)
+
+    def _put(self, copy: Copy) -> None:
+        backend = self.backends[copy.backend]
+        model = self.models.get(copy.model)
+        if model is None:  # a copy of a model not asked about: it only takes memory
+            view = ModelView(name=copy.model, vram_mb=copy.vram_mb, backends=(copy.backend,))
+            model = self.models[copy.model] = ModelState(view, len(self.models), [])
+        hosts: tuple[HostState, ...] = (backend.host,)
+        on: dict[str, int] | None = None
+        if copy.shares:
+            on = dict(copy.shares)
+            hosts = tuple([self.hosts[name] for name in on])
+        state = CopyState(copy, backend, model, copy.residency, copy.running, hosts, on)
+        state.idle_at = copy.idle_since + copy.idle_unload_s
+        self.copies[copy.model, copy.backend] = state
+        self._note_doubles(model, hosts, 1)
+        model.copies.append(state)
+        backend.copies.append(state)
+        for host in hosts:
+            host.copies.append(state)
+            host.used_mb += copy.vram_mb if on is None else on[host.view.name]
+            host.running += copy.running
+            if copy.residency is Residency.LOADING:
+                host.loading = state
+
+    def changed(self, host: HostState) -> None:
+        """Drop what was computed about a host: a copy or a reservation came or went."""
+        host.spare_mb = host.held = None
+        self.openings = None
+
+    def look(self, moment: float) -> None:
+        """Note a moment at which time alone may change the answer."""
+        if moment > self.now and (self.look_at is None or moment < self.look_at):
+            self.look_at = moment
+
+    def start(self, job: Job, copy: CopyState) -> None:
+        """Start a job on a copy."""
+        copy.begin()
+        copy.backend.alone = copy.backend.alone or job.suspect
+        self.starts.append(Start(job=job, backend=copy.backend.view.name))
+
+    def load(self, model: ModelState, backend: BackendState, victims: Iterable[CopyState]) -> None:
+        """Load a model on a backend after these idle copies of its host have left."""
+        evict = tuple(self._take_out(copy) for copy in victims)
+        name = backend.view.name
+        shares = model.view.shares.get(name, ())
+        for host in backend.hosts:
+            self.changed(host)
+        self.loads.append(Load(model=model.view.name, backend=name, evict=evict))
+        self._put(
+            Copy(
+                model=model.view.name,
+                backend=name,
+                residency=Residency.LOADING,
+                ready_at=self.now + model.load_s(name),
+                vram_mb=model.view.vram_mb,
+                shares=shares,
+            )
+        )
+        backend.busy += backend.view.serial
+
+    def world(self, origin: World, spent: Spent) -> World:
+        """Return the world as the board shows it before its next decision."""
+        return replace(
+            origin,
+            now=self.now,
+            models={name: self.models[name].shown() for name in origin.models},
+            backends={
+                name: replace(backend.view, busy=backend.busy, alone=backend.alone)
+                for name, backend in self.backends.items()
+            },
+            copies=tuple(copy.shown() for copy in self.copies.values()),
+            reservations=self.reservations,
+            lane_spent=spent,
+        )
+
+    def dissolve(self) -> None:
+        """Break reference cycles at the end, or each board would wait for the garbage collector."""
+        for host in self.hosts.values():
+            for copy in host.copies:
+                copy.model.copies.clear()
+            for backend in host.backends:
+                backend.copies.clear()
+            host.copies.clear()
+            host.backends.clear()
+            host.loading = host.held = None
+        self.copies.clear()
+
+    def evict(self, copies: Iterable[CopyState], why: Leaving) -> None:
+        """Unload idle copies without loading anything."""
+        for copy in copies:
+            self.evictions.append(self._take_out(copy, why))
+
+    def _take_out(self, copy: CopyState, why: Leaving = Leaving.ROOM) -> Evict:
+        self._forget(copy)
+        return Evict(model=copy.view.model, backend=copy.view.backend, why=why)
+
+    def leave(self, copy: CopyState) -> None:
+        """Note that a copy being unloaded has left."""
+        copy.backend.busy = max(
+            0, copy.backend.busy - copy.running
+        )  # it was to leave once they end
+        self._forget(copy)
+        copy.backend.note_rest()
+
+    def _forget(self, copy: CopyState) -> None:
+        del self.copies[copy.view.model, copy.view.backend]
+        copy.model.copies.remove(copy)
+        copy.backend.copies.remove(copy)
+        for host in copy.hosts:
+            host.copies.remove(copy)
+            host.used_mb -= copy.mb_on(host)
+            host.running -= copy.running
+            self.changed(host)
+        self._note_doubles(copy.model, copy.hosts, -1)
+
+    def _note_doubles(self, model: ModelState, hosts: Iterable[HostState], change: int) -> None:
+        """Count a copy on hosts that have another one of its model."""
+        if not model.copies:
+            return
+        for host in hosts:
+            if any(host in other.hosts for other in model.copies):
+                host.doubles += change
+                self.doubles += change

@@ -1,0 +1,187 @@
+"""Rules R2 and R3: which models need a load, and where each is loaded; memory pressure beside it.
+
+Never starts jobs. A model that finds no place now is left for rule R4.
+"""
+
+from collections.abc import Sequence
+
+from queueing.core.snapshot import Leaving, Reservation, Residency
+from queueing.planning.eviction import (
+    candidates,
+    could_fit,
+    is_awaited,
+    is_idle,
+    make_room,
+    may_be_placed,
+    may_leave_now,
+    openings,
+    places_for,
+    reload_cost,
+)
+from queueing.planning.fleet_state import Board
+from queueing.planning.reservations import (
+    age_limit_s,
+    all_reserved,
+    kept_hosts,
+    release,
+    reserve,
+    unmet_preloads,
+)
+from queueing.planning.states import BackendState, CopyState, HostState, ModelState, Space
+from queueing.planning.time_left import has_time_to_load
+
+
+def relieve(board: Board) -> None:
+    """Unload idle copies of hosts on which other programs have taken memory, the cheapest first.
+
+    Copies no job waits for go first. Copies that still do not fit are left running.
+    """
+    for host in board.hosts.values():
+        excess = _excess_mb(host) if host.used_mb > host.view.usable_mb else 0
+        if excess <= 0:
+            continue
+        idle = [c for c in host.copies if is_idle(c) and not c.view.pinned and _goes_alone(c)]
+        for copy in sorted(idle, key=lambda c: (is_awaited(board, c), reload_cost(c))):
+            if excess <= 0:
+                break
+            board.evict((copy,), Leaving.MEMORY)
+            excess -= copy.mb_on(host)
+
+
+def _excess_mb(host: HostState) -> int:
+    """Return by how much what stays exceeds the usable memory; a model alone may offload."""
+    staying = [copy for copy in host.copies if copy.residency is not Residency.UNLOADING]
+    if len(staying) == 1 and staying[0].mb_on(host) >= host.view.budget_mb:
+        return 0
+    return sum(copy.mb_on(host) for copy in staying) - host.view.usable_mb
+
+
+def _goes_alone(copy: CopyState) -> bool:
+    view = copy.backend.view
+    weighing = sum(other.view.vram_mb > 0 for other in copy.backend.copies)
+    return view.can_unload and not (view.unloads_together and weighing > 1)
+
+
+def place_all(board: Board) -> list[ModelState]:
+    """Load the models that need it where there is space now; return the others (rules R2 and R3).
+
+    An admin's preloads first, then models past half their age limit, then by oldest head.
+    """
+    models = _wanted(board)
+    if not _has_place(board, models):
+        return models  # the usual case in a crowd: then their order changes nothing
+    models.sort(key=lambda model: _urgency(board, model))
+    return [
+        model
+        for model in models
+        if not ((model.reserved or openings(board)) and place(board, model))
+    ]
+
+
+def _wanted(board: Board) -> list[ModelState]:
+    """Return the models that need a load, with when each is overdue."""
+    found, now = [], board.now
+    for model in board.asking:
+        if model.view.load_after > now:
+            board.look(model.view.load_after)
+        elif model.view.wanted_by_admin and unmet_preloads(board, model):
+            model.due = 0.0
+            found.append(model)
+        elif model.oldest_at is not None and not (model.copies and model.served):
+            model.due = max(model.oldest_at, model.left_at) + age_limit_s(board, model)
+            found.append(model)
+    return found
+
+
+def _has_place(board: Board, models: Sequence[ModelState]) -> bool:
+    """Return whether any of the wanted models may fit now."""
+    for model in models:
+        if model.reserved is not None and _kept(board, model.reserved, model):
+            return True
+    return may_be_placed(board, models)
+
+
+def _urgency(board: Board, model: ModelState) -> tuple[bool, bool, float, int]:
+    oldest = model.oldest_at
+    if oldest is None:
+        return False, False, 0.0, model.order
+    preload = bool(model.view.wanted_by_admin) and bool(unmet_preloads(board, model))
+    since = max(oldest, model.left_at)
+    half_at = since + age_limit_s(board, model) / 2  # alone it changes nothing: no look then
+    return not preload, half_at > board.now, oldest, model.order
+
+
+def place(board: Board, model: ModelState) -> bool:
+    """Load a wanted model where that costs least now; return whether it found a place (rule R3)."""
+    room = _cheapest_room(board, model)
+    if room is None:
+        return False
+    release(board, model)
+    board.load(model, room.backend, room.victims)
+    return True
+
+
+def reserve_for_overdue(board: Board, homeless: Sequence[ModelState]) -> None:
+    """Reserve hosts for wanted models without a place that are overdue longest (rule R4)."""
+    if not board.rules.gate:
+        return
+    overdue = []
+    if all_reserved(board) and not any(model.spans for model in homeless):
+        return  # the usual case in a crowd: lifting one of them looks at all that are due
+    for model in homeless:
+        if model.due > board.now:
+            board.look(model.due)
+        elif model.reserved is None:
+            overdue.append(model)
+    if len(overdue) > 1:
+        overdue.sort(key=lambda model: (model.due, *_urgency(board, model)))
+    for model in overdue:
+        if model.reserved is None and reserve(board, model):
+            # The models it displaces may have no jobs left that the gate admits.
+            place(board, model)
+
+
+def _cheapest_room(board: Board, model: ModelState) -> Space | None:
+    places = places_for(board, model)
+    if model.reserved is not None:
+        places += _kept(board, model.reserved, model)
+    if not places:
+        return None
+    may = may_leave_now(board, model)
+    targets = unmet_preloads(board, model) or candidates(board, model)
+    rooms = [
+        room
+        for backend in targets
+        if backend in places and (room := make_room(model, backend, may)) is not None
+    ]
+    return min(rooms, key=lambda room: _preference(model, room), default=None)
+
+
+def _kept(board: Board, reserved: Reservation, model: ModelState) -> list[BackendState]:
+    """Return the backends of the host that is reserved for the model, if they could load now."""
+    host, backend = board.hosts[reserved.host], board.backends[reserved.backend]
+    hosts = kept_hosts(board, reserved)
+    for each in hosts:
+        if each.loading is not None:
+            return []
+    if not could_fit(board, model, backend):
+        return []
+    return [
+        backend
+        for backend in host.backends
+        if backend.usable
+        and not backend.occupied
+        and has_time_to_load(board, model, backend)
+        and (len(backend.hosts) == 1 or _lies_on(model, backend, hosts))
+    ]
+
+
+def _lies_on(model: ModelState, backend: BackendState, hosts: Sequence[HostState]) -> bool:
+    return backend.view.name in model.view.backends and all(
+        host in hosts for host in model.hosts_at(backend)
+    )
+
+
+def _preference(model: ModelState, room: Space) -> tuple[bool, float, float]:
+    """Order places: free memory, the cheapest eviction, the shortest load, as configured."""
+    return bool(room.victims), room.cost, model.load_s(room.backend.view.name)

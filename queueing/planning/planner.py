@@ -1,0 +1,102 @@
+"""The router's decision: what starts now, what is loaded or evicted, and why the rest waits.
+
+`plan()` is a pure function of a `World`. Nothing in this package does I/O, waits, logs or reads a
+clock; the rules and their numbers are those of the scheduling design (R1 to R5).
+"""
+
+from collections.abc import Mapping
+
+from queueing.core.snapshot import Plan, Reason, World
+from queueing.planning import dispatch, placement, replicas, reservations, second_copies, unloads
+from queueing.planning.fleet_state import Board
+from queueing.planning.reasons import explain, why_not_loaded
+
+__all__ = ["plan"]
+
+
+def plan(world: World) -> Plan:
+    """Decide what happens now.
+
+    Repeating it on a world in which its answer has been carried out changes nothing: starts and
+    loads already given away are in the world then. Decision tree, numbers as in `decide`:
+
+    0.  Unload what is idle on hosts that rest; nothing is given to them (`usable`).
+    0a. Close the gates of the last plan's reservations that still hold (R4).
+    0b. A surplus copy on a host starts nothing more while a model waits for its memory.
+    1.  A head with a ready, free copy that no gate closes starts (R1).
+        1a. Of several such copies a conversation goes on at the one that remembers it, if the rest of
+            the answer stays what it is without this; else where fewest jobs run.
+    2.  A host whose budget shrank unloads idle copies.
+    3.  A model that waits and has no copy ready or loading is wanted: one load (R2).
+        3a. It goes where the loader is free and eviction costs least (R3).
+        3b. Placed nowhere and overdue: a host is reserved, its victims are gated, for those
+            overdue longest first (R4): one just evicted may have the oldest head all the same.
+    4.  A backlog large enough loads a further copy (R5): on another host, or in free memory of one
+        that has a copy already, if the model may have several there.
+    5.  A copy that was idle for as long as it may be leaves.
+
+    Then every model that still waits gets its reason.
+    """
+    board = decided(world)
+    return _answer(board, explain(board))
+
+
+def preload_waits_for(world: World, model: str) -> Reason | None:
+    """Return what keeps a model from being loaded for an admin; None if its load begins."""
+    board = decided(world)
+    begins = any(load.model == model for load in board.loads)
+    reason = None if begins else why_not_loaded(board, board.models[model])
+    board.dissolve()
+    return reason
+
+
+def decided(world: World) -> Board:
+    """Return the board with every decision made, from which a forecast continues."""
+    board = _tried(world, conversations=True)
+    if board.called_back:  # 1a
+        plain = _tried(world, conversations=False)
+        if _moves(board) != _moves(plain):
+            board.dissolve()
+            return plain
+        plain.dissolve()
+    return board
+
+
+def _tried(world: World, *, conversations: bool) -> Board:
+    board = Board(world, conversations=conversations)
+    decide(board)
+    return board
+
+
+def decide(board: Board) -> None:
+    """Decide everything on a board, with conversations placed as it says."""
+    unloads.clear(board)  # 0
+    if board.rules.gate:
+        reservations.renew(board)  # 0a
+    second_copies.give_way(board)  # 0b
+    dispatch.dispatch(board)  # 1
+    placement.relieve(board)  # 2
+    homeless = placement.place_all(board)  # 3, 3a
+    placement.reserve_for_overdue(board, homeless)  # 3b
+    if board.rules.replicate:
+        replicas.replicate(board)  # 4
+    unloads.unload(board)  # 5
+
+
+def _moves(board: Board) -> tuple[object, ...]:
+    """Return all decisions except where jobs start."""
+    return [start.job for start in board.starts], board.loads, board.evictions, board.kept()
+
+
+def _answer(board: Board, reasons: Mapping[str, Reason]) -> Plan:
+    answer = Plan(
+        starts=tuple(board.starts),
+        loads=tuple(board.loads),
+        evictions=tuple(board.evictions),
+        reasons=reasons,
+        reservations=board.kept(),
+        lane_spent=dispatch.spent(board),
+        look_at=board.look_at,
+    )
+    board.dissolve()
+    return answer

@@ -1,0 +1,289 @@
+"""Why each waiting model waits: one reason per model, after everything else is decided.
+
+Looks at the board and changes nothing; `queueing.core.reasons` puts a reason into words.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from math import inf
+
+from queueing.core.divided import together
+from queueing.core.snapshot import Blocked, Reason, Residency
+from queueing.planning.eviction import candidates, kept_out_by
+from queueing.planning.fleet_state import Board
+from queueing.planning.hosts import next_quiet, why_rests
+from queueing.planning.leaving import lacking_mb
+from queueing.planning.states import BackendState, CopyState, Gate, HostState, ModelState
+from queueing.planning.time_left import has_time, has_time_to_load
+
+
+def explain(board: Board) -> Mapping[str, Reason]:
+    """Return the reason of every model that had waiting jobs when the decision began."""
+    keeping = _keeping(board)
+    return {model.view.name: _reason(board, model, keeping) for model in board.waiting}
+
+
+def why_not_loaded(board: Board, model: ModelState) -> Reason:
+    """Return why a wanted model is not being loaded."""
+    return _why_not_loaded(board, model, _keeping(board))
+
+
+def _keeping(board: Board) -> Collection[str]:
+    """Return the hosts on which a copy stays, however long others wait: most have none."""
+    return {
+        host.view.name
+        for copy in board.copies.values()
+        if copy.view.pinned or not copy.backend.view.can_unload
+        for host in copy.hosts
+    }
+
+
+def _reason(board: Board, model: ModelState, keeping: Collection[str]) -> Reason:
+    """Return the first that applies, from what concerns the model to what concerns its hosts."""
+    name = model.view.name
+    if model.view.paused:
+        return Reason(why=Blocked.PAUSED, model=name)
+    if model.waiting == 0:
+        return Reason(why=Blocked.STARTING, model=name)
+    if model.oldest_at is None and not any(lane.taken for lane in model.lanes):
+        until = min(_next_starts(model), default=None)
+        held = any(lane.view.held for lane in model.lanes)
+        waits = Blocked.HELD if until is None else Blocked.ENHANCING
+        why = waits if held else Blocked.RETRY_PAUSE
+        return Reason(why=why, model=name, until=until)
+    serving = [copy for copy in model.copies if copy.serves]
+    ready = [copy for copy in serving if copy.residency is Residency.READY]
+    if ready:
+        return _why_not_started(board, model, ready)
+    if serving:
+        first = min(serving, key=lambda copy: copy.view.ready_at)
+        return Reason(
+            why=Blocked.LOADING,
+            model=name,
+            host=together([host.view.name for host in first.hosts]),
+        )
+    return _why_not_loaded(board, model, keeping)
+
+
+def _next_starts(model: ModelState) -> list[float]:
+    return [lane.view.next_start_at for lane in model.lanes if lane.view.next_start_at is not None]
+
+
+# ---------------------------------------------------------------- its model is in memory
+
+
+def _why_not_started(board: Board, model: ModelState, ready: Sequence[CopyState]) -> Reason:
+    """Return why a model with ready copies still has waiting jobs."""
+    name = model.view.name
+    late = {id(copy): copy.free and not _has_time(board, copy) for copy in ready}
+    copy = min(ready, key=lambda copy: (late[id(copy)], copy.running, copy.backend.order))
+    if late[id(copy)]:
+        return _too_late(board, name, [copy.backend])
+    backend, host = copy.backend, copy.hosts[0].view.name
+    if backend.alone or backend.waits_for is not None:
+        return Reason(why=Blocked.SUSPECT, model=name, host=host, other=_runner(backend))
+    if copy.free and copy.gate is not None:
+        return _plain(Blocked.GATED, name, _emptied(copy, copy.gate), copy.gate.model)
+    if copy.running == 0 and backend.occupied:
+        for card in copy.hosts:
+            if card.loading is not None and card.loading.backend is backend:
+                return _loader_busy(name, card)
+        return _plain(Blocked.ROOM_BUSY, name, host, _runner(backend))
+    return _plain(Blocked.IN_LINE, name, host)
+
+
+def _emptied(copy: CopyState, gate: Gate) -> str:
+    """Return the card of a copy that is kept for what it makes room for."""
+    kept = [card.view.name for card in copy.hosts if _is_kept(card, gate.model)]
+    return kept[0] if kept else copy.hosts[0].view.name
+
+
+def _is_kept(card: HostState, model: str) -> bool:
+    return card.reservation is not None and card.reservation.model == model
+
+
+def _has_time(board: Board, copy: CopyState) -> bool:
+    """Return whether the next job of any lane would end before quiet hours."""
+    heads = [lane.head for lane in copy.model.lanes if lane.head is not None]
+    return not heads or any(has_time(board, copy, head) for head in heads)
+
+
+def _too_late(board: Board, name: str, backends: Sequence[BackendState]) -> Reason:
+    """Return the reason of a model for which no time is left before quiet hours."""
+    hosts = {host.view.name: host.view for backend in backends for host in backend.hosts}
+    spans = [(span, host) for host, view in hosts.items() if (span := next_quiet(view, board.now))]
+    (begins_at, ends_at), host = min(spans, key=lambda found: found[0][1])
+    return Reason(why=Blocked.QUIET_SOON, model=name, host=host, since=begins_at, until=ends_at)
+
+
+def _runner(backend: BackendState) -> str | None:
+    """Name a model whose jobs occupy the backend."""
+    running = [copy.view.model for copy in backend.copies if copy.running > 0]
+    return running[0] if running else backend.waits_for
+
+
+def _loader_busy(name: str, host: HostState) -> Reason:
+    copy = host.loading
+    return Reason(
+        why=Blocked.LOADER_BUSY,
+        model=name,
+        host=host.view.name,
+        other=None if copy is None else copy.view.model,
+    )
+
+
+# ---------------------------------------------------------------- its model is not in memory
+
+
+def _why_not_loaded(board: Board, model: ModelState, keeping: Collection[str]) -> Reason:
+    usable = candidates(board, model)
+    if not usable:
+        return _why_not_usable(board, model)
+    if model.view.load_after > board.now:
+        return Reason(why=Blocked.LOAD_PAUSE, model=model.view.name, until=model.view.load_after)
+    in_time = [backend for backend in usable if has_time_to_load(board, model, backend)]
+    if not in_time:
+        return _too_late(board, model.view.name, usable)
+    return _why_no_room(model, in_time, keeping)
+
+
+def _why_not_usable(board: Board, model: ModelState) -> Reason:
+    """Return why a model cannot be loaded anywhere: its hosts are away, or paused."""
+    name = model.view.name
+    backends = [board.backends[b] for b in model.view.backends if b in board.backends]
+    up = [backend for backend in backends if backend.view.up]
+    if not up:
+        last = max(backends, key=lambda backend: backend.view.since, default=None)
+        return Reason(
+            why=Blocked.OFFLINE,
+            model=name,
+            host=None if last is None else _place(last),
+            backend=None if last is None or not _works_besides(board, last) else last.view.name,
+            since=None if last is None else last.view.since,
+        )
+    return _why_resting(board, name, up)
+
+
+def _works_besides(board: Board, away: BackendState) -> bool:
+    """Return whether another server of its hosts answers, so that they are not offline."""
+    return any(
+        other.view.up and any(host in away.hosts for host in other.hosts)
+        for other in board.backends.values()
+    )
+
+
+def _place(backend: BackendState) -> str:
+    """Return where a server is: its host, or the machine of which it has several cards."""
+    host = backend.host.view
+    return host.machine or host.name if len(backend.hosts) > 1 else host.name
+
+
+def _why_resting(board: Board, name: str, up: Sequence[BackendState]) -> Reason:
+    """Return why hosts that are up do nothing: what ends soonest, a pause by an admin last of all."""
+    rests = [
+        reason
+        for backend in up
+        if backend.open
+        for host in backend.hosts
+        if (reason := why_rests(host.view, board.now, name)) is not None
+    ]
+    cards = (host.view for backend in up for host in backend.hosts)
+    stopped = next((view.name for view in cards if view.paused), up[0].view.host)
+    paused = Reason(why=Blocked.PAUSED, model=name, host=stopped)
+    return min(rests, key=lambda reason: reason.until or inf, default=paused)
+
+
+def _why_no_room(
+    model: ModelState, usable: Sequence[BackendState], keeping: Collection[str]
+) -> Reason:
+    """Return what keeps the model out of the host that will take it soonest, as far as known."""
+    name = model.view.name
+    able, kept = _able(model, usable, keeping)
+    if not able:
+        return _never(model, usable[0]) if kept is None else _stays(model, *kept)
+    backend = _soonest(model, able)
+    if backend is None:
+        first = next(host for host in model.hosts_at(able[0]) if host.reservation is not None)
+        other = None if first.reservation is None else first.reservation.model
+        return _plain(Blocked.RESERVED, name, first.view.name, other)
+    needs = model.needs(backend)
+    for host, _ in needs:
+        if host.loading is not None:
+            return _loader_busy(name, host)
+    for host, needed_mb in needs:
+        if len(needs) > 1 and lacking_mb(host, needed_mb) <= 0:
+            continue
+        for copy in host.copies:
+            if copy.running > 0:
+                return _plain(Blocked.ROOM_BUSY, name, host.view.name, copy.view.model)
+    return _plain(Blocked.ROOM_BUSY, name, needs[0][0].view.name)
+
+
+def _able(
+    model: ModelState, usable: Sequence[BackendState], keeping: Collection[str]
+) -> tuple[Sequence[BackendState], tuple[BackendState, CopyState] | None]:
+    """Return where there will be space once others have left, and a copy that stays elsewhere."""
+    needed_mb, able = model.view.vram_mb, []
+    kept: tuple[BackendState, CopyState] | None = None
+    for backend in usable:
+        if model.view.shares:
+            lacks, may_stay = _over_cards(model, backend, keeping)
+        else:
+            host = backend.host.view
+            lacks = host.usable_mb < needed_mb < host.budget_mb
+            may_stay = host.name in keeping
+        if lacks:
+            continue  # other programs hold the memory it needs; see `lacking_mb`
+        stays = kept_out_by(model, backend) if may_stay else None
+        if stays is None:
+            able.append(backend)
+        elif kept is None:
+            kept = backend, stays
+    return able, kept
+
+
+def _over_cards(
+    model: ModelState, backend: BackendState, keeping: Collection[str]
+) -> tuple[bool, bool]:
+    """Return whether other programs hold what it needs on any card, and whether a copy stays there."""
+    needs = [(host.view, mb) for host, mb in model.needs(backend)]
+    lacks = any(host.usable_mb < mb < host.budget_mb for host, mb in needs)
+    return lacks, any(host.name in keeping for host, _ in needs)
+
+
+def _never(model: ModelState, backend: BackendState) -> Reason:
+    """Return on which card other programs hold what the model needs."""
+    needs = [(host.view, mb) for host, mb in model.needs(backend)]
+    full = next((view.name for view, mb in needs if view.usable_mb < mb), needs[0][0].name)
+    return _plain(Blocked.NO_ROOM, model.view.name, full)
+
+
+def _stays(model: ModelState, backend: BackendState, kept: CopyState) -> Reason:
+    """Return which copy stays where the model would have to lie, on a card that lacks room."""
+    shared = [(host, mb) for host, mb in model.needs(backend) if host in kept.hosts]
+    full = (host for host, mb in shared if lacking_mb(host, mb) > 0)
+    why = Blocked.PINNED if kept.view.pinned else Blocked.KEPT
+    return _plain(why, model.view.name, next(full, shared[0][0]).view.name, kept.view.model)
+
+
+def _soonest(model: ModelState, able: Sequence[BackendState]) -> BackendState | None:
+    """Return a backend of the host reserved for the model, otherwise the first on a free one."""
+    free = None
+    for backend in able:
+        if model.view.shares:
+            found = [host.reservation for host in model.hosts_at(backend) if host.reservation]
+            mine = bool(found) and all(each is model.reserved for each in found)
+        else:
+            reservation = backend.host.reservation
+            found, mine = [reservation] if reservation else [], reservation is model.reserved
+        if not found:
+            free = free or backend
+        elif mine:
+            return backend
+    return free
+
+
+@lru_cache(maxsize=10_000)
+def _plain(why: Blocked, model: str, host: str, other: str | None = None) -> Reason:
+    """Return a reason without moments: the same few are returned again and again."""
+    return Reason(why=why, model=model, host=host, other=other)

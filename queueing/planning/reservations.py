@@ -1,0 +1,303 @@
+"""Rule R4: hosts reserved for models that waited too long, and age gates on their victims.
+
+Reserves and gates; evicting and loading stay with rule R3.
+"""
+
+from collections.abc import Iterator
+
+from queueing.core.snapshot import Evict, Reservation, Residency
+from queueing.planning.eviction import May, candidates, could_make_room, make_room
+from queueing.planning.fleet_state import Board
+from queueing.planning.states import (
+    BackendState,
+    CopyState,
+    Gate,
+    Held,
+    HostState,
+    ModelState,
+    Space,
+)
+from queueing.planning.time_left import has_time_to_load
+
+CLOSED_AFTER_LOADS = 4.0  # a gate closes for all jobs that many swaps after its moment
+LOADS_IN_LIMIT = 2.0  # the age limit grows by this many loads of the waiting model
+CROWD_SHARE = 3.0  # it grows this many times with the models beyond the hosts, for each host
+
+
+def age_limit_s(board: Board, model: ModelState) -> float:
+    """Return how long a wanted model waits before a host is reserved for it.
+
+    If more models than hosts wait for a load with long lines, no order of loads serves all of them
+    in time, and frequent loads only cost time: then a copy may serve for longer. It depends on the
+    number of models, however many requests arrive.
+    """
+    common_s = board.crowded_limit_s
+    if common_s is None:  # asked for each model of a decision, and found for the first
+        common_s = crowded_limit_s(board)
+    return common_s + LOADS_IN_LIMIT * model.usual_load_s
+
+
+def crowded_limit_s(board: Board) -> float:
+    """Return what the age limits of all models have in common: it grows with those that wait.
+
+    It is at least the limit of the rules, at most as if every model waited.
+    """
+    if board.crowded_limit_s is not None:
+        return board.crowded_limit_s
+    hosts = max(1, len(board.hosts))
+    lines = 0
+    for model in board.waiting:
+        is_long = model.waiting * model.usual_service_s >= model.load_work_s
+        if is_long and model.oldest_at is not None and not (model.copies and model.served):
+            lines += 1
+    crowding = max(1.0, CROWD_SHARE * (lines - hosts) / hosts)
+    board.crowded_limit_s = board.rules.age_limit_s * crowding
+    return board.crowded_limit_s
+
+
+def waits_since(model: ModelState) -> float | None:
+    """Return since when the model has waited for a copy; None when nothing startable waits."""
+    oldest = model.oldest_at
+    return None if oldest is None else max(oldest, model.left_at)
+
+
+def due_at(board: Board, model: ModelState) -> float | None:
+    """Return when the model is overdue; an admin's preload is at once, None for neither."""
+    if model.view.wanted_by_admin and unmet_preloads(board, model):
+        return 0.0
+    since = waits_since(model)
+    return None if since is None else since + age_limit_s(board, model)
+
+
+def unmet_preloads(board: Board, model: ModelState) -> list[BackendState]:
+    """Return the backends on which an admin wants the model and it neither is nor is being loaded."""
+    if not model.view.wanted_by_admin:
+        return []
+    return [
+        backend
+        for name in model.view.wanted_by_admin
+        if (backend := board.backends.get(name)) is not None
+        and not any(
+            copy.backend is backend and copy.residency is not Residency.UNLOADING
+            for copy in model.copies
+        )
+    ]
+
+
+def renew(board: Board) -> None:
+    """Take over the last plan's reservations that still hold, and close their gates again."""
+    for old in board.reservations:
+        model = board.models.get(old.model)
+        backend = board.backends.get(old.backend)
+        if model is None or backend is None:
+            continue
+        due = due_at(board, model)
+        if due is None or due > board.now or not _still_waits(board, model, backend):
+            continue
+        held = board.hosts[old.host].held
+        if held is None or held.reservation is not old or not _holds(held):
+            room = _room_among(old, model, backend)
+            if room is not None:
+                _reserve(board, model, room)
+        elif old.due == due:
+            _close(board, model, held)  # unchanged: no copy has come or gone
+        else:
+            _reserve(board, model, held.space)
+
+
+def _holds(held: Held) -> bool:
+    """Return whether no copy has come to any of its hosts, or gone."""
+    hosts = held.space.hosts
+    return len(hosts) == 1 or all(host.held is held for host in hosts)
+
+
+def _room_among(old: Reservation, model: ModelState, backend: BackendState) -> Space | None:
+    """Return the space that victims chosen before still make, None if they no longer suffice."""
+    names = {(victim.model, victim.backend) for victim in old.victims}
+    victims = [
+        copy
+        for host in backend.hosts
+        for copy in host.copies
+        if (copy.view.model, copy.view.backend) in names
+    ]
+    return make_room(model, backend, victims.__contains__)
+
+
+def _still_waits(board: Board, model: ModelState, backend: BackendState) -> bool:
+    """Return whether a model that is overdue could still be loaded there, and needs to be."""
+    if not backend.usable:
+        return False
+    for host in model.hosts_at(backend):
+        if host.reservation is not None:
+            return False
+    if not has_time_to_load(board, model, backend):
+        return False
+    return not model.served or bool(unmet_preloads(board, model))
+
+
+def reserve(board: Board, model: ModelState) -> bool:
+    """Reserve the host whose cheapest victims leave soonest for an overdue model, if there is one."""
+    if not model.spans and all_reserved(board):
+        return False
+    targets = unmet_preloads(board, model) or candidates(board, model)
+    may = _may_be_reserved(board, model)
+    rooms = [
+        room
+        for backend in targets
+        if (len(backend.hosts) > 1 or backend.host.reservation is None)  # in a crowd most have one
+        and backend.usable
+        and _may_be_kept(board, model, backend)
+        and has_time_to_load(board, model, backend)
+        and could_make_room(model, backend, may)
+        if (room := make_room(model, backend, may)) is not None
+    ]
+    if not rooms:
+        return False
+    room = min(rooms, key=lambda room: _preference(board, model, room))
+    for host in room.hosts:
+        if host.reservation is not None:
+            release(board, board.models[host.reservation.model])
+    _reserve(board, model, room)
+    return True
+
+
+def all_reserved(board: Board) -> bool:
+    """Return whether no host is left to reserve."""
+    return None not in [host.reservation for host in board.hosts.values()]
+
+
+def kept_hosts(board: Board, reserved: Reservation) -> list[HostState]:
+    """Return the hosts of a reservation."""
+    return [board.hosts[name] for name in reserved.hosts or (reserved.host,)]
+
+
+def _may_be_kept(board: Board, model: ModelState, backend: BackendState) -> bool:
+    """Return whether the hosts of a place are free to be reserved.
+
+    A model that spans cards may take those kept for models that became overdue later: otherwise one
+    card or the other might always be kept for another model.
+    """
+    if len(backend.hosts) == 1:
+        return backend.host.reservation is None
+    hosts = model.hosts_at(backend)
+    taken = [host.reservation.due for host in hosts if host.reservation is not None]
+    if not taken:
+        return True
+    due = due_at(board, model)
+    return len(hosts) > 1 and due is not None and due < min(taken)
+
+
+def _may_be_reserved(board: Board, model: ModelState) -> May:
+    """Return which copies could ever be made to leave, however busy they are now.
+
+    A copy that is still loading may not be before the model has waited twice its limit: when the
+    load ends, others may fit beside it first, and memory would stay empty until the gate closes.
+    """
+    late_at = (due_at(board, model) or 0.0) + age_limit_s(board, model)
+    given = board.now >= late_at or bool(unmet_preloads(board, model))
+
+    def may(copy: CopyState) -> bool:
+        if not copy.backend.view.up or copy.residency is Residency.UNLOADING:
+            return False
+        return given or copy.residency is Residency.READY
+
+    return may
+
+
+def _preference(board: Board, model: ModelState, room: Space) -> tuple[float, float, int]:
+    empty_at = max(
+        (_leaves_at(board, model, room.backend, copy) for copy in _gated(room)),
+        default=board.now,
+    )
+    for host in room.hosts:
+        if host.loading is not None:
+            empty_at = max(empty_at, host.loading.view.ready_at)
+    return empty_at, room.cost, room.backend.order
+
+
+def _gated(room: Space) -> Iterator[CopyState]:
+    """Yield the copies a reservation closes: the victims, and everything on a serial target.
+
+    A serial backend loads only while it does nothing else, so everything on it must pause.
+    """
+    yield from room.victims
+    if room.backend.view.serial:
+        yield from (copy for copy in room.backend.copies if copy not in room.victims)
+
+
+def _leaves_at(board: Board, model: ModelState, target: BackendState, copy: CopyState) -> float:
+    """Estimate when a copy will have finished what its gate would let it start."""
+    now = board.now
+    service_s = copy.model.service_s(copy.view.backend)
+    begins = max(now, copy.view.ready_at)
+    ends = max(copy.view.ends_at, default=now + service_s) if copy.running else begins
+    if not copy.model.waiting:
+        return ends
+    slots = max(1, copy.model.view.parallel * len(copy.model.copies))
+    emptied = max(ends, begins) + copy.model.waiting * service_s / slots
+    gate = _gate(board, model, target, copy, due_at(board, model) or 0.0)
+    return min(max(emptied, gate.arrived_by), gate.ends_at + service_s)
+
+
+def _gate(
+    board: Board, model: ModelState, target: BackendState, copy: CopyState, due: float
+) -> Gate:
+    """Return the gate a copy gets when it must leave for a model overdue since `due`.
+
+    Jobs that arrive after the gate's moment wait; the moment leaves a copy that has just been
+    loaded time to be worth its load (`patience` swaps), so that two hot models do not thrash.
+    """
+    swap_s = model.load_s(target.view.name) + copy.model.load_s(copy.view.backend)
+    return gate_for(
+        model.view.name, due, copy.view.ready_at, swap_s=swap_s, patience=board.rules.patience
+    )
+
+
+def gate_for(model: str, due: float, ready_at: float, *, swap_s: float, patience: float) -> Gate:
+    """Return the gate of a copy ready since `ready_at` for a model overdue since `due`."""
+    arrived_by = max(due, ready_at + patience * swap_s)
+    return Gate(model, arrived_by, arrived_by + CLOSED_AFTER_LOADS * swap_s)
+
+
+def _reserve(board: Board, model: ModelState, room: Space) -> None:
+    due = due_at(board, model) or 0.0
+    leaving = sorted(room.victims, key=lambda copy: (copy.backend.order, copy.view.model))
+    victims = tuple(Evict(model=c.view.model, backend=c.view.backend) for c in leaving)
+    hosts = tuple([host.view.name for host in room.hosts])
+    reservation = Reservation(
+        host=hosts[0],
+        backend=room.backend.view.name,
+        model=model.view.name,
+        due=due,
+        victims=victims,
+        hosts=hosts if len(hosts) > 1 else (),
+    )
+    gates = tuple((copy, _gate(board, model, room.backend, copy, due)) for copy in _gated(room))
+    _close(board, model, Held(reservation, room, gates))
+
+
+def _close(board: Board, model: ModelState, held: Held) -> None:
+    """Reserve hosts, and close the gates of what must leave them."""
+    model.reserved = held.reservation
+    for host in held.space.hosts:
+        host.reservation = held.reservation
+        board.changed(host)
+        host.held = held
+    for copy, gate in held.gates:
+        copy.gate = gate
+        board.look(gate.ends_at)
+
+
+def release(board: Board, model: ModelState) -> None:
+    """Lift a model's reservation with its gates: it has a place now."""
+    if model.reserved is None:
+        return
+    backend = board.backends[model.reserved.backend]
+    for host in kept_hosts(board, model.reserved):
+        host.reservation = None
+        board.changed(host)
+    model.reserved = None
+    for host in backend.hosts:
+        for copy in host.copies:
+            if copy.gate is not None and copy.gate.model == model.view.name:
+                copy.gate = None

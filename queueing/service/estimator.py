@@ -1,0 +1,292 @@
+"""Eta: when waiting and running jobs will probably be done.
+
+Keeps one forecast of the newest snapshot, and what was first expected of each open job.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from queueing.core.catalog import ModelSpec
+from queueing.core.events import Event, JobChanged
+from queueing.core.jobs import Job, JobEvent, JobState
+from queueing.core.ports import Clock
+from queueing.core.snapshot import ModelView, Residency, World
+from queueing.core.status import Estimate
+from queueing.engine.fair.fair_queues import FairLines
+from queueing.engine.fleet.fleet import Fleet
+from queueing.engine.fleet.learned_times import Times
+from queueing.engine.scheduler import Router
+from queueing.forecast.calibration import Category
+from queueing.forecast.durations import Usual
+from queueing.forecast.forecast import Expected, Forecast
+from queueing.forecast.simulation import OVERDUE_SHARE
+from queueing.planning.hosts import opens_for
+
+FRESH_S = 1.0  # a forecast costs milliseconds: older jobs are answered from one this recent
+FRESH_FAR_S = 3.0  # newer ones as well from one that looks far ahead: it costs most
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outlook:
+    """When a job will probably start and end."""
+
+    starts: Estimate
+    ends: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What was first expected of a job, in which category, and when."""
+
+    category: Category
+    told_at: float
+    done_at: float
+
+
+class Eta:
+    """Answers "when" for people, and learns from each job how far off its first answer was."""
+
+    def __init__(
+        self,
+        *,
+        router: Router,
+        fleet: Fleet,
+        times: Times,
+        clock: Clock,
+        fair: FairLines | None = None,
+    ) -> None:
+        self._router = router
+        self._fleet = fleet
+        self._times = times
+        self._clock = clock
+        self._fair = fair
+        self._forecast: Forecast | None = None
+        self._world: World | None = None
+        self._newest_id = 0
+        self._first: dict[int, _Told] = {}  # of open jobs, before they started
+        self._begun: dict[int, _Told] = {}  # of running jobs, when they started
+
+    def on_event(self, event: Event) -> None:
+        """Follow the jobs whose estimates are to be scored."""
+        if isinstance(event, JobChanged) and event.event is not None:
+            if event.event is JobEvent.START:
+                self._note_start(event.job)
+            elif event.job.state.final:
+                self._score(event.job)
+
+    def _note_start(self, job: Job) -> None:
+        slot = self._fleet.jobs.slots.get(job.id)
+        if slot is not None:
+            category = self._category("", job.model, slot.backend, loads=False)
+            self._begun[job.id] = _Told(category, self._clock.now(), slot.ends_at)
+
+    def _score(self, job: Job) -> None:
+        for told in (self._first.pop(job.id, None), self._begun.pop(job.id, None)):
+            if told is not None and job.state is JobState.COMPLETED:
+                ended_at = job.finished_at or self._clock.now()
+                self._times.came_true(told.category, told.told_at, told.done_at, ended_at)
+
+    async def refresh(self, asked: Sequence[tuple[Job, int]]) -> None:
+        """Make sure there is a forecast that covers these waiting jobs at their positions.
+
+        An older one, or one without the newest jobs, serves if it looks far enough ahead: with
+        thousands waiting, a new one for each job that joins would cost more than everything else.
+        Raises `StoreError`.
+        """
+        newest_id = max((job.id for job, _ in asked), default=0)
+        if not self._tells(asked, newest_id):
+            self._look_at(await self._router.snapshot())
+            self._newest_id = max(self._newest_id, newest_id)
+
+    def _tells(self, asked: Sequence[tuple[Job, int]], newest_id: int) -> bool:
+        """Whether the present forecast covers these jobs."""
+        if self._forecast is None or self._world is None or self._stand(asked):
+            return False
+        if self._turned(self._world):
+            return False
+        age_s = self._clock.now() - self._world.now
+        if self._forecast.far:
+            return age_s < FRESH_FAR_S and all(self._forecast.knows(job) for job, _ in asked)
+        return age_s < FRESH_S and newest_id <= self._newest_id
+
+    def look(self) -> None:
+        """Make sure there is a recent forecast, of the router's last snapshot if necessary."""
+        world = self._router.world
+        if world is None:
+            return
+        fresh_s = FRESH_FAR_S if self._forecast is not None and self._forecast.far else FRESH_S
+        if (
+            self._world is None
+            or self._turned(self._world)
+            or self._clock.now() - self._world.now >= fresh_s
+        ):
+            self._look_at(world)
+
+    def _stand(self, asked: Sequence[tuple[Job, int]]) -> bool:
+        """Whether the forecast does not cover a line because a job of it was just starting."""
+        return self._forecast is not None and any(self._forecast.stands(job) for job, _ in asked)
+
+    def _turned(self, then: World) -> bool:
+        """Whether servers can be used that could not when the forecast was made, or the reverse.
+
+        An older forecast would promise people a card that has just been taken by a game.
+        """
+        now = self._router.world
+        return now is not None and now.now >= then.now and _usable(now) != _usable(then)
+
+    def _look_at(self, world: World) -> None:
+        self._world = world
+        self._forecast = Forecast(world, self._service)
+
+    def of_waiting(self, job: Job, position: int) -> Outlook | None:
+        """Return when a waiting job will be done; None if nothing can honestly be said."""
+        if job.id in self._fleet.jobs.slots:
+            return self.of_running(job)  # its start is being stored
+        if self._forecast is None:
+            return None
+        now = self._clock.now()
+        try:
+            newcomers = None if self._fair is None else self._fair.newcomers(job)
+            expected = self._forecast.of(job, position, now, newcomers)
+        except Exception:  # an estimate is optional: a fault in it must not silence the rest
+            log.exception("job %d: no estimate", job.id)
+            return None
+        if expected is None:
+            return None
+        late_s = max(0.0, now - expected.start_at)  # it cannot begin sooner than now
+        start_at, done_at = expected.start_at + late_s, expected.done_at + late_s
+        category = self._category_of(job.lane, job.model, expected.backend)
+        self._first.setdefault(job.id, _Told(category, now, done_at))
+        return Outlook(
+            starts=self._estimate(category, now, start_at),
+            ends=self._estimate(category, now, done_at),
+        )
+
+    def of_running(self, job: Job) -> Outlook | None:
+        """Return when a running job will be done.
+
+        None when the server has already finished it, has not begun it, or does not answer.
+        """
+        slot = self._fleet.jobs.slots.get(job.id)
+        if slot is None or slot.held or not self._fleet.health.of(slot.backend).up:
+            return None
+        now = self._clock.now()
+        category = self._category("", job.model, slot.backend, loads=False)
+        done_at = slot.ends_at
+        if done_at <= now:
+            done_at = now + OVERDUE_SHARE * self._service(job, slot.backend).mean_s
+        began_at = job.started_at or now
+        return Outlook(
+            starts=Estimate(at=began_at, earliest=began_at, latest=began_at),
+            ends=self._estimate(category, now, done_at),
+        )
+
+    def _category_of(self, lane: str, model: str, backend: str) -> Category:
+        """Return the category of a job that will begin on a backend."""
+        loads = not any(
+            copy.backend == backend and copy.residency is Residency.READY
+            for copy in self._fleet.copies_of(model)
+        )
+        return self._category(lane, model, backend, loads=loads)
+
+    def _category(self, lane: str, model: str, backend: str, *, loads: bool) -> Category:
+        measured = self._times.is_measured(model, backend, load=loads)
+        return Category(lane, loads, measured)
+
+    def _estimate(self, category: Category, now: float, at: float) -> Estimate:
+        span = self._times.calibration.range(category, now, at)
+        return Estimate(
+            at=at, earliest=span.earliest, latest=span.latest, measured=category.measured
+        )
+
+    def of_next(self, spec: ModelSpec) -> Estimate | None:
+        """Return when a job accepted now would be done; None if that cannot be said."""
+        world = self._router.world
+        if world is None:
+            return None
+        view = world.models.get(spec.name)
+        found = (
+            self._after_the_last(world, view)
+            if view is not None and view.waiting
+            else self._at_once(spec)
+        )
+        if found is None:
+            return None
+        category = self._category_of("normal", spec.name, found.backend)
+        return self._estimate(category, self._clock.now(), found.done_at)
+
+    def _after_the_last(self, world: World, view: ModelView) -> Expected | None:
+        line = max(view.waiting, key=lambda waiting: waiting.count)
+        if not line.heads:
+            return None
+        head, position, now = line.heads[0], line.count + 1, self._clock.now()
+        expected = None if self._forecast is None else self._forecast.of(head, position, now)
+        if expected is None:
+            expected = Forecast(world, self._service).of(head, position, now)
+        return expected
+
+    def _at_once(self, spec: ModelSpec) -> Expected | None:
+        """Return when a job of a model without a line would be done."""
+        usual_s = self._times.durations.typical_service(spec, "").median_s
+        free = self._free_at(spec)
+        if free is None:
+            return None
+        at, backend = free
+        return Expected(start_at=at, done_at=at + usual_s, backend=backend)
+
+    def _free_at(self, spec: ModelSpec) -> tuple[float, str] | None:
+        """Return when and where a model without a line could start a job: now, or after a load."""
+        now = self._clock.now()
+        copies = [
+            c for c in self._fleet.copies_of(spec.name) if self._fleet.health.of(c.backend).up
+        ]
+        moments = [
+            (
+                copy.backend,
+                max(now, min(copy.ends_at, default=now) if copy.running else copy.ready_at)
+                if copy.running >= spec.parallel or copy.residency is Residency.LOADING
+                else now,
+            )
+            for copy in copies
+            if copy.residency is not Residency.UNLOADING
+        ]
+        host_of = self._fleet.catalog.host_of
+        moments += [
+            (name, now + self._times.load_s(spec.name, name))
+            for name in self._fleet.serving(spec)
+            if self._fleet.health.of(name).up
+            and not copies
+            and all(map(self._fleet.memory.quiet, self._fleet.catalog.parts_of(spec, name)))
+        ]
+        moments += [
+            (name, now + self._times.wake_s(host) + self._times.load_s(spec.name, name))
+            for name in self._fleet.serving(spec)
+            if self._fleet.rests.sleep.is_asleep(host := self._fleet.catalog.hosts[host_of[name]])
+        ]
+        opened = ((self._open_at(spec, name, at), name) for name, at in moments)
+        return min(((at, name) for at, name in opened if at is not None), default=None)
+
+    def _open_at(self, spec: ModelSpec, backend: str, at: float) -> float | None:
+        """Return when a host can begin a job that could otherwise begin then.
+
+        None while another program has its card; after quiet hours the model must be loaded again.
+        """
+        service_s = self._times.durations.typical_service(spec, "").median_s
+        opens_at: float | None = at
+        for host in self._fleet.catalog.hosts_of[backend]:
+            if opens_at is not None:
+                opens_at = opens_for(self._fleet.rests.view(host), opens_at, service_s)
+        if opens_at is None or opens_at == at:
+            return opens_at
+        return opens_at + self._times.load_s(spec.name, backend)
+
+    def _service(self, job: Job, backend: str) -> Usual:
+        return self._times.service(job, backend)
+
+
+def _usable(world: World) -> tuple[set[str], set[str]]:
+    """Return the hosts that may serve and the servers that can; quiet hours are foreseen."""
+    hosts = {n for n, view in world.hosts.items() if view.yields_since is None and not view.paused}
+    return hosts, {n for n, view in world.backends.items() if view.up and not view.paused}

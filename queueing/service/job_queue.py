@@ -1,0 +1,95 @@
+"""JobQueue: the queue in this process; the bot reaches it through the parts of `bot.queue.service`."""
+
+from collections.abc import Callable, Mapping
+
+from queueing.core.catalog import Catalog
+from queueing.core.concurrency import TaskGroup
+from queueing.core.events import Stopping
+from queueing.core.ports import Backend, CardWatch, Clock, Machines, MemoryProbe
+from queueing.core.snapshot import DEEP_LINE, Rules
+from queueing.engine.event_bus import EventBus
+from queueing.service.assembly import Given, assemble
+from queueing.service.reconfiguration import Reconfiguration
+from queueing.service.recovery import recover
+from queueing.store.jobs.job_store import JobStore
+
+
+class JobQueue:
+    """Runs the router until cancelled; what else it does is its parts'.
+
+    The parts can be used before `run` and after it: what is accepted then waits for a start.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: JobStore,
+        catalog: Catalog,
+        backends: Mapping[str, Backend],
+        clock: Clock,
+        rules: Rules | None = None,
+        memory: MemoryProbe | None = None,
+        cards: CardWatch | None = None,
+        machines: Machines | None = None,
+        runner: str,
+        grace_s: float = 8.0,
+        deep_line: Callable[[], int] = lambda: DEEP_LINE,
+        held: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Take the parts; a line of `deep_line()` jobs is warned of in the log.
+
+        Nothing is sent to a server unless this process `held()` the queue.
+        """
+        self._grace_s = grace_s
+        self._given = Given(
+            store=store,
+            catalog=catalog,
+            backends=dict(backends),
+            clock=clock,
+            rules=rules or Rules(),
+            memory=memory,
+            cards=cards,
+            machines=machines,
+            runner=runner,
+            bus=EventBus(),
+            deep_line=deep_line,
+            held=held,
+        )
+        self._engine, parts = assemble(self._given)
+        self._moments = parts.moments
+        self.submitter = parts.intake
+        self.jobs = store
+        self.deliveries = store
+        self.models = parts.models
+        self.status = parts.reports
+        self.admin = parts.control
+        self.preloads = parts.preloads
+        self.erasure = parts.erasure
+        self.promises = parts.promises
+        self.hosts = parts.hosts
+        self.reconfiguration = Reconfiguration(self._given, self._engine, parts.reports)
+        self.events = self._given.bus
+        self.events.watch_fleet(self.reconfiguration.look)
+
+    @property
+    def backends(self) -> Mapping[str, Backend]:
+        """The servers there are now, by name."""
+        return self._given.backends
+
+    async def run(self) -> None:
+        """Recover, then route until cancelled; then give running jobs their grace and stop."""
+        engine = self._engine
+        async with TaskGroup() as work:
+            try:
+                await recover(self._given.store, engine, work)
+                async with TaskGroup() as services:
+                    services.create_task(engine.router.run(work), name="router")
+                    services.create_task(engine.others.watch(), name="other programs")
+                    services.create_task(self._moments.run(), name="moments")
+                    with engine.health.watching(services):
+                        await self.reconfiguration.run()
+            finally:
+                self._given.bus.publish(Stopping())
+                engine.loader.stop()
+                await engine.processor.stop(self._grace_s)
+                await self._given.bus.settle()

@@ -1,0 +1,128 @@
+"""Intake: makes jobs of requests, gives them other requests, and ends them on a person's wish."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from queueing.core.catalog import ModelSpec
+from queueing.core.constructors import altering
+from queueing.core.errors import NoServer, StaleJob
+from queueing.core.events import JobChanged
+from queueing.core.jobs import Admission, Job, JobEvent, JobState, NewJob
+from queueing.core.ports import Clock
+from queueing.core.problems import Problem
+from queueing.core.requests import File, Request
+from queueing.engine.event_bus import EventBus
+from queueing.engine.fleet.fleet import Fleet
+from queueing.engine.fleet.learned_times import Times
+from queueing.engine.job_runner import Processor
+from queueing.forecast.sizes import size_class
+from queueing.store.jobs.job_store import JobStore
+
+_limited = altering(Admission)
+
+
+class Intake:
+    """Changes what people asked for; every change is durable when a call returns."""
+
+    def __init__(
+        self,
+        *,
+        jobs: JobStore,
+        fleet: Fleet,
+        times: Times,
+        processor: Processor,
+        clock: Clock,
+        bus: EventBus,
+    ) -> None:
+        self._jobs = jobs
+        self._fleet = fleet
+        self._times = times
+        self._processor = processor
+        self._clock = clock
+        self._bus = bus
+
+    async def submit(self, new: NewJob, *, limits: Admission) -> Job:
+        """Accept a job durably. Raises `Refused`. A known key returns the job it made before.
+
+        The model may be given by an alias; its own bound on waiting jobs is added to the limits. A
+        job that arrives during a stop waits for the next start.
+        """
+        spec = self._able(new)
+        if limits.max_waiting is None or limits.max_waiting > spec.max_waiting:
+            limits = _limited(limits, max_waiting=spec.max_waiting)
+        limited = limits.max_gpu_s is not None
+        if limited or new.model != spec.name:
+            new = replace(new, model=spec.name, gpu_s=self._cost_s(spec, new) if limited else 0.0)
+        adding = self._jobs.add(new, self._clock.now(), limits=limits)
+        return await self._bus.after(adding, self._accepted)
+
+    def _cost_s(self, spec: ModelSpec, new: NewJob) -> float:
+        """Return what a request will probably take of a card, alone on it."""
+        return self._times.durations.service(spec, "", size_class(new.request)).median_s
+
+    def _accepted(self, job: Job) -> None:
+        self._times.arrived(job)
+        self._amended(job)
+
+    def _amended(self, job: Job | None) -> None:
+        if job is not None:
+            self._bus.publish(JobChanged(job=job, event=None))
+
+    def _able(self, new: NewJob) -> ModelSpec:
+        spec = self._fleet.catalog.require(new.model, new.needs)
+        if not self._fleet.can_ever_serve(spec):
+            troubles = self._fleet.load_failures.troubles(spec.name)
+            raise NoServer(spec.name, min((each.again_at for each in troubles), default=None))
+        return spec
+
+    async def cancel(self, job_id: int) -> Job | None:
+        """End a job at a person's request and stop its work on the server; idempotent.
+
+        Returns the job as it is afterwards (perhaps completed: it was faster), None if unknown.
+        """
+        return await self._end(job_id, JobEvent.CANCEL)
+
+    async def give_up(self, job_id: int, problem: Problem) -> Job | None:
+        """End a job that never started as failed: what it waited for cannot be had.
+
+        Idempotent. Returns the job as it is afterwards, None if unknown.
+        """
+        return await self._end(job_id, JobEvent.FAIL, problem.code())
+
+    async def _end(self, job_id: int, event: JobEvent, error: str | None = None) -> Job | None:
+        while (job := await self._jobs.get(job_id)) is not None and not job.state.final:
+            if event is JobEvent.FAIL and job.state is not JobState.PENDING:
+                return job
+            try:
+                ran = event is JobEvent.CANCEL and job.state is JobState.PROCESSING
+                taken_s = self._fleet.jobs.meter.taken_s(job_id) if ran else 0.0
+                ending = self._jobs.apply(job, event, self._clock.now(), error=error, gpu_s=taken_s)
+                return (await self._bus.after(ending, self._cancelled)).job
+            except StaleJob:
+                continue
+        return job
+
+    def _cancelled(self, cancelled: JobChanged) -> None:
+        self._bus.publish(cancelled)
+        self._processor.cancel(cancelled.job.id)
+
+    async def replace_request(
+        self,
+        job_id: int,
+        request: Request,
+        *,
+        files: Sequence[File] = (),
+        reply_to: str | None = None,
+        release: bool = True,
+        version: int | None = None,
+    ) -> Job | None:
+        """Give a job that never started another request and let it start at once.
+
+        `files` join its inputs, `reply_to` replaces its own. It keeps its place; its delay ends,
+        unless it is not to be released. Returns it as it is then, or None when it has started or
+        ended already, or has another `version`.
+        """
+        replacing = self._jobs.replace_request(
+            job_id, request, files=files, reply_to=reply_to, release=release, version=version
+        )
+        return await self._bus.after(replacing, self._amended)

@@ -1,0 +1,209 @@
+"""Control: an admin's actions on the queue: pauses, drained hosts, cleared lines, moved jobs.
+
+Every change is durable before it takes effect. It decides nothing on its own.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from queueing.core.catalog import Catalog
+from queueing.core.errors import Refused, StaleJob, StoreError, Unavailable
+from queueing.core.jobs import Job, JobEvent, JobState
+from queueing.core.paused import Paused
+from queueing.core.ports import Clock
+from queueing.core.problems import What, problem
+from queueing.engine.event_bus import EventBus
+from queueing.engine.fleet.fleet import Fleet
+from queueing.engine.health_checker import Health
+from queueing.engine.loader import Loader
+from queueing.engine.scheduler import Router
+from queueing.store.jobs.job_store import JobStore
+
+log = logging.getLogger(__name__)
+
+AWAKE_S = 12 * 3600.0  # how long a host may work on a card that another program uses
+
+
+class Control:
+    """Carries out admins' requests; `look` must be called after every change of the fleet."""
+
+    def __init__(
+        self,
+        *,
+        jobs: JobStore,
+        fleet: Fleet,
+        loader: Loader,
+        router: Router,
+        health: Health,
+        clock: Clock,
+        bus: EventBus,
+    ) -> None:
+        self._jobs = jobs
+        self._fleet = fleet
+        self._loader = loader
+        self._clock = clock
+        self._router = router
+        self._looked = health.first_looked
+        self._bus = bus
+        self._changing = asyncio.Lock()
+        self._fleet_changed = asyncio.Event()
+
+    def look(self) -> None:
+        """Look again whether a host that is being drained is empty. Cheap."""
+        self._fleet_changed.set()
+
+    # ------------------------------------------------------------ pauses
+
+    async def pause(self, *, model: str | None = None, host: str | None = None) -> Paused:
+        """Start and load nothing more of a model, on a host, or (with neither) at all.
+
+        Running work continues to its end. Returns everything that is paused then. Raises `Refused`,
+        `StoreError`. Idempotent.
+        """
+        name, hosts = self._known(model, host)
+
+        def change(paused: Paused) -> Paused:
+            for each in hosts:
+                paused = paused.adding(model=name, host=each)
+            return paused
+
+        return await self._change(change)
+
+    async def resume(self, *, model: str | None = None, host: str | None = None) -> Paused:
+        """Lift the pause of a model or a host, or (with neither) every pause.
+
+        A model's own pause is lifted even while everything is paused; it stays stopped then. A host
+        that rests works until its quiet hours end, or another program has left its card, for at most
+        twelve hours. Returns what is still paused. Raises `Refused`, `StoreError`. Idempotent.
+        """
+        name, hosts = self._known(model, host)
+        rests = {each: None if each is None else self._fleet.rests.until(each) for each in hosts}
+
+        def change(paused: Paused) -> Paused:
+            for each, until in rests.items():
+                paused = paused.without(model=name, host=each)
+                if each is not None and until is not None:
+                    paused = paused.waking(each, min(until, self._clock.now() + AWAKE_S))
+            return paused
+
+        return await self._change(change)
+
+    async def rested(self, host: str) -> None:
+        """Let a host rest again at the next reason: the one despite which it works has gone."""
+        if host in self._fleet.rests.paused.awake:
+            try:
+                await self._change(lambda paused: paused.asleep(host))
+            except StoreError as error:
+                log.warning("%s works on when another program comes: %s", host, error)
+
+    def _known(
+        self, model: str | None, host: str | None
+    ) -> tuple[str | None, tuple[str | None, ...]]:
+        """Return the model's name in the catalog, and the hosts a name means, None for none."""
+        catalog = self._fleet.catalog
+        hosts = (None,) if host is None else _hosts_named(catalog, host)
+        return None if model is None else catalog.named(model).name, hosts
+
+    async def _change(self, change: Callable[[Paused], Paused]) -> Paused:
+        async with self._changing:  # as stored, because the fleet knows nothing at first
+            paused = change(await self._jobs.paused())
+            await self._jobs.note_paused(paused)
+            self._fleet.rests.pause(paused)
+        log.info("paused: %s", _words(paused))
+        return paused
+
+    # ------------------------------------------------------------ giving a card back
+
+    async def drain(self, host: str) -> None:
+        """Pause a host, wait until its running work has ended, and unload every copy.
+
+        Returns when its memory is free as far as its servers report; pinned models leave as well
+        and come back after `resume`. Raises `Refused` when there is no such host or it was resumed
+        meanwhile, `Unavailable` when a server does not answer or cannot unload; the host stays
+        paused then. After a crash in between the host is paused but not empty: call again.
+        """
+        await self.pause(host=host)
+        await self._looked.wait()
+        hosts = _hosts_named(self._fleet.catalog, host)
+        while not all(self._is_still(each) for each in hosts):
+            if not self._fleet.rests.paused.hosts.issuperset(hosts):
+                why = problem(What.RESUMED, host=host)
+                raise Refused(f"{host} was resumed before it was empty", problem=why)
+            self._fleet_changed.clear()
+            await self._fleet_changed.wait()
+        for each in hosts:
+            await self._loader.empty(each)
+        for each in hosts:
+            self._check_empty(each)
+        log.info("%s is drained", host)
+
+    def _is_still(self, host: str) -> bool:
+        busy = {slot.backend for slot in self._fleet.jobs.slots.values()}
+        servers = {spec.name for spec in self._fleet.catalog.hosts[host].backends}
+        return self._fleet.memory.quiet(host) and not busy & servers
+
+    def _check_empty(self, host: str) -> None:
+        left = self._fleet.copies_on(host)
+        if left:
+            names = ", ".join(f"{copy.model} on {copy.backend}" for copy in left)
+            raise Unavailable(f"{names} must be unloaded by hand: its server has no call for that")
+        silent = [
+            spec.name
+            for spec in self._fleet.catalog.hosts[host].backends
+            if not self._fleet.health.of(spec.name).up
+        ]
+        if silent:
+            raise Unavailable(f"{', '.join(silent)} does not answer and may still hold memory")
+
+    # ------------------------------------------------------------ lines
+
+    async def clear(self, model: str) -> list[Job]:
+        """Cancel every waiting job of a model, overflow included; running ones continue.
+
+        They count no longer against their owners' hours: those did not want this.
+        Returns the cancelled jobs, oldest first. Raises `Refused`, `StoreError`.
+        """
+        name = self._fleet.catalog.named(model).name
+        waiting = [job for job in await self._jobs.open_jobs() if job.model == name]
+        # The newest first, so that no overflow job enters the line only to be cancelled there.
+        withdrawn = await asyncio.gather(*(self._withdraw(job) for job in reversed(waiting)))
+        return [job for job in reversed(withdrawn) if job is not None]
+
+    async def _withdraw(self, job: Job | None) -> Job | None:
+        """Cancel a job unless it has started or ended meanwhile."""
+        while job is not None and job.state is JobState.PENDING:
+            try:
+                withdrawing = self._jobs.apply(
+                    job, JobEvent.CANCEL, self._clock.now(), gives_back=True
+                )
+                return (await self._bus.after(withdrawing, self._bus.publish)).job
+            except StaleJob:
+                job = await self._jobs.get(job.id)
+        return None
+
+    async def move_first(self, job_id: int) -> Job | None:
+        """Give a waiting job the first place of its line; its lane is kept.
+
+        The positions of the jobs it passes rise by one. Returns None when it no longer waits, or
+        never did. Raises `StoreError`. Idempotent.
+        """
+        return await self._bus.after(self._jobs.move_first(job_id), self._moved)
+
+    def _moved(self, job: Job | None) -> None:
+        if job is not None:
+            log.info("job %d: moved to the front of its line", job.id)
+            self._router.moved(job.model)
+
+
+def _hosts_named(catalog: Catalog, host: str) -> tuple[str, ...]:
+    """Return a host, or all cards of a machine with several. Raises `Refused` for neither."""
+    hosts = catalog.cards(host)
+    if not hosts:
+        raise Refused(f"there is no host {host}", problem=problem(What.GONE, name=host))
+    return hosts
+
+
+def _words(paused: Paused) -> str:
+    names = sorted(paused.models) + sorted(paused.hosts)
+    return ", ".join(["everything"] * paused.everything + names) or "nothing"

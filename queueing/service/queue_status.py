@@ -1,0 +1,274 @@
+"""Reports: where jobs, models, servers and hosts stand, in people's terms; changes nothing."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+from queueing.core.catalog import ModelSpec
+from queueing.core.jobs import LATER, Job, JobState, StartOrder
+from queueing.core.ports import Clock
+from queueing.core.reasons import is_open_ended
+from queueing.core.snapshot import Blocked, Reason, Residency
+from queueing.core.status import Estimate, ModelStatus, QueueSnapshot, RunningStatus, Standing
+from queueing.engine.deferred_jobs import Later
+from queueing.engine.fair.fair_queues import FairLines
+from queueing.engine.fleet.fleet import Fleet
+from queueing.engine.fleet.learned_times import Times
+from queueing.engine.fleet.running_jobs import Slot
+from queueing.engine.scheduler import Router
+from queueing.planning.lanes import Lane, competing, place
+from queueing.planning.sites import sites
+from queueing.service.estimator import Eta
+from queueing.service.in_time import surely_done_at
+from queueing.service.promises import Promises
+from queueing.service.shown_estimates import ShownEstimates, before
+from queueing.service.statuses import WAITS_FOR_MEMORY, backends, copies, hosts, readiness
+from queueing.store.jobs.job_store import JobStore
+
+_TAKES_TURNS = frozenset(
+    {
+        Blocked.ROOM_BUSY,
+        Blocked.LOADER_BUSY,
+        Blocked.RESERVED,
+        Blocked.GATED,
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Line:
+    """What all waiting jobs of a model have in common at one moment."""
+
+    reason: Reason | None
+    ready: bool
+    lanes: Sequence[Lane]
+
+    def shown(self, reason: Reason | None) -> str:
+        """Return the model's state for a job that waits for this reason."""
+        if self.ready:
+            return "ready"
+        return "needs-loading" if reason and reason.why in WAITS_FOR_MEMORY else "pending"
+
+
+class Reports:
+    """Answers people's questions about the queue, from memory except for positions and lines."""
+
+    def __init__(
+        self,
+        *,
+        jobs: JobStore,
+        lines: FairLines,
+        fleet: Fleet,
+        router: Router,
+        eta: Eta,
+        times: Times,
+        clock: Clock,
+        weights: Mapping[str, int],
+        promises: Promises,
+        later: Later,
+    ) -> None:
+        self._jobs = jobs
+        self._lines = lines
+        self._fleet = fleet
+        self._router = router
+        self._eta = eta
+        self._times = times
+        self._clock = clock
+        self._weights = weights
+        self._promises = promises
+        self._later = later
+        self._shown = ShownEstimates()
+
+    def weigh(self, weights: Mapping[str, int]) -> None:
+        """Tell places by other weights of the lanes from now on."""
+        self._weights = weights
+
+    # ------------------------------------------------------------ jobs
+
+    async def decided(self, jobs: Sequence[Job]) -> None:
+        """Wait until each of these new jobs is running or waits for a reason, for a moment at most."""
+        await self._router.decided.about(jobs)
+
+    async def standings(self, jobs: Sequence[Job]) -> Mapping[int, Standing]:
+        """Return where each job stands, by job id, without waiting for a decision. Raises `StoreError`."""
+        jobs = [await self._as_it_is(job) for job in jobs]
+        waiting = [job for job in jobs if job.state is JobState.PENDING]
+        if not waiting:
+            return {job.id: self._standing(job) for job in jobs}
+        ids = [job.id for job in waiting]
+        positions = await self._lines.positions(ids)
+        in_line = [
+            (job, positions[job.id]) for job in waiting if job.id in positions and not job.held
+        ]
+        await self._eta.refresh(in_line)
+        # Nothing is awaited from here on: places, reasons and times are of one moment.
+        positions = await self._lines.positions(ids)
+        turns = await self._lines.turns(ids, begun=self._fleet.jobs.slots.keys())
+        counts = {job.model: turns[job.id].lanes for job in waiting if job.id in turns}
+        lines = {name: self._line(name, counts) for name in {job.model for job in waiting}}
+        return {
+            job.id: self._standing_of_waiting(
+                job, lines[job.model], positions.get(job.id), turns.get(job.id)
+            )
+            if job.state is JobState.PENDING
+            else self._standing(job)
+            for job in jobs
+        }
+
+    async def _as_it_is(self, job: Job) -> Job:
+        """Return a job that has begun meanwhile, or entered its line, which no event reports."""
+        if (
+            slot := self._fleet.jobs.slots.get(job.id)
+        ) is not None and slot.job.version > job.version:
+            return slot.job
+        if job.seq is not None or job.state is not JobState.PENDING:
+            return job
+        return await self._jobs.get(job.id) or job
+
+    def _standing(self, job: Job) -> Standing:
+        running = job.state is JobState.PROCESSING
+        outlook = self._eta.of_running(job) if running else None
+        ends = None if outlook is None else self._promised(job, outlook.ends)
+        return Standing(job=job, shown=job.state.value, ends=ends)
+
+    def _line(self, model: str, counts: Mapping[str, Mapping[str, int]]) -> _Line:
+        if model in self._fleet.catalog.models:
+            reason = self._router.plan.reasons.get(model)
+        else:  # it, or its server, left the configuration
+            reason = Reason(why=Blocked.OFFLINE, model=model)
+        spent = self._router.plan.lane_spent
+        return _Line(
+            reason=reason,
+            ready=any(c.residency is Residency.READY for c in self._fleet.copies_of(model)),
+            lanes=competing(model, self._of_usual(model, counts), spent, self._weights),
+        )
+
+    def _of_usual(self, model: str, counts: Mapping[str, Mapping[str, int]]) -> Mapping[str, int]:
+        """Return how many of each lane could start: later ones only if the planner sees them."""
+        lanes = counts.get(model, {})
+        view = self._router.world.models.get(model) if self._router.world else None
+        seen = [line.count for line in view.waiting if line.lane == LATER] if view else []
+        return {**lanes, LATER: sum(seen)} if LATER in lanes else lanes
+
+    def _standing_of_waiting(
+        self, job: Job, line: _Line, in_lane: int | None, turn: StartOrder | None
+    ) -> Standing:
+        reason = line.reason
+        if (
+            job.lane == LATER
+            and job.id not in self._fleet.jobs.slots
+            and not self._later.is_shown(job)
+        ):
+            reason = Reason(why=Blocked.LATER, model=job.model, until=job.due_at)
+            return Standing(job=job, shown="pending", reason=reason)
+        if job.held:  # when it may start is unknown
+            return Standing(
+                job=job, shown="pending", reason=Reason(why=Blocked.HELD, model=job.model)
+            )
+        if job.id in self._fleet.jobs.slots:  # its start is being stored
+            reason = Reason(why=Blocked.STARTING, model=job.model)
+        elif job.sendings and job.not_before > self._clock.now():
+            until = job.not_before
+            reason = Reason(why=Blocked.RETRY_PAUSE, model=job.model, until=until)
+        outlook = None
+        if in_lane is not None and not is_open_ended(reason):
+            outlook = self._eta.of_waiting(job, in_lane)
+        ends = None
+        if not is_open_ended(reason):
+            ends = self._promised(job, None if outlook is None else outlook.ends)
+        if job.due_at is not None and ends is not None and self._is_late(job, ends.latest, reason):
+            reason = Reason(why=Blocked.LATE, model=job.model, until=job.due_at)
+        competes = any(lane.name == job.lane for lane in line.lanes)  # not before the next look
+        number = turn.number if turn is not None and competes else None
+        position = None if number is None else place(line.lanes, job.lane, number)
+        return Standing(
+            job=job,
+            shown="pending" if job.seq is None else line.shown(reason),
+            position=position,
+            overtaken=0 if position is None or number is None else position - number,
+            overflow=job.seq is None,
+            reason=reason,
+            starts=None if outlook is None or ends is None else before(outlook.starts, ends),
+            ends=ends,
+        )
+
+    def _is_late(self, job: Job, done_at: float, reason: Reason | None) -> bool:
+        """Whether it cannot be promised that a job is done by the moment it is wanted for."""
+        world = self._router.world
+        if reason is not None and reason.why in _TAKES_TURNS and world is not None:
+            model = world.models.get(job.model)
+            known = () if model is None else sites(world, model)
+            done_at = surely_done_at(done_at, self._clock.now(), known)
+        return job.due_at is not None and done_at > job.due_at
+
+    def _promised(self, job: Job, fresh: Estimate | None) -> Estimate | None:
+        """Return when a job ends as people are shown it; the first such range is a promise."""
+        now = self._clock.now()
+        ends = self._shown.of((job.id, job.state), fresh, now)
+        if ends is not None:
+            self._promises.tell(job.id, ends, now)
+        return ends
+
+    # ------------------------------------------------------------ models, servers, hosts
+
+    def snapshot(self) -> QueueSnapshot:
+        """Return where models, servers and hosts stand now."""
+        return QueueSnapshot(
+            models=self._models(),
+            backends=backends(self._fleet),
+            hosts=hosts(self._fleet),
+            paused=self._fleet.rests.paused,
+            running=tuple(self._running(slot) for slot in self._fleet.jobs.slots.values()),
+        )
+
+    def _running(self, slot: Slot) -> RunningStatus:
+        job = replace(slot.job, state=JobState.PROCESSING)
+        outlook = self._eta.of_running(job)
+        fresh = None if outlook is None else outlook.ends
+        return RunningStatus(
+            job_id=job.id,
+            model=job.model,
+            backend=slot.backend,
+            owner=job.owner,
+            began_at=slot.began_at,
+            ends=self._shown.look_up((job.id, job.state), fresh, self._clock.now()),
+            fraction=slot.fraction,
+        )
+
+    def _models(self) -> tuple[ModelStatus, ...]:
+        self._eta.look()
+        running = Counter(slot.job.model for slot in self._fleet.jobs.slots.values())
+        return tuple(self._model(spec, running) for spec in self._fleet.catalog.models.values())
+
+    def _why_rests(self, spec: ModelSpec) -> Reason | None:
+        """Return why a model for which no job waits could not begin one: all its hosts rest."""
+        hosts_of = self._fleet.catalog.hosts_of
+        up = [name for name in self._fleet.serving(spec) if self._fleet.health.of(name).up]
+        found = [
+            next((r for host in hosts_of[name] if (r := self._fleet.rests.why(host))), None)
+            for name in up
+        ]
+        rests = [reason for reason in found if reason is not None]
+        if not found or len(rests) < len(found):
+            return None
+        return replace(min(rests, key=lambda reason: reason.until or inf), model=spec.name)
+
+    def _model(self, spec: ModelSpec, running: Mapping[str, int]) -> ModelStatus:
+        reason, there = self._router.plan.reasons.get(spec.name), copies(self._fleet, spec.name)
+        service = self._times.durations.typical_service(spec, "")
+        return ModelStatus(
+            name=spec.name,
+            waiting=self._router.waiting(spec.name),
+            running=running.get(spec.name, 0),
+            copies=there,
+            reason=reason or self._why_rests(spec),
+            service_s=service.median_s if service.samples else None,
+            next_ends=self._eta.of_next(spec),
+            vram_mb=self._fleet.memory.known_vram_mb(spec),
+            paused=self._fleet.rests.paused.stops_model(spec.name),
+            troubles=self._fleet.load_failures.troubles(spec.name),
+            oldest_at=self._router.oldest_at(spec.name),
+            lanes=self._router.lanes(spec.name),
+            readiness=readiness(there, reason),
+        )

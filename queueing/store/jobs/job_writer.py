@@ -1,0 +1,405 @@
+"""Accepting and changing jobs inside the writer's transaction, many at a time.
+
+Runs in the writer's thread. Nothing here may write for an item it answers with an exception:
+everything that can refuse comes before the first statement that writes.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from typing import NamedTuple
+
+from queueing.core.errors import LimitReached, StaleJob
+from queueing.core.events import JobChanged, make_change
+from queueing.core.jobs import FINAL, LATER, Admission, Job, JobEvent, JobState, NewJob, is_bulk
+from queueing.core.requests import File, Output, Request
+from queueing.store.jobs import queries
+from queueing.store.jobs.admission import Charges
+from queueing.store.jobs.batch_reading import (
+    counts_of_inputs,
+    first_places,
+    jobs_by_id,
+    known_by_key,
+)
+from queueing.store.jobs.gpu_use import GpuUse
+from queueing.store.jobs.positions import LineKey, Move, account_of
+from queueing.store.jobs.rows import (
+    Row,
+    accepted,
+    file_rows,
+    insert_rows,
+    job_row,
+    output_rows,
+)
+from queueing.store.sql.database import DISK_FULL, Changes, Connection, DiskFull
+
+_TEXT_BYTES = 16_384
+
+
+class Submission(NamedTuple):
+    """A job to be accepted, its request already as JSON; a tuple, because there are many."""
+
+    new: NewJob
+    request: str
+    now: float
+    limits: Admission
+
+
+class Replacement(NamedTuple):
+    """A job's new request, further inputs, and the replacement for its `reply_to`, if any.
+
+    With `version`, only if the job still has that one; without `release`, its delay goes on.
+    """
+
+    job_id: int
+    request: Request
+    files: Sequence[File] = ()
+    reply_to: str | None = None
+    release: bool = True
+    version: int | None = None
+
+
+class Change(NamedTuple):
+    """A job as its caller knows it, and as the event leaves it."""
+
+    event: JobEvent
+    before: Job
+    after: Job
+    runner: str | None
+    output: Output | None
+    gives_back: bool
+    gpu_s: float = 0.0  # what it took of a card, if it counts
+
+
+class AdmissionCounters:
+    """Counts kept by the writer so that no acceptance has to count rows.
+
+    Dropped after a rollback and read again from the rows with the next change. `moves` are the
+    changes of place that are committed and not yet followed.
+    """
+
+    def __init__(self, is_short_of_disk: Callable[[], bool], *, numbers_used: int = 0) -> None:
+        self._numbers_used = numbers_used
+        self._is_short_of_disk = is_short_of_disk
+        self.moves: list[Move] = []
+        self._unsettled: list[Move] = []  # of the transaction that is open
+        self._known = False
+        self._last_id = 0
+        # Plain dicts: a `Counter` calls Python for each key it does not have.
+        self._next_seq: dict[LineKey, int] = {}  # the first place of a line is 1
+        self._waiting: dict[str, int] = {}  # by model, overflow included
+        self._open: dict[str, int] = {}  # by account
+        self._placed: dict[str, int] = {}  # by account: open and not in the overflow
+        self._charges = Charges()
+        self._gpu_use = GpuUse()
+
+    def forget(self) -> None:
+        """Drop everything: the transaction it described was rolled back."""
+        self._known = False
+        self._unsettled.clear()
+        self._charges.forget()
+
+    def settle(self, _: Connection) -> None:
+        """Keep the changes of place: their transaction is committed, whatever the next one does."""
+        self.moves += self._unsettled
+        self._unsettled.clear()
+
+    def know(self, connection: Connection) -> None:
+        """Count the rows, unless the counters are valid already."""
+        if self._known:
+            return
+        stored = connection.execute(connection.statements.last_id).fetchone()[0]
+        self._last_id = max(stored, self._numbers_used)
+        self._next_seq.clear()
+        self._waiting.clear()
+        for model, lane, seq, count in connection.execute(queries.LAST_WAITING):
+            self._next_seq[model, lane] = (seq or 0) + 1
+            self._waiting[model] = self._waiting.get(model, 0) + count
+        for model, lane, seq in connection.execute(queries.LAST_PROCESSING):
+            known = self._next_seq.get((model, lane), 1)
+            self._next_seq[model, lane] = max(known, (seq or 0) + 1)
+        self._open.clear()
+        self._placed.clear()
+        for owner, bulk, later, count, placed in connection.execute(queries.OWNERS):
+            account = account_of(owner, bulk=bool(bulk), later=bool(later))
+            self._open[account], self._placed[account] = count, placed
+        self._known = True
+
+    # ------------------------------------------------------------ accepting
+
+    def accept(
+        self, connection: Connection, arrivals: Sequence[Submission]
+    ) -> list[Job | Exception]:
+        """Accept jobs or find those their keys made before."""
+        self.know(connection)
+        self._gpu_use.arrive()
+        known = known_by_key(connection, [arrival.new.key for arrival in arrivals])
+        full = DiskFull(DISK_FULL) if self._is_short_of_disk() else None
+        outcomes: list[Job | Exception] = []
+        rows: list[Row] = []
+        inputs: list[Row] = []
+        for arrival in arrivals:
+            account = _account(arrival.new)
+            answer = (
+                known.get(arrival.new.key) or full or self._refusal(connection, arrival, account)
+            )
+            if answer is None:
+                answer = known[arrival.new.key] = self._admit(arrival, account)
+                rows.append(job_row(answer, arrival.new.key, arrival.request))
+                if arrival.new.files:
+                    inputs += file_rows(answer.id, arrival.new.files)
+            outcomes.append(answer)
+        insert_rows(connection, queries.INSERT_JOB, queries.INSERT_JOBS, rows)
+        connection.insert_files(queries.INSERT_INPUT, inputs)
+        self._charges.write(connection)
+        self._charges.prune(connection, arrivals[-1].now)
+        return outcomes
+
+    def _refusal(
+        self, connection: Connection, arrival: Submission, account: str
+    ) -> LimitReached | None:
+        limits, new = arrival.limits, arrival.new
+        if limits.max_per_hour is not None:
+            used_up = self._charges.refusal(connection, new.owner, limits.max_per_hour, arrival.now)
+            if used_up is not None:
+                return used_up
+        if limits.max_open is not None and self._open.get(account, 0) >= limits.max_open:
+            return LimitReached("owner", limits.max_open)
+        if limits.max_waiting is not None and self._waiting.get(new.model, 0) >= limits.max_waiting:
+            return LimitReached("line", limits.max_waiting)
+        return self._gpu_use.refusal(connection, new.owner, limits)
+
+    def _admit(self, arrival: Submission, account: str) -> Job:
+        new = arrival.new
+        line = (new.model, new.lane)
+        seq = None
+        unended, placed = self._open.get(account, 0), self._placed.get(account, 0)
+        if not _must_stand_back(unended, placed, arrival.limits.max_in_line):
+            seq = self._next_place(line)
+            placed += 1
+        self._waiting[new.model] = self._waiting.get(new.model, 0) + 1
+        self._open[account], self._placed[account] = unended + 1, placed
+        job_id = self._last_id = self._last_id + 1
+        self._unsettled.append(Move(job_id, account, line, seq))
+        job = accepted(new, job_id, seq, arrival.now)
+        self._charges.charge(job)
+        self._gpu_use.hold(job.owner, job.gpu_s)
+        return job
+
+    # ------------------------------------------------------------ moving forward
+
+    def move_first(self, connection: Connection, job_ids: Sequence[int]) -> list[Job | None]:
+        """Move waiting jobs before all others of their lines, one after the other."""
+        self.know(connection)
+        jobs = jobs_by_id(connection, job_ids)
+        waiting = (job for job in jobs.values() if job.state is JobState.PENDING)
+        firsts = first_places(connection, {(job.model, job.lane) for job in waiting})
+        rows: list[Row] = []
+        moved: list[Job | None] = []
+        for job_id in job_ids:
+            job = jobs.get(job_id)
+            if job is None or job.state is not JobState.PENDING:
+                moved.append(None)
+                continue
+            line = (job.model, job.lane)
+            first, running = firsts[line]
+            seq = first
+            if first is None or first != job.seq:
+                # A running job keeps its place and may come back to it: no two may have the same.
+                taken = [each for each in (first, running) if each is not None]
+                seq = min(taken) - 1 if taken else self._next_place(line)
+            if seq != job.seq or not job.moved:
+                rows.append((seq, job_id))
+                if job.seq is None:
+                    self._placed[_account(job)] += 1
+                self._unsettled.append(Move(job_id, _account(job), line, seq))
+                firsts[line] = seq, running
+                job = jobs[job_id] = replace(job, seq=seq, moved=True, version=job.version + 1)
+            moved.append(job)
+        connection.executemany(queries.PUT_FIRST, rows)
+        return moved
+
+    # ------------------------------------------------------------ another request
+
+    def replace_request(
+        self, connection: Connection, replacements: Sequence[Replacement]
+    ) -> list[Job | None]:
+        """Replace the requests of jobs that never started, and end the delays of those released."""
+        self.know(connection)
+        jobs = jobs_by_id(connection, [each.job_id for each in replacements])
+        with_files = {each.job_id for each in replacements if each.files}
+        inputs = counts_of_inputs(connection, with_files)
+        rows: list[Row] = []
+        files: list[Row] = []
+        replaced: list[Job | None] = []
+        for job_id, request, added, given, release, version in replacements:
+            job = jobs.get(job_id)
+            if job is None or job.state is not JobState.PENDING or job.attempt:
+                replaced.append(None)
+                continue
+            if version is not None and job.version != version:
+                replaced.append(None)
+                continue
+            reply_to = job.reply_to if given is None else given
+            not_before = 0.0 if release else job.not_before
+            rows.append((request.model_dump_json(exclude_none=True), reply_to, not_before, job_id))
+            if added:
+                files += file_rows(job_id, added, after=inputs[job_id])
+                inputs[job_id] += len(added)
+            if job.seq is not None:  # to its own place, so that the line is read again
+                self._unsettled.append(Move(job_id, _account(job), (job.model, job.lane), job.seq))
+            changed = replace(job, request=request, reply_to=reply_to)
+            jobs[job_id] = replace(changed, not_before=not_before, version=job.version + 1)
+            replaced.append(jobs[job_id])
+        connection.executemany(queries.REPLACE_REQUEST, rows)
+        connection.insert_files(queries.INSERT_INPUT, files)
+        return replaced
+
+    def _next_place(self, line: LineKey) -> int:
+        seq = self._next_seq.get(line, 1)
+        self._next_seq[line] = seq + 1
+        return seq
+
+    # ------------------------------------------------------------ changing
+
+    def change(
+        self, connection: Connection, changes: Sequence[Change]
+    ) -> list[JobChanged | Exception]:
+        """Apply events to jobs, each only if its job is still what its caller knows."""
+        self.know(connection)
+        written = _write_changes(connection, changes)
+        outputs: list[Row] = []
+        given_back: list[Job] = []
+        freed: list[Job] = []
+        used: list[tuple[str, float, float]] = []
+        for change, is_written in zip(changes, written, strict=True):
+            if not is_written:
+                continue
+            if self._count(change.before, change.after):
+                freed.append(change.after)
+            if change.gives_back:
+                given_back.append(change.after)
+            if change.gpu_s and change.after.finished_at is not None:
+                used.append((change.after.owner, change.after.finished_at, change.gpu_s))
+            if change.output is not None:
+                outputs += output_rows(change.after.id, change.output)
+        entered = self._let_in(connection, freed) if freed else {}
+        _write_outputs(connection, outputs)
+        if given_back:
+            self._charges.give_back(connection, given_back)
+        if used:
+            self._gpu_use.count(connection, used)
+        return [
+            make_change(job=change.after, event=change.event, entered=entered.get(change.after.id))
+            if is_written
+            else StaleJob(f"job {change.before.id} has changed meanwhile")
+            for change, is_written in zip(changes, written, strict=True)
+        ]
+
+    def _count(self, before: Job, after: Job) -> bool:
+        """Count a change; return whether its owner's overflow may move up by it."""
+        waited, waits = before.state is JobState.PENDING, after.state is JobState.PENDING
+        if waited or waits:
+            self._waiting[after.model] = self._waiting.get(after.model, 0) + waits - waited
+            line = (after.model, after.lane) if waits else None
+            self._unsettled.append(Move(after.id, _account(after), line, after.seq))
+        return after.state in FINAL and self._end(after)
+
+    def _end(self, job: Job) -> bool:
+        account = _account(job)
+        unended = self._open[account] = self._open[account] - 1
+        may_move_up = False
+        if job.seq is not None:
+            placed = self._placed[account] = self._placed[account] - 1
+            may_move_up = unended > placed
+        if not unended:
+            del self._open[account], self._placed[account]
+        return may_move_up
+
+    def _let_in(self, connection: Connection, freed: Sequence[Job]) -> Mapping[int, str]:
+        """Give the places of ended jobs to their owners' overflows.
+
+        Returns the model whose line another job has entered, by the ended job.
+        """
+        by_owner: dict[tuple[str, bool, bool], list[int]] = {}
+        for job in freed:
+            account = _account(job)
+            placed = self._placed.get(account, 0)
+            if self._open.get(account, 0) > placed:  # the overflow may have ended with this batch
+                self._placed[account] = placed + 1
+                key = job.owner, is_bulk(job.request), job.lane == LATER
+                by_owner.setdefault(key, []).append(job.id)
+        wanted = [(owner, int(b), int(later), len(i)) for (owner, b, later), i in by_owner.items()]
+        found = connection.selectmany(queries.FIRST_IN_OVERFLOW, wanted)
+        entered: dict[int, str] = {}
+        rows: list[Row] = []
+        for ((owner, bulk, is_later), ended), jobs in zip(by_owner.items(), found, strict=True):
+            account = account_of(owner, bulk=bulk, later=is_later)
+            for left, (job_id, model, lane) in zip(ended, jobs, strict=True):
+                seq = self._next_place((model, lane))
+                rows.append((seq, job_id))
+                self._unsettled.append(Move(job_id, account, (model, lane), seq))
+                entered[left] = model
+        connection.executemany(queries.ENTER_LINE, rows)
+        return entered
+
+
+def _account(job: Job | NewJob) -> str:
+    return account_of(job.owner, bulk=is_bulk(job.request), later=job.lane == LATER)
+
+
+def _must_stand_back(unended: int, placed: int, max_in_line: int | None) -> bool:
+    if max_in_line is None:
+        return False
+    # Behind the owner's own overflow even if a limit was raised, so that they do not pass
+    # themselves.
+    return placed >= max(1, max_in_line) or unended > placed
+
+
+_altered = {event: attrgetter(*columns) for event, columns in queries.ALTERED.items()}
+
+
+def _write_changes(connection: Connection, changes: Sequence[Change]) -> Sequence[bool]:
+    """Write each change whose job is still what its caller knows; return which were written.
+
+    Those of one event go together, unless a job is changed twice: then their order counts.
+    """
+    if len(changes) == 1 or len({change.before.id for change in changes}) < len(changes):
+        groups = [_changes(each.event, [each]) for each in changes]
+        return [written for (written,) in connection.changemany(groups)]
+    if len({change.event for change in changes}) == 1:
+        return connection.changemany([_changes(changes[0].event, changes)])[0]
+    by_event: dict[JobEvent, list[int]] = {}
+    for number, change in enumerate(changes):
+        by_event.setdefault(change.event, []).append(number)
+    found = connection.changemany(
+        [
+            _changes(event, [changes[number] for number in numbers])
+            for event, numbers in by_event.items()
+        ]
+    )
+    written = [False] * len(changes)
+    for numbers, outcomes in zip(by_event.values(), found, strict=True):
+        for number, outcome in zip(numbers, outcomes, strict=True):
+            written[number] = outcome
+    return written
+
+
+def _write_outputs(connection: Connection, rows: Sequence[Row]) -> None:
+    """Write texts many to a statement, and files alone: many would not fit into one."""
+    texts = [row for row in rows if len(row[-1]) <= _TEXT_BYTES]
+    insert_rows(connection, queries.INSERT_OUTPUT, queries.INSERT_OUTPUTS, texts)
+    if len(texts) < len(rows):
+        files = [row for row in rows if len(row[-1]) > _TEXT_BYTES]
+        connection.insert_files(queries.INSERT_OUTPUT, files)
+
+
+def _changes(event: JobEvent, changes: Sequence[Change]) -> Changes:
+    rows = [_values(change) for change in changes]
+    return Changes(queries.CHANGE[event], queries.CHANGE_KINDS[event], rows)
+
+
+def _values(change: Change) -> Row:
+    before = change.before
+    altered = _altered[change.event](change.after)
+    return (*altered, change.runner, before.id, before.version)

@@ -1,0 +1,159 @@
+"""HeadCache: the first startable jobs of every line, read again only if something changed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from queueing.core.jobs import HELD_UNTIL, Job
+from queueing.core.snapshot import Line
+from queueing.store.jobs import queries
+from queueing.store.jobs.positions import LineKey, PositionIndex
+from queueing.store.jobs.rows import Row, job_from
+from queueing.store.sql.database import Connection
+
+# No job is delayed longer: a later moment was written by a clock that has been set back since.
+_LONGEST_DELAY_S = 3600.0
+_MOST_ROWS = 5000  # of a line read at once, behind many that are delayed
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Seen:
+    """A line as it was read at one revision; `line` is None when it had no jobs."""
+
+    revision: int
+    per_line: int
+    read_at: float
+    line: Line | None
+
+
+class HeadCache:
+    """Remembers lines between looks; the router looks after every event, but few lines change."""
+
+    def __init__(self) -> None:
+        self._seen: dict[LineKey, _Seen] = {}
+
+    def stale(
+        self, places: PositionIndex, now: float, per_line: int
+    ) -> list[tuple[LineKey, int, int]]:
+        """Return (line, revision, number waiting) of the lines to be read again."""
+        return [
+            (line.key, line.revision, line.waiting)
+            for line in places.lines()
+            if (seen := self._seen.get(line.key)) is None
+            or seen.revision != line.revision
+            or not self._holds(seen, now, per_line)
+        ]
+
+    @staticmethod
+    def _holds(seen: _Seen, now: float, per_line: int) -> bool:
+        return (
+            seen.per_line == per_line
+            and seen.read_at <= now
+            and (seen.line is None or _later(seen.line.next_start_at, now))
+        )
+
+    def read(
+        self,
+        connection: Connection,
+        stale: Sequence[tuple[LineKey, int, int]],
+        now: float,
+        per_line: int,
+    ) -> None:
+        """Read lines on the reader's connection."""
+        walks = [_Walk(key, waiting, now, per_line) for key, _, waiting in stale]
+        _walk_all(connection, walks)
+        known = {
+            job.id: job
+            for key, _, _ in stale
+            if (seen := self._seen.get(key)) is not None and seen.line is not None
+            for job in seen.line.heads
+        }
+        missing = [
+            (job_id,)
+            for walk in walks
+            for job_id, version in walk.heads.items()
+            if (job := known.get(job_id)) is None or job.version != version
+        ]
+        for rows in connection.selectmany(queries.JOB, missing):
+            known.update((row[0], job_from(row)) for row in rows)
+        for (key, revision, _), walk in zip(stale, walks, strict=True):
+            line = walk.line(known)
+            self._seen[key] = _Seen(revision=revision, per_line=per_line, read_at=now, line=line)
+
+    def passed(self, key: LineKey) -> Sequence[int]:
+        """Return the jobs of a line that others pass, as last read; some may have left it since."""
+        seen = self._seen.get(key)
+        return () if seen is None or seen.line is None else seen.line.passed
+
+    def lines(self, places: PositionIndex) -> list[Line]:
+        """Return the lines as last read."""
+        found = (self._seen.get(waiting.key) for waiting in places.lines())
+        return [seen.line for seen in found if seen is not None and seen.line is not None]
+
+
+def _later(moment: float | None, now: float) -> bool:
+    return moment is None or moment > now
+
+
+class _Walk:
+    """Goes along a line until enough startable jobs are found, past delayed or pausing ones."""
+
+    def __init__(self, key: LineKey, waiting: int, now: float, per_line: int) -> None:
+        self._key = key
+        self._waiting = waiting
+        self._now = now
+        self._per_line = per_line
+        self._last = queries.BEFORE_ALL
+        self._first_queued_at: float | None = None
+        self._next_start_at: float | None = None
+        self._held = False
+        self._passed: list[int] = []
+        self._rows = per_line + 1  # the one behind shows whether another could start later
+        self.heads: dict[int, int] = {}
+        """Versions of the startable jobs, by number."""
+
+    def question(self) -> tuple[str, str, int, int]:
+        """Return what `LINE` is asked next."""
+        return (*self._key, self._last, self._rows)
+
+    def follow(self, rows: Sequence[Row]) -> bool:
+        """Take the next rows; return whether more are needed."""
+        for job_id, version, not_before, queued_at, sendings, seq in rows:
+            self._last = seq
+            if self._first_queued_at is None:
+                self._first_queued_at = queued_at
+            is_held = not_before >= HELD_UNTIL  # until a change of it lets the line be read again
+            if is_held or self._now < not_before <= self._now + _LONGEST_DELAY_S:
+                if not is_held:
+                    self._next_start_at = min(not_before, self._next_start_at or not_before)
+                self._held = self._held or sendings == 0  # after its first start it only pauses
+                if not self.heads:
+                    self._passed.append(job_id)
+                continue
+            if len(self.heads) == self._per_line:
+                return False
+            self.heads[job_id] = version
+        more = len(rows) == self._rows
+        self._rows = min(self._rows * 10, _MOST_ROWS)
+        return more
+
+    def line(self, jobs: Mapping[int, Job]) -> Line | None:
+        """Return the line as it was found, None without any job."""
+        if self._first_queued_at is None:
+            return None
+        return Line(
+            model=self._key[0],
+            lane=self._key[1],
+            waiting=self._waiting,
+            heads=tuple(jobs[job_id] for job_id in self.heads),
+            first_queued_at=self._first_queued_at,
+            next_start_at=self._next_start_at,
+            held=self._held,
+            passed=tuple(self._passed),
+        )
+
+
+def _walk_all(connection: Connection, walks: Sequence[_Walk]) -> None:
+    """Go along all lines at once, each as far as it needs."""
+    while walks:
+        pages = connection.selectmany(queries.LINE, [walk.question() for walk in walks])
+        walks = [walk for walk, rows in zip(walks, pages, strict=True) if walk.follow(rows)]

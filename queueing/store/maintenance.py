@@ -1,0 +1,113 @@
+"""Brings everything of one database into another one, of whichever engine."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from queueing.core.errors import StoreError
+from queueing.store.sql.database import Connection
+
+_FIRST = ("jobs", "web_messages")  # rows of other tables belong to theirs
+_FILES = frozenset({"inputs", "outputs", "web_files"})
+_ROWS, _FILES_AT_ONCE = 500, 4
+_KEY_OF_FILES = ("job_id", "number")
+_TAKE_META = (
+    "INSERT INTO meta (key, value) VALUES (?, ?)"
+    " ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Table:
+    name: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+
+    @property
+    def listed(self) -> str:
+        return ", ".join(f'"{column}"' for column in self.columns)
+
+    def page(self) -> str:
+        """Return the query for the rows after a key."""
+        key = ", ".join(f'"{column}"' for column in self.key)
+        values = ", ".join("?" * len(self.key))
+        return (
+            f'SELECT {self.listed} FROM "{self.name}" WHERE ({key}) > ({values})'  # noqa: S608  # the database's own names
+            f" ORDER BY {key} LIMIT ?"
+        )
+
+    def first_page(self) -> str:
+        """Return the query for the first rows."""
+        key = ", ".join(f'"{column}"' for column in self.key)
+        return f'SELECT {self.listed} FROM "{self.name}" ORDER BY {key} LIMIT ?'  # noqa: S608  # as above
+
+    def insert(self) -> str:
+        """Return the statement for a row."""
+        values = ", ".join("?" * len(self.columns))
+        return f'INSERT INTO "{self.name}" ({self.listed}) VALUES ({values})'  # noqa: S608  # as above
+
+
+def copy_all(source: Connection, target: Connection) -> Mapping[str, int]:
+    """Copy every row inside the callers' transactions; return how many of each table.
+
+    Jobs keep their numbers, and the database its id, by which servers know what they were given.
+    Raises `StoreError` for a target that holds anything, or if the counts differ afterwards.
+    """
+    tables = _tables(source)
+    filled = [table.name for table in tables if _count(target, table)]
+    if filled:
+        raise StoreError(
+            f"the database to copy into is not empty ({', '.join(filled)}): name another one"
+        )
+    for table in tables:
+        for rows in _pages(source, table):
+            target.executemany(table.insert(), rows)
+    _take_id(source, target)
+    counts = {table.name: _count(source, table) for table in tables}
+    arrived = {table.name: _count(target, table) for table in tables}
+    if arrived != counts:
+        raise StoreError(f"not every row arrived ({arrived} of {counts}): nothing was changed")
+    return counts
+
+
+def _tables(connection: Connection) -> Sequence[_Table]:
+    """Return the tables, those that others refer to first."""
+    columns: dict[str, list[str]] = {}
+    keys: dict[str, list[str]] = {}
+    for table, column, in_key in connection.execute(connection.statements.columns):
+        columns.setdefault(table, []).append(column)
+        if in_key:
+            keys.setdefault(table, []).append(column)
+    names = [*_FIRST, *sorted(columns.keys() - {*_FIRST, "meta"})]
+    return [
+        _Table(name=name, columns=tuple(columns[name]), key=tuple(keys.get(name, _KEY_OF_FILES)))
+        for name in names
+        if name in columns
+    ]
+
+
+def _pages(connection: Connection, table: _Table) -> Iterator[list[Any]]:
+    most = _FILES_AT_ONCE if table.name in _FILES else _ROWS
+    places = [table.columns.index(column) for column in table.key]
+    rows = connection.execute(table.first_page(), (most,)).fetchall()
+    while rows:
+        yield rows
+        after = [rows[-1][place] for place in places]
+        rows = connection.execute(table.page(), (*after, most)).fetchall()
+
+
+def _count(connection: Connection, table: _Table) -> int:
+    count: int = connection.execute(f'SELECT count(*) FROM "{table.name}"').fetchone()[0]  # noqa: S608  # as above
+    return count
+
+
+def _take_id(source: Connection, target: Connection) -> None:
+    """Give the target the source's id and numbers."""
+    (database_id,) = source.execute("SELECT value FROM meta WHERE key = 'database_id'").fetchone()
+    target.execute(_TAKE_META, ("database_id", database_id))
+    (last_id,) = source.execute(source.statements.last_id).fetchone()
+    (there,) = target.execute(target.statements.last_id).fetchone()
+    if last_id > there:
+        for statement in target.statements.note_last_id:
+            target.execute(statement, (last_id,))
+    target.execute(target.statements.settle_numbers)

@@ -1,0 +1,228 @@
+"""PostgresPosts: who does what, in a table, in the server's time.
+
+Beside its row a holder keeps an advisory lock, which goes with its session: when a process ends, the
+next one need not wait for the lease. The lock's key contains the epoch, so that a holder that was
+frozen for long cannot get in the way of its successor. Lease and epoch suffice without it.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import psycopg
+
+from queueing.core.errors import StoreError
+from queueing.core.leases import About, Introduction, PostHolder, Tenure, nothing
+from queueing.store.postgres.address import read_address
+from queueing.store.postgres.connection import Plain
+from queueing.store.postgres.failures import explain, is_away
+from queueing.store.postgres.lease_session import CHANNEL, Application, Confirmed, Key, PostSession
+from queueing.store.postgres.session import connect, local_host
+
+T = TypeVar("T")
+
+
+class PostgresPosts:
+    """`Posts` on a server, over a session of its own; a second one hears of posts that are freed.
+
+    `quick` allows locks and notices: without them a successor waits for the lease, and for its next
+    look. Every call is made in a thread; one that is cancelled goes on there. The posts that are
+    applied for at one time are looked at together.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        process: str,
+        lease_s: float,
+        quick: bool = True,
+        compared: Callable[[float], None] = lambda _off_s: None,
+    ) -> None:
+        """Take what is constant; `compared` is told how far the server's clock is ahead."""
+        self._address = read_address(url)
+        self._process = process
+        self._lease_s = lease_s
+        self._quick = quick
+        self._calls = ThreadPoolExecutor(1, thread_name_prefix="posts")
+        self._hearing = ThreadPoolExecutor(1, thread_name_prefix="posts-freed")
+        self._session: PostSession | None = None
+        self._listener: Plain | None = None
+        self._listening: asyncio.Future[None] | None = None
+        self._locked: set[Key] = set()
+        self._confirmed = Confirmed()
+        self._compared = compared
+        self._asked: list[Application] = []
+        self._taking: asyncio.Future[None] | None = None
+        self._speaking = False
+        self._stopping = threading.Event()
+
+    async def take(self, name: str, *, address: str, about: About = nothing) -> Tenure | None:
+        """Take a post if it is free or its lease is over. Raises `StoreError`."""
+        asked = Application(name, address, about)
+        self._asked.append(asked)
+        try:
+            await asyncio.sleep(0)  # until all who apply at this moment have done so
+            while not asked.done:
+                if self._taking is None or self._taking.done():
+                    self._taking = asyncio.ensure_future(self._call(self._take_asked))
+                taking = self._taking
+                await asyncio.wait({taking})
+                taking.result()
+        finally:
+            self._asked.remove(asked)
+        return asked.tenure
+
+    async def renew(self, tenure: Tenure) -> bool:
+        """Prolong a lease; return False if it was lost. Raises `StoreError`."""
+        return await self._call(lambda session: session.renew(tenure))
+
+    def intact(self, tenure: Tenure) -> bool:
+        """Return at once whether the session stands that keeps the post, or none is needed."""
+        session = self._session
+        if session is None:
+            return not self._quick
+        return session.intact(tenure, speaking=self._speaking)
+
+    async def free(self, tenure: Tenure, *, in_order: bool = True) -> None:
+        """Give a post up. Raises `StoreError`; its lock is given up even so, once the server is back."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._calls, self._free, tenure, in_order)
+
+    async def holders(self) -> Sequence[PostHolder]:
+        """Return every post that was ever held, by name. Raises `StoreError`."""
+        return await self._call(PostSession.holders)
+
+    async def introductions(self) -> Sequence[Introduction]:
+        """Return every post that is held now, with what its holder told. Raises `StoreError`."""
+        return await self._call(PostSession.introductions)
+
+    async def introduce(self, post: PostHolder, about: str) -> None:
+        """Replace what is told of a post's holder. Raises `StoreError`."""
+        await self._call(lambda session: session.introduce(post, about))
+
+    async def secret(self, name: str, epoch: int) -> bytes | None:
+        """Return the secret of a post's holder. Raises `StoreError`."""
+        return await self._call(lambda session: session.secret(name, epoch))
+
+    async def local_host(self) -> str:
+        """Return the address from which this machine reaches the server. Raises `StoreError`.
+
+        It is 127.0.0.1 where the server is reached over a file of this machine.
+        """
+        return await self._call(lambda session: local_host(session.plain))
+
+    async def freed(self, within_s: float) -> None:
+        """Wait until a post may have become free, at most that long; all who wait are told."""
+        if not self._quick:
+            await asyncio.sleep(within_s)
+            return
+        if self._listening is None or self._listening.done():
+            loop = asyncio.get_running_loop()
+            self._listening = loop.run_in_executor(self._hearing, self._hear, within_s)
+        await asyncio.wait({self._listening}, timeout=within_s)
+
+    async def aclose(self) -> None:
+        """End the sessions; what is still held becomes free as with a crash. Idempotent."""
+        self._stopping.set()
+        for pool in (self._calls, self._hearing):
+            pool.shutdown(wait=False, cancel_futures=True)
+        await asyncio.to_thread(self._end)
+
+    # ------------------------------------------------------------ in the thread
+
+    async def _call(self, work: Callable[[PostSession], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._calls, self._tried, work)
+
+    def _tried(self, work: Callable[[PostSession], T]) -> T:
+        """Do something over the session; once more over a new one if the old one was lost.
+
+        Raises `StoreError`.
+        """
+        known = self._session
+        self._speaking = True
+        try:
+            if self._session is None:
+                self._session = self._begin()
+            return self._done(work, self._session)
+        except psycopg.Error as error:
+            if is_away(error):  # any other failure leaves the session and its locks as they are
+                self._drop()
+                if known is not None:
+                    return self._tried(work)
+            explained = explain(error)
+            if isinstance(explained, StoreError):
+                raise explained from error
+            raise StoreError(str(error)) from error
+        finally:
+            self._speaking = False
+            if self._stopping.is_set() and self._session is not None:
+                self._session.plain.close()  # it may have come after the posts were closed
+
+    def _done(self, work: Callable[[PostSession], T], session: PostSession) -> T:
+        result = work(session)
+        self._compared(self._confirmed.off_s)
+        return result
+
+    def _free(self, tenure: Tenure, in_order: bool) -> None:
+        try:
+            self._tried(lambda session: session.free(tenure, in_order=in_order))
+        except StoreError:  # without the lock, others need not wait for the end of the lease
+            self._locked.discard((tenure.name, tenure.epoch))
+            raise
+
+    def _drop(self) -> None:
+        """End the session; its locks go with it, the leases remain."""
+        if self._session is not None:
+            self._locked = self._session.locked
+            self._session.plain.close()
+            self._session = None
+
+    def _begin(self) -> PostSession:
+        plain = connect(self._address)
+        ms = max(1, round(self._lease_s * 1000))
+        try:
+            for name, most_ms in (
+                ("statement_timeout", ms),
+                ("lock_timeout", max(1, ms // 10)),  # the other posts' leases are renewed meanwhile
+                ("idle_in_transaction_session_timeout", max(1, ms // 3)),
+                ("idle_session_timeout", ms),  # frees the lock of a process that no longer speaks
+                ("tcp_user_timeout", ms),
+            ):
+                plain.execute(f"SET {name} = {most_ms}")
+            return PostSession(
+                plain,
+                process=self._process,
+                lease_s=self._lease_s,
+                locks=self._quick,
+                locked=self._locked,
+                confirmed=self._confirmed,
+            )
+        except BaseException:
+            plain.close()
+            raise
+
+    def _take_asked(self, session: PostSession) -> None:
+        session.take_all([each for each in tuple(self._asked) if not each.done])
+
+    def _hear(self, within_s: float) -> None:
+        """Wait until a post is freed, at most that long."""
+        try:
+            if self._listener is None or self._listener.closed:
+                self._listener = connect(self._address)
+                self._listener.execute(f"LISTEN {CHANNEL}")
+            if not self._stopping.is_set():
+                any(True for _ in self._listener.notifies(timeout=within_s, stop_after=1))
+        except (psycopg.Error, StoreError):
+            self._stopping.wait(within_s)
+        finally:
+            if self._stopping.is_set() and self._listener is not None:
+                self._listener.close()
+
+    def _end(self) -> None:
+        if self._session is not None:
+            self._session.plain.close()
+        if self._listener is not None:
+            self._listener.close()

@@ -1,0 +1,188 @@
+"""Collects changes: everything that waits when a connection is free becomes one batch.
+
+Owns who waits for what; a connection and its transactions belong to the engine that subclasses it.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import perf_counter
+from typing import Any
+
+from queueing.core.errors import StoreError
+from queueing.store.sql.database import ChangeKind, Item, Result
+
+AnyKind = ChangeKind[Any, Any]
+Batch = Mapping[AnyKind, Sequence[Any]]
+Outcomes = dict[AnyKind, Sequence[Any]]
+_CLOSED = "the database is closed"
+
+
+def unwatched(_failure: Exception) -> None:
+    """Ignore a failure: the one who asked gets it."""
+
+
+def untimed(_seconds: float) -> None:
+    """Ignore how long a batch took."""
+
+
+class Batcher(ABC):
+    """Feeds one connection, either from a task of its own or, `inline`, from the event loop's turns.
+
+    `inline` works in the calling thread when the event loop next turns: the same batches without a
+    thread, for event loops that no thread may wake. `failed` is called with every failure.
+    """
+
+    def __init__(self, failed: Callable[[Exception], None], *, inline: bool) -> None:
+        self._failed = failed
+        self._inline = inline
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[AnyKind, list[tuple[Any, asyncio.Future[Any]]]] = {}
+        self._batch: Batch = {}
+        self._outcomes: Outcomes = {}
+        self._wake = asyncio.Event()
+        self._closing = False
+        self._task: asyncio.Task[None] | None = None
+        self.timed: Callable[[float], None] = untimed  # called with the seconds of each batch
+
+    @abstractmethod
+    def _run_inline(self) -> None:
+        """Turn `_batch` into `_outcomes` in the calling thread."""
+
+    @abstractmethod
+    async def _run(self) -> None:
+        """Turn `_batch` into `_outcomes` in the connection's thread.
+
+        Cancelled, it raises once the thread has done with the batch.
+        """
+
+    @abstractmethod
+    async def _close(self) -> None:
+        """Close the connection. Idempotent."""
+
+    def _start(self) -> None:
+        if not self._inline:
+            self._task = asyncio.create_task(self._turns(), name="store worker")
+            # As a callback, because a task cancelled before its first step never enters its body.
+            self._task.add_done_callback(lambda _task: self._refuse())
+
+    def submit(self, kind: ChangeKind[Item, Result], item: Item) -> asyncio.Future[Result]:
+        """Apply an item with the next batch; the future receives the result.
+
+        A cancelled caller changes nothing: its item is applied whole or not at all.
+        """
+        if self._closing:
+            raise StoreError(_CLOSED)
+        future: asyncio.Future[Result] = self._loop.create_future()
+        entries = self._waiting.get(kind)
+        if entries is None:
+            if not self._waiting:
+                self._call()
+            self._waiting[kind] = [(item, future)]
+        else:
+            entries.append((item, future))
+        return future
+
+    async def aclose(self) -> None:
+        """Apply what waits, then close. Idempotent."""
+        self._closing = True
+        if self._inline:
+            self._turn_inline()
+            await self._close()
+        elif self._task is not None:
+            self._wake.set()
+            await asyncio.wait(
+                {self._task}
+            )  # unlike awaiting it, leaves the task running when cancelled
+            await self._close()  # of a task that was cancelled before its first step
+
+    def _call(self) -> None:
+        if self._inline:
+            self._loop.call_soon(self._turn_inline)
+        else:
+            self._wake.set()
+
+    def _turn_inline(self) -> None:
+        if self._waiting:
+            waiting = self._take()
+            failure, began = None, perf_counter()
+            try:
+                self._run_inline()
+            except Exception as error:  # noqa: BLE001 - no caller may wait for ever
+                failure = error
+            self._over(waiting, failure, began)
+
+    async def _turns(self) -> None:
+        """Apply what comes until it is closed, or cancelled as by an event loop that ends all tasks.
+
+        A caller that is not cancelled with it must not wait for an answer that never comes.
+        """
+        try:
+            while self._waiting or not self._closing:
+                await self._wake.wait()
+                self._wake.clear()
+                if self._waiting:
+                    await self._turn()
+        finally:
+            await self._close()
+
+    def _refuse(self) -> None:
+        """Answer those who still wait, and take nothing more."""
+        self._closing = True
+        self._answer(self._take(), StoreError(_CLOSED))
+
+    async def _turn(self) -> None:
+        waiting = self._take()
+        failure, began = None, perf_counter()
+        try:
+            await self._run()
+        except asyncio.CancelledError:
+            self._over(waiting, None if self._outcomes else StoreError(_CLOSED), began)
+            raise
+        except Exception as error:  # noqa: BLE001 - no caller may wait for ever
+            failure = error
+        self._over(waiting, failure, began)
+
+    def _over(
+        self,
+        waiting: Mapping[AnyKind, Sequence[tuple[Any, asyncio.Future[Any]]]],
+        failure: Exception | None,
+        began: float,
+    ) -> None:
+        """Tell of a batch that has ended, and answer those who asked for its items."""
+        if failure is None:
+            try:
+                self.timed(perf_counter() - began)
+                _committed(waiting)
+            except Exception as error:  # noqa: BLE001 - no caller may wait for ever
+                failure = error
+        self._answer(waiting, failure)
+
+    def _take(self) -> dict[AnyKind, list[tuple[Any, asyncio.Future[Any]]]]:
+        waiting, self._waiting = self._waiting, {}
+        self._batch = {kind: [item for item, _ in entries] for kind, entries in waiting.items()}
+        return waiting
+
+    def _answer(
+        self,
+        waiting: Mapping[AnyKind, Sequence[tuple[Any, asyncio.Future[Any]]]],
+        failure: Exception | None,
+    ) -> None:
+        outcomes, self._outcomes, self._batch = self._outcomes, {}, {}
+        for kind, entries in waiting.items():
+            answers = [failure] * len(entries) if failure else outcomes[kind]
+            for (_, future), answer in zip(entries, answers, strict=True):
+                failed = isinstance(answer, Exception)
+                if failed:
+                    self._failed(answer)
+                if future.done():  # its caller was cancelled
+                    continue
+                if failed:
+                    future.set_exception(answer)
+                else:
+                    future.set_result(answer)
+
+
+def _committed(kinds: Iterable[AnyKind]) -> None:
+    for kind in kinds:
+        kind.committed()

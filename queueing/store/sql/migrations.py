@@ -1,0 +1,77 @@
+"""The schema of a database: which number it has, and how it is brought forward on every engine.
+
+Each set of migrations has its own number in `meta`, so the bot's tables are beside the queue's
+without either knowing the other's numbers.
+"""
+
+from collections.abc import Callable, Sequence
+from importlib.resources import files as files_of
+from uuid import UUID, uuid4
+
+from queueing.core.errors import StoreError
+from queueing.store.sql.database import Connection, MigrationSet
+
+_STORE = files_of("queueing.store")
+QUEUE = MigrationSet(
+    name="queue",
+    directory=_STORE / "sqlite" / "migrations",
+    postgres=_STORE / "postgres" / "migrations",
+)
+MADE_BEFORE = (
+    "the database was made before Usher 0.1.0, and this version cannot read it: move it away and"
+    " start with a new one"
+)
+_NOTE_NUMBER = (
+    "INSERT INTO meta (key, value) VALUES (?, ?)"
+    " ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+)
+_FIRST_ID = "INSERT INTO meta (key, value) VALUES ('database_id', ?) ON CONFLICT (key) DO NOTHING"
+_VALUE = "SELECT value FROM meta WHERE key = ?"
+
+Files = Sequence[tuple[int, str]]
+"""The numbers and scripts of a set of migrations, in order."""
+
+
+def bring_forward(
+    connection: Connection, name: str, files: Files, run: Callable[[str], None]
+) -> None:
+    """Run the scripts that a database lacks, inside the caller's transaction.
+
+    Raises `StoreError` for a schema that this version does not know.
+    """
+    number = present_number(connection, name, files)
+    newest = files[-1][0] if files else 0
+    if number > newest:
+        raise StoreError(
+            f"the database was written by a newer Usher ({name} schema {number}, this version"
+            f" knows {newest}): install that version again, or restore the backup made before it"
+        )
+    for each, script in files:
+        if each > number:
+            run(script)
+            connection.execute(_NOTE_NUMBER, (_key(name), str(each)))
+
+
+def present_number(connection: Connection, name: str, files: Files) -> int:
+    """Return the number of a set's schema in a database, 0 without one.
+
+    Raises `StoreError` for one from before the first file.
+    """
+    row = connection.execute(_VALUE, (_key(name),)).fetchone()
+    if row is None:
+        return 0
+    number = int(row[0])
+    if files and number < files[0][0]:
+        raise StoreError(MADE_BEFORE)
+    return number
+
+
+def identify(connection: Connection) -> UUID:
+    """Return the database's id, made at the first call."""
+    connection.execute(_FIRST_ID, (str(uuid4()),))
+    (database_id,) = connection.execute(_VALUE, ("database_id",)).fetchone()
+    return UUID(database_id)
+
+
+def _key(name: str) -> str:
+    return f"schema:{name}"

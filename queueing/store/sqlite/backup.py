@@ -1,0 +1,124 @@
+"""Operator's tools for a database: copying it and looking for damage.
+
+They work beside a running bot, as one more reader, and never change the database.
+"""
+
+import shutil
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from queueing.core.errors import StoreError
+from queueing.store.sql.database import Connection, MigrationSet
+from queueing.store.sql.migrations import QUEUE
+from queueing.store.sqlite.connection import SqliteConnection
+from queueing.store.sqlite.database import WRITER_PRAGMAS
+from queueing.store.sqlite.failures import explain
+from queueing.store.sqlite.file_lock import own
+from queueing.store.sqlite.schema import migrate, refuse_older
+
+_READER = (
+    "PRAGMA query_only = ON",
+    "PRAGMA wal_autocheckpoint = 0",  # two checkpointing connections can corrupt SQLite < 3.51.3
+)
+
+
+def backup(database: Path, target: Path) -> None:
+    """Write a consistent copy of the present state; replaces `target` only once it is complete.
+
+    The copy's access rights are those of the database. Raises `StoreError`.
+    """
+    if target.exists() and target.samefile(database):
+        raise StoreError(f"{target} is the database itself: name another file")
+    if not target.absolute().parent.is_dir():
+        raise StoreError(f"the folder of {target} does not exist: create it, or name another")
+    partial = target.with_name(target.name + ".partial")
+    try:
+        with _reading(database) as source:
+            partial.unlink(missing_ok=True)
+            partial.touch(mode=0o600)  # readable by its owner only while it is written
+            with closing(sqlite3.connect(partial)) as copy:
+                source.backup(copy)
+        shutil.copymode(database, partial)
+        partial.replace(target)
+    except OSError as error:
+        raise StoreError(f"{target} cannot be written: {error.strerror}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def rehearse_migration(database: Path, migrations: Sequence[MigrationSet]) -> None:
+    """Apply the migrations as the bot does at its start, and roll them back.
+
+    Raises `StoreError` with what to do if the file cannot be used.
+    """
+    try:
+        with closing(
+            sqlite3.connect(database, isolation_level=None, factory=SqliteConnection)
+        ) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            migrate(connection, (QUEUE, *migrations))
+            connection.execute("ROLLBACK")
+    except sqlite3.Error as error:
+        raise explain(error) from error
+
+
+@contextmanager
+def one_transaction(database: Path, migrations: Sequence[MigrationSet]) -> Iterator[Connection]:
+    """Own the database, migrate it and hand out a connection; all of it happens, or nothing.
+
+    Raises `StoreError` with what to do if the file cannot be used.
+    """
+    with closing(own(database)):
+        try:
+            with closing(
+                sqlite3.connect(database, isolation_level=None, factory=SqliteConnection)
+            ) as connection:
+                for pragma in WRITER_PRAGMAS:
+                    connection.execute(pragma)
+                connection.execute("BEGIN IMMEDIATE")
+                with _naming(database):
+                    migrate(connection, (QUEUE, *migrations))
+                yield connection
+                connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise explain(error) from error
+
+
+def damage(database: Path) -> list[str]:
+    """Read everything and return the damage, nothing when all is well. Raises `StoreError`."""
+    with _reading(database) as connection:
+        rows = [str(row[0]) for row in connection.execute("PRAGMA integrity_check")]
+        orphans = connection.execute("PRAGMA foreign_key_check").fetchall()
+    return [row for row in rows if row != "ok"] + [f"orphaned: {row}" for row in orphans]
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open an existing database as a reader. Raises `StoreError` for one that is too old."""
+    if not path.is_file():
+        raise StoreError(f"{path}: there is no such file")
+    # Not mode=ro: after a crash the log beside the file must be recovered before it can be read.
+    address = f"{path.absolute().as_uri()}?mode=rw"
+    try:
+        with closing(sqlite3.connect(address, uri=True, factory=SqliteConnection)) as connection:
+            for pragma in _READER:
+                connection.execute(pragma)
+            with _naming(path):
+                refuse_older(connection)
+            yield connection
+    except sqlite3.Error as error:
+        explained = explain(error)
+        raise (
+            explained if isinstance(explained, StoreError) else StoreError(str(error))
+        ) from error
+
+
+@contextmanager
+def _naming(database: Path) -> Iterator[None]:
+    """Name the file in a refusal: a copy has two."""
+    try:
+        yield
+    except StoreError as error:
+        raise StoreError(f"{database}: {error}") from error

@@ -1,0 +1,36 @@
+"""The page about the life of a job says what the code does."""
+
+import re
+from pathlib import Path
+
+from queueing.core.jobs import FINAL, TRANSITIONS, JobEvent, JobState
+
+PAGE = Path(__file__).parents[3] / "docs" / "job-lifecycle.md"
+ARROW = re.compile(r"^\s+(\w+) --> (\w+) : (\w+)$", re.MULTILINE)
+END = re.compile(r"^\s+(\w+) --> \[\*\]$", re.MULTILINE)
+
+
+def test_the_diagram_shows_every_change_of_state_and_no_other() -> None:
+    """The diagram would show newcomers changes that do not exist, or hide some."""
+    drawn = {
+        (JobState(source), JobEvent(event.lower()), JobState(target))
+        for source, target, event in ARROW.findall(PAGE.read_text(encoding="utf-8"))
+    }
+    table = {
+        (source, event, target)
+        for event, (sources, target) in TRANSITIONS.items()
+        for source in sources
+    }
+    assert drawn == table
+
+
+def test_the_diagram_ends_in_the_final_states() -> None:
+    """The diagram would call a state final that is not, or the other way round."""
+    assert {JobState(name) for name in END.findall(PAGE.read_text(encoding="utf-8"))} == FINAL
+
+
+def test_the_page_explains_every_event() -> None:
+    """An event would be drawn and never explained."""
+    text = PAGE.read_text(encoding="utf-8")
+    for event in JobEvent:
+        assert f"| `{event.name}` |" in text

@@ -1,0 +1,46 @@
+"""What requests are stored as, and what they need of a model."""
+
+from typing import get_args
+
+from queueing.core.requests import (
+    _NEEDS,
+    AnyRequest,
+    Capability,
+    Chat,
+    ChatMessage,
+    TextToImage,
+    TextToVideo,
+    needed,
+)
+from queueing.forecast.sizes import size_class
+
+
+def test_every_kind_of_request_needs_something_of_its_model() -> None:
+    """A new kind would fail as its first request is accepted."""
+    assert set(_NEEDS) == set(get_args(AnyRequest))
+    every = {able for pair in _NEEDS.values() for able in pair}
+    assert every | {Capability.UPSCALE, Capability.IMAGE_EDIT} == set(Capability)
+
+
+def test_an_edit_is_no_drawing_from_a_picture() -> None:
+    """A model that only redraws would get an instruction as its prompt."""
+    assert needed(TextToImage(prompt="a", edit=True), has_files=True) is Capability.IMAGE_EDIT
+    assert needed(TextToImage(prompt="a"), has_files=True) is Capability.IMAGE_TO_IMAGE
+
+
+def test_a_longer_film_of_more_pixels_is_more_work() -> None:
+    """A minute in 720p would be promised in the time of five seconds."""
+    short = TextToVideo(prompt="a", width=832, height=480, seconds=5, fps=16)
+    assert size_class(short) == "1"
+    assert size_class(short.model_copy(update={"seconds": 10})) == "2"
+    assert float(size_class(short.model_copy(update={"width": 1664, "height": 960}))) == 4
+
+
+def test_a_recording_asks_nothing_of_the_model_that_answers() -> None:
+    """A voice message would go only to models that see pictures."""
+    spoken = ChatMessage(role="user", text="", sounds=(0,))
+    assert needed(Chat(messages=(spoken,)), has_files=True) is Capability.TEXT_TO_TEXT
+    shown = spoken.model_copy(update={"pictures": (1,)})
+    assert needed(Chat(messages=(shown,)), has_files=True) is Capability.VISION
+    old = ChatMessage.model_validate({"role": "user", "text": "why?"})
+    assert (old.sounds, old.heard) == ((), None)
