@@ -1,1 +1,1 @@
-"""Inference servers, one folder per kind. They know no chat and no store."""
+"""The kinds of servers, in a common form."""

@@ -7,9 +7,8 @@ from backends.comfyui.backend import ComfyUI
 from backends.demo.backend import Demo
 from backends.images.backend import Images
 from backends.images.flavours import PICTURE_FLAVOURS
-from backends.openai.backend import OpenAI
-from backends.openai.flavours import FLAVOURS
-from backends.openai.lmstudio import LMStudio
+from backends.openai.backend import LMStudio, OpenAI
+from backends.openai.known_flavours import FLAVOURS
 from queueing.core.catalog import BackendSpec
 from queueing.core.errors import BadModel
 from queueing.core.ports import Backend

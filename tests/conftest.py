@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.demo import art as demo_art
-from backends.media import films
+from backends.demo import painting as demo_art
+from backends.media import videos
 from backends.media.helper import process as helper
 from bot.runtime import logs
 from bot.serving import sparing
@@ -201,8 +201,8 @@ def lines_are_new() -> None:
 @pytest.fixture(autouse=True)
 def files_are_new() -> None:
     """Forget what was found about films and sounds: tests share them."""
-    films._looks.clear()
-    films._fits.clear()
+    videos._looks.clear()
+    videos._fits.clear()
 
 
 @pytest.fixture(autouse=True)

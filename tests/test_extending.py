@@ -3,7 +3,7 @@
 import tomllib
 from pathlib import Path
 
-from backends.openai.flavours import FLAVOURS
+from backends.openai.known_flavours import FLAVOURS
 from backends.registry import KINDS
 from bot.runtime.platforms import PLATFORMS
 from tests.contracts.chat_harness import STAGES

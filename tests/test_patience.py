@@ -21,11 +21,11 @@ VIRTUAL = {
 # Waits in real time that have a reason; `tests.simulation` as a whole runs in virtual time.
 SLEEPS = {
     "processes/cluster.py": "other processes, which cannot signal",
-    "backends/test_comfyui_real.py": "a real server",
-    "backends/test_sandbox.py": "another process cannot signal",
-    "backends/test_http.py": "what drips for ever, until the client gives up",
-    "backends/test_images_real.py": "a real server",
-    "backends/test_openai_real.py": "a real server",
+    "backends/comfyui/test_comfyui_real.py": "a real server",
+    "backends/media/test_sandbox.py": "another process cannot signal",
+    "backends/common/test_http.py": "what drips for ever, until the client gives up",
+    "backends/images/test_images_real.py": "a real server",
+    "backends/openai/test_openai_real.py": "a real server",
     "bot/gateway/test_sdk_retries.py": "a client that does not tell that it has read the status",
     "bot/serving/test_unread.py": "a visitor who reads slowly, or nothing",
     "bot/gateway/fetching/test_fetcher.py": "a server that drips for ever, until it is given up",
@@ -49,10 +49,10 @@ PATIENCES = {
     "backends/conftest.py": "given up for servers that have gone, and nothing else waits for them",
     "contracts/harness_comfyui.py": "given up for servers that have gone",
     "contracts/harness_speech.py": "a real server that is busy answers nothing",
-    "backends/test_comfyui_attempts.py": "a stop of a server that hangs, and sockets that are deaf",
-    "backends/test_media_helper.py": "a process that never answers",
-    "backends/test_http.py": "answers that never come whole",
-    "backends/test_openai_faults.py": "answers that never come",
+    "backends/comfyui/test_comfyui_attempts.py": "a stop of a server that hangs, and sockets that are deaf",
+    "backends/media/test_media_helper.py": "a process that never answers",
+    "backends/common/test_http.py": "answers that never come whole",
+    "backends/openai/test_openai_faults.py": "answers that never come",
     "chaos": "the trial's own rules, stretched on slow machines",
 }
 # Of a wait whose end by itself is a failure; pauses between tries may be as short as one likes.

@@ -13,7 +13,7 @@ from zipfile import ZipFile
 import pytest
 
 import tasks
-from backends.media import films
+from backends.media import videos
 from bot.version import version
 from tests.fakes.process import serving
 
@@ -141,7 +141,7 @@ def test_it_is_started_by_each_of_its_names(
 def test_the_demo_runs_from_the_wheel(installed: Path, tmp_path: Path) -> None:
     """A newcomer's first command would end with a module that is not found."""
     # A sound goes through the helper, a process of its own, and takes it less time than a film.
-    said, made = ("/speak a cat", ".mp3") if films.available() else ("/image flux cat", ".png")
+    said, made = ("/speak a cat", ".mp3") if videos.available() else ("/image flux cat", ".png")
     demo = [str(installed / "usher-bot"), "demo", "--speed", "100", "--out", "out", "--say", said]
     told = done(*demo, cwd=tmp_path, timeout_s=280)
     assert [file.suffix for file in (tmp_path / "out").iterdir()] == [made], told

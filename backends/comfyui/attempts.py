@@ -13,13 +13,13 @@ import aiohttp
 
 from backends.comfyui.answers import Ended, Stage
 from backends.comfyui.errors import accepted_in_part, raise_if_failed, refusal, refused_prompt
+from backends.comfyui.progress import Watch
 from backends.comfyui.server import ComfyUIServer
-from backends.comfyui.watch import Watch
 from backends.comfyui.workflow.graph import Graph
 from backends.comfyui.workflow.template import Workflow
 from backends.comfyui.workflow.words import Asked
-from backends.common.http_answers import HttpRefused
-from backends.common.sockets import listener
+from backends.common.http_replies import HttpRefused
+from backends.common.websocket import listener
 from queueing.core.concurrency import timeout
 from queueing.core.errors import BackendError, ResultGone, Unavailable, UnreadableAnswer
 from queueing.core.ports import Report

@@ -6,17 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 
-from backends.comfyui.discovery.families import FAMILIES
-from backends.comfyui.discovery.recognise import (
-    FOLDERS,
-    Found,
-    ServerFiles,
-    recognised,
-    undecided,
-)
-from backends.comfyui.models import read_templates
+from backends.comfyui.discovery import FOLDERS, Found, ServerFiles, recognised, undecided
+from backends.comfyui.families import FAMILIES
+from backends.comfyui.model_templates import read_templates
 from backends.comfyui.server import ComfyUIServer
-from backends.common.http_answers import HttpFailed
+from backends.common.http_replies import HttpFailed
 from backends.common.naming import catalog_names
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BadModel

@@ -15,7 +15,7 @@ from backends.comfyui.workflow.memory import loaded_by
 from backends.comfyui.workflow.template import Workflow, blame
 from backends.comfyui.workflow.words import FILES, FOLLOWS, WORDS, Asked
 from backends.common.error_rules import NO_MAIN_MEMORY, OUT_OF_MEMORY, judged, says
-from backends.common.http_answers import HttpFailed, HttpRefused, parse_json
+from backends.common.http_replies import HttpFailed, HttpRefused, parse_json
 from queueing.core.bounded_json import BoundedRecord
 from queueing.core.errors import (
     BackendError,

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from pydantic import Field, JsonValue
 
 from backends.comfyui.workflow.graph import Graph, upstream_of
-from backends.comfyui.workflow.measures import planned_steps
+from backends.comfyui.workflow.graph_analysis import planned_steps
 from queueing.core.bounded_json import BoundedRecord, require_few_values
 from queueing.core.requests import File, Progress
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from backends.comfyui.answers import ServerFile
 from backends.comfyui.server import ComfyUIServer
-from backends.media.metadata.kinds import is_film, is_picture, is_sound, is_text, mime_of, moves
-from backends.media.results import KeptBack, bare
+from backends.common.file_types import is_film, is_picture, is_sound, is_text, mime_of, moves
+from backends.media.result_files import KeptBack, bare
 from queueing.core.errors import Rejected, UnreadableAnswer
 from queueing.core.problems import What, problem
 from queueing.core.requests import File, Output

@@ -26,11 +26,11 @@ from backends.comfyui.answers import (
     read_stats,
     read_upload,
 )
-from backends.comfyui.discovery.listed import read_metadata, read_names, read_sizes
+from backends.comfyui.listed import read_metadata, read_names, read_sizes
 from backends.comfyui.workflow.graph import Graph, as_json
 from backends.common.error_rules import judged
 from backends.common.http import Http, Params
-from backends.common.http_answers import WORDS_LIMIT, HttpRefused
+from backends.common.http_replies import WORDS_LIMIT, HttpRefused
 from queueing.core.errors import (
     ResultGone,
     Unavailable,

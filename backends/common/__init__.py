@@ -1,1 +1,1 @@
-"""What every kind of backend uses."""
+"""What every kind of server needs."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from backends.common.http_answers import ErrorInAnswer, HttpFailed, HttpRefused
+from backends.common.http_replies import ErrorInAnswer, HttpFailed, HttpRefused
 from queueing.core.errors import (
     BackendError,
     BadModel,

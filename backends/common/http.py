@@ -19,7 +19,8 @@ from pydantic import JsonValue
 from yarl import URL
 
 from backends.common import presence
-from backends.common.http_answers import (
+from backends.common.http_calls import FormPart, ServerCall, pieces
+from backends.common.http_replies import (
     ERROR_LIMIT,
     JSON_LIMIT,
     WORDS_LIMIT,
@@ -28,9 +29,8 @@ from backends.common.http_answers import (
     read_body,
     status_error,
 )
-from backends.common.http_calls import FormPart, ServerCall, pieces
-from backends.common.sockets import talking
 from backends.common.unreachable import why_unreachable
+from backends.common.websocket import talking
 from queueing.core.bounded_json import parsed
 from queueing.core.concurrency import timeout
 from queueing.core.errors import BadModel, Unavailable, UnreadableAnswer

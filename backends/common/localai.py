@@ -7,7 +7,7 @@ has happened.
 from typing import ClassVar
 
 from backends.common.http import Http
-from backends.common.http_answers import HttpFailed, HttpRefused
+from backends.common.http_replies import HttpFailed, HttpRefused
 from backends.common.model_server import LoadWish, ServedModel
 from backends.common.replies import ServerReply, ask, read
 from queueing.core.errors import BadModel

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, JsonValue, ValidationError
 
 from backends.common.error_rules import words_of
 from backends.common.http import Http
-from backends.common.http_answers import (
+from backends.common.http_replies import (
     ERROR_LIMIT,
     WORDS_LIMIT,
     ErrorInAnswer,

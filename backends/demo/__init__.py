@@ -1,1 +1,1 @@
-"""A stand-in for an inference server, for trying Usher without one."""
+"""A stand-in for a server."""

@@ -15,13 +15,13 @@ from typing import ClassVar
 from pydantic import Field
 
 from backends.common.options import read_options
-from backends.demo.drawing import draw, enlarge, starting_picture
-from backends.demo.film import film
+from backends.demo.images import draw, enlarge, starting_picture
 from backends.demo.pace import Beat, Pace, known
 from backends.demo.sounds import compose, listen, speak
-from backends.demo.text import answer, chunk, continuation, whole_answer
+from backends.demo.texts import answer, chunk, continuation, whole_answer
 from backends.demo.vectors import NOTE, hashed, tokens_of
-from backends.media.pictures import open_picture
+from backends.demo.videos import film
+from backends.media.images import open_picture
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import NotLoaded, OutOfMemory, Unavailable
 from queueing.core.outputs import vectors_file

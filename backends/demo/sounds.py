@@ -5,9 +5,9 @@ import json
 import logging
 from functools import partial
 
+from backends.demo.audio import length_s, played, spoken, title_of, words_of
 from backends.demo.pace import Beat, Pace, known
-from backends.demo.tones import length_s, played, spoken, title_of, words_of
-from backends.media import films, sounds
+from backends.media import sounds, videos
 from queueing.core.errors import Rejected
 from queueing.core.ports import Fetch
 from queueing.core.requests import (
@@ -90,8 +90,8 @@ async def _worked(pace: Pace, steps: int, *, share: float = 1.0) -> None:
 
 async def _heard_s(file: File) -> float | None:
     try:
-        return (await films.looked_at(file)).looks.seconds or length_s(file.data)
-    except films.FilmError:
+        return (await videos.looked_at(file)).looks.seconds or length_s(file.data)
+    except videos.FilmError:
         return length_s(file.data)
 
 

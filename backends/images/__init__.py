@@ -1,1 +1,1 @@
-"""Picture servers: OpenAI's calls for pictures, and the own calls of those that can do more."""
+"""Picture servers."""

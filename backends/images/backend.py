@@ -12,7 +12,7 @@ from pydantic import Field, SecretStr, field_validator
 
 from backends.common.error_rules import loading
 from backends.common.http import Http
-from backends.common.loras import lora_name, lora_named
+from backends.common.model_names import lora_name, lora_named
 from backends.common.model_server import LoadWish, ModelServer, authorization, base_of
 from backends.common.options import read_options
 from backends.common.reasons import reasons_kept
@@ -20,7 +20,7 @@ from backends.common.server_backend import ServerBackend
 from backends.images.errors import RULES, classified
 from backends.images.flavour import ListedPainter, PictureFlavour, able
 from backends.images.flavours import PICTURE_FLAVOURS
-from backends.images.order import PictureOrder, prepared, size_of
+from backends.images.image_request import PictureOrder, prepared, size_of
 from backends.images.results import collected
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import BadModel, NotLoaded, Rejected

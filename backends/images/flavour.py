@@ -11,7 +11,7 @@ from backends.common.http import Http
 from backends.common.http_calls import FormPart
 from backends.common.model_server import LoadWish, ServedModel
 from backends.common.replies import ask
-from backends.images.order import PictureOrder
+from backends.images.image_request import PictureOrder
 from backends.images.replies import DrawnPicture, NameListing, drawn, listing
 from queueing.core.ports import Report
 from queueing.core.requests import Capability

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from backends.common.http import Http
 from backends.common.localai import LocalAiCalls, abilities, in_memory
 from backends.images.flavour import MIRRORED, ListedPainter, PictureFlavour, mirrored, plain_prompt
-from backends.images.order import PictureOrder
+from backends.images.image_request import PictureOrder
 from backends.images.replies import DrawnPicture, drawn, listing
 from queueing.core.ports import Report
 from queueing.core.requests import TextToImage

@@ -8,11 +8,11 @@ import binascii
 import logging
 from collections.abc import Sequence
 
+from backends.common.file_types import is_picture, mime_of
 from backends.common.http import Http
 from backends.images.errors import classified
 from backends.images.replies import DrawnPicture
-from backends.media.metadata.kinds import is_picture, mime_of
-from backends.media.results import KeptBack, bare
+from backends.media.result_files import KeptBack, bare
 from queueing.core.errors import Rejected, UnreadableAnswer
 from queueing.core.problems import What, problem
 from queueing.core.requests import File, Output

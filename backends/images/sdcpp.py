@@ -18,11 +18,11 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from backends.common.http import Http
-from backends.common.http_answers import JSON_LIMIT
+from backends.common.http_replies import JSON_LIMIT
 from backends.common.replies import ServerReply, ask, read
 from backends.images.errors import classify
 from backends.images.flavour import MIRRORED, ListedPainter, PictureFlavour
-from backends.images.order import PictureOrder
+from backends.images.image_request import PictureOrder
 from backends.images.replies import DrawnPicture, within_bounds
 from queueing.core.errors import BackendError
 from queueing.core.ports import Report

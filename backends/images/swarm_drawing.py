@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue, ValidationError
 
+from backends.common.file_types import is_picture, mime_of
 from backends.common.replies import ServerReply
 from backends.images.errors import classify
-from backends.images.order import PictureOrder
-from backends.images.swarm_calls import checked
-from backends.media.metadata.kinds import is_picture, mime_of
+from backends.images.image_request import PictureOrder
+from backends.images.swarmui_api import checked
 from queueing.core.errors import UnreadableAnswer
 from queueing.core.requests import File, Progress
 

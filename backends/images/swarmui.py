@@ -19,12 +19,13 @@ from typing import ClassVar
 from pydantic import JsonValue
 
 from backends.common.http import Http
-from backends.common.http_answers import HttpFailed, HttpRefused, parse_json
+from backends.common.http_replies import HttpFailed, HttpRefused, parse_json
 from backends.common.model_server import LoadWish
 from backends.images.flavour import MIRRORED, ListedPainter, PictureFlavour
-from backends.images.order import PictureOrder
+from backends.images.image_request import PictureOrder
 from backends.images.replies import DrawnPicture, picture_at, within_bounds
-from backends.images.swarm_calls import (
+from backends.images.swarm_drawing import SEEDS, SwarmDrawing, drawing_of
+from backends.images.swarmui_api import (
     SessionForgotten,
     SwarmDone,
     SwarmFile,
@@ -33,7 +34,6 @@ from backends.images.swarm_calls import (
     SwarmSessions,
     SwarmStatus,
 )
-from backends.images.swarm_drawing import SEEDS, SwarmDrawing, drawing_of
 from queueing.core.errors import (
     BackendError,
     Unavailable,

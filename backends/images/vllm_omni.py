@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from backends.common.http import Http
 from backends.common.replies import ServerReply, ask
 from backends.images.flavour import MIRRORED, ListedPainter, PictureFlavour
-from backends.images.order import PictureOrder
+from backends.images.image_request import PictureOrder
 from backends.images.replies import NameListing, listing
 
 

@@ -1,1 +1,1 @@
-"""Files that models make and people send: decoded within bounds, cleaned, made to fit."""
+"""Files that models make and people send."""

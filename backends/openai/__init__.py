@@ -1,1 +1,1 @@
-"""Text servers with an OpenAI-compatible API, LM Studio among them."""
+"""Servers of text and speech with OpenAI's API."""

@@ -6,13 +6,13 @@ It remembers no loads.
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import JsonValue, SecretStr, field_validator
+from pydantic import Field, JsonValue, SecretStr, field_validator
 
 from backends.common.error_rules import loading
 from backends.common.http import Http
-from backends.common.http_answers import HttpRefused
+from backends.common.http_replies import HttpRefused
 from backends.common.model_server import (
     LoadWish,
     ModelList,
@@ -24,20 +24,21 @@ from backends.common.model_server import (
 from backends.common.options import read_options
 from backends.common.reasons import reasons_kept
 from backends.common.server_backend import ServerBackend
-from backends.openai.abilities import AUDIBLE, EMBEDS, WRITES, able, honoured, lacks
-from backends.openai.answer import Question, stream_answer
-from backends.openai.audio.hearing import Recording, plain_sound, transcribe
-from backends.openai.audio.speaking import Speech, speak
-from backends.openai.audio.voices import voice_named
-from backends.openai.embedding import embed
+from backends.openai.chat_request import TextOptions, chat_body
+from backends.openai.completion import Question, stream_answer
 from backends.openai.embedding_body import Batch
-from backends.openai.errors import RULES, classified
+from backends.openai.embeddings import embed
 from backends.openai.fields import BESIDE
-from backends.openai.flavour import Flavour, Served
-from backends.openai.flavours import FLAVOURS
-from backends.openai.infill import path_of
+from backends.openai.flavours.abilities import AUDIBLE, EMBEDS, WRITES, able, honoured, lacks
+from backends.openai.flavours.errors import RULES, classified
+from backends.openai.flavours.flavour import Flavour, Served
+from backends.openai.flavours.lmstudio import LMStudio3, LMStudio4
+from backends.openai.known_flavours import FLAVOURS
 from backends.openai.passed_on import passed_body
-from backends.openai.request import TextOptions, chat_body
+from backends.openai.passthrough import path_of
+from backends.openai.speech import Speech, speak
+from backends.openai.transcription import Recording, plain_sound, transcribe
+from backends.openai.voices import voice_named
 from queueing.core.catalog import BackendSpec, ModelSpec, embedding_spec
 from queueing.core.errors import (
     BadModel,
@@ -330,3 +331,25 @@ def _options(model: ModelSpec) -> TextOptions:
 
 async def _output(output: Output) -> Output:
     return output
+
+
+class LMStudioOptions(Record):
+    """A backend's settings: the API token, if the server requires one (0.4 and newer).
+
+    `idle_unload_s` is after how long without a request the server drops a model (0.3; None: as set
+    there). Newer ones drop models as soon as they are asked to.
+    """
+
+    token: SecretStr | None = None
+    idle_unload_s: Annotated[int, Field(ge=1)] | None = None
+
+
+class LMStudio(OpenAI):
+    """An LM Studio server; see `queueing.core.ports.Backend` for the obligations."""
+
+    stranger: ClassVar[str] = "nothing at this url answers like LM Studio 0.3.6 or newer"
+    capabilities = WRITES | EMBEDS
+
+    def __init__(self, spec: BackendSpec) -> None:
+        options = read_options(LMStudioOptions, spec.options, f"backends.{spec.name}")
+        self._connect(spec, options.token, [LMStudio4(), LMStudio3(options.idle_unload_s)])

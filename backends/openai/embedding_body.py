@@ -7,14 +7,12 @@ from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.common.replies import ServerReply, ask
-from backends.openai.errors import NO_PICTURE_EMBEDDINGS, NO_TOKENS
-from backends.openai.flavour import EmbeddingForm, PictureForm, Served
-from backends.openai.request import data_url
+from backends.openai.chat_request import data_url
+from backends.openai.flavours.errors import NO_PICTURE_EMBEDDINGS, NO_TOKENS
+from backends.openai.flavours.flavour import KEPT, EmbeddingForm, PictureForm, Served
 from queueing.core.catalog import Timeouts
 from queueing.core.errors import Rejected
 from queueing.core.requests import Embed, EmbedInput, File, PictureInput
-
-KEPT = -1  # Ollama: without expiry; a request without this would end that
 
 
 class Marked(ServerReply):

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from backends.common.json_template import PROBE, KnownForm
+from backends.openai.answer_reader import AnswerReader, parsed, without_thoughts
 from backends.openai.form import AnswerForm, Object, compact
-from backends.openai.infill import as_completion
-from backends.openai.stream import AnswerReader, parsed, without_thoughts
+from backends.openai.passthrough import as_completion
 
 Around = tuple[str, str, str]
 """The kind of a chunk's only text, and what stands before and after it in OpenAI's form."""

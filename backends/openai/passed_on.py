@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
+from backends.openai.chat_request import TextOptions
 from backends.openai.fields import known_fields
-from backends.openai.flavour import Flavour
-from backends.openai.infill import prompt_body
-from backends.openai.request import TextOptions
+from backends.openai.flavours.flavour import Flavour
+from backends.openai.passthrough import prompt_body
 from backends.openai.seen import unchanged_url
 from queueing.core.requests import File, PassedOn
 

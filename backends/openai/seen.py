@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from PIL import Image
 
-from backends.media.metadata.kinds import SENT
-from backends.media.pictures import as_jpeg, as_png, open_picture
+from backends.common.file_types import SENT
+from backends.media.images import as_jpeg, as_png, open_picture
 from queueing.core.errors import Rejected
 from queueing.core.requests import File
 

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 from rich.text import Text
 
-from backends.common.card_memory import SYSTEM, CardMemory, is_nvidia
-from backends.common.memory import NvmlProbe
-from backends.media import documents, films
+from backends.hardware.gpu_memory import SYSTEM, CardMemory, is_nvidia
+from backends.hardware.memory import NvmlProbe
+from backends.media import documents, videos
 from backends.media.helper.sandbox import unheld
 from backends.registry import connect
 from bot.chat.api.base import ChatPlatform
@@ -135,7 +135,7 @@ async def _attempt(what: str, name: str, trying: Awaitable[str], try_s: float) -
 
 def _films(catalog: Catalog) -> Iterator[Finding]:
     """Report how films, sound and documents are handled."""
-    if catalog.able(Capability.SPEECH_TO_TEXT) and not films.available():
+    if catalog.able(Capability.SPEECH_TO_TEXT) and not videos.available():
         text = (
             "recordings are sent as they came: install usher-bot[media] for servers that need WAV"
         )
@@ -148,9 +148,9 @@ def _films(catalog: Catalog) -> Iterator[Finding]:
     if all(spec.kind != "comfyui" for spec in catalog.backends.values()):
         return
     text = "their workflow is taken out, and what is too large for a chat is made to fit"
-    if not films.available():
+    if not videos.available():
         text = "kept back, unless keep_metadata is true: install usher-bot[media] for them"
-    yield Finding(what="films", name="PyAV", works=films.available() or None, text=text)
+    yield Finding(what="films", name="PyAV", works=videos.available() or None, text=text)
 
 
 # ---------------------------------------------------------------- database and hosts

@@ -7,8 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from backends.common.card_memory import is_nvidia
 from backends.common.options import NO_SETTING
+from backends.hardware.gpu_memory import is_nvidia
 from backends.registry import KINDS, connect, kinds_of
 from bot.config.cards import card_problems, card_warnings, too_large
 from bot.config.config import Config

@@ -7,7 +7,7 @@ metadata.
 import asyncio
 from dataclasses import dataclass
 
-from backends.media.metadata.kinds import mime_of
+from backends.common.file_types import mime_of
 from bot.gateway.callers import Caller
 from bot.gateway.errors import invalid
 from bot.gateway.fetching.errands import Errands

@@ -1,6 +1,6 @@
 """Recordings in requests: bounded, known by their bytes, and stripped of metadata."""
 
-from backends.media.metadata.kinds import is_film, is_sound, mime_of
+from backends.common.file_types import is_film, is_sound, mime_of
 from bot.gateway.errors import invalid
 from bot.gateway.outcomes import in_words
 from bot.requests import sounds

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from backends.common.file_types import is_sound, mime_of
 from backends.media import sounds
-from backends.media.metadata.kinds import is_sound, mime_of
 from bot.gateway.answering import Answering
 from bot.gateway.callers import Caller
 from bot.gateway.file_answers import FileAnswers, MakeFile

@@ -11,9 +11,9 @@ from typing import Literal
 
 from PIL import Image
 
-from backends.media import films
+from backends.common.file_types import SENT, is_film, is_sound, mime_of
+from backends.media import videos
 from backends.media.metadata import without_metadata
-from backends.media.metadata.kinds import SENT, is_film, is_sound, mime_of
 from bot.requests.refusals import (
     Declined,
     LargeEnough,
@@ -68,9 +68,9 @@ async def bare(data: bytes) -> bytes:
     mime = mime_of(data)
     try:
         if is_film(mime) or is_sound(mime):
-            return await films.cleaned(data, wall_s=_UPLOAD_S)
+            return await videos.cleaned(data, wall_s=_UPLOAD_S)
         return await asyncio.to_thread(without_metadata, data)
-    except (ValueError, films.FilmError):
+    except (ValueError, videos.FilmError):
         return b""
 
 

@@ -5,7 +5,7 @@ import io
 
 from PIL import Image, ImageChops
 
-from backends.media.metadata.kinds import SENT
+from backends.common.file_types import SENT
 from bot.requests.refusals import Declined, NoMask, NotAPicture
 from queueing.core.requests import File
 

@@ -2,7 +2,7 @@
 
 from math import ceil
 
-from backends.media.metadata.kinds import is_sound, mime_of
+from backends.common.file_types import is_sound, mime_of
 from backends.media.sounds import SoundError, SoundFault, as_voice
 from bot.requests.refusals import Declined, FileTooHeavy, NotASound
 from queueing.core.requests import File

@@ -2,7 +2,7 @@
 
 from math import ceil
 
-from backends.media import films
+from backends.media import videos
 from bot.requests.refusals import Declined, FileTooHeavy, NotAFilm
 from queueing.core.requests import File
 
@@ -20,8 +20,8 @@ async def seen(name: str, data: bytes, most: int) -> tuple[File, ...]:
     """Return at most so many pictures of a stranger's film, in order. Raises `Declined`."""
     require_film_weight(name, len(data))
     try:
-        made = await films.frames(File(name="film", mime="", data=data), most, wall_s=_READ_S)
-    except films.FilmError:
+        made = await videos.frames(File(name="film", mime="", data=data), most, wall_s=_READ_S)
+    except videos.FilmError:
         made = []
     if not made:
         raise Declined(NotAFilm(name=name))

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from backends.common.card_memory import CardMemory
-from backends.common.machines import NetworkMachines
-from backends.common.memory import NvmlProbe
-from backends.common.programs import CardPrograms
+from backends.hardware.gpu_memory import CardMemory
+from backends.hardware.gpu_programs import CardPrograms
+from backends.hardware.host_control import NetworkMachines
+from backends.hardware.memory import NvmlProbe
 from bot.config.config import Config
 from bot.history.recorder import HistoryRecorder
 from bot.requests.admission import AdmissionService

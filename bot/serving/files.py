@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from backends.media.metadata.kinds import PLAYED
+from backends.common.file_types import PLAYED
 from queueing.core.concurrency import timeout
 from queueing.core.requests import File
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from aiohttp import web
 
-from backends.media.metadata.kinds import mime_of
+from backends.common.file_types import mime_of
 from bot.serving.files import FileSender, Sendable
 
 PATH = "/originals/{job}/{number}/{until}/{seal}"

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from backends.comfyui.backend import ComfyUI
-from tests.backends.drawing import connect
+from tests.backends.comfyui.drawing import connect
 from tests.fakes.comfyui import FakeComfyUI
 from tests.fakes.media_helper import here
 
@@ -16,8 +16,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("backends.comfyui.attempts.ASK_S", 0.05)
     monkeypatch.setattr("backends.comfyui.attempts.ASK_LOST_S", 0.02)
     monkeypatch.setattr("backends.comfyui.attempts.GRACE_S", 0.2)
-    monkeypatch.setattr("backends.comfyui.watch.CONNECT_S", 0.1)
-    monkeypatch.setattr("backends.comfyui.watch.RECONNECT_S", 0.05)
+    monkeypatch.setattr("backends.comfyui.progress.CONNECT_S", 0.1)
+    monkeypatch.setattr("backends.comfyui.progress.RECONNECT_S", 0.05)
 
 
 @pytest.fixture
@@ -42,5 +42,5 @@ async def comfy(fake: FakeComfyUI) -> AsyncIterator[ComfyUI]:
 @pytest.fixture
 def helper_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Carry out what the helper for files does without its process: test_media_helper.py has it."""
-    for module in ("documents", "films", "sounds"):
+    for module in ("documents", "videos", "sounds"):
         monkeypatch.setattr(f"backends.media.{module}.ask", here)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backends.demo import drawing
+from backends.demo import images
 from bot.config import load as configuration
 from bot.runtime.app import App, BotParts
 from bot.runtime.setup import BotSetup
@@ -67,7 +67,7 @@ async def on_telegram(
 
 @contextmanager
 def _held(go_on: asyncio.Event | None) -> Iterator[None]:
-    draw = drawing.draw
+    draw = images.draw
 
     async def waits(*given: Any) -> Any:
         if go_on is not None:

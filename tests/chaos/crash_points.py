@@ -29,7 +29,7 @@ import yarl
 
 from backends.comfyui.backend import ComfyUI
 from backends.comfyui.server import ComfyUIServer
-from backends.openai.lmstudio import LMStudio
+from backends.openai.backend import LMStudio
 from bot.chat.records.message_records import MessageRecords
 from bot.cli import main as cli
 from bot.gateway.answering import Answering

@@ -4,8 +4,8 @@ from typing import Any
 
 import aiohttp
 
-from backends.demo.tones import played, spoken
-from backends.media.metadata.kinds import is_film, mime_of
+from backends.common.file_types import is_film, mime_of
+from backends.demo.audio import played, spoken
 from tests.chaos.program_calls import STOPPING, Given, ProgramCall, Refusal
 from tests.chaos.program_jobs import NativeJob
 from tests.chaos.servers import answer_words

@@ -16,7 +16,7 @@ from typing import Any
 from aiohttp import web
 from PIL import Image
 
-from backends.media.metadata.kinds import is_film, mime_of
+from backends.common.file_types import is_film, mime_of
 from bot.requests.enhancement import OPENING
 from tests.chaos.chats import Seen
 from tests.fakes.comfyui import FakeComfyUI, _Item

@@ -18,8 +18,8 @@ from PIL import Image
 
 from backends.comfyui.backend import ComfyUI
 from backends.comfyui.workflow.words import Asked
-from backends.media import films
-from backends.media.pictures import as_png
+from backends.media import videos
+from backends.media.images import as_png
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.requests import (
     Capability,
@@ -29,8 +29,8 @@ from queueing.core.requests import (
     TextToVideo,
     needed,
 )
-from tests.backends import graphs
-from tests.backends.graphs import Nodes
+from tests.backends.comfyui.workflow import graphs
+from tests.backends.comfyui.workflow.graphs import Nodes
 from tests.contracts.backend_harness import MAKING, Harness, Opens, Server
 from tests.fakes.comfyui import FakeComfyUI
 
@@ -107,8 +107,8 @@ async def _real() -> AsyncIterator[Harness]:
 async def _making(nodes: Nodes, quick: Asked, *files: File) -> AsyncIterator[Harness]:
     """Open a server for films, sounds or edits, with a template of one's own."""
     made = (b"", b"")
-    if films.available():
-        from tests.backends.recorded_films import film  # noqa: PLC0415  # needs the library
+    if videos.available():
+        from tests.backends.media.recorded_films import film  # noqa: PLC0415  # needs the library
 
         made = (film("mp4"), film("mp3"))
     own = ModelSpec(
@@ -185,7 +185,7 @@ HARNESSES = {
     "comfyui-edit": _graph(graphs.references(), _EDIT, *_PICTURES[:4]),
     "comfyui-mask": _graph(graphs.masked(), _MASKED, _PICTURES[0], _PICTURES[4]),
 }
-if films.available():
+if videos.available():
     HARNESSES |= {
         "comfyui-film": _graph(graphs.wan(), _FILM),
         "comfyui-film-between": _graph(graphs.wan_from_pictures(), _FILM, *_PICTURES[:2]),

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
+from backends.demo.audio import spoken
 from backends.demo.backend import Demo
-from backends.demo.tones import spoken
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.ports import Fetch, Report
 from queueing.core.requests import (
@@ -22,7 +22,7 @@ from queueing.core.requests import (
     TextToVideo,
     Work,
 )
-from tests.backends.planted import PICTURE, saved
+from tests.backends.media.planted import PICTURE, saved
 from tests.contracts.backend_harness import MAKING, Harness, Server
 
 

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from pydantic import JsonValue
 
 from backends.common.http import Http
-from backends.common.http_answers import HttpRefused
+from backends.common.http_replies import HttpRefused
 from backends.images.backend import Images
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.requests import Capability, TextToImage

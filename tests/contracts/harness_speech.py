@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from backends.common.http import Http
-from backends.common.http_answers import HttpRefused
+from backends.common.http_replies import HttpRefused
 from backends.registry import connect
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import Unavailable

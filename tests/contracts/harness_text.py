@@ -128,7 +128,7 @@ async def _busy_vllm(server: Http) -> bool:
     return any(float(line.rsplit(b" ", 1)[1]) > 0 for line in running)
 
 
-# Answering is the same code for all of them (see `backends.openai.flavour`).
+# Answering is the same code for all of them (see `backends.openai.flavours.flavour`).
 _FLAVOURS = dict.fromkeys(
     ("llamacpp", "llamacpp-router", "llamaswap", "vllm", "llama-cpp-python"), "generic"
 ) | {"lmstudio-0.3": "lmstudio"}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from backends.common import presence
-from backends.media.metadata.kinds import is_film, is_sound, mime_of
+from backends.common.file_types import is_film, is_sound, mime_of
 from queueing.core.errors import BadModel, Rejected, Unavailable
 from queueing.core.outputs import numbers, vectors_of
 from queueing.core.requests import (

@@ -9,7 +9,7 @@ import pytest
 
 import bot.platforms.discord.platform as discord_module
 import bot.platforms.telegram.updates as telegram_module
-from backends.media.metadata.kinds import mime_of
+from backends.common.file_types import mime_of
 from bot.chat.api.attachment_kinds import FILMED, SPOKEN, AttachmentKind
 from bot.chat.api.base import ChatPlatform, Invocation, MessageRef
 from bot.chat.api.content import Button, Content, Moment
@@ -24,7 +24,7 @@ from bot.chat.api.errors import (
     TooLarge,
 )
 from bot.chat.commands.registry import COMMANDS
-from tests.backends import papers
+from tests.backends.media import papers
 from tests.bot.platforms.discord.discord_bot import RecordingHandler
 from tests.contracts.chat_harness import (
     RETRY_AFTER_S,
@@ -256,7 +256,7 @@ async def test_what_a_person_sends_can_be_read_whole(
     stage: Stage, handler: RecordingHandler, platform: ChatPlatform
 ) -> None:
     """A voice message, a film or a paper would be named and never used."""
-    films = pytest.importorskip("tests.backends.recorded_films")
+    films = pytest.importorskip("tests.backends.media.recorded_films")
     for kind, (name, mime, known) in SENT_FILES.items():
         data = papers.docx(papers.paragraph("hello")) if kind == "docx" else films.film(kind)
         await stage.sends("/ask what is this?", name, mime, data)

@@ -3,10 +3,10 @@
 On a busy machine the helper would get none, and a film would take a minute.
 """
 
-from backends.demo import art, film
+from backends.demo import painting, videos
 from backends.media.helper import process, worker
-from backends.media.helper.order import Answer, Faulty, Order
 from backends.media.helper.process import MediaError
+from backends.media.helper.protocol import Answer, Faulty, Order
 
 EAGER = (
     "-P",
@@ -19,8 +19,8 @@ CANVAS = 192  # longest side in pixels; there are hundreds of pictures
 def lighten() -> None:
     """Make the work of this process light, for as long as it lives."""
     process.PROGRAM = EAGER
-    art.CANVAS = CANVAS
-    film.USUAL_SIZE = (96, 64)
+    painting.CANVAS = CANVAS
+    videos.USUAL_SIZE = (96, 64)
 
 
 async def here(order: Order, data: bytes, *, wall_s: float = 0) -> tuple[Answer, bytes]:

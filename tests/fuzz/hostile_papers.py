@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 
-from tests.backends.papers import pdf_of, xlsx, zipped
+from tests.backends.media.papers import pdf_of, xlsx, zipped
 
 _WORD = "word/document.xml"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from backends.common.http_answers import ErrorInAnswer
+from backends.common.http_replies import ErrorInAnswer
 from backends.openai.gathered import PassedOnReader
 from bot.gateway.openai.chunks import ChatStream, Heading
 from bot.gateway.openai.completion_chunks import CompletionHeading, CompletionStream

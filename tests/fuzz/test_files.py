@@ -18,12 +18,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image
 
-from backends.comfyui.uploads import as_upload
-from backends.comfyui.workflow.fill import fill
+from backends.comfyui.files import as_upload
 from backends.comfyui.workflow.graph import as_json
+from backends.comfyui.workflow.rendering import fill
 from backends.comfyui.workflow.template import parse_workflow, prepare
+from backends.media.images import HUGE_PICTURE
 from backends.media.metadata import without_metadata
-from backends.media.pictures import HUGE_PICTURE
 from bot.config import load as config
 from bot.requests import images as pictures
 from bot.requests.refusals import Declined, NotAPicture, Refusal, TooManyPixels

@@ -12,15 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.media import films, sounds
+from backends.common.file_types import mime_of
+from backends.media import sounds, videos
 from backends.media.documents import DocumentError, Fault, read_document
-from backends.media.helper import process
-from backends.media.helper.documents import office
-from backends.media.helper.order import Faulty, MediaTask, Order
-from backends.media.metadata.kinds import mime_of
+from backends.media.helper import office, process
+from backends.media.helper.protocol import Faulty, MediaTask, Order
 from backends.media.sounds import SoundError
 from queueing.core.requests import File
-from tests.backends.papers import docx, open_document, paragraph, pdf, pptx, scanned_pdf, xlsx
+from tests.backends.media.papers import docx, open_document, paragraph, pdf, pptx, scanned_pdf, xlsx
 from tests.fuzz.hostile_input import EXAMPLES, bounded, damaged
 from tests.fuzz.hostile_papers import OFFICE, PDFS
 
@@ -50,11 +49,11 @@ GOOD_PAPERS: Mapping[str, bytes] = {
 Doing = Callable[[File], Awaitable[Any]]
 BAD_CALL = "ended with -31"  # SIGSYS: a call that only harms
 EVERY_USE: Mapping[str, Doing] = {
-    "clean": lambda file: films.cleaned(file.data),
-    "look": films.looked_at,
-    "frames": lambda file: films.frames(file, 4),
-    "fit": lambda file: films.fitted(file, 50_000),
-    "silence": films.with_silence,
+    "clean": lambda file: videos.cleaned(file.data),
+    "look": videos.looked_at,
+    "frames": lambda file: videos.frames(file, 4),
+    "fit": lambda file: videos.fitted(file, 50_000),
+    "silence": videos.with_silence,
     "wav": lambda file: sounds.as_wav(file, seconds=20),
     "voice": lambda file: sounds.as_voice(file, seconds=20),
 }
@@ -227,7 +226,7 @@ async def _read_fresh(data: bytes) -> None:
 
 def made_film(kind: str, **how: Any) -> bytes:
     pytest.importorskip("av", reason="films and sound need usher-bot[media]")
-    from tests.backends.recorded_films import film  # noqa: PLC0415  needs the library
+    from tests.backends.media.recorded_films import film  # noqa: PLC0415  needs the library
 
     return film(kind, **how)
 
@@ -238,7 +237,7 @@ async def survived(data: bytes) -> None:
         told = ""
         try:
             await use(file(data))
-        except (films.FilmError, SoundError) as error:
+        except (videos.FilmError, SoundError) as error:
             told = f"{error} {error.__cause__}"
         assert BAD_CALL not in told
 
@@ -326,4 +325,4 @@ async def test_a_helper_that_answers_without_end_is_given_up(
         monkeypatch.setattr(process, "PROGRAM", ("-P", "-c", code))
         monkeypatch.setattr(process, "_ANSWER_MOST", 5_000_000)
         with within(20_000_000), pytest.raises(process.MediaError, match="bytes"):
-            await films.cleaned(b"\0\0\0\x18ftypmp42")
+            await videos.cleaned(b"\0\0\0\x18ftypmp42")

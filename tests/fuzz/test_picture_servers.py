@@ -9,9 +9,9 @@ from pydantic import JsonValue
 
 from backends.common.error_rules import REFUSED
 from backends.common.http import Http
-from backends.common.loras import lora_name
+from backends.common.model_names import lora_name
 from backends.images.errors import RULES, classify
-from backends.images.order import SIDE_MOST, PictureOrder, size_of
+from backends.images.image_request import SIDE_MOST, PictureOrder, size_of
 from backends.images.replies import PICTURES_MOST, drawn, picture_at
 from backends.images.swarm_drawing import SwarmDrawing, drawing_of, tame
 from queueing.core.errors import (

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from backends.media.pictures import open_picture
+from backends.media.images import open_picture
 from bot.platforms.web.content import shown_file
 from bot.requests import images as pictures
 from bot.requests.refusals import Declined

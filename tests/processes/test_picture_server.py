@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 from PIL import Image
 
-from tests.backends.test_images import mask, photo
+from tests.backends.images.test_images import mask, photo
 from tests.fakes.painters import painting, plain
 from tests.processes.bot_process import BotProcess
 

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from backends.openai.stream import without_thoughts
+from backends.openai.answer_reader import without_thoughts
 from bot.chat.commands.parse import BadCall, parse
 from bot.chat.commands.registry import COMMANDS
 from bot.chat.texts.split import pages

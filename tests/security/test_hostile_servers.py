@@ -97,7 +97,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Http, "_whole", shortly(Http._whole, "timeout_s"))
     monkeypatch.setattr(Http, "_open", shortly(Http._open, "read_s"))
     monkeypatch.setattr("backends.comfyui.attempts.ASK_LOST_S", 0.02)
-    monkeypatch.setattr("backends.comfyui.watch.CONNECT_S", 0.05)
+    monkeypatch.setattr("backends.comfyui.progress.CONNECT_S", 0.05)
     monkeypatch.setattr("backends.comfyui.backend.FREE_S", SHORT_S)
 
 

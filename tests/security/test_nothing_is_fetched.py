@@ -8,10 +8,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import BaseTestServer, TestServer
 
-from backends.comfyui.watch import Watch
+from backends.comfyui.progress import Watch
 from backends.common.http import Http
-from backends.common.http_answers import HttpFailed
-from backends.common.sockets import listener
+from backends.common.http_replies import HttpFailed
+from backends.common.websocket import listener
 from queueing.core.errors import Unavailable
 from tests.fakes.telegram import FakeTelegram
 from tests.security.bots import on_telegram

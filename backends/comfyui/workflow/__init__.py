@@ -1,1 +1,1 @@
-"""ComfyUI workflow templates: read, checked and filled. Pure."""
+"""Templates of ComfyUI's workflows; pure."""

@@ -24,10 +24,10 @@ from backends.comfyui.workflow.graph import (
     texts_in,
     words_in,
 )
-from backends.comfyui.workflow.measures import grid_of, rate_of
+from backends.comfyui.workflow.graph_analysis import grid_of, rate_of
+from backends.comfyui.workflow.graph_edits import needed_files
 from backends.comfyui.workflow.media import Medium, abilities_of, medium_of, saves_in
 from backends.comfyui.workflow.memory import Marks, all_marks, is_plain, marks_of
-from backends.comfyui.workflow.optional import needed_files
 from backends.comfyui.workflow.words import FILES, FOLLOWS, NEEDS_DEFAULT, WORDS
 from queueing.core.errors import BadModel
 from queueing.core.near import near

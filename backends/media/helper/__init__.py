@@ -1,1 +1,1 @@
-"""A process of its own that reads untrusted films, sounds and documents, confined and bounded."""
+"""The confined process that reads untrusted files."""

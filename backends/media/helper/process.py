@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import backends
-from backends.media.helper.order import Answer, MediaTask, Order
+from backends.media.helper.protocol import Answer, MediaTask, Order
 from backends.media.helper.sandbox import unheld
 from queueing.core.concurrency import timeout
 from queueing.core.undisturbed import undisturbed

@@ -12,8 +12,8 @@ from contextlib import suppress
 from importlib import import_module
 from typing import BinaryIO
 
-from backends.media.helper.documents.kinds import PDF
-from backends.media.helper.order import Answer, Faulty, MediaTask, Order
+from backends.common.kinds import PDF
+from backends.media.helper.protocol import Answer, Faulty, MediaTask, Order
 from backends.media.helper.sandbox import confine
 
 Work = Callable[[Order, bytes], tuple[Answer, bytes]]
@@ -32,15 +32,15 @@ _NICE = 15
 _OPEN_MOST = 64  # files: fonts, mostly
 
 _WORKS: Mapping[MediaTask, tuple[str, str]] = {
-    MediaTask.CLEAN: ("films.remux", "cleaned"),
-    MediaTask.SOUNDTRACK: ("films.remux", "silenced"),
-    MediaTask.LOOK: ("films.look", "looked"),
-    MediaTask.FRAMES: ("films.stills", "extracted"),
-    MediaTask.FIT: ("films.encode", "fitted"),
-    MediaTask.WAV: ("sounds.convert", "converted"),
-    MediaTask.VOICE: ("sounds.convert", "converted"),
-    MediaTask.ENCODE: ("sounds.encode", "encoded"),
-    MediaTask.READ: ("documents.office", "read"),  # PDFs: documents.pdf
+    MediaTask.CLEAN: ("backends.media.helper.remux", "cleaned"),
+    MediaTask.SOUNDTRACK: ("backends.media.helper.remux", "silenced"),
+    MediaTask.LOOK: ("backends.media.helper.look", "looked"),
+    MediaTask.FRAMES: ("backends.media.helper.video_frames", "extracted"),
+    MediaTask.FIT: ("backends.media.helper.video_encoding", "fitted"),
+    MediaTask.WAV: ("backends.media.helper.audio", "converted"),
+    MediaTask.VOICE: ("backends.media.helper.audio", "converted"),
+    MediaTask.ENCODE: ("backends.media.helper.encode", "encoded"),
+    MediaTask.READ: ("backends.media.helper.office", "read"),  # PDFs: see below
 }
 
 
@@ -80,10 +80,10 @@ def _received(asked: BinaryIO, size: int) -> bytes:
 def _work(order: Order) -> Work:
     """Return what carries out an order. It imports libraries, which may be missing."""
     if order.task is MediaTask.READ and order.mime == PDF:
-        module, name = "documents.pdf", "read"
+        module, name = "backends.media.helper.pdf", "read"
     else:
         module, name = _WORKS[order.task]
-    found: Work = getattr(import_module(f"backends.media.helper.{module}"), name)
+    found: Work = getattr(import_module(module), name)
     return found
 
 

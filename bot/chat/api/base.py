@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from backends.media.metadata.kinds import PLAYED
+from backends.common.file_types import PLAYED
 from bot.chat.api.arrivals import Arrival
 from bot.chat.api.attachment_kinds import AttachmentKind
 from bot.chat.api.chat_settings import places_of

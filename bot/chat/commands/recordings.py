@@ -1,6 +1,6 @@
 """A call's recording: an attached sound or film, or the result of a job."""
 
-from backends.media.metadata.kinds import is_film, is_sound, mime_of
+from backends.common.file_types import is_film, is_sound, mime_of
 from bot.chat.api.attachment_kinds import SPOKEN, AttachmentKind
 from bot.chat.commands.attachments import shown_name, whole
 from bot.chat.commands.context import Call, Context

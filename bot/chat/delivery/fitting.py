@@ -6,8 +6,8 @@ import logging
 
 from PIL import Image
 
-from backends.media import films
-from backends.media.metadata.kinds import MOVING, is_film, is_picture, is_sound, mime_of
+from backends.common.file_types import MOVING, is_film, is_picture, is_sound, mime_of
+from backends.media import videos
 from bot.chat.api.base import ChatLimits
 from bot.requests import images as pictures
 from queueing.core.requests import File
@@ -34,16 +34,16 @@ async def fitted(file: File, limits: ChatLimits) -> File | None:
     elif small and mime in limits.plays and (is_sound(mime) or await _plays(file)):
         return file
     try:
-        return await films.fitted(file, limits.upload)
-    except films.FilmError as error:
+        return await videos.fitted(file, limits.upload)
+    except videos.FilmError as error:
         _log.warning("%s stays as it is: %s", file.name, error)
         return file if small else None
 
 
 async def _plays(file: File) -> bool:
     try:
-        looks = (await films.looked_at(file)).looks
-    except films.FilmError:
+        looks = (await videos.looked_at(file)).looks
+    except videos.FilmError:
         return True  # it cannot be improved
     return looks.picture in _CODECS and looks.pixels in _PIXELS
 

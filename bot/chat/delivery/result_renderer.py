@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from backends.media import films
-from backends.media.metadata.kinds import is_film, is_picture, is_sound, mime_of
+from backends.common.file_types import is_film, is_picture, is_sound, mime_of
+from backends.media import videos
 from bot.chat.api.base import ChatLimits
 from bot.chat.api.chat_settings import ChatSettingsTable
 from bot.chat.api.content import Bar, Body, Content, Markdown, Moment, Period
@@ -232,8 +232,8 @@ async def measured(file: File) -> Measures:
     if not (is_film(mime) or is_sound(mime)):
         return Measures(size=await dimensions(file))
     try:
-        looks = (await films.looked_at(file)).looks
-    except films.FilmError:  # no library for it, or it cannot be read: it may still play
+        looks = (await videos.looked_at(file)).looks
+    except videos.FilmError:  # no library for it, or it cannot be read: it may still play
         return UNKNOWN
     size = (looks.width, looks.height) if looks.width and looks.height else None
     return Measures(size=size, seconds=looks.seconds)

@@ -5,7 +5,7 @@ import platform
 from collections.abc import Callable
 from pathlib import Path
 
-from backends.common.memory import NvmlProbe
+from backends.hardware.memory import NvmlProbe
 from queueing.core.catalog import HostSpec
 
 CARDS_MOST = 16

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter, ValidationError
 
-from backends.common.card_memory import SYSTEM
+from backends.hardware.gpu_memory import SYSTEM
 from bot.cli.init import card
 from bot.cli.init.places import HERE
 from bot.cli.init.scan import FoundServer

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from backends.common.http_answers import HttpRefused
+from backends.common.http_replies import HttpRefused
 from backends.common.replies import TokenRefused
 from backends.registry import KINDS, connect
 from bot.cli.init.places import HERE, is_here, likely_kind

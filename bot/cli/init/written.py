@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from backends.common.card_memory import SYSTEM
+from backends.hardware.gpu_memory import SYSTEM
 from bot.chat.api.account import ChatPerson
 from bot.cli.init.machines import HostPlan
 from bot.cli.init.page import TOKEN, USUAL_PORT, PagePlan

@@ -22,8 +22,8 @@ from telegram import (
     InputMediaVideo,
 )
 
-from backends.media import films, sounds
-from backends.media.metadata.kinds import SENT, mime_of
+from backends.common.file_types import SENT, mime_of
+from backends.media import sounds, videos
 from queueing.core.requests import File
 
 UPLOAD_MOST = 50_000_000  # bytes
@@ -137,8 +137,8 @@ async def shown_together(files: Sequence[File]) -> list[SentFile]:
 
 async def _played(file: File, mime: str) -> SentFile:
     try:
-        film = await films.looked_at(file)
-    except films.FilmError:  # the film libraries are missing, or the film cannot be read
+        film = await videos.looked_at(file)
+    except videos.FilmError:  # the film libraries are missing, or the film cannot be read
         return SentFile(
             file=file, kind=SendKind.AUDIO if mime.startswith("audio/") else SendKind.VIDEO
         )
@@ -159,8 +159,8 @@ async def _played(file: File, mime: str) -> SentFile:
 async def _not_a_loop(file: File) -> File:
     """Return a long silent film with a track of silence: clients loop one without, and hide its slider."""
     try:
-        made = await films.with_silence(file)
-    except films.FilmError:
+        made = await videos.with_silence(file)
+    except videos.FilmError:
         return file
     return made if len(made.data) <= max(len(file.data), UPLOAD_MOST) else file
 

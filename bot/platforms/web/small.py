@@ -13,8 +13,8 @@ from io import BytesIO
 
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
-from backends.media import films
-from backends.media.metadata.kinds import SENT, is_film, is_picture, is_sound, mime_of
+from backends.common.file_types import SENT, is_film, is_picture, is_sound, mime_of
+from backends.media import videos
 from bot.chat.records.stored_log import ChatLog
 from bot.chat.texts.kinds import length
 from bot.queue.jobs import ResultFiles
@@ -143,8 +143,8 @@ async def still(name: str, mime: str, data: bytes) -> bytes:
     if is_picture(mime):
         return await asyncio.to_thread(_of_picture, data)
     try:
-        film = await films.looked_at(File(name=name, mime=mime, data=data))
-    except films.FilmError:  # no library for it, or it cannot be read: it may still play
+        film = await videos.looked_at(File(name=name, mime=mime, data=data))
+    except videos.FilmError:  # no library for it, or it cannot be read: it may still play
         return await asyncio.to_thread(_signed, b"", 0.0)
     return await asyncio.to_thread(_signed, film.still, film.looks.seconds)
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from backends.common.card_memory import CardMemory
-from backends.common.memory import NvmlProbe
-from backends.media import documents, films
+from backends.hardware.gpu_memory import CardMemory
+from backends.hardware.memory import NvmlProbe
+from backends.media import documents, videos
 from backends.media.helper import sandbox
 from backends.media.helper.sandbox import Barrier
 from bot.cli import check, memory_kept
@@ -91,7 +91,7 @@ async def test_it_says_whether_films_can_be_given_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool, works: bool | None
 ) -> None:
     """An operator would learn from people that films are kept back."""
-    monkeypatch.setattr(films, "available", lambda: there)
+    monkeypatch.setattr(videos, "available", lambda: there)
     comfy = "{kind: comfyui, url: 'http://127.0.0.1:9'}"
     text = CONFIG.replace("{kind: demo}", f"{{kind: demo}}, comfy: {comfy}")
     told = (await found(configured(tmp_path, text)))["films", "PyAV"]
@@ -115,7 +115,7 @@ async def test_it_says_whether_recordings_can_be_converted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
 ) -> None:
     """Voice messages would be refused by whisper.cpp, and an operator not know why."""
-    monkeypatch.setattr(films, "available", lambda: there)
+    monkeypatch.setattr(videos, "available", lambda: there)
     text = CONFIG.replace("[stand-in]", "[stand-in], capabilities: [speech-to-text]")
     told = await found(configured(tmp_path, text))
     assert (("recordings", "PyAV") in told) is not there

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from backends.media import films
-from backends.media.metadata.kinds import mime_of
+from backends.common.file_types import mime_of
+from backends.media import videos
 from bot.cli import main as cli
 from bot.demo import demo
 from bot.demo.database import database_of, kept_path
@@ -94,7 +94,7 @@ def test_a_transcript_shows_each_line_its_answers_and_saves_the_pictures(tmp_pat
 
 
 @pytest.mark.thorough
-@pytest.mark.skipif(not films.available(), reason="needs usher-bot[media]")
+@pytest.mark.skipif(not videos.available(), reason="needs usher-bot[media]")
 def test_a_newcomer_sees_a_film_and_hears_a_sound(tmp_path: Path) -> None:
     """The first things anyone tries would leave nothing that plays."""
     done = said(tmp_path, "/film wan a cat", "/film a cat", "/speak hello", "/music calm")

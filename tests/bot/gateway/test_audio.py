@@ -13,9 +13,9 @@ import aiohttp
 import openai
 import pytest
 
-from backends.demo.tones import length_s, played
-from backends.media import films, sounds
-from backends.media.metadata.kinds import mime_of
+from backends.common.file_types import mime_of
+from backends.demo.audio import length_s, played
+from backends.media import sounds, videos
 from bot.gateway.errors import ApiError
 from bot.gateway.openai.transcriptions import TranscriptForm, rendered
 from bot.gateway.speech import in_form
@@ -92,7 +92,7 @@ async def test_speech_comes_in_the_form_that_was_asked_for(
             assert data[:1] == b"\xff"
         else:
             assert mime_of(data) == sounds.FORMS[form]
-            heard = await films.looked_at(File(name="x", mime=sounds.FORMS[form], data=data))
+            heard = await videos.looked_at(File(name="x", mime=sounds.FORMS[form], data=data))
             assert heard.looks.seconds > 0.5
 
     async with sounding(tmp_path) as (_, client):
@@ -121,7 +121,7 @@ async def test_what_cannot_be_converted_is_sent_unless_another_form_was_asked_fo
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Every program that names no form would fail where usher-bot[media] is not installed."""
-    monkeypatch.setattr(films, "available", lambda: False)
+    monkeypatch.setattr(videos, "available", lambda: False)
     wav = File(name="a.wav", mime="audio/wav", data=RECORDING)
     assert await in_form("mp3", usual=True)(Output(files=(wav,))) == wav
     with pytest.raises(ApiError) as refused:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from backends.demo.tones import played
-from backends.media.metadata.kinds import is_film, is_sound, mime_of
+from backends.common.file_types import is_film, is_sound, mime_of
+from backends.demo.audio import played
 from queueing.core.requests import (
     Request,
     SpeechToText,

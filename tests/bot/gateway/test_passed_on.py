@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from backends.openai.fields import BESIDE, DECISIVE
-from backends.openai.flavours import FLAVOURS
+from backends.openai.known_flavours import FLAVOURS
 from bot.chat.texts.problems import told
 from bot.gateway.openai.chat import ChatCompletions
 from bot.gateway.openai.response_request import Responses

@@ -6,12 +6,12 @@ from bot.requests.papers import opened, require_paper_weight
 from bot.requests.refusals import Declined, FileTooHeavy, NotAFilm, NotASound, PaperUnread
 from bot.requests.sounds import checked_sound
 from bot.requests.watched import require_film_weight, seen
-from tests.backends import papers
+from tests.backends.media import papers
 
 pytest.importorskip("av", reason="films and sound need usher-bot[media]")
 
-from tests.backends.planted import SECRET
-from tests.backends.recorded_films import film
+from tests.backends.media.planted import SECRET
+from tests.backends.media.recorded_films import film
 
 
 async def test_what_a_document_says_is_cut_to_the_room_there_is() -> None:

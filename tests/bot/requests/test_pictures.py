@@ -13,7 +13,7 @@ from PIL import Image
 from bot.requests.images import bare, checked, dimensions, fitted
 from bot.requests.refusals import Declined, NotAPicture, TooManyPixels
 from queueing.core.requests import File
-from tests.backends.planted import PLANTED, SECRET, exif, frames, words_of
+from tests.backends.media.planted import PLANTED, SECRET, exif, frames, words_of
 
 
 def encoded(form: str, size: tuple[int, int] = (32, 24), mode: str = "RGB") -> bytes:

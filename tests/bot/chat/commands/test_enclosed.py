@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from backends.media import films
+from backends.media import videos
 from backends.media.documents import DocumentContents
 from backends.media.sounds import Voice
 from bot.chat.api.base import Album
@@ -38,7 +38,7 @@ def helped(monkeypatch: pytest.MonkeyPatch) -> None:
         return Voice(file=file, seconds=1.0)
 
     monkeypatch.setattr(papers, "read_document", read)
-    monkeypatch.setattr(films, "frames", frames)
+    monkeypatch.setattr(videos, "frames", frames)
     monkeypatch.setattr(sounds, "as_voice", voice)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from backends.media.metadata.kinds import mime_of
+from backends.common.file_types import mime_of
 from backends.media.sounds import SoundError, SoundFault, Voice
 from bot.chat.api.attachment_kinds import AttachmentKind
 from bot.chat.api.content import Button

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.openai.request import merged
+from backends.openai.chat_request import merged
 from bot.chat.commands.context import Call
 from bot.chat.commands.talks import name_of
 from bot.people.users import Person

@@ -6,21 +6,21 @@ from dataclasses import replace
 import pytest
 from PIL import Image
 
-from backends.media import films
-from backends.media.metadata.kinds import mime_of
+from backends.common.file_types import mime_of
+from backends.media import videos
 from bot.chat.api.base import ChatLimits
 from bot.chat.api.chat_settings import ChatSettings, ChatSettingsTable
 from bot.chat.delivery.fitting import fitted
 from bot.chat.texts import buttons, plain, say
 from bot.chat.texts.buttons import Abilities
 from queueing.core.requests import File, Output
-from tests.backends.planted import MOVING, PLANTED
+from tests.backends.media.planted import MOVING, PLANTED
 from tests.bot.chat.delivery.rendering import completed, origin, renderer
 from tests.fakes.chat import LIMITS
 
 pytest.importorskip("av", reason="films and sound need usher-bot[media]")
 
-from tests.backends.recorded_films import film
+from tests.backends.media.recorded_films import film
 
 TELEGRAM = replace(LIMITS, plays=frozenset({"video/mp4", "audio/mpeg"}), moving_pictures=False)
 SMALL = replace(LIMITS, upload=9000)
@@ -38,7 +38,7 @@ async def test_a_film_in_pixels_that_players_do_not_know_is_made_again(pixels: s
     odd = file(film("mp4", pixels=pixels))
     again = await fitted(odd, LIMITS)
     assert again is not None
-    assert (await films.looked_at(again)).looks.pixels == "yuv420p"
+    assert (await videos.looked_at(again)).looks.pixels == "yuv420p"
     assert again.data != odd.data, pixels
 
 
@@ -101,7 +101,7 @@ async def test_without_the_libraries_what_fits_goes_as_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A small film would be lost for want of a library."""
-    monkeypatch.setattr(films, "available", lambda: False)
+    monkeypatch.setattr(videos, "available", lambda: False)
     whole = file(film("mkv"))
     assert await fitted(whole, TELEGRAM) is whole
     assert await fitted(whole, replace(TELEGRAM, upload=100)) is None

@@ -7,11 +7,11 @@ import httpx
 import pytest
 from telegram import InputFile
 
-from backends.media import films
+from backends.media import videos
 from bot.chat.api.content import Content
 from bot.platforms.telegram.films import as_document
 from queueing.core.requests import File
-from tests.backends.planted import MOVING, PLANTED
+from tests.backends.media.planted import MOVING, PLANTED
 from tests.bot.platforms.discord.discord_bot import RecordingHandler
 from tests.bot.platforms.telegram.telegram_bot import picture, running
 from tests.fakes.telegram import FakeTelegram
@@ -19,7 +19,7 @@ from tests.fakes.telegram_state import FakeMessage
 
 pytest.importorskip("av", reason="films and sound need usher-bot[media]")
 
-from tests.backends.recorded_films import KINDS, film
+from tests.backends.media.recorded_films import KINDS, film
 
 
 def made(kind: str, **how: object) -> File:
@@ -121,7 +121,7 @@ async def test_a_long_silent_film_has_a_slider() -> None:
         assert message.file is not None
         assert message.file.film == "video"
         sent = File(name="x.mp4", mime="video/mp4", data=message.file.data)
-        assert (await films.looked_at(sent)).looks.sound == "aac"
+        assert (await videos.looked_at(sent)).looks.sound == "aac"
 
 
 async def test_an_answer_read_aloud_is_a_voice_message() -> None:

@@ -11,7 +11,7 @@ from tests.fakes.telegram_json import document
 
 pytest.importorskip("av", reason="films and sound need usher-bot[media]")
 
-from tests.backends.recorded_films import film
+from tests.backends.media.recorded_films import film
 
 MODELS = """
   whisper:

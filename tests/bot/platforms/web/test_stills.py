@@ -5,12 +5,12 @@ from io import BytesIO
 import pytest
 from PIL import Image
 
-from backends.media import films
-from backends.media.metadata.kinds import mime_of
+from backends.common.file_types import mime_of
+from backends.media import videos
 from bot.chat.texts.kinds import length
 from bot.platforms.web.small import STILL, THUMB, smaller, still
-from tests.backends.planted import PLANTED
-from tests.backends.recorded_films import film
+from tests.backends.media.planted import PLANTED
+from tests.backends.media.recorded_films import film
 
 
 def shown(data: bytes) -> Image.Image:
@@ -35,7 +35,7 @@ async def test_a_film_shows_its_first_picture_with_a_sign() -> None:
 
 async def test_without_the_libraries_a_film_has_its_sign(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bot without the libraries for films would show empty squares."""
-    monkeypatch.setattr(films, "available", lambda: False)
+    monkeypatch.setattr(videos, "available", lambda: False)
     data = film("webm", size=(64, 48), frames=5)
     assert shown(await still("wan-1.webm", mime_of(data), data)).size == (THUMB, THUMB)
 

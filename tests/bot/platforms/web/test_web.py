@@ -19,7 +19,7 @@ from bot.platforms.web.tab import PAGE
 from bot.platforms.web.wire import ModelLine
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.requests import File
-from tests.backends.planted import PLANTED, SECRET, words_of
+from tests.backends.media.planted import PLANTED, SECRET, words_of
 from tests.bot.platforms.web.web_client import picture, running, tab, text_of, uploaded
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.memory_log import MemoryLog, web_chat

@@ -3,7 +3,7 @@
 import aiohttp
 import pytest
 
-from backends.media import films
+from backends.media import videos
 from backends.media.helper.process import WALL_S
 from bot.chat.api.content import Content
 from bot.requests import images as pictures
@@ -16,8 +16,8 @@ from tests.fakes.memory_log import web_chat
 
 pytest.importorskip("av", reason="films and sound need usher-bot[media]")
 
-from tests.backends.planted import SECRET
-from tests.backends.recorded_films import KINDS, film, tags_of
+from tests.backends.media.planted import SECRET
+from tests.backends.media.recorded_films import KINDS, film, tags_of
 
 
 def content(kind: str, *, spoiler: bool = False) -> Content:
@@ -56,7 +56,7 @@ async def test_an_uploaded_film_is_kept_without_what_a_camera_wrote(
     after = await bare(before)
     assert SECRET in tags_of(before)
     assert SECRET not in tags_of(after)
-    monkeypatch.setattr(films, "available", lambda: False)
+    monkeypatch.setattr(videos, "available", lambda: False)
     assert await bare(before) == b""
 
 

@@ -1,0 +1,204 @@
+"""Decides what family a model file on a ComfyUI server is of, and whether it can be offered. Pure.
+
+A family is told by the file's name; where that says nothing, by the metadata in the file, and for a
+checkpoint by its size as well. A file that none of these tells is never guessed to be of any.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from backends.comfyui.families import CHECKPOINTS, FAMILIES, MODELS, Family, Value
+from backends.comfyui.listed import READ
+
+FOLDERS = (CHECKPOINTS, MODELS)
+"""The folders whose files are models of their own."""
+
+_BY_METADATA: tuple[tuple[str, str], ...] = (
+    (r"refiner", "an SDXL refiner"),
+    (r"inpaint|-edit$", "a model that only paints into pictures"),
+    (r"^stable-diffusion-xl|^sdxl|^illustrious|^pony", "SDXL"),
+    (r"^stable-diffusion-v1|^sd[_-]?v?1", "Stable Diffusion 1.5"),
+    (r"^stable-diffusion-v2|^sd[_-]?v?2", "Stable Diffusion 2"),
+    (r"^stable-diffusion-v?3|^sd3", "Stable Diffusion 3 without encoders"),
+    (r"^stable-video", "Stable Video Diffusion"),
+    (r"^flux[.-]?1-schnell", "Flux.1 schnell"),
+    (r"^flux[.-]?1(-dev)?$", "Flux.1 dev"),
+)
+_BY_SIZE: tuple[tuple[float, float, str], ...] = (
+    (1.95e9, 2.25e9, "Stable Diffusion 1.5"),  # half precision
+    (4.2e9, 4.4e9, "Stable Diffusion 1.5"),
+    (2.5e9, 2.65e9, "Stable Diffusion 2"),
+    (5.1e9, 5.3e9, "Stable Diffusion 2"),
+    (6.4e9, 7.2e9, "SDXL"),
+)
+_ENDING = re.compile(r"\.(safetensors|sft|ckpt|pth?|bin|gguf)$")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerFiles:
+    """What a server tells of its files: names by folder, and of some the bytes and the metadata."""
+
+    names: Mapping[str, Sequence[str]]
+    sizes: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    metadata: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """A model file: what it is and why, the values for its template, and the files that lack.
+
+    Without a `family`, nothing tells what it is; without values it cannot be offered. `files` are
+    all files of the server that it would load, and `called` is what its name is made from.
+    """
+
+    file: str
+    family: Family | None = None
+    why: str = ""
+    values: Mapping[str, Value] = field(default_factory=dict)
+    lacks: tuple[str, ...] = ()
+
+    @property
+    def offered(self) -> bool:
+        """Whether a template serves it and every file it needs is there."""
+        return bool(self.family and self.family.template and not self.lacks)
+
+    @property
+    def called(self) -> str:
+        """The file's name, without what tells a pair of experts apart."""
+        if not (self.family and self.family.partner):
+            return self.file
+        return re.sub(r"[-_ ]?high([-_ ]?noise)?", "", self.file, flags=re.IGNORECASE)
+
+    def __str__(self) -> str:
+        """Return a sentence for the operator."""
+        if self.family is None:
+            return f"{self.file}: unknown family; name a workflow for it (docs/models.md)."
+        told = f"{self.file}: {self.family.title} ({self.why})"
+        if not self.family.template:
+            return f"{told}; no template is shipped for it: name a workflow."
+        if self.lacks:
+            return f"{told}; not offered without {', '.join(self.lacks)}."
+        return f"{told}; offered with {self.family.template}."
+
+
+def recognised(files: ServerFiles) -> tuple[Found, ...]:
+    """Return what each model file is, in the order of the server."""
+    return tuple(
+        _completed(files, folder, name)
+        for folder in FOLDERS
+        for name in files.names.get(folder, ())
+        if not _is_partner(files, folder, name)
+    )
+
+
+def undecided(folder: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the files whose names tell nothing: their metadata is worth a look."""
+    return tuple(name for name in names if _by_name(folder, name) is None)
+
+
+def family_of(
+    folder: str, name: str, *, size: int | None = None, metadata: Mapping[str, str] | None = None
+) -> tuple[Family, str] | None:
+    """Return a file's family and what tells it, None if nothing does."""
+    if named := _by_name(folder, name):
+        return named, "its name"
+    for key in READ:
+        told = (metadata or {}).get(key, "").casefold()
+        if family := _by_metadata(folder, told):
+            return family, f"its metadata: {told}"
+    if folder == CHECKPOINTS and size is not None:
+        for least, most, title in _BY_SIZE:
+            if least <= size <= most:
+                return _titled(folder, title), f"its size of {size / 1e9:.1f} GB"
+    return None
+
+
+def stem(name: str) -> str:
+    """Return a file's name as the rules read it."""
+    bare = name.replace("\\", "/").rpartition("/")[2].casefold()
+    return re.sub(r"[\s_]+", "-", _ENDING.sub("", bare))
+
+
+# ---------------------------------------------------------------- by name and metadata
+
+
+def _by_name(folder: str, name: str) -> Family | None:
+    told = stem(name)
+    return next(
+        (each for each in FAMILIES if each.folder == folder and re.search(each.name, told)), None
+    )
+
+
+def _by_metadata(folder: str, told: str) -> Family | None:
+    if not told or "/" in told:  # "…/lora" is a LoRA in the wrong folder
+        return None
+    title = next((title for rule, title in _BY_METADATA if re.search(rule, told)), None)
+    known = {each.title for each in FAMILIES if each.folder == folder}
+    return _titled(folder, title) if title in known else None
+
+
+def _titled(folder: str, title: str | None) -> Family:
+    return next(each for each in FAMILIES if (each.folder, each.title) == (folder, title))
+
+
+# ---------------------------------------------------------------- with what it needs
+
+
+def _completed(files: ServerFiles, folder: str, name: str) -> Found:
+    key = folder, name
+    known = family_of(folder, name, size=files.sizes.get(key), metadata=files.metadata.get(key))
+    if known is None:
+        return Found(file=name)
+    family, why = known
+    values: dict[str, Value] = {**family.values}
+    if family.word:
+        values[family.word] = name
+    chosen = dict(_beside(files, folder, name, family))
+    lacks = tuple(lack for word, (_, lack) in chosen.items() if lack)
+    values |= {word: file for word, (file, lack) in chosen.items() if not lack}
+    return Found(file=name, family=family, why=why, values=values, lacks=lacks)
+
+
+def _beside(
+    files: ServerFiles, folder: str, name: str, family: Family
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield each further word of a family with its file, or with what is missing."""
+    if family.partner:
+        partner = _partner_of(files, folder, name)
+        yield family.partner, (partner or "", "" if partner else f"{folder}/{_low(name)}")
+    for each in family.companions:
+        found = _first(files.names.get(each.folder, ()), each.names)
+        yield each.word, (found or "", "" if found else f"{each.folder}/{_plain(each.names[0])}")
+
+
+def _first(names: Sequence[str], rules: Sequence[str]) -> str | None:
+    """Return the first name that fits the best rule that any of them fits."""
+    ordered = sorted(names)
+    fitting = (name for rule in rules for name in ordered if re.search(rule, stem(name)))
+    return next(fitting, None)
+
+
+def _partner_of(files: ServerFiles, folder: str, name: str) -> str | None:
+    wanted = _low(name)
+    names = files.names.get(folder, ())
+    return next((each for each in names if each.casefold() == wanted.casefold()), None)
+
+
+def _is_partner(files: ServerFiles, folder: str, name: str) -> bool:
+    """Whether a file is the second one of a pair whose first is there."""
+    first = re.sub("low", "high", name, flags=re.IGNORECASE)
+    if first.casefold() == name.casefold():
+        return False
+    there = {each.casefold() for each in files.names.get(folder, ())}
+    family = _by_name(folder, first)
+    return bool(family and family.partner) and first.casefold() in there
+
+
+def _low(name: str) -> str:
+    return re.sub("high", "low", name, flags=re.IGNORECASE)
+
+
+def _plain(rule: str) -> str:
+    """Return a rule as a name that people can look for."""
+    return re.sub(r"[\^$\\?]|\(.*\)", "", rule) + "*"

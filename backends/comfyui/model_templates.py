@@ -1,0 +1,219 @@
+"""What a model is on ComfyUI: its templates, and whether a server has what they need.
+
+Reads template files on this machine; never calls a server.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from backends.comfyui.workflow.graph import Graph, substituted, words_in
+from backends.comfyui.workflow.limits import NumberRange, limits_in
+from backends.comfyui.workflow.node_types import choices_in, inputs_for
+from backends.comfyui.workflow.template import Workflow, parse_workflow, prepare, taken
+from backends.comfyui.workflow.versions import is_own, least_version
+from backends.comfyui.workflow.words import Asked
+from backends.common.options import read_options
+from queueing.core.catalog import ModelSpec
+from queueing.core.errors import BadModel
+from queueing.core.near import meant_or_all
+from queueing.core.requests import Capability, Record, TextToImage, needed
+
+NAME_SHOWN = 255  # characters: no file has a longer name
+_SHIPPED = resources.files("backends") / "workflows"
+_MODELS = ("ckpt_name", "unet_name")  # inputs that name a model rather than a part of one
+_LISTED = 10  # file names in an error text
+
+_LACKS: Mapping[Capability, tuple[str, str]] = {
+    Capability.TEXT_TO_IMAGE: ("workflow", "it needs a picture, or draws none"),
+    Capability.TEXT_TO_VIDEO: ("workflow", "it needs a picture, or saves no film"),
+    Capability.TEXT_TO_AUDIO: ("workflow", "it saves no sound, or speaks"),
+    Capability.TEXT_TO_SPEECH: ("workflow", "it holds no {{voice}} and saves no sound"),
+    Capability.IMAGE_TO_IMAGE: ("picture_workflow", "there is no template that holds {{picture}}"),
+    Capability.IMAGE_TO_VIDEO: (
+        "picture_workflow",
+        "there is no template for films with {{picture}}",
+    ),
+    Capability.IMAGE_EDIT: ("edit_workflow", "pictures are only where its drawing starts"),
+    Capability.UPSCALE: ("workflow", "it holds {{prompt}} and draws"),
+}
+"""By ability: the setting to look at, and what the templates lack."""
+
+
+class ModelOptions(Record):
+    """The settings of a model on ComfyUI.
+
+    `workflow`, `picture_workflow` (for requests that start from a picture) and `edit_workflow` (for
+    those that change or combine pictures) are names of shipped templates or paths of files.
+    `values` fill placeholders: file names of checkpoints and the like, and defaults for steps,
+    sizes and so on.
+    """
+
+    workflow: str
+    picture_workflow: str | None = None
+    edit_workflow: str | None = None
+    values: Mapping[str, bool | int | float | str] = {}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Templates:
+    """The templates of a model; there is at least one, and the first is the one it loads with."""
+
+    all: tuple[Workflow, ...]
+
+    def serving(self, request: Asked, files: Collection[str]) -> Workflow:
+        """Return the template for a request whose files have these places.
+
+        If none fits, filling the returned one reports why.
+        """
+        able = needed(request, has_files=bool(files))
+        editing = isinstance(request, TextToImage) and request.edit
+
+        def misfit(workflow: Workflow) -> tuple[bool, int, bool]:
+            homeless = len(set(files) - workflow.placeholders)
+            missing = len(workflow.needs - set(files))
+            unlike = able not in workflow.abilities
+            return unlike, homeless + missing, workflow.edits and not editing
+
+        return min(self.all, key=misfit)
+
+    @property
+    def abilities(self) -> frozenset[Capability]:
+        """What at least one of the templates can be asked for."""
+        return frozenset[Capability]().union(*(workflow.abilities for workflow in self.all))
+
+    @property
+    def models(self) -> frozenset[str]:
+        """The checkpoints and diffusion models that it loads."""
+        nodes = (node for workflow in self.all for node in workflow.nodes.values())
+        return frozenset(
+            str(node.inputs[name]) for node in nodes for name in _MODELS if name in node.inputs
+        )
+
+    @property
+    def usual(self) -> Mapping[str, float]:
+        """The sizes, steps and lengths that the templates have as defaults, the largest of each."""
+        found: dict[str, float] = {}
+        for workflow in self.all:
+            for name in ("width", "height", "steps", "seconds", "fps"):
+                value = workflow.defaults.get(name)
+                if isinstance(value, int | float):
+                    found[name] = max(value, found.get(name, value))
+        return found
+
+    @property
+    def options(self) -> frozenset[str]:
+        """The request fields that at least one of the templates takes."""
+        return frozenset[str]().union(*(workflow.options for workflow in self.all))
+
+
+def read_templates(model: ModelSpec) -> Templates:
+    """Return a model's templates; raise `BadModel` naming the setting, or file and node."""
+    where = f"models.{model.name}"
+    options = read_options(ModelOptions, model.options, where)
+    graphs = {name: _graph(where, name) for name in _names(model, options)}
+    known = taken(frozenset[str]().union(*map(words_in, graphs.values())))
+    unused = options.values.keys() - known
+    if unused:
+        raise BadModel(
+            f"{where}.values: no placeholder of {' or '.join(graphs)} is named {min(unused)}"
+        )
+    workflows = [prepare(graph, options.values, name=name) for name, graph in graphs.items()]
+    templates = Templates(all=tuple(sorted(workflows, key=lambda each: bool(each.needs))))
+    _check_capabilities(where, model, templates)
+    return templates
+
+
+def choices_of(offered: JsonValue, class_type: str, name: str) -> tuple[str, ...]:
+    """Return the choices for an input of a node type; empty when it is free."""
+    return tuple(choices_in(input_of(offered, class_type, name)) or ())
+
+
+def input_of(offered: JsonValue, class_type: str, name: str) -> JsonValue:
+    """Return the server's description of an input of a node type, None without one."""
+    info = offered.get(class_type) if isinstance(offered, dict) else None
+    if not isinstance(info, dict):
+        return None
+    inputs = inputs_for(info, {})
+    return inputs.required.get(name) or inputs.optional.get(name)
+
+
+def check_offered(workflow: Workflow, node_id: str, offered: JsonValue) -> None:
+    """Raise `BadModel` unless a server's description of the node type fits the node.
+
+    The type must exist, its required inputs must be set, every fixed choice (a model file, a
+    sampler) must be offered, and every number that is fixed or a default must be within its limits.
+    """
+    node = workflow.nodes[node_id]
+    filled = substituted({node_id: node}, workflow.defaults)[node_id].inputs
+    where = f"{workflow.name}: node {node_id} ({node.class_type})"
+    info = offered.get(node.class_type) if isinstance(offered, dict) else None
+    if not isinstance(info, dict):
+        raise BadModel(f"{where}: {_lacking(workflow, node.class_type)}")
+    inputs = inputs_for(info, filled)
+    missing = inputs.required.keys() - node.inputs.keys()
+    if missing:
+        raise BadModel(f"{where}: the server wants an input {min(missing)}, which is not set")
+    for name, kind in {**inputs.required, **inputs.optional}.items():
+        value, choices, limits = filled.get(name), choices_in(kind), limits_in(kind)
+        if choices is not None and isinstance(value, str):
+            _check_choice(f"{where}: {name}", value, choices)
+        if limits is not None and isinstance(value, int | float):
+            _check_number(f"{where}: {name}", value, limits)
+
+
+def _lacking(workflow: Workflow, class_type: str) -> str:
+    """Return why a server may lack a node, and what would help."""
+    least = least_version(node.class_type for node in workflow.nodes.values())
+    if least is None or not is_own(class_type):
+        return "the server has no such node; a custom node pack is missing"
+    return f"the server has no such node; the workflow needs ComfyUI {least} or newer"
+
+
+def _names(model: ModelSpec, options: ModelOptions) -> list[str]:
+    """Return the templates of a model; a shipped template may come with one for pictures."""
+    names = [options.workflow, options.picture_workflow, options.edit_workflow]
+    if Capability.IMAGE_TO_IMAGE in model.capabilities and not options.picture_workflow:
+        variant = f"{options.workflow.removesuffix('.json')}-img2img.json"
+        names.append(variant if variant in _shipped() else None)
+    return list(dict.fromkeys(filter(None, names)))
+
+
+def _shipped() -> frozenset[str]:
+    return frozenset(file.name for file in _SHIPPED.iterdir())
+
+
+def _graph(where: str, name: str) -> Graph:
+    source = _SHIPPED / name if name in _shipped() else Path(name)
+    try:
+        text = source.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or an impossible file name
+        missing = isinstance(error, FileNotFoundError)
+        why = "is not there" if missing else f"cannot be read ({type(error).__name__})"
+        hint = meant_or_all(name, _shipped(), all_are="shipped are")
+        shown = name if len(name) <= NAME_SHOWN else f"{name[:NAME_SHOWN]}…"
+        raise BadModel(f"{where}: workflow {shown} {why}; {hint}") from None
+    return parse_workflow(text, name=name)
+
+
+def _check_capabilities(where: str, model: ModelSpec, templates: Templates) -> None:
+    for able in sorted(model.capabilities - templates.abilities):
+        setting, why = _LACKS.get(able, ("workflow", "it makes something else"))
+        raise BadModel(f"{where}.{setting}: {why}, so the model cannot do {able}")
+
+
+def _check_choice(where: str, value: str, choices: list[str]) -> None:
+    if value in choices or "{{" in value:  # requests fill placeholders
+        return
+    listed = ", ".join(choices[:_LISTED]) + (" …" if len(choices) > _LISTED else "")
+    raise BadModel(f"{where}: the server does not have {value}; it has: {listed or 'none'}")
+
+
+def _check_number(where: str, value: float, limits: NumberRange) -> None:
+    if value < limits.least:
+        raise BadModel(f"{where}: {value} is less than {limits.least}, the least it takes")
+    if value > limits.most:
+        raise BadModel(f"{where}: {value} is more than {limits.most}, the most it takes")

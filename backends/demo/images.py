@@ -1,0 +1,158 @@
+"""The stand-in for picture models: draws, edits and enlarges, step by step."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+
+from PIL import Image
+
+from backends.demo.pace import Beat, Pace
+from backends.demo.painting import CANVAS, Painting
+from backends.media.images import as_jpeg, as_png, open_picture, transparent_parts
+from queueing.core.errors import Rejected
+from queueing.core.ports import Fetch
+from queueing.core.problems import What, problem
+from queueing.core.requests import File, Output, Progress, TextToImage, Work
+
+SIDE = 768  # pixels, if neither the request nor its picture sets a size
+USUAL_PIXELS = 1024 * 1024  # a picture of another size takes longer or shorter in proportion
+STEPS = 20
+PREVIEWS = 8  # per picture
+UPSCALE, UPSCALE_STEPS = 2, 4
+
+
+async def draw(request: TextToImage, work: Work, pace: Pace) -> Fetch:
+    """Draw pictures, or edit those of the request."""
+    base, mask = await asyncio.to_thread(_given, request, work.files)
+    steps, size = request.steps or STEPS, _size(request, base)
+    step_s = pace.step_s(STEPS) * (_share(size) if request.width else 1.0)
+    total = steps * request.count
+    paintings: list[Painting] = []
+    beat = Beat(step_s)
+    for number in range(request.count):
+        paintings.append(await asyncio.to_thread(_painting, request, number, base, mask))
+        for step in range(1, steps + 1):
+            await beat.step()
+            preview = await asyncio.to_thread(painted, paintings[-1], step, steps)
+            done = number * steps + step
+            pace.report(Progress(fraction=done / total, step=(done, total), preview=preview))
+    return partial(_pictures, work.key, paintings)
+
+
+async def enlarge(work: Work, pace: Pace) -> Fetch:
+    """Enlarge the picture of a request."""
+    if not work.files:
+        raise Rejected("nothing to enlarge", problem=problem(What.NOTHING_TO_ENLARGE))
+    beat = Beat(pace.step_s(UPSCALE_STEPS))
+    for step in range(1, UPSCALE_STEPS + 1):
+        await beat.step()
+        pace.report(Progress(fraction=step / UPSCALE_STEPS, step=(step, UPSCALE_STEPS)))
+    return partial(_enlarged, work.key, work.files[0])
+
+
+def painted(painting: Painting, step: int, steps: int) -> File | None:
+    """Paint a step; return a preview after some of them."""
+    painting.paint(step - 1, steps)
+    if step % max(1, steps // PREVIEWS):
+        return None
+    data = as_jpeg(painting.preview(step, steps), quality=80)
+    return File(name="preview.jpg", mime="image/jpeg", data=data)
+
+
+def starting_picture(file: File) -> Image.Image:
+    """Return the picture to start from, no larger than the canvas."""
+    picture = open_picture(file)
+    picture.thumbnail((CANVAS, CANVAS))
+    return picture
+
+
+def _given(
+    request: TextToImage, files: Sequence[File]
+) -> tuple[Image.Image | None, Image.Image | None]:
+    """Return the picture to start from, several side by side, and what of it may be painted."""
+    if not request.edit:
+        return (starting_picture(files[0]) if files else None), None
+    shown = files[:-1] if request.mask else files
+    pictures = [starting_picture(file) for file in shown]
+    if not pictures:
+        raise Rejected("nothing to edit", problem=problem(What.NEEDS_START))
+    if not request.mask:
+        return _side_by_side(pictures), None
+    masks = [Image.new("L", picture.size) for picture in pictures]
+    masks[0] = _transparent(files[-1]).resize(pictures[0].size)
+    return _side_by_side(pictures), _side_by_side(masks)
+
+
+def _transparent(file: File) -> Image.Image:
+    """Return where a mask is transparent, or white if it is not, as white on black."""
+    painted = transparent_parts(file)
+    return open_picture(file).convert("L") if painted is None else painted
+
+
+def _side_by_side(pictures: Sequence[Image.Image]) -> Image.Image:
+    if len(pictures) == 1:
+        return pictures[0]
+    height = min(picture.height for picture in pictures)
+    scaled = [
+        picture.resize((max(1, picture.width * height // picture.height), height))
+        for picture in pictures
+    ]
+    sheet = Image.new(scaled[0].mode, (sum(each.width for each in scaled), height))
+    x = 0
+    for each in scaled:
+        sheet.paste(each, (x, 0))
+        x += each.width
+    sheet.thumbnail((CANVAS, CANVAS))
+    return sheet
+
+
+def _painting(
+    request: TextToImage, number: int, base: Image.Image | None, mask: Image.Image | None
+) -> Painting:
+    return Painting(
+        request.prompt,
+        request.seed + number,
+        _size(request, base),
+        base=base,
+        mask=mask,
+        strength=0.6 if request.strength is None else request.strength,
+    )
+
+
+def _size(request: TextToImage, base: Image.Image | None) -> tuple[int, int]:
+    """Return the requested size; a picture to start from sets its own shape otherwise."""
+    width, height = (SIDE, SIDE) if base is None else base.size
+    shrink = SIDE / max(width, height)
+    return (
+        request.width or max(64, round(width * shrink)),
+        request.height or max(64, round(height * shrink)),
+    )
+
+
+def _share(size: tuple[int, int]) -> float:
+    """Return how much longer a picture of that size takes than a usual one."""
+    return size[0] * size[1] / USUAL_PIXELS
+
+
+async def _pictures(key: str, paintings: Sequence[Painting]) -> Output:
+    """Finish and encode the paintings, in place of a real server's download."""
+    files: list[File] = []
+    for number, painting in enumerate(paintings, start=1):
+        data = await asyncio.to_thread(_finished, painting)
+        files.append(File(name=f"demo-{key[:8]}-{number}.png", mime="image/png", data=data))
+    return Output(files=tuple(files))
+
+
+def _finished(painting: Painting) -> bytes:
+    return as_png(painting.finish())
+
+
+async def _enlarged(key: str, file: File) -> Output:
+    data = await asyncio.to_thread(_twice, file)
+    return Output(files=(File(name=f"demo-{key[:8]}.png", mime="image/png", data=data),))
+
+
+def _twice(file: File) -> bytes:
+    picture = open_picture(file)
+    size = picture.width * UPSCALE, picture.height * UPSCALE
+    return as_png(picture.resize(size, Image.Resampling.LANCZOS))

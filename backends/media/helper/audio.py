@@ -1,0 +1,64 @@
+"""Re-encodes sounds for servers and chats. In the helper process only: needs PyAV."""
+
+import io
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import av
+
+from backends.media.helper.containers import made, opened, streams_of
+from backends.media.helper.protocol import Answer, Faulty, Looks, MediaTask, Order
+
+_WAV_HZ, _OPUS_HZ, _OPUS_BITS = 16_000, 48_000, 32_000
+
+
+def converted(order: Order, data: bytes) -> tuple[Answer, bytes]:
+    """Carry out an order for WAV or a voice message. Raises `Faulty`."""
+    wav = order.task is MediaTask.WAV
+    hz = _WAV_HZ if wav else _OPUS_HZ
+    out, samples = io.BytesIO(), 0
+    with made(out, "audio/wav" if wav else "audio/ogg") as target:
+        stream = target.add_stream("pcm_s16le", rate=hz) if wav else _opus(target)
+        stream.codec_context.layout = "mono"
+        for frame in heard(data, order, hz):
+            samples += frame.samples
+            target.mux(stream.encode(frame))
+        target.mux(stream.encode(None))
+    if not samples:
+        raise Faulty("silent")
+    answer = Answer(
+        mime="audio/wav" if wav else "audio/ogg",
+        looks=Looks(seconds=samples / hz, sound="pcm_s16le" if wav else "opus"),
+    )
+    return answer, out.getvalue()
+
+
+def _opus(target: Any) -> Any:
+    stream = target.add_stream("libopus", rate=_OPUS_HZ, options={"application": "voip"})
+    stream.codec_context.bit_rate = _OPUS_BITS
+    return stream
+
+
+def heard(data: bytes, order: Order, hz: int) -> Iterator[Any]:
+    """Yield a file's sound in mono, at that rate. Raises `Faulty` if there is none, or too much."""
+    heard = 0
+    with opened(data, order.mime) as source:
+        sound = next((each for each in streams_of(source) if each.type == "audio"), None)
+        if sound is None:
+            raise Faulty("silent")
+        resampler = av.AudioResampler(format="s16", layout="mono", rate=hz)
+        for frame in _decoded(source, sound):
+            if frame is not None:
+                frame.pts = None  # a stranger's clock makes no gaps
+            for each in resampler.resample(frame):
+                each.pts, each.time_base = heard, Fraction(1, hz)
+                heard += each.samples
+                if heard > order.seconds * hz:
+                    raise Faulty("too-long")
+                yield each
+
+
+def _decoded(source: Any, sound: Any) -> Iterator[Any]:
+    yield from source.decode(sound)
+    yield None

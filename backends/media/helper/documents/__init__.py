@@ -1,1 +1,0 @@
-"""Reads PDFs and office files."""

@@ -1,0 +1,133 @@
+"""Reads office files: Open XML and OpenDocument. In the helper process only; no library needed."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+
+from backends.common.kinds import Fault, fault_of_old
+from backends.media.helper.document_content import Full, Paper
+from backends.media.helper.office_archive import Package
+from backends.media.helper.protocol import Answer, Faulty, Order
+from backends.media.helper.sheets import write_sheets
+from backends.media.helper.words import OpenDocumentWords, OpenXmlWords
+
+_WORD, _SLIDES, _SHEETS = "word/document.xml", "ppt/presentation.xml", "xl/workbook.xml"
+_OPEN_DOCUMENT = "content.xml"
+_WORDLESS = 200  # bytes of text, with fewer of which its pictures are looked at
+_NOTES = ("word/footnotes.xml", "word/endnotes.xml")
+
+
+def read(order: Order, data: bytes) -> tuple[Answer, bytes]:
+    """Carry out an order to read an office file. Raises `Faulty`."""
+    if (fault := fault_of_old(data)) is not None:
+        raise Faulty(fault)
+    package, paper = Package(data), Paper(order.characters)
+    pages = _Pages()
+    with suppress(Full):
+        pages.write(package, paper)
+    text = paper.text().encode("utf-8", "replace")
+    drawn = list(_scans(package, order.pictures)) if len(text) < _WORDLESS else []
+    answer = Answer(
+        mime="text/plain",
+        pages=pages.count,
+        truncated=paper.truncated,
+        parts=(len(text), *(len(picture) for picture in drawn)),
+    )
+    return answer, b"".join((text, *drawn))
+
+
+def _scans(package: Package, most: int) -> Iterator[bytes]:
+    """Yield the pictures in a document that hardly says anything."""
+    # Most documents need no library for pictures; it lies where the process may still read.
+    from backends.media.helper.page import pictured  # noqa: PLC0415
+
+    found = (pictured(data) for data in package.pictures(most))
+    yield from islice((picture for picture in found if picture), most)
+
+
+class _Pages:
+    """Writes the text of whichever kind a file is, and counts its pages."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def write(self, package: Package, paper: Paper) -> None:
+        """Write everything. Raises `Full` at the end of the paper."""
+        if _WORD in package:
+            for name in (_WORD, *_NOTES):
+                package.hear(name, OpenXmlWords(paper))
+        elif _SLIDES in package:
+            slides = _slides(package)
+            self.count = len(slides)
+            for number, name in enumerate(slides, start=1):
+                _write_slide(package, paper, (number, name))
+        elif _SHEETS in package:
+            self.count = write_sheets(package, paper)
+        elif _OPEN_DOCUMENT in package:
+            self._write_open_document(package, paper)
+        else:
+            raise Faulty(Fault.UNREADABLE)
+
+    def _write_open_document(self, package: Package, paper: Paper) -> None:
+        head = _Head()
+        package.hear("META-INF/manifest.xml", head)
+        if head.encrypted:
+            raise Faulty(Fault.ENCRYPTED)
+        words = OpenDocumentWords(paper, names_tables=head.is_spreadsheet)
+        try:
+            package.hear(_OPEN_DOCUMENT, words)
+        finally:
+            self.count = words.pages
+
+
+def _slides(package: Package) -> list[str]:
+    """Return the slides' files in the order in which they are shown."""
+    shown = _Shown()
+    package.hear(_SLIDES, shown)
+    related = package.related(_SLIDES)
+    return [related[each][1] for each in shown.references if each in related]
+
+
+def _write_slide(package: Package, paper: Paper, slide: tuple[int, str]) -> None:
+    number, name = slide
+    paper.add(f"\n[slide {number}]\n")
+    package.hear(name, OpenXmlWords(paper))
+    for kind, path in package.related(name).values():
+        if kind == "notesSlide":
+            paper.add("\n[notes]\n")
+            package.hear(path, OpenXmlWords(paper))
+
+
+class _Shown:
+    """Hears in which order slides are shown."""
+
+    def __init__(self) -> None:
+        self.references: list[str] = []
+
+    def start(self, name: str, fields: Mapping[str, str]) -> None:
+        if name == "sldId":
+            self.references.append(fields.get("r:id", ""))
+
+    def end(self, name: str) -> None:
+        """Ignore it."""
+
+    def words(self, text: str) -> None:
+        """Ignore them."""
+
+
+class _Head:
+    """Hears what the list of an OpenDocument file's parts says about the whole."""
+
+    def __init__(self) -> None:
+        self.encrypted = self.is_spreadsheet = False
+
+    def start(self, name: str, fields: Mapping[str, str]) -> None:
+        self.encrypted |= name == "encryption-data"
+        if name == "file-entry" and fields.get("full-path") == "/":
+            self.is_spreadsheet = "spreadsheet" in fields.get("media-type", "")
+
+    def end(self, name: str) -> None:
+        """Ignore it."""
+
+    def words(self, text: str) -> None:
+        """Ignore them."""

@@ -1,0 +1,100 @@
+"""An office file as a set of named XML files, unpacked within bounds. In the helper process only."""
+
+import io
+import posixpath
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from backends.common.kinds import Fault
+from backends.media.helper.protocol import Faulty
+from backends.media.helper.xml import BYTES_MOST, XmlListener, listen
+
+_FILES_MOST = 20_000
+_RATIO_MOST = 500  # unpacked to packed; XML of office programs stays below a hundred
+_PICTURES = ("word/media/", "ppt/media/", "xl/media/", "Pictures/")
+_PICTURE_MOST = 20_000_000  # bytes
+_SMALL = 1_000_000  # bytes that are unpacked whatever their ratio
+_ALL_MOST = 2 * BYTES_MOST  # of all files that are read
+
+
+class Package:
+    """The files within an office file. Every method raises `Faulty` for what is damaged or huge."""
+
+    def __init__(self, data: bytes) -> None:
+        with _damage():
+            self._zip = zipfile.ZipFile(io.BytesIO(data))
+        self._files = {each.filename: each for each in self._zip.infolist()}
+        if len(self._zip.infolist()) > _FILES_MOST:
+            raise Faulty(Fault.TOO_LARGE)
+        self._room = _ALL_MOST
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._files
+
+    def hear(self, name: str, listener: XmlListener) -> None:
+        """Read one file as XML; one that is missing is empty."""
+        if name not in self._files:
+            return
+        info = self._files[name]
+        if info.flag_bits & 1:
+            raise Faulty(Fault.ENCRYPTED)
+        self._room -= info.file_size
+        ratio = info.file_size / max(info.compress_size, 1)
+        if self._room < 0 or (ratio > _RATIO_MOST and info.file_size > _SMALL):
+            raise Faulty(Fault.TOO_LARGE)
+        with _damage(), self._zip.open(info) as opened:
+            listen(opened, listener)
+
+    def pictures(self, most: int) -> Iterator[bytes]:
+        """Yield so many of the pictures within at most, in the order of their numbers."""
+        names = [name for name in self._files if name.startswith(_PICTURES)]
+        for name in sorted(names, key=lambda name: (len(name), name))[: 4 * most]:
+            info = self._files[name]
+            if info.file_size <= _PICTURE_MOST and not info.flag_bits & 1:
+                with _damage(), self._zip.open(info) as opened:
+                    yield opened.read(_PICTURE_MOST)
+
+    def related(self, name: str) -> Mapping[str, tuple[str, str]]:
+        """Return what an Open XML file refers to: the kind and the path, by the reference's name."""
+        folder, _, own = name.rpartition("/")
+        found = _Relations(folder)
+        self.hear(f"{folder}/_rels/{own}.rels", found)
+        return found.paths
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    try:
+        yield
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        ValueError,
+    ) as error:
+        raise Faulty(Fault.UNREADABLE) from error
+
+
+class _Relations:
+    """Hears a file of relationships."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self.paths: dict[str, tuple[str, str]] = {}
+
+    def start(self, name: str, fields: Mapping[str, str]) -> None:
+        if name == "Relationship" and fields.get("TargetMode") != "External":
+            target = fields.get("Target", "")
+            path = posixpath.normpath(posixpath.join("/", self._folder, target)).lstrip("/")
+            kind = fields.get("Type", "").rpartition("/")[2]
+            self.paths[fields.get("Id", "")] = (kind, path)
+
+    def end(self, name: str) -> None:
+        """Ignore it."""
+
+    def words(self, text: str) -> None:
+        """Ignore them."""

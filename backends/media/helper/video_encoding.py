@@ -1,0 +1,241 @@
+"""Encodes films and sounds so that they play everywhere and fit. In the helper process only."""
+
+import io
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import av
+from PIL import Image
+
+from backends.common.file_types import MOVING, MOVING_TYPES
+from backends.media.helper.containers import (
+    Unreadable,
+    length_of,
+    made,
+    opened,
+    pictures_of,
+    require_size,
+    streams_of,
+)
+from backends.media.helper.plan import FilmPlan, film_plan, sound_rate
+from backends.media.helper.protocol import Answer, Order
+
+_TRIES = (1.0, 0.75, 0.5)  # of the limit: when a difficult film overshoots, the next share is tried
+_THREADS = 2
+_CAREFUL = {"preset": "veryfast"}
+_QUICK = {"preset": "ultrafast", "x264-params": "no-deblock=0:deblock=0,0:aq-mode=1"}
+_FPS = 25.0
+_RATES_OF_MP3 = frozenset({16_000, 22_050, 24_000, 32_000, 44_100, 48_000})
+_FRAMES_MOST = 3000
+_TICKS = 1000  # per second, for frames that state how long they are shown
+_TICK = Fraction(1, _TICKS)
+_FRAMES: Any = av.VideoFrame  # its constructor is not typed
+
+
+def fitted(order: Order, data: bytes) -> tuple[Answer, bytes]:
+    """Carry out an order to make a file fit."""
+    made_ = fit(data, order.mime, order.limit)
+    if made_ is None:
+        return Answer(error="cannot be made to fit"), b""
+    return Answer(mime=made_[1]), made_[0]
+
+
+def fit(data: bytes, mime: str, limit: int) -> tuple[bytes, str] | None:
+    """Return a file of at most `limit` bytes and its media type; None if that is impossible."""
+    for share in _TRIES:
+        made_ = (
+            _moving(data, limit, share) if mime in MOVING_TYPES else _once(data, mime, limit, share)
+        )
+        if made_ is None or len(made_[0]) <= limit:
+            return made_
+    return None
+
+
+def _once(data: bytes, mime: str, limit: int, share: float) -> tuple[bytes, str] | None:
+    with opened(data, mime) as source:
+        streams = streams_of(source)
+        sounds = [stream for stream in streams if stream.type == "audio"]
+        seconds = length_of(data, mime)
+        if len(sounds) < len(streams):
+            return _film(
+                source, pictures_of(source), sounds[:1], (limit, share, seconds, len(data))
+            )
+        if sounds:
+            return _sound(source, sounds[0], (limit, share, seconds))
+    raise Unreadable("neither picture nor sound")
+
+
+# ---------------------------------------------------------------- films
+
+
+def _film(
+    source: Any, picture: Any, sounds: list[Any], room: tuple[int, float, float, int]
+) -> tuple[bytes, str] | None:
+    limit, share, seconds, weight = room
+    turned = _turned(picture, source)
+    size = (picture.codec_context.width, picture.codec_context.height)
+    fps = float(picture.average_rate or _FPS)
+    plan = film_plan(
+        limit=limit,
+        seconds=seconds,
+        size=size[::-1] if turned in {"clock", "cclock"} else size,
+        fps=fps,
+        has_sound=bool(sounds),
+        share=share,
+        weight=weight,
+    )
+    if plan is None:
+        return None
+    out = io.BytesIO()
+    with made(out, "video/mp4") as target:
+        seen = _picture_stream(target, plan, picture.average_rate or round(_FPS))
+        seen.codec_context.time_base = picture.time_base
+        heard = _sound_stream(target, "aac", plan.sound, sounds[0]) if plan.sound else None
+        graph = _Graph(picture, plan, turned)
+        resampler = _resampler(heard) if heard is not None else None
+        for packet in source.demux([picture, *(sounds if heard is not None else ())]):
+            for frame in packet.decode():
+                if isinstance(frame, av.VideoFrame):
+                    for shown in graph.through(frame):
+                        target.mux(seen.encode(shown))
+                elif resampler is not None and heard is not None:
+                    _mux_sound(target, heard, resampler.resample(frame))
+        for shown in graph.through(None):
+            target.mux(seen.encode(shown))
+        target.mux(seen.encode(None))
+        if resampler is not None and heard is not None:
+            _mux_sound(target, heard, resampler.resample(None))
+            target.mux(heard.encode(None))
+    return out.getvalue(), "video/mp4"
+
+
+def _picture_stream(target: Any, plan: FilmPlan, rate: Any) -> Any:
+    stream = target.add_stream("libx264", rate=rate)
+    stream.width, stream.height, stream.pix_fmt = plan.width, plan.height, "yuv420p"
+    stream.codec_context.thread_count = _THREADS
+    most = str(plan.picture)
+    quickly = _QUICK if plan.noisy else _CAREFUL
+    stream.options = {**quickly, "crf": "21", "maxrate": most, "bufsize": most}
+    return stream
+
+
+class _Graph:
+    """Turns frames upright, to the planned size and into the pixels every player knows."""
+
+    def __init__(self, stream: Any, plan: FilmPlan, turned: str) -> None:
+        graph = av.filter.Graph()
+        steps = [graph.add_buffer(template=stream)]
+        if turned == "half":
+            steps += [graph.add("hflip"), graph.add("vflip")]
+        elif turned:
+            steps.append(graph.add("transpose", f"dir={turned}"))
+        steps.append(graph.add("scale", f"{plan.width}:{plan.height}"))
+        steps.append(graph.add("format", "pix_fmts=yuv420p"))
+        steps.append(graph.add("buffersink"))
+        graph.link_nodes(*steps).configure()
+        self._graph = graph
+
+    def through(self, frame: Any) -> Iterator[Any]:
+        """Yield the frames that are ready after one more frame; None marks the end."""
+        if frame is not None:
+            require_size(frame.width, frame.height)  # it may change in the middle
+        self._graph.push(frame)
+        while True:
+            try:
+                shown = self._graph.vpull()
+            except (av.BlockingIOError, av.EOFError):
+                return
+            shown.pict_type = av.video.frame.PictureType.NONE
+            yield shown
+
+
+def _turned(picture: Any, source: Any) -> str:
+    """Return the rotation that brings the first frame upright; "" if it is upright."""
+    for frame in source.decode(picture):
+        source.seek(0)
+        turns = {90: "cclock", -270: "cclock", -90: "clock", 270: "clock"}
+        return "half" if abs(frame.rotation) == 180 else turns.get(frame.rotation, "")
+    raise Unreadable("no frame")
+
+
+# ---------------------------------------------------------------- sounds
+
+
+def _sound(source: Any, sound: Any, room: tuple[int, float, float]) -> tuple[bytes, str] | None:
+    limit, share, seconds = room
+    rate = sound_rate(limit=limit, seconds=seconds, share=share)
+    if rate is None:
+        return None
+    out = io.BytesIO()
+    with made(out, "audio/mpeg") as target:
+        heard = _sound_stream(target, "libmp3lame", rate, sound)
+        resampler = _resampler(heard)
+        for frame in source.decode(sound):
+            _mux_sound(target, heard, resampler.resample(frame))
+        _mux_sound(target, heard, resampler.resample(None))
+        target.mux(heard.encode(None))
+    return out.getvalue(), "audio/mpeg"
+
+
+def _sound_stream(target: Any, codec: str, bits: int, like: Any) -> Any:
+    rate = like.codec_context.sample_rate
+    stream = target.add_stream(codec, rate=rate if rate in _RATES_OF_MP3 else 48_000)
+    stream.codec_context.layout = "mono" if like.codec_context.channels == 1 else "stereo"
+    stream.codec_context.bit_rate = bits
+    return stream
+
+
+def _resampler(heard: Any) -> Any:
+    context = heard.codec_context
+    return av.AudioResampler(format="fltp", layout=context.layout, rate=context.sample_rate)
+
+
+def _mux_sound(target: Any, heard: Any, frames: Any) -> None:
+    for frame in frames:
+        target.mux(heard.encode(frame))
+
+
+# ---------------------------------------------------------------- pictures that move
+
+
+def _moving(data: bytes, limit: int, share: float) -> tuple[bytes, str] | None:
+    """Make a film of a moving picture, which Pillow reads."""
+    with Image.open(io.BytesIO(data), formats=MOVING) as picture:
+        require_size(*picture.size)
+        frames = min(getattr(picture, "n_frames", 1), _FRAMES_MOST)
+        shown = [_shown_ms(picture, number) for number in range(frames)]
+        seconds = sum(shown) / _TICKS
+        plan = film_plan(
+            limit=limit,
+            seconds=seconds,
+            size=picture.size,
+            fps=frames / max(seconds, 0.1),
+            has_sound=False,
+            share=share,
+        )
+        return None if plan is None else (_filmed(picture, plan, shown), "video/mp4")
+
+
+def _filmed(picture: Image.Image, plan: FilmPlan, shown: list[int]) -> bytes:
+    out, at = io.BytesIO(), 0
+    with made(out, "video/mp4") as target:
+        stream = _picture_stream(target, plan, max(1, round(len(shown) * _TICKS / sum(shown))))
+        stream.codec_context.time_base = _TICK
+        for number, length in enumerate(shown):
+            picture.seek(number)
+            flat = Image.new("RGB", picture.size, "white")
+            layer = picture.convert("RGBA")
+            flat.paste(layer, mask=layer.getchannel("A"))
+            frame = _FRAMES.from_image(flat.resize((plan.width, plan.height)))
+            frame.pts, frame.duration, frame.time_base = at, length, _TICK
+            at += length
+            target.mux(stream.encode(frame))
+        target.mux(stream.encode(None))
+    return out.getvalue()
+
+
+def _shown_ms(picture: Image.Image, number: int) -> int:
+    picture.seek(number)
+    picture.load()  # WebP and AVIF tell how long a frame is shown only then
+    return max(20, round(float(picture.info.get("duration") or 100)))

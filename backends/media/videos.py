@@ -1,0 +1,127 @@
+"""Films and sounds: cleaned, inspected and made to fit, in a process of their own.
+
+Findings about a file are cached for a while, because a retried message asks again.
+"""
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from backends.common.file_types import mime_of
+from backends.media.helper.process import WALL_S, MediaError, NoLibrary, ask, installed
+from backends.media.helper.protocol import Answer, Looks, MediaTask, Order, pieces
+from queueing.core.requests import File
+
+__all__ = [
+    "Film",
+    "FilmError",
+    "Looks",
+    "NoFilms",
+    "available",
+    "cleaned",
+    "fitted",
+    "frames",
+    "looked_at",
+    "with_silence",
+]
+
+FilmError, NoFilms = MediaError, NoLibrary
+
+_REMEMBERED = 64  # inspected files
+_KEPT_BYTES = 128_000_000  # of fitted files
+_ENDINGS = {"video/mp4": "mp4", "audio/mpeg": "mp3"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Film:
+    """What a film or a sound is; `still` is a film's first picture as a small JPEG."""
+
+    looks: Looks
+    still: bytes = b""
+
+
+_looks: OrderedDict[str, Film] = OrderedDict()
+_fits: OrderedDict[tuple[str, int], File] = OrderedDict()
+
+
+def available() -> bool:
+    """Return whether the library for films and sounds (`usher-bot[media]`) is installed."""
+    return installed("av")
+
+
+async def cleaned(data: bytes, *, wall_s: float = WALL_S) -> bytes:
+    """Return a film or sound without its metadata; picture and sound stay bit for bit the same.
+
+    Raises `FilmError` if it cannot be read, or not within `wall_s` seconds.
+    """
+    order = Order(task=MediaTask.CLEAN, mime=mime_of(data), size=len(data))
+    _, made = await _asked(order, data, wall_s=wall_s)
+    return made
+
+
+async def looked_at(file: File) -> Film:
+    """Return what a film or a sound is. Raises `FilmError`."""
+    key = await _digest(file)
+    if key not in _looks:
+        order = Order(task=MediaTask.LOOK, mime=mime_of(file.data), size=len(file.data))
+        answer, still = await _asked(order, file.data)
+        _looks[key] = Film(looks=answer.looks or Looks(), still=still)
+        while len(_looks) > _REMEMBERED:
+            _looks.popitem(last=False)
+    return _looks[key]
+
+
+async def fitted(file: File, limit: int) -> File:
+    """Return a film, a sound or a moving picture as one that plays everywhere and fits.
+
+    Raises `FilmError`, also if it cannot be made to fit.
+    """
+    key = (await _digest(file), limit)
+    if key not in _fits:
+        order = Order(task=MediaTask.FIT, mime=mime_of(file.data), size=len(file.data), limit=limit)
+        answer, made = await _asked(order, file.data)
+        stem = file.name.rpartition(".")[0] or file.name
+        name = f"{stem}.{_ENDINGS[answer.mime]}"
+        _fits[key] = File(name=name, mime=answer.mime, data=made)
+        while len(_fits) > 1 and sum(len(kept.data) for kept in _fits.values()) > _KEPT_BYTES:
+            _fits.popitem(last=False)
+    return _fits[key]
+
+
+async def frames(file: File, most: int = 8, *, wall_s: float = 60.0) -> list[File]:
+    """Return up to `most` pictures of a film, evenly spread, as JPEGs for a model that sees.
+
+    Moving pictures (GIF, WebP, APNG, AVIF) are films as well. Raises `FilmError`.
+    """
+    mime = mime_of(file.data)
+    order = Order(task=MediaTask.FRAMES, mime=mime, size=len(file.data), pictures=most)
+    answer, made = await _asked(order, file.data, wall_s=wall_s)
+    stem = PurePath(file.name).stem or "film"
+    return [
+        File(name=f"{stem}-{number}.jpg", mime="image/jpeg", data=picture)
+        for number, picture in enumerate(pieces(made, answer.parts), start=1)
+    ]
+
+
+async def with_silence(file: File) -> File:
+    """Return a silent film with a track of silence: some players take it for a GIF without one.
+
+    Raises `FilmError`, also if it has sound already.
+    """
+    mime = mime_of(file.data)
+    order = Order(task=MediaTask.SOUNDTRACK, mime=mime, size=len(file.data))
+    _, made = await _asked(order, file.data)
+    return File(name=file.name, mime=mime, data=made)
+
+
+async def _asked(order: Order, data: bytes, *, wall_s: float = WALL_S) -> tuple[Answer, bytes]:
+    if not available():
+        raise NoFilms("films and sound need usher-bot[media]")
+    return await ask(order, data, wall_s=wall_s)
+
+
+async def _digest(file: File) -> str:
+    """Return a digest of a file's bytes; for a large file that takes a moment."""
+    return await asyncio.to_thread(lambda: hashlib.sha256(file.data).hexdigest())

@@ -1,0 +1,232 @@
+"""Reads the answer of a text server line by line: server-sent events in, the answer so far out. Pure.
+
+One reader serves all servers; it handles what they have been seen to send (see the tests) and never
+decides what an error means: that is up to `errors`.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import JsonValue
+from pydantic_core import from_json
+
+from backends.common.http_replies import ErrorInAnswer
+from backends.openai.events import EVENT_LIMIT, EventReader, PlainLine, ServerEvent, is_done
+from backends.openai.form import AnswerForm, Object
+from queueing.core.errors import UnreadableAnswer
+
+ANSWER_LIMIT = 400_000
+"""Characters of a text, of thoughts, or of tool calls; a model that repeats itself is stopped here."""
+LIKELY_LIMIT = 4_000_000
+"""Characters of the events that hold log probabilities: 3,000 tokens with 20 alternatives each."""
+KEPT_LIMIT = 32_000_000  # characters of all chunks that are kept for a program
+THINK, THOUGHT = "<think>", "</think>"
+
+
+class AnswerReader:
+    """Takes the lines of a response one by one and holds the answer so far.
+
+    `finished` is OpenAI's reason for the end ("stop", "length"), None until it is known; `model` is
+    the name of the model that answers; `ended` means that further lines do not matter; `silent` that
+    no event came; `thinks` that reasoning was left out; `odd` is what could not be read and was
+    passed over. A server that `interrupts` ends answers that it broke off like whole ones, but
+    without a reason.
+    """
+
+    def __init__(self, *, interrupts: bool = False) -> None:
+        self.form = AnswerForm()
+        self.finished: str | None = None
+        self.model: str | None = None
+        self.ended = False
+        self.silent = True
+        self.thinks = False
+        self.odd = ""
+        self._events = EventReader()
+        self._interrupts = interrupts
+        self._parts: list[str] = []
+        self._lengths: dict[str, int] = {}
+        self._plain: list[str] = []
+        self._plain_length = 0
+        self._unread = ""  # the event before this one, if it could not be read
+        self._complete = False  # the server said that this was all
+
+    @property
+    def text(self) -> str:
+        """The visible answer so far, without a leading block of reasoning."""
+        return without_thoughts("".join(self._parts), over=self.finished is not None)
+
+    def feed(self, line: str) -> bool:
+        """Take one line; return whether it is a sign of progress.
+
+        Raises `ErrorInAnswer` for an error event, `UnreadableAnswer` for what cannot be read.
+        """
+        if self.ended:
+            return False
+        found = self._events.feed(line)
+        if found is None:
+            return False
+        return self._keep(found.text) if isinstance(found, PlainLine) else self._event(found)
+
+    def take_chunks(self) -> tuple[str, ...]:
+        """Return nothing: the text so far is what is reported."""
+        return ()
+
+    def close(self) -> None:
+        """Note the end of the stream; an answer that was not streamed is read now.
+
+        Raises the same errors as `feed`.
+        """
+        if not self.ended and (last := self._events.end()) is not None:
+            self._event(last)
+        if self._plain and self.silent and not self._unread:
+            self._whole("\n".join(self._plain))
+        if self._unread:
+            raise UnreadableAnswer(self._unread)
+        if self.finished is None and self._complete and self.said and not self._interrupts:
+            self.finished = "stop"
+        if self.finished is not None:
+            self._complete_with(self.form.ending(self.finished))
+
+    def _complete_with(self, chunks: Sequence[Object]) -> None:
+        """Add the chunks that complete an answer."""
+        for chunk in chunks:
+            choice = chunk["choices"][0]
+            self._keep_chunk(chunk)
+            self._parts.append(choice["delta"].get("content", ""))
+            self.finished = choice.get("finish_reason") or self.finished
+
+    @property
+    def said(self) -> bool:
+        """Whether anything of the answer could be read."""
+        lengths = (length for kind, length in self._lengths.items() if kind != "kept")
+        return any(lengths) or bool(self.form.calls.calls)
+
+    # ------------------------------------------------------------ events
+
+    def _event(self, event: ServerEvent) -> bool:
+        data = "\n".join(event.lines)
+        if is_done(data):
+            self.ended = self._complete = True
+            return False
+        if event.error:
+            raise ErrorInAnswer(_reported(data))
+        try:
+            return self._take(data)
+        except UnreadableAnswer as error:
+            return self._pass_over(str(error))
+
+    def _pass_over(self, cause: str) -> bool:
+        """Go on after an event that cannot be read; two in a row end the answer."""
+        if self._unread:
+            raise UnreadableAnswer(cause)
+        self._unread = cause
+        return False
+
+    def _take(self, data: str) -> bool:
+        """Read the data of an event; return whether it is a sign of progress."""
+        event = parsed(data)
+        if event.get("error"):
+            raise ErrorInAnswer(event["error"])
+        chunk = self.form.take(event)
+        self._read(event.get("model"))
+        if self.form.failed:
+            raise ErrorInAnswer(f"the answer ended with {self.form.failed!a}")
+        self._count("tool_calls", self.form.calls.length - self._lengths.get("tool_calls", 0))
+        if chunk is None:
+            return False
+        self._keep_chunk(chunk)
+        choice = chunk["choices"][0]
+        if "logprobs" in choice:
+            self._count("logprobs", len(data))
+        for kind, said in choice["delta"].items():
+            if kind != "tool_calls":
+                self._say(kind, said)
+        return True
+
+    def _read(self, model: Any) -> None:
+        """Note an event that could be read."""
+        self.odd = self.odd or self._unread
+        self._unread, self.silent = "", False
+        if isinstance(model, str):
+            self.model = model or self.model
+        if not self.ended:
+            self.finished = self.form.finish_reason
+
+    def _keep_chunk(self, chunk: Object) -> None:
+        """Keep a chunk in OpenAI's form; here for `PassedOnReader`."""
+
+    def _say(self, kind: str, said: str) -> None:
+        self.thinks = self.thinks or kind == "reasoning_content"
+        if kind == "content":
+            self._parts.append(said)
+        self._count(kind, len(said))
+
+    def _count(self, kind: str, length: int) -> None:
+        """Count what is kept, and end an answer that is too long."""
+        self._lengths[kind] = self._lengths.get(kind, 0) + length
+        most = {"logprobs": LIKELY_LIMIT, "kept": KEPT_LIMIT}.get(kind, ANSWER_LIMIT)
+        if self._lengths[kind] > most or self.form.calls.full:
+            self.finished, self.ended = "length", True
+
+    # ------------------------------------------------------------ answers that were not streamed
+
+    def _keep(self, line: str) -> bool:
+        """Keep a line that is no event: LM Studio sends errors as plain JSON with status 200."""
+        self._plain_length += len(line)
+        if self._plain_length > EVENT_LIMIT:
+            raise UnreadableAnswer("the server answered something that is no event stream")
+        self._plain.append(line)
+        return False
+
+    def _whole(self, text: str) -> None:
+        answer = parsed(text)
+        if "choices" not in answer and not answer.get("error"):
+            raise ErrorInAnswer(dict(answer))
+        self._complete = True
+        self._take(text)
+
+
+def parsed(data: str) -> Mapping[str, Any]:
+    """Return the JSON object of an event, with halves of characters as they are.
+
+    Raises `UnreadableAnswer` for anything else, however long or deeply nested.
+    """
+    if len(data) > EVENT_LIMIT:
+        raise UnreadableAnswer(f"the server sent an event of more than {EVENT_LIMIT} characters")
+    try:
+        value = from_json(data)
+    except (ValueError, TypeError):  # a half character outside of any escape
+        try:
+            value = json.loads(data, strict=False)
+        except (ValueError, RecursionError):
+            value = None
+    if not isinstance(value, dict):
+        raise UnreadableAnswer(f"the server sent an answer that can't be read: {data[:200]!a}")
+    return value
+
+
+def _reported(data: str) -> JsonValue:
+    """Return what an event says that is named an error."""
+    try:
+        told = parsed(data)
+    except UnreadableAnswer:
+        return data
+    return told.get("error") or dict(told)
+
+
+def without_thoughts(content: str, *, over: bool = True) -> str:
+    """Return the answer without the reasoning that some servers leave in front of it.
+
+    `over` means that nothing more will come; before that, text that may still become a block of
+    reasoning is withheld.
+    """
+    text = content.lstrip()
+    if text.startswith(THINK):
+        return text.partition(THOUGHT)[2].lstrip()
+    if not over and THINK.startswith(text):
+        return ""
+    # Templates that end in "<think>" leave only the closing tag to the model; on a line of its
+    # own it is not a quotation.
+    before, tag, after = text.partition(f"\n{THOUGHT}\n")
+    return after.lstrip() if tag and THINK not in before else text

@@ -1,0 +1,135 @@
+"""Builds the body of a chat completion from a request and its pictures.
+
+Pure except for the pictures, which are decoded and re-encoded in a thread: servers accept only JPEG
+and PNG, and a full-size photo would fill the model's context.
+"""
+
+import asyncio
+import base64
+from collections.abc import Iterable, Sequence
+
+from pydantic import Field, JsonValue
+
+from backends.media.images import as_jpeg, open_picture
+from queueing.core.errors import Rejected
+from queueing.core.requests import Chat, ChatMessage, File, Record
+
+SIDE = 1568  # pixels; vision models scale larger pictures down themselves
+BYTES_PER_TOKEN = 3.0  # a cautious guess: English has about 4, Chinese about 3 (one character)
+PICTURE_TOKENS = 1200
+TURN_TOKENS = 8  # what a template adds to each turn
+ANSWER_SHARE = 0.25  # of the context, kept free if `max_tokens` does not set how much
+
+
+class TextOptions(Record):
+    """A text model's settings: the server's own name for it, and defaults for its requests.
+
+    `context_length` is in tokens: LM Studio receives it with a load (an existing copy is used as it
+    is), and conversations are cut to it on every server. `voice` reads aloud where a request names
+    none.
+    """
+
+    model: str = ""
+    system: str = ""
+    voice: str = ""
+    max_tokens: int | None = Field(default=None, ge=1)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    context_length: int | None = Field(default=None, ge=256)
+
+
+async def chat_body(
+    model_id: str,
+    chat: Chat,
+    files: Sequence[File],
+    options: TextOptions,
+    context_length: int | None = None,
+) -> dict[str, JsonValue]:
+    """Return the JSON body of a streamed completion, cut to `context_length` tokens.
+
+    Raises `Rejected` for unusable pictures.
+    """
+    max_tokens = chat.max_tokens or options.max_tokens
+    temperature = options.temperature if chat.temperature is None else chat.temperature
+    messages = within_context(merged(chat.messages, options.system), context_length, max_tokens)
+    wanted = {index for message in messages for index in message.pictures}
+    urls = {index: await data_url(files, index) for index in sorted(wanted)}
+    body: dict[str, JsonValue] = {
+        "model": model_id,
+        "messages": [_message(message, urls) for message in messages],
+        "stream": True,
+    }
+    if max_tokens is not None:
+        body["max_tokens"] = max_tokens
+    if temperature is not None:
+        body["temperature"] = temperature
+    return body
+
+
+def merged(messages: Iterable[ChatMessage], system: str = "") -> tuple[ChatMessage, ...]:
+    """Return the turns in the form strict chat templates accept.
+
+    At most one system message, in front; then user and assistant alternate, beginning with the
+    user. The templates of Gemma, Mistral and others refuse anything else.
+    """
+    systems = [system] if system else []
+    turns: list[ChatMessage] = []
+    for message in messages:
+        if message.role == "system":
+            systems.append(message.text)
+        elif turns and turns[-1].role == message.role:
+            turns[-1] = ChatMessage(
+                role=message.role,
+                text=f"{turns[-1].text}\n\n{message.told}",
+                pictures=turns[-1].pictures + message.pictures,
+            )
+        elif turns or message.role == "user":
+            turns.append(message.model_copy(update={"text": message.told, "name": None}))
+    front = [ChatMessage(role="system", text="\n\n".join(systems))] if systems else []
+    return (*front, *turns)
+
+
+def within_context(
+    messages: tuple[ChatMessage, ...], context_tokens: int | None, max_tokens: int | None
+) -> tuple[ChatMessage, ...]:
+    """Drop the oldest turns of a conversation that is longer than the model's context.
+
+    The system message and the newest question always stay: if they alone are too long, the server
+    reports it, and so does the person's message.
+    """
+    if context_tokens is None:
+        return messages
+    room = context_tokens - min(max_tokens or context_tokens, context_tokens * ANSWER_SHARE)
+    front = messages[:1] if messages and messages[0].role == "system" else ()
+    turns = messages[len(front) :]
+    # In pairs: strict templates refuse a conversation that begins with an answer.
+    while len(turns) > 2 and sum(map(_tokens, (*front, *turns))) > room:
+        turns = turns[2:]
+    return (*front, *turns)
+
+
+def _tokens(message: ChatMessage) -> float:
+    text = len(message.text.encode(errors="replace")) / BYTES_PER_TOKEN
+    return text + PICTURE_TOKENS * len(message.pictures) + TURN_TOKENS
+
+
+def _message(message: ChatMessage, urls: dict[int, str]) -> JsonValue:
+    if not message.pictures:  # plain text: servers without vision refuse a list of parts
+        return {"role": message.role, "content": message.text}
+    parts: list[JsonValue] = [{"type": "text", "text": message.text}]
+    parts += [
+        {"type": "image_url", "image_url": {"url": urls[index]}} for index in message.pictures
+    ]
+    return {"role": message.role, "content": parts}
+
+
+async def data_url(files: Sequence[File], index: int) -> str:
+    """Return one of the job's pictures as servers take it. Raises `Rejected` where there is none."""
+    if not 0 <= index < len(files):
+        raise Rejected(f"the conversation names picture {index} of {len(files)}")
+    return await asyncio.to_thread(_encode, files[index])
+
+
+def _encode(file: File) -> str:
+    picture = open_picture(file)
+    picture.thumbnail((SIDE, SIDE))
+    return f"data:image/jpeg;base64,{base64.b64encode(as_jpeg(picture)).decode()}"

@@ -1,0 +1,198 @@
+"""Asks a text server one question and follows its streamed answer.
+
+Handles everything that does not depend on the server's flavour: progress, the end of an answer,
+answers from the wrong model, and streams that break off without a reason.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from backends.common.http import Http
+from backends.common.http_replies import HttpFailed, HttpRefused
+from backends.common.model_server import NO_MODEL, ModelList, plain
+from backends.openai.answer_reader import AnswerReader
+from backends.openai.events import EVENT_LIMIT
+from backends.openai.flavours.errors import classified, classify, classify_answer
+from backends.openai.flavours.flavour import Flavour, Served
+from backends.openai.gathered import InfillReader, PassedOnReader
+from backends.openai.loop_share import LoopShare
+from backends.openai.passthrough import INFILL
+from queueing.core.bounded_json import LARGE, one_at_a_time
+from queueing.core.catalog import Timeouts
+from queueing.core.errors import (
+    BackendError,
+    BadModel,
+    NotLoaded,
+    Rejected,
+    Unavailable,
+    UnreadableAnswer,
+)
+from queueing.core.ports import Report
+from queueing.core.problems import What, problem
+from queueing.core.requests import Output, Progress
+
+log = logging.getLogger(__name__)
+REPORT_EVERY_S = 0.1  # a fast server writes thousands of tokens a second, more than any chat shows
+DIAGNOSIS_S = 120.0
+SILENT = problem(What.SILENT)
+ONLY_THOUGHTS = problem(What.ONLY_THOUGHTS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """A request to a model: its body, the requested name, and how to look the model up again.
+
+    `path` is where it is sent. A passed-on answer is gathered whole, and each of its chunks is
+    reported; a program may get an answer of tool calls alone.
+    """
+
+    body: dict[str, JsonValue]
+    path: str
+    model_id: str
+    timeouts: Timeouts
+    look_up: Callable[[], Awaitable[Served]]
+    passed_on: bool = False
+
+
+async def stream_answer(http: Http, flavour: Flavour, question: Question, report: Report) -> Output:
+    """Return the whole answer, reporting it as it grows.
+
+    Cancelling closes the connection, which stops the server's work. Raises `BackendError`s.
+    """
+    with classified():
+        reader = await _stream(http, flavour, question, report)
+        if reader.silent:
+            raise await _why_silent(http, question)
+    if reader.odd:
+        log.warning("%s: passed over a part of an answer: %s", question.model_id, reader.odd)
+    _require_whole(reader)
+    if isinstance(reader, PassedOnReader):
+        large = reader.kept > LARGE
+        answer = await one_at_a_time(reader.answer) if large else reader.answer()
+        return Output(text=reader.text, answer=answer)
+    return Output(text=_text(reader))
+
+
+async def _stream(http: Http, flavour: Flavour, question: Question, report: Report) -> AnswerReader:
+    """Return the answer so far; a silent reader means that the stream broke off without a reason."""
+    reader = _reader(question, flavour)
+    opened = False
+    read_s = silence_s(question.timeouts)
+    try:
+        async with http.stream_lines(question.path, question.body, read_s=read_s) as lines:
+            opened = True
+            await _follow(lines, reader, flavour, question, report)
+    except Unavailable:
+        if not (opened and reader.silent):
+            raise
+    reader.close()
+    if chunks := reader.take_chunks():
+        report(Progress(chunks=chunks))
+    return reader
+
+
+def _reader(question: Question, flavour: Flavour) -> AnswerReader:
+    kind = AnswerReader
+    if question.passed_on:
+        kind = InfillReader if question.path.startswith(INFILL) else PassedOnReader
+    return kind(interrupts=flavour.interrupts)
+
+
+async def _follow(
+    lines: AsyncIterator[Sequence[str]],
+    reader: AnswerReader,
+    flavour: Flavour,
+    question: Question,
+    report: Report,
+) -> None:
+    clock = asyncio.get_running_loop().time
+    reported_at, named = -REPORT_EVERY_S, False
+    share = LoopShare(clock)
+    async for together in lines:
+        rest = iter(together)
+        while True:
+            news, over = share.fill(reader.feed, rest)
+            if reader.model and not named:
+                named = True
+                await require_same(flavour, question.model_id, question.look_up, reader.model)
+            if chunks := reader.take_chunks():
+                report(Progress(chunks=chunks))
+            elif news and clock() - reported_at >= REPORT_EVERY_S:
+                reported_at = clock()
+                report(Progress(text=reader.text or None))
+            if reader.ended:
+                return
+            await share.pause()
+            if over:
+                break
+
+
+async def require_same(
+    flavour: Flavour, model_id: str, look_up: Callable[[], Awaitable[Served]], answers: str
+) -> None:
+    """Raise if another model answered than the requested one.
+
+    LM Studio and llama.cpp let any loaded model answer to an unknown name.
+    """
+    if not flavour.exact or plain(answers) == plain(model_id):
+        return
+    served = await look_up()
+    if ModelList([served]).find(answers):  # the same model under another name
+        return
+    cause = f"asked {model_id}, but {answers[:200]} answered"
+    raise NotLoaded(cause) if served.loaded is False else BadModel(cause, problem=NO_MODEL)
+
+
+async def _why_silent(http: Http, question: Question) -> BackendError:
+    """Repeat the request without streaming to learn why the stream was empty.
+
+    llama-cpp-python ends a stream silently and breaks the connection where it would otherwise
+    answer 400.
+    """
+    whole: JsonValue = {**question.body, "stream": False, "max_tokens": 1}
+    lost: BackendError = UnreadableAnswer("the server ended the answer without a word")
+    for _ in range(2):  # the first may hit the dying connection of the stream
+        try:
+            answer = await http.post_json(
+                question.path, whole, timeout_s=DIAGNOSIS_S, limit=EVENT_LIMIT
+            )
+        except (HttpRefused, HttpFailed) as error:
+            return classify_answer(error)
+        except (Unavailable, UnreadableAnswer) as error:
+            lost = error
+            continue
+        if isinstance(answer, dict) and answer.get("error"):
+            return classify(200, answer)
+        break
+    return lost
+
+
+def silence_s(timeouts: Timeouts) -> float | None:
+    """Return how long a connection may be silent before it counts as dead.
+
+    The job runner's own timeouts are tighter; this only catches a peer that vanished silently.
+    """
+    if timeouts.first_s is None or timeouts.idle_s is None:
+        return timeouts.total_s
+    return max(timeouts.first_s, timeouts.idle_s)
+
+
+def _require_whole(reader: AnswerReader) -> None:
+    """Raise the error for an answer that ended too early, or of which nothing could be read."""
+    if reader.finished is None:
+        raise UnreadableAnswer("the server cut the answer off")
+    if reader.form.unknown and not reader.said:
+        kinds = ", ".join(sorted(reader.form.unknown))
+        raise UnreadableAnswer(f"the answer holds only what can't be read: {kinds}")
+
+
+def _text(reader: AnswerReader) -> str:
+    """Return the text of a whole answer. Raises `Rejected` if there is none."""
+    if text := reader.text.strip():
+        return text
+    thoughts = reader.thinks or reader.finished == "length"
+    raise Rejected("empty answer", problem=ONLY_THOUGHTS if thoughts else SILENT)

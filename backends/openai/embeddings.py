@@ -1,0 +1,222 @@
+"""Asks a text server for vectors, one piece of a batch after the other, and checks what comes back.
+
+An answer is never passed on as it came: it must have one vector for each input, all of one length,
+of finite numbers, and of the length that was asked for.
+"""
+
+from array import array
+from binascii import a2b_base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from math import isfinite
+from time import perf_counter
+from typing import Any, TypeAlias
+
+from pydantic import JsonValue
+
+from backends.common.http import Http
+from backends.common.http_replies import JSON_LIMIT, parse_json
+from backends.openai.completion import require_same, silence_s
+from backends.openai.embedding_body import Batch, body_of
+from backends.openai.flavours.errors import NO_DIMENSIONS, classified, classify
+from backends.openai.flavours.flavour import EmbeddingForm, Flavour, PictureForm
+from queueing.core.bounded_json import parsed
+from queueing.core.errors import BackendError, Rejected, UnreadableAnswer
+from queueing.core.outputs import Vector, texts_file, unpacked, vectors_file
+from queueing.core.ports import Report
+from queueing.core.requests import EmbedInput, File, Output, PictureInput, Progress
+
+INPUTS_AT_ONCE = 32  # the most that some servers take
+SIZE_AT_ONCE = 100_000  # characters or tokens
+SOON_S = 1.0  # that a larger piece may take, so that progress is seen and a cancelled batch ends
+ANSWER_SIZE = 8_000_000  # bytes of base64 in one answer
+_FLOAT = 4  # bytes
+_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_KNOWN = bytes(each if each in _LETTERS else ord("!") for each in range(256))
+# Three numbers are 16 letters of base64; of one that is not finite, the letter at one of these places
+# is one of these, since all bits of its exponent are set.
+_EXPONENTS = ((4, b"f/"), (10, b"89+/"), (15, b"/"))
+Row: TypeAlias = "bytes | Vector"
+"""A vector: its base64 text, checked, or its numbers."""
+
+
+async def embed(http: Http, flavour: Flavour, batch: Batch, report: Report) -> Output:
+    """Return the vectors of a batch, reporting each piece.
+
+    Cancelling closes the connection, which stops the server's work. Raises `BackendError`s.
+    """
+    form, request = flavour.embedding, batch.request
+    rows: list[Row] = []
+    tokens, most, grows = 0, batch.at_once.get(batch.model_id, INPUTS_AT_ONCE), True
+    while len(rows) < len(request.inputs):
+        piece = next_piece(request.inputs, len(rows), form, most)
+        began = perf_counter()
+        try:
+            told = await _asked(http, flavour, batch, piece)
+        except BackendError:
+            if len(piece) <= INPUTS_AT_ONCE:
+                raise
+            most, grows = INPUTS_AT_ONCE, False  # it may only be too much at once
+            batch.at_once.pop(batch.model_id, None)
+            continue
+        rows += told.rows
+        tokens += told.tokens
+        _require_length([*rows[:1], *told.rows], request.dimensions)
+        if grows and len(piece) >= INPUTS_AT_ONCE:
+            most = _most(told.rows, perf_counter() - began)
+            batch.at_once[batch.model_id] = most
+        report(Progress(fraction=len(rows) / len(request.inputs)))
+    return Output(files=(_file(rows),), answer=f'{{"prompt_tokens": {tokens}}}')
+
+
+async def _asked(
+    http: Http, flavour: Flavour, batch: Batch, piece: Sequence[EmbedInput]
+) -> "VectorAnswer":
+    form = flavour.embedding
+    body = await body_of(http, form, batch, piece)
+    with classified():
+        answer = await http.post_for_bytes(
+            form.path, body, timeout_s=silence_s(batch.timeouts), limit=JSON_LIMIT
+        )
+        told = await parsed(lambda data: _read(parse_json(data), form, len(piece)), answer)
+        if told.model is not None:
+            await require_same(flavour, batch.model_id, batch.look_up, told.model)
+    return told
+
+
+def next_piece(
+    inputs: Sequence[EmbedInput], at: int, form: EmbeddingForm, most: int
+) -> Sequence[EmbedInput]:
+    """Return the next inputs of a batch that a server answers soon; each piece is one call."""
+    piece: list[EmbedInput] = []
+    size = 0
+    for given in islice(inputs, at, at + most):
+        alone = isinstance(given, PictureInput) and form.pictures is PictureForm.MESSAGES
+        size += 0 if isinstance(given, PictureInput) else len(given)
+        if piece and (alone or size > SIZE_AT_ONCE):
+            break
+        piece.append(given)
+        if alone:
+            break
+    return piece
+
+
+def _most(rows: Sequence[Row], took_s: float) -> int:
+    """Return how many inputs a server answers soon that took so long for these.
+
+    Numbers in words are never asked for in larger pieces: they are long to read.
+    """
+    if not isinstance(rows[0], bytes):
+        return INPUTS_AT_ONCE
+    soon = int(len(rows) * SOON_S / max(took_s, 0.001))
+    return max(INPUTS_AT_ONCE, min(soon, ANSWER_SIZE // len(rows[0])))
+
+
+def _file(rows: Sequence[Row]) -> File:
+    """Return the vectors as they came; where texts and numbers did, as numbers."""
+    texts = [row for row in rows if isinstance(row, bytes)]
+    if len(texts) == len(rows):
+        return texts_file(texts)
+    return vectors_file(unpacked(a2b_base64(r)) if isinstance(r, bytes) else r for r in rows)
+
+
+# ---------------------------------------------------------------- answers
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VectorAnswer:
+    """The vectors of one answer in the order of its inputs, the tokens read, and who answered."""
+
+    rows: Sequence[Row]
+    tokens: int = 0
+    model: str | None = None
+
+
+def _read(answer: JsonValue, form: EmbeddingForm, count: int) -> VectorAnswer:
+    if not isinstance(answer, dict):
+        raise _unexpected("no object")
+    if answer.get("error") or answer.get("object") == "error":  # old versions of vLLM
+        raise classify(200, answer)
+    rows = answer.get("embeddings") if form.own else _in_order(answer.get("data"))
+    if not isinstance(rows, list) or len(rows) != count:
+        raise _unexpected(f"{len(rows) if isinstance(rows, list) else 'no'} vectors for {count}")
+    usage = answer.get("usage")
+    tokens = answer.get("prompt_eval_count") if form.own else _field(usage, "prompt_tokens")
+    model = answer.get("model")
+    return VectorAnswer(
+        rows=[_checked(row) for row in rows],
+        tokens=tokens if isinstance(tokens, int) and tokens > 0 else 0,
+        model=model if isinstance(model, str) and model else None,
+    )
+
+
+def _in_order(data: JsonValue) -> list[JsonValue]:
+    """Return the vectors of OpenAI's form by their index; without one, in order of appearance."""
+    if not isinstance(data, list):
+        raise _unexpected("no data")
+    found: dict[int, JsonValue] = {}
+    for at, row in enumerate(data):
+        index = _field(row, "index")
+        found[index if isinstance(index, int) else at] = _field(row, "embedding")
+    if sorted(found) != list(range(len(data))):
+        raise _unexpected("the indexes of the vectors are not those of the inputs")
+    return [found[index] for index in range(len(data))]
+
+
+def _checked(row: JsonValue) -> Row:
+    """Return a vector as it came, if it is one; servers that know no base64 send its numbers."""
+    given: Any = row  # anything but a list of numbers raises
+    try:
+        if isinstance(row, str):
+            given = row.encode("ascii")
+            whole, finite = _is_base64(given), _is_finite(given)
+        else:
+            given = array("f", given)
+            whole, finite = len(given) > 0, isfinite(sum(given))
+    except (TypeError, OverflowError, ValueError):
+        raise _unexpected("a vector holds something other than numbers") from None
+    if not whole or not finite:
+        raise _unexpected("a vector is empty, or holds a number that is not finite")
+    checked: Row = given
+    return checked
+
+
+def _is_base64(row: bytes) -> bool:
+    """Return whether a text is the base64 of whole floats; decoding it would take twice as long."""
+    letters = row.rstrip(b"=")
+    size = len(letters) * 6 // 8
+    whole = len(row) % 4 == 0 and len(row) - len(letters) <= 2 and size % _FLOAT == 0
+    return whole and size > 0 and b"!" not in letters.translate(_KNOWN)
+
+
+def _is_finite(row: bytes) -> bool:
+    """Return whether all numbers are finite; they are only decoded where one may not be."""
+    for at, letters in _EXPONENTS:
+        part = row[at::16]
+        if any(letter in part for letter in letters):
+            return isfinite(sum(unpacked(a2b_base64(row))))
+    return True
+
+
+def _require_length(rows: Sequence[Row], dimensions: int | None) -> None:
+    lengths = set(map(_length, rows))
+    if len(lengths) > 1:
+        raise _unexpected("the vectors differ in length")
+    if dimensions is not None and lengths != {dimensions}:
+        cause = f"asked for {dimensions} dimensions, got {lengths.pop()}"
+        raise Rejected(cause, problem=NO_DIMENSIONS)
+
+
+def _length(row: Row) -> int:
+    if isinstance(row, bytes):
+        return (len(row) // 4 * 3 - row.count(b"=", -2)) // _FLOAT
+    return len(row)
+
+
+def _field(value: JsonValue, name: str) -> JsonValue:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _unexpected(cause: str) -> UnreadableAnswer:
+    return UnreadableAnswer(f"unexpected answer: {cause}")

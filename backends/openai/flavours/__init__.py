@@ -1,0 +1,1 @@
+"""What distinguishes each of these servers."""

@@ -1,0 +1,222 @@
+"""llama.cpp in its three forms: one model, a router over many, and llama-cpp-python's server."""
+
+from dataclasses import replace
+from typing import ClassVar
+
+from pydantic import JsonValue
+
+from backends.common.http import Http
+from backends.common.http_replies import HttpFailed, HttpRefused
+from backends.common.model_server import LoadWish
+from backends.common.replies import BUSY, ServerReply, ask, read
+from backends.openai.flavours.flavour import EmbeddingForm, Flavour, PictureForm, Served
+from backends.openai.flavours.form import SILENT, AudioForm
+from backends.openai.flavours.replies import Listed, Listing, in_mb, listing, post_settled
+
+HEARS = AudioForm(
+    translations=None,
+    speech=None,
+    segments=False,
+    words="Transcribe audio to text. These words may occur: {}",  # a prompt replaces its own
+    tokens="max_tokens",
+)
+SAMPLERS = frozenset(
+    {
+        "top_k",
+        "min_p",
+        "typical_p",
+        "repeat_penalty",
+        "repeat_last_n",
+        "cache_prompt",
+        "reasoning_effort",
+        "chat_template_kwargs",
+        "grammar",
+        "json_schema",
+    }
+)
+DECODED = frozenset({"JPEG", "PNG"})  # its library for pictures knows no WebP
+
+
+class Props(ServerReply):
+    """GET /props of llama.cpp; `role` is "router" if one process serves many models.
+
+    A router keeps `max_instances` models at once, any number if it is 0.
+    """
+
+    class Modalities(ServerReply):
+        """What it accepts besides text."""
+
+        vision: bool = False
+        audio: bool = False
+
+    default_generation_settings: JsonValue
+    role: str | None = None
+    max_instances: int | None = None
+    build_info: str = ""
+    total_slots: int | None = None
+    modalities: Modalities = Modalities()
+
+
+class LlamaCpp(Flavour):
+    """llama.cpp with one model, given at its start: it writes, or with `--embeddings` embeds."""
+
+    name: ClassVar[str] = "llamacpp"
+    embedding: ClassVar[EmbeddingForm] = EmbeddingForm(pictures=PictureForm.MEDIA)
+    suffix_path: ClassVar[str | None] = "/infill"
+    echoes: ClassVar[bool] = False
+    extra: ClassVar[frozenset[str]] = SAMPLERS
+    pictures: ClassVar[frozenset[str]] = DECODED
+    exact: ClassVar[bool] = True
+    sounds: ClassVar[AudioForm] = HEARS
+    note: ClassVar[str] = (
+        "This llama-server keeps its model as long as it runs; started without a model it could "
+        "load and unload (router mode)."
+    )
+
+    async def describe(self, http: Http) -> str | None:
+        """Detect it by /props."""
+        props = await ask(http, "/props", Props)
+        return f"llama.cpp {props.build_info}".strip() if props and props.role != "router" else None
+
+    async def served(self, http: Http) -> tuple[Served, ...]:
+        """Return the one model; until it is ready the server answers 503 to everything."""
+        return tuple(
+            Served(
+                id=entry.id,
+                names=frozenset(entry.aliases or ()),
+                loaded=True,
+                context=entry.meta.n_ctx,
+                size_mb=in_mb(entry.meta.size),
+            )
+            for entry in await listing(http)
+        )
+
+    async def details(self, http: Http, served: Served) -> Served:
+        """Add slots, vision and hearing from /props, and whether it embeds, which only a call shows."""
+        props = read(Props, await http.get_json("/props"))
+        embeds, vision = await _embeds(http), props.modalities.vision
+        return replace(
+            served,
+            chats=not embeds,
+            vision=vision,
+            embeds=embeds,
+            embeds_pictures=vision,
+            hears=props.modalities.audio and not embeds,
+            parallel=props.total_slots,
+        )
+
+
+class LlamaCppPython(Flavour):
+    """llama-cpp-python's own server: one model, one answer at a time.
+
+    A second request interrupts the first, whose answer then ends without a reason.
+    """
+
+    name: ClassVar[str] = "llama-cpp-python"
+    embedding: ClassVar[EmbeddingForm] = EmbeddingForm(tokens=False)
+    prompt_tokens: ClassVar[bool] = False
+    interrupts: ClassVar[bool] = True
+    sounds: ClassVar[AudioForm] = SILENT
+    extra: ClassVar[frozenset[str]] = frozenset({"top_k", "min_p", "typical_p", "repeat_penalty"})
+    text_parts: ClassVar[bool] = False  # templates would print the list
+    note: ClassVar[str] = (
+        "llama-cpp-python cuts an answer off when the next request comes: set `parallel: 1` for "
+        "this backend, and use it for nothing else; or use llama-server."
+    )
+
+    async def describe(self, http: Http) -> str | None:
+        """Detect it by the owner it reports."""
+        listed = await ask(http, "/v1/models", Listing)
+        ours = listed is not None and any(entry.owned_by == "me" for entry in listed.data)
+        return "llama-cpp-python" if ours else None
+
+    async def served(self, http: Http) -> tuple[Served, ...]:
+        """Return the models it was started with; the one requested last is in memory."""
+        return tuple(Served(id=entry.id, parallel=1) for entry in await listing(http))
+
+
+class LlamaCppRouter(Flavour):
+    """llama.cpp without a model of its own: it starts a process for each model on demand.
+
+    Its /props?model=X loads X (seen with build 0c1e570), so that is never asked.
+    """
+
+    name: ClassVar[str] = "llamacpp-router"
+    embedding: ClassVar[EmbeddingForm] = EmbeddingForm(
+        path="/v1/embeddings?autoload=false", pictures=PictureForm.MEDIA
+    )
+    extra: ClassVar[frozenset[str]] = SAMPLERS
+    pictures: ClassVar[frozenset[str]] = DECODED
+    can_unload: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
+    chat_path: ClassVar[str] = "/v1/chat/completions?autoload=false"  # the queue plans the loads
+    text_path: ClassVar[str] = "/v1/completions?autoload=false"
+    suffix_path: ClassVar[str | None] = "/infill?autoload=false"
+    echoes: ClassVar[bool] = False
+    sounds: ClassVar[AudioForm] = replace(
+        HEARS, transcriptions="/v1/audio/transcriptions?autoload=false"
+    )
+    note: ClassVar[str] = (
+        "This router unloads by itself beyond --models-max (4 unless set); start it with "
+        "--models-max 0, so that only Usher decides what stays."
+    )
+
+    async def describe(self, http: Http) -> str | None:
+        """Detect it by its role in /props."""
+        props = await ask(http, "/props", Props)
+        return f"llama.cpp router {props.build_info}" if props and props.role == "router" else None
+
+    async def notes(self, http: Http) -> tuple[str, ...]:
+        """Return the note, unless the router was started as the note says."""
+        props = await ask(http, "/props", Props)
+        return () if props and props.max_instances == 0 else await super().notes(http)
+
+    async def served(self, http: Http) -> tuple[Served, ...]:
+        """Return all models with their state; "sleeping" ones wake on a request."""
+        return tuple(
+            Served(
+                id=entry.id,
+                names=frozenset(entry.aliases or ()),
+                loaded=_router_loaded(entry),
+                failed=_router_failure(entry),
+                vision="image" in entry.architecture.input_modalities
+                if entry.architecture
+                else False,
+                hears="audio" in entry.architecture.input_modalities
+                if entry.architecture
+                else False,
+                context=entry.meta.n_ctx,
+                size_mb=in_mb(entry.meta.size),
+            )
+            for entry in await listing(http)
+        )
+
+    async def load(self, http: Http, served: Served, wish: LoadWish) -> None:  # noqa: ARG002 - set in its presets
+        """Request the load, which answers at once."""
+        await post_settled(http, "/models/load", {"model": served.id}, "already")
+
+    async def unload(self, http: Http, served: Served) -> None:
+        """Request the unload, which also answers at once."""
+        await post_settled(http, "/models/unload", {"model": served.id}, "not running")
+
+
+async def _embeds(http: Http) -> bool:
+    """Return whether a llama.cpp was started to embed; then it writes nothing."""
+    try:
+        await http.post_json(Flavour.embedding.path, {"input": "a"})
+    except (HttpRefused, HttpFailed) as error:
+        if error.status in BUSY:
+            raise
+        return False
+    return True
+
+
+def _router_loaded(entry: Listed) -> bool:
+    return entry.status is not None and entry.status.value in {"loaded", "sleeping"}
+
+
+def _router_failure(entry: Listed) -> str | None:
+    status = entry.status
+    if status is None or not status.failed:
+        return None
+    return f"its process ended with exit code {status.exit_code}; llama-server's own log says why"

@@ -1,0 +1,203 @@
+"""LM Studio: texts from LM Studio, which loads and unloads on command (0.4) or on request (0.3).
+
+Answers are handled by `backend`; here is what only LM Studio does. Two traps shape it: loading a
+loaded model makes a second copy, and errors arrive with status 200.
+"""
+
+from dataclasses import replace
+from typing import ClassVar
+
+from pydantic import JsonValue
+
+from backends.common.http import Http
+from backends.common.model_server import LoadWish
+from backends.common.replies import ServerReply, ask, read
+from backends.openai.flavours.flavour import EmbeddingForm, Flavour, Served
+from backends.openai.flavours.form import SILENT, AudioForm
+from backends.openai.flavours.replies import Chunk, in_mb
+from queueing.core.errors import UnreadableAnswer
+
+EXTRA = frozenset({"top_k", "min_p", "repeat_penalty", "reasoning_effort"})
+TEXTS_ONLY = EmbeddingForm(tokens=False)
+API_LOAD_PARALLEL = 4  # a load over the API gets four slots, and no other number can be requested
+
+
+# ---------------------------------------------------------------- what LM Studio answers
+
+
+class Instance(ServerReply):
+    """A copy in memory; `parallel` answers at once."""
+
+    class Settings(ServerReply):
+        """How it was loaded."""
+
+        context_length: int | None = None
+        parallel: int | None = None
+
+    id: str
+    config: Settings = Settings()
+
+
+class Downloaded(ServerReply):
+    """An entry of /api/v1/models; loaded exactly when it has instances."""
+
+    class Abilities(ServerReply):
+        """What it accepts besides text."""
+
+        vision: bool = False
+
+    type: str
+    key: str
+    size_bytes: int | None = None
+    loaded_instances: tuple[Instance, ...] = ()
+    capabilities: Abilities | None = None
+    variants: tuple[str, ...] | None = None
+
+
+class Library(ServerReply):
+    """GET /api/v1/models."""
+
+    models: tuple[Downloaded, ...]
+
+
+class OldEntry(ServerReply):
+    """An entry of /api/v0/models; vision models have the type "vlm"."""
+
+    id: str
+    type: str
+    state: str
+
+
+class OldLibrary(ServerReply):
+    """GET /api/v0/models."""
+
+    data: tuple[OldEntry, ...]
+
+
+class LoadedAs(ServerReply):
+    """POST /api/v1/models/load."""
+
+    instance_id: str
+
+
+# ---------------------------------------------------------------- the two generations
+
+
+class LMStudio4(Flavour):
+    """LM Studio 0.4 and newer, through its REST API v1."""
+
+    name: ClassVar[str] = "lmstudio"
+    embedding: ClassVar[EmbeddingForm] = TEXTS_ONLY
+    suffix_path: ClassVar[str | None] = None
+    prompt_tokens: ClassVar[bool] = False
+    echoes: ClassVar[bool] = False
+    extra: ClassVar[frozenset[str]] = EXTRA
+    json_object: ClassVar[bool] = False
+    sounds: ClassVar[AudioForm] = SILENT
+    can_unload: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
+    eager: ClassVar[bool] = True
+    note: ClassVar[str] = ""
+
+    async def describe(self, http: Http) -> str | None:
+        """Detect it by the list of API v1; no HTTP answer contains the exact version."""
+        return "LM Studio (0.4 or newer)" if await ask(http, "/api/v1/models", Library) else None
+
+    async def served(self, http: Http) -> tuple[Served, ...]:
+        """Return all downloaded models."""
+        library = read(Library, await http.get_json("/api/v1/models"))
+        return tuple(_served(entry) for entry in library.models)
+
+    async def load(self, http: Http, served: Served, wish: LoadWish) -> None:
+        """Load a copy; returns when it is usable.
+
+        If another program loaded one meanwhile, this copy is unloaded again: two copies double the
+        memory.
+        """
+        body: dict[str, JsonValue] = {"model": served.id}
+        if wish.context_length is not None:
+            body["context_length"] = wish.context_length
+        ours = read(LoadedAs, await http.post_json("/api/v1/models/load", body, timeout_s=None))
+        now = next((each for each in await self.served(http) if each.id == served.id), served)
+        if len(now.instances) > 1 and ours.instance_id in now.instances:
+            await self.unload(http, replace(now, instances=(ours.instance_id,)))
+
+    async def unload(self, http: Http, served: Served) -> None:
+        """Unload every copy, by the names of the copies rather than the model's."""
+        for instance in served.instances:
+            read(LoadedAs, await http.post_json("/api/v1/models/unload", {"instance_id": instance}))
+
+
+class LMStudio3(Flavour):
+    """LM Studio 0.3.6 to 0.3.x: it lists through REST API v0, and loads only on a request."""
+
+    name: ClassVar[str] = "lmstudio-0.3"
+    embedding: ClassVar[EmbeddingForm] = TEXTS_ONLY
+    suffix_path: ClassVar[str | None] = None
+    prompt_tokens: ClassVar[bool] = False
+    echoes: ClassVar[bool] = False
+    extra: ClassVar[frozenset[str]] = EXTRA
+    json_object: ClassVar[bool] = False
+    sounds: ClassVar[AudioForm] = SILENT
+    exact: ClassVar[bool] = True
+    eager: ClassVar[bool] = True
+    note: ClassVar[str] = (
+        "LM Studio older than 0.4 cannot unload over HTTP: a model stays until LM Studio's own idle "
+        "timer ends (see idle_unload_s), and other models of that card wait as long. Turn off 'Only "
+        "keep last JIT loaded model' there, it ends answers that are being written; or update to 0.4."
+    )
+
+    def __init__(self, idle_unload_s: int | None = None) -> None:
+        self._expiry: dict[str, JsonValue] = {} if idle_unload_s is None else {"ttl": idle_unload_s}
+
+    async def describe(self, http: Http) -> str | None:
+        """Detect it by the list of API v0, whose entries have a state."""
+        return "LM Studio 0.3" if await ask(http, "/api/v0/models", OldLibrary) else None
+
+    async def served(self, http: Http) -> tuple[Served, ...]:
+        """Return all downloaded models; this generation answers one request at a time."""
+        library = read(OldLibrary, await http.get_json("/api/v0/models"))
+        return tuple(
+            Served(
+                id=entry.id,
+                loaded=entry.state == "loaded",
+                vision=entry.type == "vlm",
+                chats=entry.type != "embeddings",
+                embeds=entry.type == "embeddings",
+                parallel=1,
+            )
+            for entry in library.data
+        )
+
+    async def load(self, http: Http, served: Served, wish: LoadWish) -> None:  # noqa: ARG002 - set in the app
+        """Load by the smallest possible request; the caller's lock prevents a race with another."""
+        body: dict[str, JsonValue] = {"model": served.id, **self._expiry}
+        if served.embeds:
+            body["input"] = "hi"
+            read(ServerReply, await http.post_json(self.embedding.path, body, timeout_s=None))
+            return
+        body |= {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
+        answer = read(Chunk, await http.post_json(self.chat_path, body, timeout_s=None))
+        if not answer.choices:
+            raise UnreadableAnswer(
+                f"LM Studio answered the first request to {served.id} with nothing"
+            )
+
+
+def _served(entry: Downloaded) -> Served:
+    instances = tuple(instance.id for instance in entry.loaded_instances)
+    settings = [instance.config for instance in entry.loaded_instances]
+    slots = [each.parallel for each in settings if each.parallel]
+    contexts = [each.context_length for each in settings if each.context_length]
+    return Served(
+        id=entry.key,
+        names=frozenset((*instances, *(entry.variants or ()))),
+        loaded=bool(instances),
+        vision=bool(entry.capabilities and entry.capabilities.vision),
+        chats=entry.type == "llm",
+        embeds=entry.type == "embedding",
+        parallel=min(slots, default=API_LOAD_PARALLEL),
+        context=min(contexts, default=None),
+        size_mb=in_mb(entry.size_bytes),
+        instances=instances,
+    )

@@ -1,0 +1,73 @@
+"""LocalAI: models of every kind behind one address, loaded by requests and unloaded on command.
+
+It answers like Ollama and like vLLM as well (/api/version, /version), so it is recognised first.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pydantic import Field
+
+from backends.common.http import Http
+from backends.common.localai import LocalAiAbility, LocalAiCalls, abilities, in_memory
+from backends.common.replies import ServerReply, ask
+from backends.openai.flavours.flavour import Flavour, Served
+from backends.openai.flavours.form import AudioForm
+from backends.openai.flavours.replies import listing
+
+
+class LocalAiRoutes(ServerReply):
+    """GET /.well-known/localai.json: what newer versions can be asked."""
+
+    class Groups(ServerReply):
+        """The calls by what they are for."""
+
+        monitoring: Mapping[str, str] = Field(default_factory=dict)
+
+    endpoint_groups: Groups = Groups()
+
+
+class LocalAiServer(LocalAiCalls, Flavour):
+    """LocalAI, which may also drop models by itself (its watchdog)."""
+
+    sounds: ClassVar[AudioForm] = AudioForm(
+        translations=None,
+        translate="translate",
+        always={"diarize": "false"},  # it distinguishes speakers unless it is told not to
+    )
+    note: ClassVar[str] = (
+        "LocalAI drops models by itself if its watchdog or --max-active-backends is on; leave both"
+        " off, so that only Usher decides what stays."
+    )
+
+    async def served(self, http: Http) -> tuple[Served, ...]:
+        """Return the installed models; versions that load on command tell which are in memory."""
+        running = await in_memory(http) if await _loads_on_command(http) else None
+        told = await abilities(http)
+        entries = (
+            told if told is not None else [LocalAiAbility(id=e.id) for e in await listing(http)]
+        )
+        return tuple(
+            _served(entry, None if running is None else entry.id in running) for entry in entries
+        )
+
+
+async def _loads_on_command(http: Http) -> bool:
+    """Return whether it is no version that loads a model only with its first request."""
+    calls = await ask(http, "/.well-known/localai.json", LocalAiRoutes)
+    return calls is not None and "backend_load" in calls.endpoint_groups.monitoring
+
+
+def _served(entry: LocalAiAbility, running: bool | None) -> Served:
+    able = entry.capabilities
+    if not able:  # a loose file, of which nothing is known
+        return Served(id=entry.id, loaded=running)
+    return Served(
+        id=entry.id,
+        loaded=running,
+        chats="chat" in able or "completion" in able,
+        vision="vision" in able,
+        embeds="embeddings" in able,
+        hears="transcript" in able,
+        speaks="tts" in able,
+    )

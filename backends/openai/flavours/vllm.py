@@ -1,0 +1,57 @@
+"""vLLM: one model per process, loaded from start to end."""
+
+from typing import ClassVar
+
+from backends.common.http import Http
+from backends.common.replies import ServerReply, ask
+from backends.openai.flavours.flavour import EmbeddingForm, Flavour, PictureForm, Served
+from backends.openai.flavours.form import AudioForm
+from backends.openai.flavours.replies import listing
+
+BATCH = 4  # it does not report how many answers it writes at once, but it is made for many
+
+
+class VllmVersion(ServerReply):
+    """GET /version."""
+
+    version: str
+
+
+class VLlm(Flavour):
+    """vLLM: one model per process, loaded from start to end."""
+
+    name: ClassVar[str] = "vllm"
+    embedding: ClassVar[EmbeddingForm] = EmbeddingForm(pictures=PictureForm.MESSAGES)
+    suffix_path: ClassVar[str | None] = None
+    extra: ClassVar[frozenset[str]] = frozenset(
+        {
+            "top_k",
+            "min_p",
+            "repetition_penalty",
+            "min_tokens",
+            "reasoning_effort",
+            "chat_template_kwargs",
+            "structured_outputs",
+            "continue_final_message",
+            "add_generation_prompt",
+        }
+    )
+    exact: ClassVar[bool] = True
+    sounds: ClassVar[AudioForm] = AudioForm(speech=None)
+    note: ClassVar[str] = (
+        "vLLM keeps its model as long as it runs: its memory is never free for other models. It"
+        " refuses sounds of more than 600 s or 25 MB; Usher sends it two minutes at a time, if"
+        " usher-bot[media] is installed."
+    )
+
+    async def describe(self, http: Http) -> str | None:
+        """Detect it by /version."""
+        answer = await ask(http, "/version", VllmVersion)
+        return f"vLLM {answer.version}" if answer else None
+
+    async def served(self, http: Http) -> tuple[Served, ...]:
+        """Return the list; all of its models are loaded."""
+        return tuple(
+            Served(id=entry.id, loaded=True, parallel=BATCH, context=entry.max_model_len)
+            for entry in await listing(http)
+        )

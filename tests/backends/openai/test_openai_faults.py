@@ -1,0 +1,212 @@
+"""What becomes of a question when a text server misbehaves, over real sockets."""
+
+import asyncio
+
+import pytest
+
+from backends.common.http import Http
+from backends.openai.events import EVENT_LIMIT
+from backends.registry import connect
+from queueing.core.catalog import BackendSpec, ModelSpec, Timeouts
+from queueing.core.errors import (
+    BackendError,
+    BadModel,
+    Busy,
+    ModelCrashed,
+    NotLoaded,
+    OutOfMemory,
+    Rejected,
+    Unavailable,
+    UnreadableAnswer,
+)
+from tests.backends.openai.asking import ANSWER, answer, connected, model, picture, work
+from tests.fakes.llm import Fault, serving
+from tests.told import words
+
+FAULTS: dict[Fault, type[BackendError]] = {
+    Fault.BUSY: Busy,
+    Fault.LIMIT: Busy,
+    Fault.CUT: Unavailable,
+    Fault.ERROR_200: ModelCrashed,
+    Fault.ERROR_EVENT: ModelCrashed,
+    Fault.GARBAGE: UnreadableAnswer,
+    Fault.HTML: UnreadableAnswer,
+    Fault.OOM: OutOfMemory,
+    Fault.CRASH: ModelCrashed,
+    Fault.UNLOADED: NotLoaded,
+    Fault.EMPTY: Rejected,
+    Fault.THOUGHTS: Rejected,
+    Fault.SILENT: UnreadableAnswer,
+    Fault.BROKEN: UnreadableAnswer,
+    Fault.INTERRUPTED: UnreadableAnswer,
+    Fault.ERROR_INSIDE: Rejected,
+    Fault.WRONG_MODEL: BadModel,
+}
+
+
+async def test_each_fault_of_a_server_becomes_the_right_error(subtests: pytest.Subtests) -> None:
+    """A job would be retried for nothing, failed too early, or delivered half."""
+    async with serving() as server, connected(server) as backend:
+        for fault, error in FAULTS.items():
+            with subtests.test(fault=fault):
+                await backend.load(model())
+                server.faults.append(fault)
+                with pytest.raises(BackendError) as caught:
+                    await asyncio.wait_for(backend.run(model(), work(), lambda _: None), 60)
+                assert isinstance(caught.value, error)
+                if not caught.value.retryable:
+                    assert words(caught.value)
+                if fault is not Fault.UNLOADED and fault is not Fault.CRASH:
+                    assert (await answer(backend, model(), work())).text == ANSWER  # and it goes on
+
+
+async def test_an_answer_that_was_not_streamed_is_still_an_answer() -> None:
+    """A server that ignores `stream` could not be used."""
+    async with serving() as server, connected(server) as backend:
+        await backend.load(model())
+        server.faults.append(Fault.NOT_STREAMED)
+        assert (await answer(backend, model(), work())).text == ANSWER
+
+
+@pytest.mark.parametrize("kind", ["lmstudio", "llamacpp", "llama-cpp-python", "generic"])
+async def test_a_question_longer_than_the_context_is_told_to_the_person(kind: str) -> None:
+    """It would be retried for nothing and end in a riddle."""
+    async with serving(kind) as server, connected(server) as backend:
+        await backend.load(model())
+        with pytest.raises(Rejected) as caught:
+            await backend.run(model(), work("word " * 50_000), lambda _: None)
+        assert "shorten" in words(caught.value)
+        assert caught.value.problem is not None
+        assert "context" in caught.value.problem.said
+
+
+@pytest.mark.parametrize("kind", ["lmstudio", "llamacpp"])
+async def test_a_picture_for_a_model_that_sees_nothing_is_told_to_the_person(kind: str) -> None:
+    """Llama.cpp's status 500 would look like a dead server."""
+    async with serving(kind) as server, connected(server) as backend:
+        await backend.load(model())
+        with pytest.raises(Rejected) as caught:
+            await backend.run(model(), work(files=(picture(),)), lambda _: None)
+        assert "picture" in words(caught.value)
+
+
+async def test_a_silent_connection_is_given_up_after_the_models_timeout() -> None:
+    """A peer that vanished would hold a job for ever."""
+    async with serving() as server, connected(server) as backend:
+        await backend.load(model())
+        server.faults.append(Fault.HANG)
+        spec = ModelSpec(
+            name="alpha",
+            backends=("b",),
+            capabilities=frozenset(),
+            timeouts=Timeouts(first_s=0.05, idle_s=0.05),
+        )
+        with pytest.raises(Unavailable):
+            await backend.run(spec, work(), lambda _: None)
+
+
+async def test_a_server_that_drips_without_answering_can_be_cancelled() -> None:
+    """A server that sends comments for ever could not be given up."""
+    async with serving() as server, connected(server) as backend:
+        await backend.load(model())
+        server.faults.append(Fault.DRIP)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(backend.run(model(), work(), lambda _: None), 0.2)
+        await server.until_idle()
+
+
+async def test_a_server_that_is_away_is_unavailable_for_everything() -> None:
+    """An outage would look like a fault of the job or of the configuration."""
+    async with serving() as server, connected(server) as backend:
+        await backend.load(model())
+        await server.stop()
+        for call in (
+            backend.probe(),
+            backend.load(model()),
+            backend.unload(model()),
+            backend.loaded([model()]),
+            backend.verify(model()),
+            backend.run(model(), work(), lambda _: None),
+        ):
+            with pytest.raises(Unavailable):
+                await call
+
+
+@pytest.mark.parametrize("kind", ["llamacpp", "vllm"])
+async def test_a_server_that_is_still_starting_blames_nobody(kind: str) -> None:
+    """A llama.cpp that reads its model would look like a fault of the configuration."""
+    async with serving(kind) as server, connected(server) as backend:
+        server.starting = True
+        for _ in range(2):
+            for call in (
+                backend.probe(),
+                backend.load(model()),
+                backend.loaded([model()]),
+                backend.verify(model()),
+                backend.run(model(), work(), lambda _: None),
+            ):
+                with pytest.raises(BackendError) as caught:
+                    await call
+                assert caught.value.retryable
+            server.starting = False
+            assert (await answer(backend, model(), work())).text == ANSWER
+            server.starting = True
+
+
+async def test_a_restarted_server_has_forgotten_its_models() -> None:
+    """The queue would go on as if they were in memory."""
+    async with serving() as server, connected(server) as backend:
+        await backend.load(model())
+        await server.restart()
+        assert await backend.loaded([model()]) == frozenset()
+        with pytest.raises(NotLoaded):
+            await backend.run(model(), work(), lambda _: None)
+
+
+# ---------------------------------------------------------------- tokens
+
+
+async def test_the_token_is_sent_and_its_refusal_explained_without_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A wrong token would be a riddle, or end up in the log."""
+    async with serving("lmstudio", token="sk-lm-right:secret") as server:
+        async with connected(server, token="sk-lm-right:secret") as backend:
+            await backend.load(model())
+            assert (await answer(backend, model(), work())).text == ANSWER
+        async with connected(server, token="sk-lm-wrong:canary") as backend:
+            with caplog.at_level("DEBUG"), pytest.raises(Unavailable, match="token") as caught:
+                await backend.probe()
+            assert "canary" not in str(caught.value)
+    assert "canary" not in caplog.text
+
+
+def test_a_setting_that_does_not_exist_is_named() -> None:
+    """A misspelt setting would silently do nothing."""
+    url = "http://127.0.0.1:9"
+    with pytest.raises(BadModel, match=r"backends\.b\.flavor"):
+        connect(BackendSpec(name="b", kind="openai", url=url, options={"flavor": "x"}))
+    with pytest.raises(BadModel, match=r"backends\.b\.flavour.*ollama"):
+        connect(BackendSpec(name="b", kind="openai", url=url, options={"flavour": "x"}))
+    with pytest.raises(BadModel) as caught:
+        connect(BackendSpec(name="b", kind="openai", url=url, options={"token": "böse"}))
+    assert "böse" not in str(caught.value)
+
+
+async def test_the_reason_of_an_empty_stream_is_read_within_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server that answers everything with a flood of comments filled the memory."""
+    limits: list[int] = []
+
+    async def flooded(*_: object, limit: int, **__: object) -> None:
+        limits.append(limit)
+        raise UnreadableAnswer("too much")
+
+    async with serving() as server, connected(server) as backend:
+        await backend.load(model())
+        server.faults.append(Fault.SILENT)
+        monkeypatch.setattr(Http, "post_json", flooded)
+        with pytest.raises(UnreadableAnswer):
+            await backend.run(model(), work(), lambda _: None)
+    assert limits == [EVENT_LIMIT] * 2
